@@ -1,0 +1,150 @@
+//! The command line. In the library, so that another tool can offer it as a subcommand.
+
+use crate::case::{Peer, Workload};
+use crate::workloads::WORKLOADS;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Parser, ValueEnum};
+
+/// Measures parcae's workloads beside its peers', interleaved, in one run.
+///
+/// Figures go to standard output: a table on a terminal, otherwise one line per figure
+/// (workload, peer, variant, value, unit, separated by tabs). Conditions and progress go
+/// to standard error.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "parcae-bench", version)]
+pub struct Args {
+    /// What to measure; everything if nothing is named
+    #[arg(value_name = "WORKLOAD", value_parser = workload())]
+    pub workloads: Vec<&'static Workload>,
+
+    /// Fewer rounds and shorter loops: some seconds in all, and noisier
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Compare with this peer only; may be given several times. Parcae always runs
+    #[arg(long = "peer", value_name = "NAME")]
+    pub peers: Vec<Peer>,
+
+    /// List the workloads, their variants and their peers, and measure nothing
+    #[arg(long)]
+    pub list: bool,
+
+    /// Measured rounds per workload, instead of each one's own number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: Option<u32>,
+
+    /// One line per figure, even on a terminal
+    #[arg(long, conflicts_with = "table")]
+    pub tsv: bool,
+
+    /// A table, even if standard output is not a terminal
+    #[arg(long)]
+    pub table: bool,
+}
+
+impl Args {
+    /// The workloads to run: each once, in the order of `--list`.
+    pub(crate) fn chosen(&self) -> impl Iterator<Item = &'static Workload> {
+        WORKLOADS.iter().copied().filter(|workload| {
+            self.workloads.is_empty() || self.workloads.iter().any(|w| w.name == workload.name)
+        })
+    }
+
+    /// Whether this peer takes part.
+    pub(crate) fn wants(&self, peer: Peer) -> bool {
+        peer == Peer::Parcae || self.peers.is_empty() || self.peers.contains(&peer)
+    }
+
+    /// How many rounds of this workload are measured.
+    pub(crate) fn rounds_of(&self, workload: &Workload) -> u32 {
+        let own = if self.quick { workload.rounds.quick } else { workload.rounds.full };
+        self.rounds.unwrap_or(own)
+    }
+}
+
+/// Accepts the names of workloads; its error lists them.
+fn workload() -> impl TypedValueParser<Value = &'static Workload> {
+    PossibleValuesParser::new(WORKLOADS.iter().map(|workload| workload.name)).try_map(|name| {
+        WORKLOADS.iter().copied().find(|workload| workload.name == name).ok_or("unknown workload")
+    })
+}
+
+impl ValueEnum for Peer {
+    fn value_variants<'a>() -> &'a [Peer] {
+        &Peer::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+
+    fn parse(args: &[&str]) -> Result<Args, clap::Error> {
+        Args::try_parse_from(std::iter::once("parcae-bench").chain(args.iter().copied()))
+    }
+
+    fn refusal(args: &[&str]) -> clap::Error {
+        parse(args).expect_err("accepted")
+    }
+
+    #[test]
+    fn nothing_named_means_everything() {
+        let args = parse(&[]).unwrap();
+        assert_eq!(args.chosen().count(), WORKLOADS.len());
+        assert!(Peer::ALL.iter().all(|&peer| args.wants(peer)));
+    }
+
+    #[test]
+    fn workloads_run_once_and_in_the_order_of_the_list() {
+        let args = parse(&["stack", "switch", "stack"]).unwrap();
+        let names: Vec<_> = args.chosen().map(|workload| workload.name).collect();
+        assert_eq!(names, ["switch", "stack"]);
+    }
+
+    #[test]
+    fn parcae_runs_whatever_the_filter_says() {
+        let args = parse(&["--peer", "generator"]).unwrap();
+        assert!(args.wants(Peer::Parcae));
+        assert!(args.wants(Peer::Generator));
+        assert!(!args.wants(Peer::Corosensei));
+    }
+
+    #[test]
+    fn an_unknown_workload_is_answered_with_the_known_ones() {
+        let error = refusal(&["swich"]);
+        assert_eq!(error.exit_code(), 2);
+        let text = error.to_string();
+        for workload in WORKLOADS {
+            assert!(text.contains(workload.name), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_peer_is_answered_with_the_known_ones() {
+        let error = refusal(&["--peer", "boost"]);
+        assert_eq!(error.exit_code(), 2);
+        let text = error.to_string();
+        for peer in Peer::ALL {
+            assert!(text.contains(peer.name()), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_rounds_and_two_formats_are_refused() {
+        assert_eq!(refusal(&["--rounds", "0"]).kind(), ErrorKind::ValueValidation);
+        assert_eq!(refusal(&["--tsv", "--table"]).kind(), ErrorKind::ArgumentConflict);
+    }
+
+    #[test]
+    fn rounds_come_from_the_flag_or_from_the_workload() {
+        let switch = WORKLOADS[0];
+        assert_eq!(parse(&[]).unwrap().rounds_of(switch), switch.rounds.full);
+        assert_eq!(parse(&["--quick"]).unwrap().rounds_of(switch), switch.rounds.quick);
+        assert_eq!(parse(&["--quick", "--rounds", "4"]).unwrap().rounds_of(switch), 4);
+    }
+}

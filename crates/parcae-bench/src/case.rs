@@ -1,0 +1,200 @@
+//! What can be measured: workloads, their variants, and who takes part.
+
+use std::error::Error;
+use std::fmt;
+
+/// Whose code a figure is about. The order is that of the table's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// This project. All ratios are to it.
+    Parcae,
+    /// <https://docs.rs/corosensei>
+    Corosensei,
+    /// <https://docs.rs/generator>
+    Generator,
+}
+
+impl Peer {
+    /// All of them, parcae first.
+    pub const ALL: [Peer; 3] = [Peer::Parcae, Peer::Corosensei, Peer::Generator];
+
+    /// The name in arguments and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Peer::Parcae => "parcae",
+            Peer::Corosensei => "corosensei",
+            Peer::Generator => "generator",
+        }
+    }
+
+    /// The version that is measured.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Peer::Parcae => env!("CARGO_PKG_VERSION"), // one version for the workspace
+            Peer::Corosensei => "0.3.4",
+            Peer::Generator => "0.8.11",
+        }
+    }
+}
+
+/// Which way a figure is an improvement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Times, bytes.
+    Lower,
+    /// Rates.
+    Higher,
+}
+
+impl Better {
+    /// An arrow in the direction of better.
+    pub const fn arrow(self) -> char {
+        match self {
+            Better::Lower => '↓',
+            Better::Higher => '↑',
+        }
+    }
+}
+
+/// How much work one measurement does.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    quick: bool,
+}
+
+impl Scale {
+    /// The full scale, or a tenth of it.
+    pub const fn new(quick: bool) -> Scale {
+        Scale { quick }
+    }
+
+    /// How many repetitions stand for `full` on this scale.
+    pub const fn of(&self, full: usize) -> usize {
+        if self.quick { full.div_ceil(10) } else { full }
+    }
+}
+
+/// Why a measurement did not come about, such as a limit of the system.
+pub type Failure = Box<dyn Error>;
+
+/// One peer's way of doing a variant: does it once and returns the figure, in the
+/// variant's unit. Setting up and cleaning up is not part of the figure.
+#[derive(Clone, Copy)]
+pub struct Side {
+    /// Whose.
+    pub peer: Peer,
+    /// Measures once.
+    pub run: fn(&Scale) -> Result<f64, Failure>,
+}
+
+impl fmt::Debug for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Side").field(&self.peer).finish()
+    }
+}
+
+/// One line of the table: the same work by one or more peers.
+#[derive(Debug, Clone, Copy)]
+pub struct Variant {
+    /// The name in the output.
+    pub name: &'static str,
+    /// What is done, for `--list`.
+    pub about: &'static str,
+    /// What the figure counts, per what: `ns/switch`.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// Who takes part, parcae first.
+    pub sides: &'static [Side],
+}
+
+/// How often a workload is repeated, unless the arguments say otherwise.
+#[derive(Debug, Clone, Copy)]
+pub struct Rounds {
+    /// Normally.
+    pub full: u32,
+    /// With `--quick`.
+    pub quick: u32,
+}
+
+/// Variants that are measured together, in rounds.
+#[derive(Debug, Clone, Copy)]
+pub struct Workload {
+    /// The name in arguments and output.
+    pub name: &'static str,
+    /// How often.
+    pub rounds: Rounds,
+    /// The lines of the table, in order.
+    pub variants: &'static [Variant],
+}
+
+impl Workload {
+    /// All cases of this workload whose peers are wanted, in the order of one round.
+    pub fn cases(&'static self, wanted: impl Fn(Peer) -> bool) -> Vec<Case> {
+        let cases = self.variants.iter().flat_map(|variant| {
+            variant.sides.iter().map(|&side| Case { workload: self, variant, side })
+        });
+        cases.filter(|case| wanted(case.side.peer)).collect()
+    }
+}
+
+/// One number to be measured, again and again.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Where it belongs.
+    pub workload: &'static Workload,
+    /// The line of the table.
+    pub variant: &'static Variant,
+    /// The column of the table, and the work.
+    pub side: Side,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.workload.name, self.variant.name, self.side.peer.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WORKLOADS;
+
+    #[test]
+    fn every_variant_has_parcae_first_and_nobody_twice() {
+        for workload in WORKLOADS {
+            for variant in workload.variants {
+                let peers: Vec<Peer> = variant.sides.iter().map(|side| side.peer).collect();
+                assert_eq!(peers[0], Peer::Parcae, "{} {}", workload.name, variant.name);
+                assert!(peers.is_sorted_by(|a, b| a < b), "{} {}", workload.name, variant.name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_do_not_break_the_lines_of_the_output() {
+        for workload in WORKLOADS {
+            for variant in workload.variants {
+                for field in [workload.name, variant.name, variant.unit] {
+                    assert!(!field.is_empty() && !field.contains(char::is_whitespace), "{field:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_versions_shown_are_those_of_the_manifest() {
+        let manifest = include_str!("../Cargo.toml");
+        for peer in [Peer::Corosensei, Peer::Generator] {
+            let line = format!("{} = \"={}\"", peer.name(), peer.version());
+            assert!(manifest.lines().any(|l| l == line), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_quick_scale_is_a_tenth_and_never_nothing() {
+        assert_eq!(Scale::new(false).of(5000), 5000);
+        assert_eq!(Scale::new(true).of(5000), 500);
+        assert_eq!(Scale::new(true).of(1), 1);
+    }
+}

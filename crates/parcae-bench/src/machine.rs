@@ -1,0 +1,128 @@
+//! What the figures were measured on, and what the kernel says about this process.
+
+use crate::case::{Failure, Peer};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Read;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The conditions of a run, without which figures mean nothing.
+#[derive(Debug)]
+pub struct Conditions {
+    cpu: String,
+    cores: usize,
+    kernel: String,
+    date: String,
+}
+
+impl Conditions {
+    /// As they are now.
+    pub fn read() -> Conditions {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        Conditions {
+            cpu: cpu_model(&cpuinfo),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: kernel.trim().to_owned(),
+            date: utc(now),
+        }
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rustc = option_env!("PARCAE_BENCH_RUSTC").unwrap_or("unknown compiler");
+        let build = if cfg!(debug_assertions) {
+            "DEBUG BUILD: the figures say nothing, use --release"
+        } else {
+            "optimised"
+        };
+        let peers = Peer::ALL.map(|peer| format!("{} {}", peer.name(), peer.version()));
+        writeln!(f, "cpu       {}, {} cores", self.cpu, self.cores)?;
+        writeln!(f, "kernel    {} ({})", self.kernel, std::env::consts::ARCH)?;
+        writeln!(f, "compiler  {rustc}, {build}")?;
+        writeln!(f, "peers     {}", peers.join(", "))?;
+        writeln!(f, "date      {}", self.date)
+    }
+}
+
+/// The processor's name. Not every architecture has one in /proc/cpuinfo; then the
+/// numbers that identify it have to do.
+fn cpu_model(cpuinfo: &str) -> String {
+    let field = |name: &str| {
+        cpuinfo.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim().to_owned())
+        })
+    };
+    field("model name")
+        .or_else(|| Some(format!("implementer {} part {}", field("CPU implementer")?, field("CPU part")?)))
+        .unwrap_or_else(|| "unknown processor".to_owned())
+}
+
+/// Seconds since 1970 as a date and time in UTC.
+fn utc(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Days since 1 January 1970 as year, month, day of the Gregorian calendar.
+///
+/// Counts in years that begin on 1 March, so that the leap day is the last day of a
+/// year, and in cycles of 400 years, which all have the same number of days.
+fn civil(days: u64) -> (u64, u64, u64) {
+    const DAYS_IN_400_YEARS: u64 = 146_097;
+    const FROM_MARCH_0000_TO_1970: u64 = 719_468;
+    let days = days + FROM_MARCH_0000_TO_1970;
+    let (cycle, day) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
+    // Without the leap days before it, the day lies in a grid of 365-day years: one leap
+    // day every 4 years (1461 days), none every 100 (36524), the last day of the cycle.
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // From March on, five months have 153 days: 31, 30, 31, 30, 31, and again.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (400 * cycle + year + next_year, month, day)
+}
+
+/// Bytes of this process that are in memory.
+pub(crate) fn resident_bytes() -> Result<u64, Failure> {
+    // The second field, in pages; the page size is what the kernel maps memory with.
+    let statm = fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = statm.split_whitespace().nth(1).ok_or("no second field in statm")?.parse()?;
+    Ok(pages * page_bytes()?)
+}
+
+/// Bytes of page tables that the kernel keeps for this process.
+pub(crate) fn page_table_bytes() -> Result<u64, Failure> {
+    kilobytes(&fs::read_to_string("/proc/self/status")?, "VmPTE:")
+}
+
+/// How many mappings this process has; `vm.max_map_count` limits them.
+pub(crate) fn mappings() -> Result<u64, Failure> {
+    // Counted in pieces: a string of them all would itself be a mapping.
+    let mut file = File::open("/proc/self/maps")?;
+    let mut piece = [0; 4096];
+    let mut lines = 0;
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(lines),
+            len => lines += piece[..len].iter().filter(|&&byte| byte == b'\n').count() as u64,
+        }
+    }
+}
+
+/// The page size, from the one file of /proc that names it in text.
+fn page_bytes() -> Result<u64, Failure> {
+    kilobytes(&fs::read_to_string("/proc/self/smaps")?, "KernelPageSize:")
+}
+
+/// The first field of this name, given in kilobytes.
+fn kilobytes(text: &str, name: &str) -> Result<u64, Failure> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
+    Ok(value.ok_or_else(|| format!("no {name} in /proc"))?.trim().parse::<u64>()? * 1024)
+}

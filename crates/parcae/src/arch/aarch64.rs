@@ -1,0 +1,114 @@
+//! aarch64, AAPCS64: the Rust half of `aarch64.s`.
+
+use super::{Cleanup, Entry, janus_fiber_entry};
+use std::mem::offset_of;
+
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(include_str!("aarch64.s"), options(raw));
+
+/// A suspended flow of control. `regs.lr` is the address where it goes on.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Context {
+    sp: *mut usize,
+    regs: SavedRegisters,
+}
+
+/// What a callee must preserve, in the order that the assembly expects. Of the
+/// vector registers only the low halves of v8–v15.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct SavedRegisters {
+    x19_x28: [u64; 10],
+    fp: u64,
+    lr: u64,
+    d8_d15: [u64; 8],
+}
+
+// The numbers in aarch64.s.
+const _: () = {
+    assert!(size_of::<Context>() == 168);
+    assert!(offset_of!(Context, sp) == 0);
+    assert!(offset_of!(Context, regs) == 8);
+    assert!(offset_of!(SavedRegisters, x19_x28) == 0);
+    assert!(offset_of!(SavedRegisters, fp) == 80);
+    assert!(offset_of!(SavedRegisters, lr) == 88);
+    assert!(offset_of!(SavedRegisters, d8_d15) == 96);
+};
+
+impl Context {
+    /// A context that nothing was saved in yet: only good as `from`.
+    pub(crate) const fn empty() -> Context {
+        Context {
+            sp: std::ptr::null_mut(),
+            regs: SavedRegisters {
+                x19_x28: [0; 10],
+                fp: 0,
+                lr: 0,
+                d8_d15: [0; 8],
+            },
+        }
+    }
+
+    /// Builds the initial frame of a fiber below `top`: the first switch to the
+    /// returned context calls `entry(arg)`; when that returns, `cleanup(arg)`.
+    ///
+    /// # Safety
+    ///
+    /// `top` is 16-aligned, and the stack below it is writable, large enough
+    /// for what `entry` does, and used by nobody else.
+    pub(crate) unsafe fn prepare(
+        top: *mut u8,
+        entry: Entry,
+        arg: *mut (),
+        cleanup: Cleanup,
+    ) -> Context {
+        debug_assert!(top.addr().is_multiple_of(16), "a stack's top is 16-aligned");
+        let top = top.cast::<usize>();
+        // SAFETY: two words below the top belong to the stack (caller).
+        let sp = unsafe {
+            top.sub(1).write(0);
+            top.sub(2).write(cleanup as usize);
+            top.sub(2)
+        };
+        let mut context = Context::empty();
+        context.sp = sp;
+        context.regs.x19_x28[0] = entry as usize as u64;
+        context.regs.x19_x28[1] = arg as u64;
+        context.regs.lr = janus_fiber_entry as *const () as usize as u64;
+        context
+    }
+
+    /// The stack pointer at which this context was left.
+    pub(crate) fn stack_pointer(&self) -> usize {
+        self.sp.addr()
+    }
+}
+
+/// Whether a guarded control stack (GCS) is on for this thread. A switch would
+/// make the first `ret` of the other stack fault, so fibers are refused.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn shadow_stack_active() -> bool {
+    let off: u64;
+    // SAFETY: `chkfeat x16` (a hint, so a no-op on older processors) clears the
+    // bits in x16 of features that are on; bit 0 is the guarded control stack.
+    unsafe {
+        std::arch::asm!(
+            "mov x16, #1",
+            "hint #40",
+            out("x16") off,
+            options(nomem, nostack),
+        );
+    }
+    off == 0
+}
+
+/// The floating-point control bits of this thread. Not part of a context; debug builds
+/// compare them around a suspension.
+#[cfg(all(target_arch = "aarch64", debug_assertions))]
+pub(crate) fn fp_control() -> u64 {
+    let fpcr: u64;
+    // SAFETY: reads a register.
+    unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) fpcr, options(nomem, nostack)) };
+    fpcr
+}

@@ -1,0 +1,200 @@
+//! What checkers have to be told about a switch. Nothing, unless a cfg asks for it.
+//!
+//! `--cfg parcae_asan` with `-Zsanitizer=address`, `--cfg parcae_tsan` with
+//! `-Zsanitizer=thread`; HACKING.md has the commands. The calls stand directly beside
+//! the switch, in functions that are inlined there: an instrumented frame in between
+//! would be recorded on the wrong stack. Valgrind is told per stack, in `stack/valgrind.rs`.
+
+pub(super) use imp::Hooks;
+
+#[cfg(not(any(parcae_asan, parcae_tsan)))]
+mod imp {
+    use crate::stack::Stack;
+
+    /// Nothing to tell.
+    pub(in crate::fiber) struct Hooks;
+
+    #[allow(clippy::unused_self)]
+    impl Hooks {
+        pub(in crate::fiber) fn new(_stack: &Stack) -> Hooks {
+            Hooks
+        }
+
+        /// Resumer, before it switches to the fiber.
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_enter(&self) {}
+
+        /// Resumer, when it has control again.
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_enter(&self) {}
+
+        /// Fiber, before it switches to its resumer.
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_leave(&self) {}
+
+        /// Fiber, when it has control again or for the first time.
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_leave(&self) {}
+
+        /// Fiber, before its last switch.
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_exit(&self) {}
+
+        /// Resumer, after the fiber's last switch.
+        #[inline(always)]
+        pub(in crate::fiber) fn destroy(&self) {}
+    }
+}
+
+#[cfg(all(parcae_asan, not(parcae_tsan)))]
+mod imp {
+    use crate::stack::Stack;
+    use std::cell::Cell;
+    use std::ffi::c_void;
+    use std::ptr;
+
+    unsafe extern "C" {
+        fn __sanitizer_start_switch_fiber(
+            save: *mut *mut c_void,
+            bottom: *const c_void,
+            size: usize,
+        );
+        fn __sanitizer_finish_switch_fiber(
+            restore: *mut c_void,
+            old_bottom: *mut *const c_void,
+            old_size: *mut usize,
+        );
+        fn __asan_unpoison_memory_region(addr: *const c_void, size: usize);
+    }
+
+    /// AddressSanitizer wants to know which stack is current, and keeps a fake stack
+    /// for each to detect use after return.
+    pub(in crate::fiber) struct Hooks {
+        bottom: *const c_void,
+        size: usize,
+        inner_fake: Cell<*mut c_void>,
+        outer_fake: Cell<*mut c_void>,
+        outer_bottom: Cell<*const c_void>,
+        outer_size: Cell<usize>,
+    }
+
+    // SAFETY (all blocks below): the calls are made in the order that the sanitizer
+    // demands: start on the old stack, finish first thing on the new one.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Hooks {
+        pub(in crate::fiber) fn new(stack: &Stack) -> Hooks {
+            let bottom = stack.bottom().cast_const().cast();
+            let size = stack.top().addr() - stack.bottom().addr();
+            // The last user's frames may have left poison behind.
+            unsafe { __asan_unpoison_memory_region(bottom, size) };
+            Hooks {
+                bottom,
+                size,
+                inner_fake: Cell::new(ptr::null_mut()),
+                outer_fake: Cell::new(ptr::null_mut()),
+                outer_bottom: Cell::new(ptr::null()),
+                outer_size: Cell::new(0),
+            }
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_enter(&self) {
+            unsafe {
+                __sanitizer_start_switch_fiber(self.outer_fake.as_ptr(), self.bottom, self.size);
+            }
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_enter(&self) {
+            let fake = self.outer_fake.get();
+            unsafe { __sanitizer_finish_switch_fiber(fake, ptr::null_mut(), ptr::null_mut()) };
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_leave(&self) {
+            let (bottom, size) = (self.outer_bottom.get(), self.outer_size.get());
+            unsafe { __sanitizer_start_switch_fiber(self.inner_fake.as_ptr(), bottom, size) };
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_leave(&self) {
+            unsafe {
+                __sanitizer_finish_switch_fiber(
+                    self.inner_fake.get(),
+                    self.outer_bottom.as_ptr(),
+                    self.outer_size.as_ptr(),
+                );
+            }
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_exit(&self) {
+            let (bottom, size) = (self.outer_bottom.get(), self.outer_size.get());
+            // No place to save: the fake stack is destroyed.
+            unsafe { __sanitizer_start_switch_fiber(ptr::null_mut(), bottom, size) };
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) fn destroy(&self) {}
+    }
+}
+
+#[cfg(parcae_tsan)]
+mod imp {
+    use crate::stack::Stack;
+    use std::cell::Cell;
+    use std::ffi::c_void;
+    use std::ptr;
+
+    unsafe extern "C" {
+        fn __tsan_create_fiber(flags: u32) -> *mut c_void;
+        fn __tsan_destroy_fiber(fiber: *mut c_void);
+        fn __tsan_get_current_fiber() -> *mut c_void;
+        fn __tsan_switch_to_fiber(fiber: *mut c_void, flags: u32);
+    }
+
+    /// ThreadSanitizer keeps a shadow stack and a clock per fiber.
+    pub(in crate::fiber) struct Hooks {
+        inner: *mut c_void,
+        outer: Cell<*mut c_void>,
+    }
+
+    // SAFETY (all blocks below): a fiber's record is created before its first switch,
+    // switched to directly before each switch, and destroyed from another stack.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl Hooks {
+        pub(in crate::fiber) fn new(_stack: &Stack) -> Hooks {
+            let inner = unsafe { __tsan_create_fiber(0) };
+            Hooks {
+                inner,
+                outer: Cell::new(ptr::null_mut()),
+            }
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_enter(&self) {
+            self.outer.set(unsafe { __tsan_get_current_fiber() });
+            unsafe { __tsan_switch_to_fiber(self.inner, 0) };
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_enter(&self) {}
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_leave(&self) {
+            unsafe { __tsan_switch_to_fiber(self.outer.get(), 0) };
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_leave(&self) {}
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_exit(&self) {
+            unsafe { __tsan_switch_to_fiber(self.outer.get(), 0) };
+        }
+
+        pub(in crate::fiber) fn destroy(&self) {
+            unsafe { __tsan_destroy_fiber(self.inner) };
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Why a stack cannot be had, and what to do about it.
+
+use super::{GuardKind, StackSize};
+use std::{fmt, io};
+
+/// Why a stack cannot be had.
+///
+/// Nothing is lost when one of these is returned: the pool is as it was before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StackError {
+    /// The requested size is 0 or above [`StackSize::MAX`].
+    Size {
+        /// What was asked for, in bytes.
+        requested: usize,
+    },
+    /// The requested guard is absurdly large.
+    GuardSize {
+        /// What was asked for, in bytes.
+        requested: usize,
+    },
+    /// The pool's own limit, [`StackOpts::max_stacks`](super::StackOpts::max_stacks).
+    PoolLimit {
+        /// The limit.
+        max_stacks: usize,
+    },
+    /// The system refused to reserve memory.
+    Reserve {
+        /// What was asked for, in bytes.
+        bytes: usize,
+        /// The limit that was hit, as far as it can be told.
+        limit: Limit,
+    },
+    /// A guard could not be installed, and the policy requires one.
+    Guard {
+        /// The kind of guard that was tried.
+        kind: GuardKind,
+        /// The limit that was hit, as far as it can be told.
+        limit: Limit,
+    },
+    /// No heap memory for the pool's own records.
+    Heap {
+        /// What was asked for, in bytes.
+        bytes: usize,
+    },
+    /// The alternate signal stack, which overflow reports run on, could not be
+    /// set up for this thread.
+    SignalStack {
+        /// The error number of the system call.
+        errno: i32,
+    },
+}
+
+/// Which limit of the system stood in the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// The process may use only so much address space (`RLIMIT_AS`).
+    AddressSpace {
+        /// The limit in bytes.
+        limit: u64,
+        /// What the process uses, in bytes.
+        used: u64,
+    },
+    /// The process may have only so many mappings (`vm.max_map_count`).
+    MapCount {
+        /// The limit.
+        limit: u64,
+        /// How many the process has.
+        used: u64,
+    },
+    /// The kernel was told not to promise more than it has
+    /// (`vm.overcommit_memory` = 2).
+    Overcommit,
+    /// The process locks all its memory (`mlockall`), which forbids guards in
+    /// page tables.
+    MemoryLocked,
+    /// None of the known limits; the error number of the system call.
+    Other {
+        /// The error number.
+        errno: i32,
+    },
+}
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StackError::Size { requested } => write!(
+                f,
+                "a stack of {requested} bytes is not possible: choose between 1 byte and {}; \
+                 sizes are rounded up to a power of two of at least {}",
+                StackSize::MAX,
+                StackSize::MIN,
+            ),
+            StackError::GuardSize { requested } => write!(
+                f,
+                "a guard of {requested} bytes is not possible: choose at most {}; \
+                 64 KiB is enough for C code without stack probes",
+                StackSize::MAX,
+            ),
+            StackError::PoolLimit { max_stacks } => write!(
+                f,
+                "all {max_stacks} stacks of this pool are in use or kept by its caches: \
+                 raise StackOpts::max_stacks, or let fibers end before starting more"
+            ),
+            StackError::Reserve { bytes, limit } => {
+                write!(
+                    f,
+                    "cannot reserve {} KiB for fiber stacks: {limit}",
+                    bytes / 1024
+                )
+            }
+            StackError::Guard { kind, limit } => {
+                write!(f, "cannot install a stack guard ({kind}): {limit}")
+            }
+            StackError::Heap { bytes } => write!(
+                f,
+                "no heap memory left for {bytes} bytes of stack bookkeeping: \
+                 the process is out of memory"
+            ),
+            StackError::SignalStack { errno } => write!(
+                f,
+                "cannot set up the signal stack that overflow reports need: {}; \
+                 StackOpts::on_overflow(OnOverflow::Fault) does without",
+                io::Error::from_raw_os_error(*errno)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::AddressSpace { limit, used } => write!(
+                f,
+                "the process may use {} MiB of address space (RLIMIT_AS) and uses {} MiB; \
+                 raise it with `ulimit -v`, or choose a smaller stack size",
+                limit >> 20,
+                used >> 20
+            ),
+            Limit::MapCount { limit, used } => write!(
+                f,
+                "the process may have {limit} memory mappings (vm.max_map_count) and has {used}; \
+                 raise it with `sysctl -w vm.max_map_count={}`, or run on Linux 6.13 or newer, \
+                 where guards need no mappings",
+                limit.saturating_mul(4)
+            ),
+            Limit::Overcommit => f.write_str(
+                "the kernel promises no more memory than it has (vm.overcommit_memory = 2), and \
+                 stacks are reserved in advance; allow it with `sysctl -w vm.overcommit_memory=0`, \
+                 or choose a smaller stack size",
+            ),
+            Limit::MemoryLocked => f.write_str(
+                "all memory of the process is locked (mlockall), which forbids guards in page \
+                 tables; create the pool before locking, or choose GuardPolicy::Preferred",
+            ),
+            Limit::Other { errno } => {
+                write!(f, "{}", io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+impl std::error::Error for StackError {}
+
+impl Limit {
+    /// Finds out why a mapping call failed with `errno`, from what the system tells
+    /// about this process. Slow (reads `/proc`), and a best guess: another thread
+    /// may have changed the figures since.
+    pub(super) fn diagnose(errno: i32, wanted: usize) -> Limit {
+        if errno != libc::ENOMEM && errno != libc::EAGAIN {
+            return Limit::Other { errno };
+        }
+        let address_space = address_space_limit();
+        let used = address_space_used();
+        if used.saturating_add(wanted as u64) > address_space {
+            return Limit::AddressSpace {
+                limit: address_space,
+                used,
+            };
+        }
+        let maps = map_count();
+        let map_limit = map_count_limit();
+        // A guard in the middle of a mapping needs two more.
+        if maps + 2 >= map_limit {
+            return Limit::MapCount {
+                limit: map_limit,
+                used: maps,
+            };
+        }
+        if read_number("/proc/sys/vm/overcommit_memory") == Some(2) {
+            return Limit::Overcommit;
+        }
+        Limit::Other { errno }
+    }
+}
+
+/// `vm.max_map_count`, or the kernel's default where it cannot be read.
+pub(super) fn map_count_limit() -> u64 {
+    read_number("/proc/sys/vm/max_map_count").unwrap_or(65_530)
+}
+
+/// How many mappings this process has; 0 where it cannot be read.
+pub(super) fn map_count() -> u64 {
+    std::fs::read("/proc/self/maps")
+        .map(|maps| maps.iter().filter(|&&byte| byte == b'\n').count() as u64)
+        .unwrap_or(0)
+}
+
+fn address_space_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: fills the struct that it is given.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
+    limit.rlim_cur
+}
+
+fn address_space_used() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())
+        .unwrap_or(0);
+    pages * super::sys::page_size() as u64
+}
+
+fn read_number(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}

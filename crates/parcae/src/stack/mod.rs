@@ -1,0 +1,89 @@
+//! Stacks for fibers: reserved in large arenas, guarded, pooled, accounted.
+//!
+//! ```
+//! use parcae::stack::{StackPool, StackSize};
+//!
+//! let pool = StackPool::new()?;
+//! let stack = pool.acquire(StackSize::SERVICE)?;
+//! assert_eq!(stack.size(), StackSize::SERVICE);
+//! println!("guards: {}", pool.guard());
+//! drop(stack);
+//! assert_eq!(pool.stats().in_use, 0);
+//! # Ok::<(), parcae::stack::StackError>(())
+//! ```
+//!
+//! # How it is laid out
+//!
+//! ```text
+//! StackPool ── one per runtime, shared; a mutex per size class
+//!   class 256 KiB
+//!     arena (one mmap, 64 MiB … 1 GiB, MAP_NORESERVE, no huge pages)
+//!     │ guard │ stack 0 ......▲ │ guard │ stack 1 ......▲ │ … │ guard │
+//!     └ base   └ bottom      top│                              end ┘
+//!                     grows down│label: 64 bytes that say whose stack it is
+//!     free lists: warm (memory kept) · cold (memory given back) · raw (never used)
+//! StackCache ── one per worker, owned; a LIFO list per size class, no lock
+//! ```
+//!
+//! A stack's bookkeeping (`Slot`, 32 bytes) is outside of the stack, so that a
+//! free list never touches memory that was given back, and an overflow cannot
+//! reach it. Virtual memory is reserved, not committed: a stack costs the pages
+//! that were touched, usually one or two, whatever its size.
+//!
+//! # Who owns a stack
+//!
+//! A slot is in exactly one place: a free list of its class (owned by the class
+//! mutex), a list of a [`StackCache`] (owned by the cache), or a [`Stack`] (owned
+//! by its holder). Every slot outside of the shared free lists holds one strong
+//! count of the pool, taken and given back under the slow path; the last count
+//! unmaps the arenas, which is therefore possible only when all slots are home.
+//!
+//! # What costs what
+//!
+//! | operation | locks | system calls |
+//! |---|---|---|
+//! | [`StackCache::acquire`]/[`release`](StackCache::release), warm | – | – |
+//! | the same, cache empty or full | class mutex, once per 32 | – |
+//! | first use of a slot | class mutex | 1 (its guard, for the life of the pool) |
+//! | arena growth | class mutex | 3–4 |
+//! | release above the watermark | class mutex | 1 (memory given back) |
+//!
+//! # Guards
+//!
+//! Linux ≥ 6.13 keeps guards in the page tables (`MADV_GUARD_INSTALL`): no extra
+//! mapping per stack, a million of them under default limits. Older kernels need
+//! `mprotect`, which splits a mapping in three; the pool then admits as many stacks
+//! as `vm.max_map_count` allows and says so in its error. [`StackPool::guard`] tells
+//! which one is in force.
+//!
+//! # Exhaustion
+//!
+//! No call here aborts or leaks when the system says no: every system call may fail
+//! and is turned into a [`StackError`] that names the limit and how to raise it.
+//! `tests.rs` fails each call of a scenario in turn and checks that nothing is lost.
+
+mod arena;
+mod cache;
+mod error;
+mod guard;
+mod opts;
+mod overflow;
+mod pool;
+mod registry;
+mod size;
+mod stats;
+mod sys;
+mod valgrind;
+
+pub use cache::StackCache;
+pub use error::{Limit, StackError};
+pub use guard::{GuardKind, GuardPolicy};
+pub use opts::{OnOverflow, StackOpts, TrustDomain, Zeroing};
+pub use pool::{Stack, StackPool};
+pub use size::StackSize;
+pub use stats::StackStats;
+
+pub(crate) use overflow::arm_thread;
+
+#[cfg(test)]
+mod tests;

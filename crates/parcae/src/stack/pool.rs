@@ -1,0 +1,600 @@
+//! The shared pool: size classes, growth, trimming, and the handle to one stack.
+
+use super::arena::{Arena, Slot, SlotList};
+use super::cache::{CacheCount, StackCache};
+use super::error::StackError;
+use super::guard::{GuardKind, Guards};
+use super::opts::{StackOpts, TrustDomain, Zeroing};
+use super::overflow::{self, LABEL_SIZE, Label};
+use super::size::{CLASSES, StackSize};
+use super::stats::StackStats;
+use super::sys::{Linux, Sys, page_size};
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The first arena of a class. Reserved, not used: it costs nothing but addresses,
+/// and a smaller one is tried if it cannot be had.
+const FIRST_ARENA: usize = 64 << 20;
+/// Arenas double in size up to this.
+const LARGEST_ARENA: usize = 1 << 30;
+/// An arena for huge stacks still holds a few of them.
+const FEWEST_STACKS: usize = 4;
+
+/// A pool of stacks that threads share. Cloning it gives another handle to the same
+/// pool.
+///
+/// A worker that starts and ends many fibers takes its stacks through a
+/// [`StackCache`], which needs no lock.
+#[derive(Clone)]
+pub struct StackPool {
+    shared: Arc<Shared>,
+}
+
+/// What all handles, caches and stacks of a pool refer to.
+pub(super) struct Shared {
+    pub(super) sys: Box<dyn Sys>,
+    pub(super) guards: Guards,
+    pub(super) guard_size: usize,
+    pub(super) page: usize,
+    pub(super) zeroing: Zeroing,
+    max_stacks: usize,
+    keep_warm: usize,
+    classes: [Mutex<Class>; CLASSES],
+    /// The caches' own counts of what they hold.
+    caches: Mutex<Vec<Arc<CacheCount>>>,
+    /// Slots outside of the shared free lists, which `max_stacks` limits. Relaxed: each
+    /// change is one read-modify-write, so the account is exact by itself.
+    out: AtomicUsize,
+    // Counters. Relaxed throughout: figures, on which nothing depends.
+    reserved: AtomicUsize,
+    arenas: AtomicUsize,
+    created: AtomicUsize,
+    unguarded: AtomicUsize,
+    trims: AtomicU64,
+    wipes: AtomicU64,
+    domains: AtomicU64,
+}
+
+/// One size class. Its slots are in at most one of these lists.
+#[derive(Default)]
+struct Class {
+    /// Idle, memory kept; the last one back is the first one out.
+    warm: SlotList,
+    /// Idle, memory given back.
+    cold: SlotList,
+    /// Taken from an arena but still without a guard: its installation failed.
+    raw: SlotList,
+    /// The newest arena, linked to the older ones.
+    arenas: Option<NonNull<Arena>>,
+    /// Size of the next arena.
+    next_arena: usize,
+}
+
+// SAFETY: the pointers are to arenas and slots that the pool owns and that are only
+// followed under the class's mutex; nothing in them is bound to a thread.
+unsafe impl Send for Class {}
+
+impl StackPool {
+    /// A pool with the default options.
+    ///
+    /// # Errors
+    ///
+    /// If not even one page of address space can be reserved.
+    pub fn new() -> Result<StackPool, StackError> {
+        StackPool::with(StackOpts::new())
+    }
+
+    /// A pool with these options. Reserves nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StackError::GuardSize`] for a guard of more than 64 MiB;
+    /// [`StackError::Reserve`] if not even one page can be reserved.
+    pub fn with(opts: StackOpts) -> Result<StackPool, StackError> {
+        StackPool::on(opts, Box::new(Linux), |_| {})
+    }
+
+    pub(super) fn on(
+        opts: StackOpts,
+        sys: Box<dyn Sys>,
+        adjust: impl FnOnce(&mut Guards),
+    ) -> Result<StackPool, StackError> {
+        if opts.guard_size > StackSize::MAX.bytes() {
+            return Err(StackError::GuardSize {
+                requested: opts.guard_size,
+            });
+        }
+        let page = page_size();
+        let mut guards = Guards::probe(opts.guard, &*sys)?;
+        adjust(&mut guards);
+        if guards.kind != GuardKind::Off {
+            overflow::arm_process(opts.on_overflow);
+        }
+        let shared = Shared {
+            guards,
+            guard_size: opts.guard_size.max(1).next_multiple_of(page),
+            page,
+            zeroing: opts.zeroing,
+            max_stacks: opts.max_stacks,
+            keep_warm: opts.keep_warm,
+            classes: std::array::from_fn(|_| Mutex::new(Class::default())),
+            caches: Mutex::new(Vec::new()),
+            out: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
+            arenas: AtomicUsize::new(0),
+            created: AtomicUsize::new(0),
+            unguarded: AtomicUsize::new(0),
+            trims: AtomicU64::new(0),
+            wipes: AtomicU64::new(0),
+            domains: AtomicU64::new(TrustDomain::DEFAULT.0),
+            sys,
+        };
+        Ok(StackPool {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// A stack of this size, for the default trust domain.
+    ///
+    /// # Errors
+    ///
+    /// [`StackError`] says which limit was hit; the pool is unchanged.
+    pub fn acquire(&self, size: StackSize) -> Result<Stack, StackError> {
+        self.acquire_for(size, TrustDomain::DEFAULT)
+    }
+
+    /// A stack of this size, for a trust domain: cleared first if the pool's
+    /// [`Zeroing`] asks for it and another domain used it before.
+    ///
+    /// # Errors
+    ///
+    /// [`StackError`] says which limit was hit; the pool is unchanged.
+    pub fn acquire_for(&self, size: StackSize, domain: TrustDomain) -> Result<Stack, StackError> {
+        let slot = self.shared.take_one(size)?;
+        // SAFETY: just taken, so owned by this call.
+        Ok(unsafe { self.shared.hand_out(slot, domain) })
+    }
+
+    /// A cache for one worker: stacks come and go without locks or system calls.
+    pub fn cache(&self) -> StackCache {
+        StackCache::new(Arc::clone(&self.shared))
+    }
+
+    /// A new trust domain, different from all others of this pool.
+    pub fn trust_domain(&self) -> TrustDomain {
+        TrustDomain(self.shared.domains.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// How this pool guards its stacks on this system.
+    pub fn guard(&self) -> GuardKind {
+        self.shared.guards.kind
+    }
+
+    /// A snapshot of the counters. Takes each class's lock for a moment.
+    pub fn stats(&self) -> StackStats {
+        let shared = &*self.shared;
+        let (mut warm, mut cold) = (0, 0);
+        for class in &shared.classes {
+            let class = lock(class);
+            warm += class.warm.len();
+            cold += class.cold.len();
+        }
+        let cached: usize = lock(&shared.caches).iter().map(|count| count.get()).sum();
+        StackStats {
+            reserved: shared.reserved.load(Ordering::Relaxed),
+            arenas: shared.arenas.load(Ordering::Relaxed),
+            created: shared.created.load(Ordering::Relaxed),
+            in_use: shared.out.load(Ordering::Relaxed).saturating_sub(cached),
+            cached,
+            warm,
+            cold,
+            trims: shared.trims.load(Ordering::Relaxed),
+            wipes: shared.wipes.load(Ordering::Relaxed),
+            unguarded: shared.unguarded.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Memory that the stacks of this pool really occupy, in bytes, counted page by
+    /// page: a slow call, for diagnosis.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub fn resident(&self) -> io::Result<usize> {
+        let shared = &*self.shared;
+        let mut buffer = vec![0; 16 * 1024];
+        let mut pages = 0;
+        for class in &shared.classes {
+            let class = lock(class);
+            let mut next = class.arenas;
+            while let Some(arena) = next {
+                // SAFETY: arenas in the list are live; the class is locked.
+                unsafe {
+                    pages += Arena::resident_pages(arena, &*shared.sys, shared.page, &mut buffer)
+                        .map_err(io::Error::from_raw_os_error)?;
+                    next = (*arena.as_ptr()).next;
+                }
+            }
+        }
+        Ok(pages * shared.page)
+    }
+
+    /// Gives back the memory of all idle stacks in the shared pool; returns how many
+    /// stacks that were. Those in caches of workers keep theirs.
+    pub fn trim(&self) -> usize {
+        let shared = &*self.shared;
+        let mut count = 0;
+        for class in &shared.classes {
+            let idle = std::mem::take(&mut lock(class).warm);
+            count += idle.len();
+            let trimmed = shared.give_memory_back(idle);
+            trimmed.put_into(&mut lock(class));
+        }
+        count
+    }
+}
+
+impl fmt::Debug for StackPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StackPool")
+            .field("guard", &self.guard())
+            .field("stats", &self.stats())
+            .finish()
+    }
+}
+
+/// Idle slots on their way into the free lists.
+struct Trimmed {
+    warm: SlotList,
+    cold: SlotList,
+}
+
+impl Trimmed {
+    fn put_into(mut self, class: &mut Class) {
+        while let Some(slot) = self.warm.pop() {
+            class.warm.push(slot);
+        }
+        while let Some(slot) = self.cold.pop() {
+            class.cold.push(slot);
+        }
+    }
+}
+
+impl Shared {
+    /// Takes one slot out of the pool, making one if need be. The caller owns it, and
+    /// with it one strong count of the pool.
+    pub(super) fn take_one(
+        self: &Arc<Shared>,
+        size: StackSize,
+    ) -> Result<NonNull<Slot>, StackError> {
+        if !self.count_out() {
+            return Err(StackError::PoolLimit {
+                max_stacks: self.max_stacks,
+            });
+        }
+        let mut class = lock(&self.classes[size.class()]);
+        let slot = match class.warm.pop().or_else(|| class.cold.pop()) {
+            Some(slot) => slot,
+            None => self.make_slot(size, class).inspect_err(|_| {
+                self.out.fetch_sub(1, Ordering::Relaxed);
+            })?,
+        };
+        std::mem::forget(Arc::clone(self));
+        Ok(slot)
+    }
+
+    /// Counts one slot as outside, if the limit allows it.
+    fn count_out(&self) -> bool {
+        let more = |out| (out < self.max_stacks).then_some(out + 1);
+        self.out
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    /// Moves up to `want` idle slots that still have their memory into `into`.
+    pub(super) fn take_warm(self: &Arc<Shared>, size: StackSize, want: usize, into: &mut SlotList) {
+        let mut class = lock(&self.classes[size.class()]);
+        for _ in 0..want {
+            if class.warm.len() == 0 || !self.count_out() {
+                return;
+            }
+            if let Some(slot) = class.warm.pop() {
+                into.push(slot);
+                std::mem::forget(Arc::clone(self));
+            }
+        }
+    }
+
+    /// A slot that was never used, with its guard.
+    fn make_slot(
+        &self,
+        size: StackSize,
+        mut class: MutexGuard<'_, Class>,
+    ) -> Result<NonNull<Slot>, StackError> {
+        let slot = match class.raw.pop() {
+            Some(slot) => slot,
+            None => self.unused_slot(size, &mut class)?,
+        };
+        drop(class); // the guard is a system call: not under the lock
+        // SAFETY: the slot is in no list, hence ours.
+        match unsafe { Slot::harden(slot, &self.guards, &*self.sys) } {
+            Ok(kind) => {
+                self.created.fetch_add(1, Ordering::Relaxed);
+                if kind == GuardKind::Off {
+                    self.unguarded.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(slot)
+            }
+            Err(error) => {
+                lock(&self.classes[size.class()]).raw.push(slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// The next slot of the newest arena, or the first of a new one.
+    fn unused_slot(&self, size: StackSize, class: &mut Class) -> Result<NonNull<Slot>, StackError> {
+        if let Some(newest) = class.arenas
+            // SAFETY: arenas in the list are live; the class is locked.
+            && let Some(slot) = unsafe { Arena::next_unused(newest) }
+        {
+            return Ok(slot);
+        }
+        let bytes = class.next_arena.max(FIRST_ARENA);
+        let stride = size.bytes() + self.guard_size;
+        let mut count = (bytes / stride).max(FEWEST_STACKS);
+        let arena = loop {
+            match Arena::map(self, size, count) {
+                // Perhaps less can be had.
+                Err(StackError::Reserve { .. } | StackError::Heap { .. }) if count > 1 => {
+                    count /= 2
+                }
+                result => break result?,
+            }
+        };
+        class.next_arena = (bytes * 2).min(LARGEST_ARENA);
+        // SAFETY: newly made; nobody else knows it.
+        unsafe {
+            (*arena.as_ptr()).next = class.arenas.replace(arena);
+            self.reserved
+                .fetch_add((*arena.as_ptr()).len(), Ordering::Relaxed);
+            self.arenas.fetch_add(1, Ordering::Relaxed);
+            Arena::next_unused(arena).ok_or(StackError::Heap { bytes: 0 })
+        }
+    }
+
+    /// Turns a slot into a stack for `domain`, cleared if it has to be.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot and gives it to the stack.
+    pub(super) unsafe fn hand_out(&self, slot: NonNull<Slot>, domain: TrustDomain) -> Stack {
+        // SAFETY: owned by the caller.
+        unsafe {
+            let last = (*slot.as_ptr()).domain;
+            if last != domain {
+                if self.zeroing == Zeroing::BetweenDomains && last != TrustDomain::BLANK {
+                    self.wipe(slot);
+                }
+                (*slot.as_ptr()).domain = domain;
+            }
+        }
+        Stack { slot }
+    }
+
+    /// Clears a stack.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot, and nothing on its stack is in use.
+    #[cold]
+    unsafe fn wipe(&self, slot: NonNull<Slot>) {
+        self.wipes.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the whole stack belongs to the slot, whose owner is the caller.
+        unsafe {
+            let bottom = Slot::bottom(slot);
+            let len = (*slot.as_ptr()).top.offset_from_unsigned(bottom);
+            if self.sys.discard(bottom, len).is_err() {
+                // The kernel refuses (locked memory): clear it by hand.
+                bottom.write_bytes(0, len);
+            }
+        }
+    }
+
+    /// Takes slots of one class back. `slots` owns one strong count for each.
+    pub(super) fn take_back(shared: &Arc<Shared>, size: StackSize, mut slots: SlotList) {
+        let count = slots.len();
+        let class = &shared.classes[size.class()];
+        let surplus = {
+            let mut class = lock(class);
+            let room = shared.keep_warm.saturating_sub(class.warm.len());
+            let surplus = slots.split_off_oldest(room);
+            while let Some(slot) = slots.pop() {
+                class.warm.push(slot);
+            }
+            surplus
+        };
+        if surplus.len() > 0 {
+            let trimmed = shared.give_memory_back(surplus); // system calls: not under the lock
+            trimmed.put_into(&mut lock(class));
+        }
+        shared.out.fetch_sub(count, Ordering::Relaxed);
+        for _ in 0..count {
+            // SAFETY: one of the counts that came with the slots; `shared` itself is
+            // another, so this is never the last.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(shared)) };
+        }
+    }
+
+    /// Gives the memory of idle stacks back to the system.
+    fn give_memory_back(&self, mut slots: SlotList) -> Trimmed {
+        let mut trimmed = Trimmed {
+            warm: SlotList::default(),
+            cold: SlotList::default(),
+        };
+        while let Some(slot) = slots.pop() {
+            // SAFETY: owned by the list, hence by this call; idle, so nothing on the
+            // stack is in use.
+            let discarded = unsafe {
+                let bottom = Slot::bottom(slot);
+                let len = (*slot.as_ptr()).top.offset_from_unsigned(bottom);
+                self.sys.discard(bottom, len).is_ok()
+            };
+            if discarded {
+                self.trims.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: as above. The memory reads as zero now.
+                unsafe { (*slot.as_ptr()).domain = TrustDomain::BLANK };
+                trimmed.cold.push(slot);
+            } else {
+                // Locked memory cannot be given back; the stack is as good as before.
+                trimmed.warm.push(slot);
+            }
+        }
+        trimmed
+    }
+
+    pub(super) fn register_cache(&self, count: &Arc<CacheCount>) {
+        lock(&self.caches).push(Arc::clone(count));
+    }
+
+    pub(super) fn unregister_cache(&self, count: &Arc<CacheCount>) {
+        lock(&self.caches).retain(|other| !Arc::ptr_eq(other, count));
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for class in &mut self.classes {
+            let class = class.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let mut next = class.arenas.take();
+            while let Some(arena) = next {
+                // SAFETY: a slot outside of the free lists holds a strong count, and
+                // there is none left: all slots are home.
+                unsafe {
+                    next = (*arena.as_ptr()).next;
+                    Arena::unmap(arena, &*self.sys);
+                }
+            }
+        }
+    }
+}
+
+/// Locks; a panic of another thread inside is impossible to have left anything half
+/// done, since list operations do not panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stack that its holder may run on. Dropping it gives it back to its pool.
+///
+/// The memory is between [`bottom`](Stack::bottom) and [`top`](Stack::top); the guard
+/// is below the bottom. Contents are arbitrary.
+pub struct Stack {
+    slot: NonNull<Slot>,
+}
+
+// SAFETY: a stack is memory that only its holder uses; the slot belongs to the holder
+// too, and the pool that it points to is shared by threads.
+unsafe impl Send for Stack {}
+// SAFETY: shared access only reads fields that no one changes while the stack is held.
+unsafe impl Sync for Stack {}
+
+impl Stack {
+    /// The size class.
+    pub fn size(&self) -> StackSize {
+        // SAFETY: a held slot's arena is live.
+        unsafe { (*(*self.slot.as_ptr()).arena.as_ptr()).size }
+    }
+
+    /// The address above the stack, where it begins. Page-aligned.
+    pub fn top(&self) -> *mut u8 {
+        // SAFETY: the slot is held.
+        unsafe { (*self.slot.as_ptr()).top.as_ptr() }
+    }
+
+    /// The lowest address of the stack, directly above its guard. Page-aligned.
+    pub fn bottom(&self) -> *mut u8 {
+        // SAFETY: the slot is held.
+        unsafe { Slot::bottom(self.slot).as_ptr() }
+    }
+
+    /// The guard below this stack.
+    pub fn guard(&self) -> GuardKind {
+        // SAFETY: the slot is held.
+        unsafe { (*self.slot.as_ptr()).guard.unwrap_or(GuardKind::Off) }
+    }
+
+    /// How deep the stack has ever been used, in bytes, up to a whole page, since its
+    /// memory was last given back. A system call.
+    ///
+    /// Includes earlier users of the same stack: the figure says which size would have
+    /// been enough for all of them.
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub fn high_water(&self) -> io::Result<usize> {
+        // SAFETY: a held slot keeps its pool alive.
+        let shared = unsafe { &*self.shared() };
+        // SAFETY: the slot is held.
+        let bottom = unsafe { Slot::bottom(self.slot) };
+        let len = self.top().addr() - bottom.addr().get();
+        let mut pages = vec![0; len / shared.page];
+        shared
+            .sys
+            .residency(bottom, len, &mut pages)
+            .map_err(io::Error::from_raw_os_error)?;
+        let untouched = pages.iter().take_while(|&&byte| byte & 1 == 0).count();
+        Ok(len - untouched * shared.page)
+    }
+
+    /// The bytes at the top that say whose stack this is, for overflow reports.
+    pub(crate) fn label(&self) -> &Label {
+        // SAFETY: the top of the stack is mapped and aligned, and reserved for the
+        // label by everybody who runs on the stack; any bytes are a valid label.
+        unsafe { &*self.top().sub(LABEL_SIZE).cast::<Label>() }
+    }
+
+    /// Where frames may begin: below the label, and shifted by some cache lines so
+    /// that the hot ends of many stacks do not compete for the same cache sets.
+    pub(crate) fn usable_top(&self) -> *mut u8 {
+        const LINE: usize = 64;
+        const COLOURS: usize = 8;
+        let stride = self.size().bytes();
+        let colour = (self.top().addr() / stride) % COLOURS;
+        // SAFETY: less than 1 KiB below the top, and no stack is that small.
+        unsafe { self.top().sub(LABEL_SIZE + colour * LINE) }
+    }
+
+    pub(super) fn slot(&self) -> NonNull<Slot> {
+        self.slot
+    }
+
+    pub(super) fn shared(&self) -> *const Shared {
+        // SAFETY: a held slot's arena is live.
+        unsafe { (*(*self.slot.as_ptr()).arena.as_ptr()).shared }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the stack's strong count, which becomes this handle's.
+        let shared = unsafe {
+            let shared = self.shared();
+            Arc::increment_strong_count(shared);
+            Arc::from_raw(shared)
+        };
+        let mut one = SlotList::default();
+        one.push(self.slot);
+        Shared::take_back(&shared, self.size(), one);
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stack({} at {:p})", self.size(), self.bottom())
+    }
+}

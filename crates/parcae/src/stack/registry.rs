@@ -1,0 +1,135 @@
+//! Which addresses are fiber stacks: the table that the signal handler reads.
+//!
+//! A signal handler can ask nobody, take no lock and allocate nothing, and the
+//! disposition of a signal belongs to the process. So this is the one table of the
+//! library that is the process's: a list of entries that only ever grows, whose
+//! entries are reused and never freed. Pools write to it when they map and unmap an
+//! arena; only the handler reads it. Nothing else depends on it.
+//!
+//! States of an entry: *free* (`base` = 0), *claimed* (`base` = 1, being filled by
+//! one thread), *live* (`base` is the arena's address).
+
+use std::alloc::Layout;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+const FREE: usize = 0;
+const CLAIMED: usize = 1;
+
+/// One arena, as the handler sees it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    base: AtomicUsize,
+    len: AtomicUsize,
+    stride: AtomicUsize,
+    guard: AtomicUsize,
+    /// Set once, before the entry is published in [`HEAD`].
+    next: AtomicPtr<Entry>,
+}
+
+/// Where an arena's stacks are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Geometry {
+    /// First address: the guard of the first stack.
+    pub(super) base: usize,
+    /// Length in bytes.
+    pub(super) len: usize,
+    /// From one guard to the next.
+    pub(super) stride: usize,
+    /// Size of a guard.
+    pub(super) guard: usize,
+}
+
+static HEAD: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Enters an arena. `None` if there is no heap memory for an entry.
+pub(super) fn insert(arena: Geometry) -> Option<&'static Entry> {
+    let entry = match entries().find(|entry| entry.claim()) {
+        Some(entry) => entry,
+        None => publish_new()?,
+    };
+    // Relaxed: ordered by the Release store of `base` below.
+    entry.len.store(arena.len, Ordering::Relaxed);
+    entry.stride.store(arena.stride, Ordering::Relaxed);
+    entry.guard.store(arena.guard, Ordering::Relaxed);
+    // Release: pairs with the Acquire load of `base` in `find`.
+    entry.base.store(arena.base, Ordering::Release);
+    Some(entry)
+}
+
+/// Finds the arena that `addr` lies in. Async-signal-safe.
+pub(super) fn find(addr: usize) -> Option<Geometry> {
+    entries().find_map(|entry| {
+        // Acquire: pairs with the Release store in `insert`.
+        let base = entry.base.load(Ordering::Acquire);
+        let len = entry.len.load(Ordering::Relaxed);
+        let found = base > CLAIMED && addr.checked_sub(base).is_some_and(|offset| offset < len);
+        found.then(|| Geometry {
+            base,
+            len,
+            stride: entry.stride.load(Ordering::Relaxed),
+            guard: entry.guard.load(Ordering::Relaxed),
+        })
+    })
+}
+
+impl Entry {
+    /// Takes an arena out, before it is unmapped.
+    pub(super) fn remove(&self) {
+        // Release: pairs with the Acquire of `claim`, so that the next owner's
+        // stores come after everything this owner did.
+        self.base.store(FREE, Ordering::Release);
+    }
+
+    fn claim(&self) -> bool {
+        // Relaxed first look: most entries are live, and a CAS would take their line.
+        self.base.load(Ordering::Relaxed) == FREE
+            // Acquire: pairs with the Release in `remove`.
+            && self
+                .base
+                .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    let mut next = HEAD.load(Ordering::Acquire); // pairs with the Release in `publish_new`
+    std::iter::from_fn(move || {
+        // SAFETY: entries are never freed, and were filled before they were
+        // published with Release.
+        let entry = unsafe { next.as_ref() }?;
+        next = entry.next.load(Ordering::Relaxed); // set before publication
+        Some(entry)
+    })
+}
+
+/// Adds an entry, already claimed by the caller.
+fn publish_new() -> Option<&'static Entry> {
+    let layout = Layout::new::<Entry>();
+    // SAFETY: the layout is not empty.
+    let entry = unsafe { std::alloc::alloc(layout) }.cast::<Entry>();
+    if entry.is_null() {
+        return None;
+    }
+    let fresh = Entry {
+        base: AtomicUsize::new(CLAIMED),
+        len: AtomicUsize::new(0),
+        stride: AtomicUsize::new(0),
+        guard: AtomicUsize::new(0),
+        next: AtomicPtr::new(std::ptr::null_mut()),
+    };
+    // SAFETY: newly allocated with the type's layout; never freed, hence 'static.
+    let entry = unsafe {
+        entry.write(fresh);
+        &*entry
+    };
+    let mut head = HEAD.load(Ordering::Relaxed);
+    loop {
+        entry.next.store(head, Ordering::Relaxed);
+        let this = std::ptr::from_ref(entry).cast_mut();
+        // Release: pairs with the Acquire load in `entries`.
+        match HEAD.compare_exchange_weak(head, this, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return Some(entry),
+            Err(now) => head = now,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What a pool counts.
+
+/// A snapshot of a pool's counters. Taken without stopping anybody, so figures
+/// that change meanwhile may differ by what changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StackStats {
+    /// Address space reserved, in bytes. Mostly not resident; see
+    /// [`StackPool::resident`](super::StackPool::resident).
+    pub reserved: usize,
+    /// Mappings made for it.
+    pub arenas: usize,
+    /// Stacks that were used at least once.
+    pub created: usize,
+    /// Stacks held by somebody now.
+    pub in_use: usize,
+    /// Idle stacks in the caches of workers.
+    pub cached: usize,
+    /// Idle stacks in the shared pool that keep their memory.
+    pub warm: usize,
+    /// Idle stacks in the shared pool that gave their memory back.
+    pub cold: usize,
+    /// How often a stack gave its memory back because there were too many idle.
+    pub trims: u64,
+    /// How often a stack was cleared between trust domains.
+    pub wipes: u64,
+    /// Stacks that have no guard.
+    pub unguarded: usize,
+}

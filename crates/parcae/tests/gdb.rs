@@ -1,0 +1,211 @@
+//! What a debugger sees: `bt` inside a fiber shows the fiber's frames and ends at its base,
+//! at every instruction of the switch and everywhere else.
+
+mod child;
+mod tools;
+
+use parcae::fiber::{Fiber, Suspender};
+use parcae::stack::{StackPool, StackSize};
+use std::path::Path;
+use std::process::Command;
+
+/// Where the debugger stops.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn parcae_test_stop_here() {
+    std::hint::black_box(());
+}
+
+#[inline(never)]
+fn visible_inner(f: &Suspender<'_>) {
+    parcae_test_stop_here();
+    f.suspend().unwrap();
+    std::hint::black_box(f);
+}
+
+#[inline(never)]
+fn visible_outer(f: &Suspender<'_>) {
+    visible_inner(f);
+    std::hint::black_box(f);
+}
+
+#[inline(never)]
+fn visible_resumer(fiber: &mut Fiber) {
+    fiber.start(visible_outer).unwrap();
+    parcae_test_stop_here();
+    fiber.resume().unwrap();
+    std::hint::black_box(fiber);
+}
+
+fn play_victim() {
+    let pool = StackPool::new().unwrap();
+    let mut fiber = Fiber::new(pool.acquire(StackSize::SERVICE).unwrap(), "watched").unwrap();
+    visible_resumer(&mut fiber);
+}
+
+/// Runs the victim of `test` in gdb with these commands; `None` (and a line that says so)
+/// if there is no gdb, or none that may trace.
+fn gdb(test: &str, commands: &[&str]) -> Option<String> {
+    let Some(gdb) = tools::find("gdb") else {
+        tools::skip(test, "gdb", "Debian: apt-get install gdb");
+        return None;
+    };
+    let output = run(&gdb, test, commands);
+    if output.contains("ptrace: Operation not permitted") {
+        tools::skip(test, "a gdb that may trace", "the sandbox forbids ptrace");
+        return None;
+    }
+    Some(output)
+}
+
+fn run(gdb: &Path, test: &str, commands: &[&str]) -> String {
+    let victim = child::victim(test);
+    let mut command = Command::new(gdb);
+    command.args([
+        "-nx",
+        "-batch",
+        "-ex",
+        "set confirm off",
+        "-ex",
+        "set pagination off",
+    ]);
+    command.args([
+        "-ex",
+        "set style enabled off",
+        "-ex",
+        "set debuginfod enabled off",
+    ]);
+    for line in commands {
+        command.args(["-ex", line]);
+    }
+    command
+        .arg("--args")
+        .arg(victim.get_program())
+        .args(victim.get_args());
+    command.envs(
+        victim
+            .get_envs()
+            .filter_map(|(key, value)| Some((key, value?))),
+    );
+    let output = command.output().expect("gdb runs");
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The frames of the `bt` that follows `marker`, innermost first.
+fn frames<'a>(output: &'a str, marker: &str) -> Vec<&'a str> {
+    let start = output
+        .find(marker)
+        .unwrap_or_else(|| panic!("no {marker} in:\n{output}"));
+    output[start..]
+        .lines()
+        .skip(1)
+        .take_while(|line| !line.starts_with("-- "))
+        .filter(|line| line.starts_with('#'))
+        .collect()
+}
+
+fn position(frames: &[&str], name: &str) -> usize {
+    frames
+        .iter()
+        .position(|frame| frame.contains(name))
+        .unwrap_or_else(|| panic!("no {name} in {frames:#?}"))
+}
+
+#[test]
+fn backtrace_inside_a_fiber_shows_its_frames_and_ends_at_its_base() {
+    if child::is_victim() {
+        return play_victim();
+    }
+    let commands = [
+        "break parcae_test_stop_here",
+        "run",
+        "echo -- inside\\n",
+        "bt",
+        "continue",
+        "echo -- outside\\n",
+        "bt",
+        "echo -- end\\n",
+        "kill",
+    ];
+    let test = "backtrace_inside_a_fiber_shows_its_frames_and_ends_at_its_base";
+    let Some(output) = gdb(test, &commands) else {
+        return;
+    };
+
+    let inside = frames(&output, "-- inside");
+    assert!(
+        position(&inside, "visible_inner") < position(&inside, "visible_outer"),
+        "{output}"
+    );
+    assert!(
+        inside.last().unwrap().contains("janus_fiber_entry"),
+        "{inside:#?}"
+    );
+    assert!(
+        !inside
+            .iter()
+            .any(|frame| frame.contains("visible_resumer (")),
+        "{inside:#?}"
+    );
+
+    let outside = frames(&output, "-- outside");
+    position(&outside, "visible_resumer");
+    assert!(
+        !outside
+            .iter()
+            .any(|frame| frame.contains("janus_fiber_entry")),
+        "{outside:#?}"
+    );
+    assert!(
+        !output.contains("Backtrace stopped"),
+        "gdb is not content:\n{output}"
+    );
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn backtrace_is_whole_at_every_instruction_of_the_switch() {
+    if child::is_victim() {
+        return play_victim();
+    }
+    let mut commands = vec!["break parcae_test_stop_here", "run", "continue", "delete"];
+    // From the resumer into the suspended fiber: 16 instructions.
+    commands.extend(["break janus_context_switch", "continue", "delete"]);
+    for _ in 0..16 {
+        commands.extend(["echo -- step\\n", "bt", "stepi"]);
+    }
+    commands.extend(["echo -- end\\n", "kill"]);
+    let test = "backtrace_is_whole_at_every_instruction_of_the_switch";
+    let Some(output) = gdb(test, &commands) else {
+        return;
+    };
+
+    assert!(
+        !output.contains("Backtrace stopped"),
+        "gdb is not content:\n{output}"
+    );
+    let steps: Vec<&str> = output.split("-- step").skip(1).collect();
+    assert_eq!(steps.len(), 16, "{output}");
+    for (number, step) in steps.iter().enumerate() {
+        let step = step.split("-- end").next().unwrap_or_default();
+        let frames: Vec<&str> = step.lines().filter(|line| line.starts_with('#')).collect();
+        assert!(
+            frames[0].contains("janus_context_switch"),
+            "step {number}: {frames:#?}"
+        );
+        // The eighth instruction changes the stack.
+        let (here, there) = if number < 8 {
+            ("visible_resumer", "visible_inner")
+        } else {
+            ("visible_inner", "visible_resumer (")
+        };
+        position(&frames, here);
+        assert!(
+            !frames.iter().any(|frame| frame.contains(there)),
+            "step {number}: {frames:#?}"
+        );
+        let at_base = frames.last().unwrap().contains("janus_fiber_entry");
+        assert_eq!(at_base, number >= 8, "step {number}: {frames:#?}");
+    }
+}
