@@ -20,7 +20,9 @@ impl Conditions {
     pub fn read() -> Conditions {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs());
         Conditions {
             cpu: cpu_model(&cpuinfo),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -57,7 +59,13 @@ fn cpu_model(cpuinfo: &str) -> String {
         })
     };
     field("model name")
-        .or_else(|| Some(format!("implementer {} part {}", field("CPU implementer")?, field("CPU part")?)))
+        .or_else(|| {
+            Some(format!(
+                "implementer {} part {}",
+                field("CPU implementer")?,
+                field("CPU part")?
+            ))
+        })
         .unwrap_or_else(|| "unknown processor".to_owned())
 }
 
@@ -85,16 +93,20 @@ fn civil(days: u64) -> (u64, u64, u64) {
     // From March on, five months have 153 days: 31, 30, 31, 30, 31, and again.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (month, next_year) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
     (400 * cycle + year + next_year, month, day)
 }
 
 /// Bytes of this process that are in memory.
+///
+/// The same count as in `/proc/self/statm`, but in kilobytes rather than in pages of a
+/// size that would have to be asked for.
 pub(crate) fn resident_bytes() -> Result<u64, Failure> {
-    // The second field, in pages; the page size is what the kernel maps memory with.
-    let statm = fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = statm.split_whitespace().nth(1).ok_or("no second field in statm")?.parse()?;
-    Ok(pages * page_bytes()?)
+    kilobytes(&fs::read_to_string("/proc/self/status")?, "VmRSS:")
 }
 
 /// Bytes of page tables that the kernel keeps for this process.
@@ -116,13 +128,81 @@ pub(crate) fn mappings() -> Result<u64, Failure> {
     }
 }
 
-/// The page size, from the one file of /proc that names it in text.
-fn page_bytes() -> Result<u64, Failure> {
-    kilobytes(&fs::read_to_string("/proc/self/smaps")?, "KernelPageSize:")
+/// The field of this name, which is given in kilobytes, in bytes.
+fn kilobytes(status: &str, name: &str) -> Result<u64, Failure> {
+    let value = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB"));
+    let value = value.ok_or_else(|| format!("no {name} in /proc/self/status"))?;
+    Ok(value.trim().parse::<u64>()? * 1024)
 }
 
-/// The first field of this name, given in kilobytes.
-fn kilobytes(text: &str, name: &str) -> Result<u64, Failure> {
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
-    Ok(value.ok_or_else(|| format!("no {name} in /proc"))?.trim().parse::<u64>()? * 1024)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_around_leap_days_and_the_ends_of_years() {
+        // The seconds are those of `date -u -d "…" +%s`.
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (68_255_999, "1972-02-29 23:59:59 UTC"),
+            (68_256_000, "1972-03-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (978_307_199, "2000-12-31 23:59:59 UTC"),
+            (978_307_200, "2001-01-01 00:00:00 UTC"),
+            (1_794_787_445, "2026-11-16 00:04:05 UTC"),
+            (4_107_542_399, "2100-02-28 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+    }
+
+    #[test]
+    fn every_day_follows_the_one_before() {
+        let mut last = civil(0);
+        for day in 1..DAYS_TO_2400 {
+            let (year, month, date) = civil(day);
+            let next_day = (last.0, last.1, last.2 + 1);
+            let next_month = (last.0, last.1 + 1, 1);
+            let next_year = (last.0 + 1, 1, 1);
+            let today = (year, month, date);
+            assert!(
+                today == next_day
+                    || (today == next_month && last.2 >= 28)
+                    || (today == next_year && (last.1, last.2) == (12, 31)),
+                "{last:?} was followed by {today:?}"
+            );
+            last = today;
+        }
+        assert_eq!(last, (2399, 12, 31));
+    }
+
+    const DAYS_TO_2400: u64 = 430 * 365 + 104; // 104 leap days from 1972 to 2396
+
+    #[test]
+    fn processors_are_named_by_what_there_is() {
+        assert_eq!(
+            cpu_model("processor\t: 0\nmodel name\t: Xeon: a CPU\n"),
+            "Xeon: a CPU"
+        );
+        let arm = "CPU implementer\t: 0x41\nCPU part\t: 0xd40\n";
+        assert_eq!(cpu_model(arm), "implementer 0x41 part 0xd40");
+        assert_eq!(cpu_model(""), "unknown processor");
+    }
+
+    #[test]
+    fn this_process_has_memory_and_mappings() {
+        assert!(resident_bytes().unwrap() > 0);
+        assert!(page_table_bytes().unwrap() > 0);
+        assert!(mappings().unwrap() > 1);
+    }
+
+    #[test]
+    fn a_missing_field_is_named() {
+        let error = kilobytes("VmRSS:\t 12 kB\n", "VmPTE:").unwrap_err();
+        assert_eq!(error.to_string(), "no VmPTE: in /proc/self/status");
+        assert_eq!(kilobytes("VmRSS:\t 12 kB\n", "VmRSS:").unwrap(), 12 * 1024);
+    }
 }

@@ -53,12 +53,7 @@ pub struct Outcomes {
 
 /// Measures the cases in `rounds` rounds and one more before them, which warms up and
 /// does not count. See the crate's documentation for why in this order.
-pub fn run(
-    cases: &[Case],
-    rounds: u32,
-    scale: &Scale,
-    observer: &mut dyn Observer,
-) -> Outcomes {
+pub fn run(cases: &[Case], rounds: u32, scale: &Scale, observer: &mut dyn Observer) -> Outcomes {
     let mut results: Vec<Result<Vec<f64>, Failure>> = cases.iter().map(|_| Ok(vec![])).collect();
     for round in 0..=rounds {
         let mut measure = |index: usize| {
@@ -77,7 +72,10 @@ pub fn run(
             (0..cases.len()).rev().for_each(&mut measure);
         }
     }
-    let mut outcomes = Outcomes { figures: Vec::new(), failures: Vec::new() };
+    let mut outcomes = Outcomes {
+        figures: Vec::new(),
+        failures: Vec::new(),
+    };
     for (&case, result) in cases.iter().zip(results) {
         match result {
             Ok(samples) => outcomes.figures.extend(Figure::new(case, samples)),
@@ -101,9 +99,18 @@ mod tests {
             unit: "ns",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: |_| Ok(2.0) },
-                Side { peer: Peer::Corosensei, run: |_| Err("out of luck".into()) },
-                Side { peer: Peer::Generator, run: |scale| Ok(scale.of(100) as f64) },
+                Side {
+                    peer: Peer::Parcae,
+                    run: |_| Ok(2.0),
+                },
+                Side {
+                    peer: Peer::Corosensei,
+                    run: |_| Err("out of luck".into()),
+                },
+                Side {
+                    peer: Peer::Generator,
+                    run: |scale| Ok(scale.of(100) as f64),
+                },
             ],
         }],
     };
@@ -154,7 +161,11 @@ mod tests {
         assert_eq!(log.0, expected);
         let medians: Vec<f64> = outcomes.figures.iter().map(Figure::median).collect();
         assert_eq!(medians, [2.0, 10.0]);
-        assert_eq!(outcomes.figures[0].samples.len(), 2, "the warm-up does not count");
+        assert_eq!(
+            outcomes.figures[0].samples.len(),
+            2,
+            "the warm-up does not count"
+        );
         assert_eq!(outcomes.failures.len(), 1);
         assert_eq!(outcomes.failures[0].1.to_string(), "out of luck");
     }

@@ -1,5 +1,26 @@
-//! Parcae: fibers on budgets, in nurseries, under capabilities.
+//! A runtime for code that must not be able to take its process down.
+//!
+//! Parcae runs lightweight fibers on OS threads. Every task will run on a *budget*, spawn
+//! only with a *capability* and live in a *nursery*; a deterministic executor will make the
+//! same seed give the same run. This version holds the ground that all of it stands on:
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`fiber`] | a stack and a context that run one closure after another |
+//! | [`stack`] | guarded stacks in large arenas, pooled, with limits that are errors |
+//!
+//! The budget arithmetic is in the `parcae-core` crate, re-exported as [`Budget`].
+//!
+//! # Platforms
+//!
+//! Linux on x86_64 and aarch64. Other targets do not compile, with a message that says so.
+//! At most one version of this crate can be linked into a program, because the symbols of
+//! the context switch (`janus_context_switch` and its companions) have fixed names.
+
+#![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
 mod arch;
 pub mod fiber;
 pub mod stack;
+
+pub use parcae_core::{Budget, Resource, Shortfall};

@@ -42,7 +42,9 @@ fn assert_reported(outcome: &child::Outcome, name: &str, kib: usize) {
 fn recursion_names_the_fiber_and_its_size_and_aborts() {
     if child::is_victim() {
         let mut fiber = fiber(pool().acquire(StackSize::CORE).unwrap(), "digger");
-        let _ = fiber.start(|_| drop(std::hint::black_box(recurse(0))));
+        let _ = fiber.start(|_| {
+            std::hint::black_box(recurse(0));
+        });
         unreachable!("the stack is finite");
     }
     let outcome = child::run("recursion_names_the_fiber_and_its_size_and_aborts");
@@ -53,7 +55,9 @@ fn recursion_names_the_fiber_and_its_size_and_aborts() {
 fn one_huge_frame_is_caught_too() {
     if child::is_victim() {
         let mut fiber = fiber(pool().acquire(StackSize::SERVICE).unwrap(), "big frame");
-        let _ = fiber.start(|_| drop(std::hint::black_box(one_huge_frame())));
+        let _ = fiber.start(|_| {
+            std::hint::black_box(one_huge_frame());
+        });
         unreachable!("the frame is larger than the stack");
     }
     let outcome = child::run("one_huge_frame_is_caught_too");
@@ -69,7 +73,9 @@ fn overflow_in_a_nested_fiber_on_another_thread_is_reported() {
             let inner = pool.acquire(StackSize::MIN).unwrap();
             let _ = outer.start(move |_| {
                 let mut inner = fiber(inner, "inner");
-                let _ = inner.start(|_| drop(std::hint::black_box(recurse(0))));
+                let _ = inner.start(|_| {
+                    std::hint::black_box(recurse(0));
+                });
             });
         });
         let _ = thread.join();
@@ -120,7 +126,9 @@ fn neighbours_are_intact_when_the_process_aborts() {
         }
         // SAFETY: installs a handler that only reads and writes to stderr.
         unsafe { libc::signal(libc::SIGABRT, on_abort as *const () as usize) };
-        let _ = fiber(victim, "middle").start(|_| drop(std::hint::black_box(recurse(0))));
+        let _ = fiber(victim, "middle").start(|_| {
+            std::hint::black_box(recurse(0));
+        });
         unreachable!("the stack is finite");
     }
     let outcome = child::run("neighbours_are_intact_when_the_process_aborts");
@@ -253,7 +261,9 @@ fn reports_can_be_left_to_others() {
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
         let pool = StackPool::with(StackOpts::new().on_overflow(OnOverflow::Fault)).unwrap();
         let mut fiber = fiber(pool.acquire(StackSize::MIN).unwrap(), "silent");
-        let _ = fiber.start(|_| drop(std::hint::black_box(recurse(0))));
+        let _ = fiber.start(|_| {
+            std::hint::black_box(recurse(0));
+        });
         unreachable!("the stack is finite");
     }
     let outcome = child::run("reports_can_be_left_to_others");

@@ -76,7 +76,7 @@ fn initial_frame_is_aligned_and_ends_in_cleanup() {
         unsafe {
             (*arg.cast::<Bare>())
                 .result
-                .set((&raw mut aligned).addr() % 16 + 1)
+                .set((&raw mut aligned).addr() % 16 + 1);
         };
     }
     let mut bare = Bare::new(entry);

@@ -467,6 +467,27 @@ fn deep_stacks_survive_a_switch_at_the_bottom() {
 }
 
 #[test]
+fn buffers_that_the_defaults_were_measured_for_fit() {
+    /// A frame with a buffer of this size, filled and summed below others like it.
+    #[inline(never)]
+    fn with_buffer<const SIZE: usize>(then: impl FnOnce() -> usize) -> usize {
+        let buffer = std::hint::black_box([1_u8; SIZE]);
+        then() + buffer.iter().map(|&byte| usize::from(byte)).sum::<usize>()
+    }
+    let pool = pool();
+    let mut fiber = fiber(&pool);
+    let sum = Rc::new(Cell::new(0));
+    let out = Rc::clone(&sum);
+    // A directory reader, a path, a sort's cache; and all of them at once.
+    let step = fiber.start(move |_| {
+        let sort = || with_buffer::<49_152>(|| 0);
+        out.set(with_buffer::<2_048>(|| with_buffer::<4_096>(sort)));
+    });
+    assert!(matches!(step, Ok(Step::Finished)));
+    assert_eq!(sum.get(), 2_048 + 4_096 + 49_152);
+}
+
+#[test]
 fn small_stacks_run_small_code() {
     let pool = pool();
     let mut fiber = Fiber::new(pool.acquire(StackSize::MIN).unwrap(), "small").unwrap();
@@ -602,7 +623,7 @@ mod backtraces {
     fn of_a_suspended_fiber_shows_its_frames_only() {
         let pool = pool();
         let mut fiber = fiber(&pool);
-        fiber.start(|f| recognisable_outer(f)).unwrap();
+        fiber.start(recognisable_outer).unwrap();
         let text = fiber.backtrace().expect("suspended").to_string();
         let inner = text
             .find("recognisable_inner")
@@ -645,7 +666,7 @@ mod backtraces {
     fn can_be_taken_from_another_fiber() {
         let pool = pool();
         let mut watched = fiber(&pool);
-        watched.start(|f| recognisable_outer(f)).unwrap();
+        watched.start(recognisable_outer).unwrap();
         let out = Rc::new(RefCell::new(String::new()));
         let text = Rc::clone(&out);
         let mut watcher = fiber(&pool);

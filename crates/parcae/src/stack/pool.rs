@@ -350,7 +350,7 @@ impl Shared {
             match Arena::map(self, size, count) {
                 // Perhaps less can be had.
                 Err(StackError::Reserve { .. } | StackError::Heap { .. }) if count > 1 => {
-                    count /= 2
+                    count /= 2;
                 }
                 result => break result?,
             }

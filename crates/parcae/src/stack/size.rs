@@ -56,8 +56,9 @@ impl StackSize {
             return Err(StackError::Size { requested: bytes });
         }
         let log2 = bytes.next_power_of_two().trailing_zeros();
-        let class = if log2 < MIN_LOG2 { 0 } else { log2 - MIN_LOG2 };
-        Ok(StackSize { class: class as u8 })
+        Ok(StackSize {
+            class: log2.saturating_sub(MIN_LOG2) as u8,
+        })
     }
 
     /// The size in bytes.

@@ -135,6 +135,11 @@ mod sizes {
     fn of_the_profiles_are_as_documented() {
         assert_eq!(StackSize::CORE.bytes(), 64 << 10);
         assert_eq!(StackSize::SERVICE.bytes(), 256 << 10);
+        assert_eq!(
+            StackSize::SERVICE.bytes() * 32,
+            8 << 20,
+            "a thread's usual stack"
+        );
         assert_eq!(StackSize::CLUSTER.bytes(), 256 << 10);
         assert_eq!(StackSize::SOVEREIGN.bytes(), 512 << 10);
         assert_eq!(StackSize::MIN.bytes(), 8 << 10);
@@ -170,11 +175,15 @@ mod reuse {
             .collect();
         let bottoms: Vec<_> = stacks.iter().map(Stack::bottom).collect();
         stacks.into_iter().for_each(|stack| cache.release(stack));
-        for bottom in bottoms.iter().rev() {
-            let stack = cache.acquire(StackSize::CORE).unwrap();
-            assert_eq!(stack.bottom(), *bottom);
-            std::mem::forget(stack); // keeps it out of the pool
-        }
+        let again: Vec<Stack> = (0..3)
+            .map(|_| cache.acquire(StackSize::CORE).unwrap())
+            .collect();
+        assert!(
+            again
+                .iter()
+                .map(Stack::bottom)
+                .eq(bottoms.into_iter().rev())
+        );
     }
 
     #[test]

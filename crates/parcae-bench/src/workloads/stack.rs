@@ -1,0 +1,242 @@
+//! `stack`: what it costs to get a stack and to give it back, warm and cold.
+//!
+//! Warm is what a running program sees and only parcae has a pool for it; a peer's user
+//! would have to write one. Cold is what the first so many fibers of a program see: system
+//! calls for the mapping and the guard, and a page fault for the first byte.
+
+use super::{STACK_SIZE, nanos_per};
+use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
+use corosensei::stack::{DefaultStack, Stack as _};
+use parcae::stack::{Stack, StackOpts, StackPool};
+use std::hint::black_box;
+use std::ptr;
+use std::time::Instant;
+
+pub(super) static STACK: Workload = Workload {
+    name: "stack",
+    rounds: Rounds { full: 11, quick: 3 },
+    variants: &[
+        Variant {
+            name: "warm",
+            about: "take a stack from a worker's cache and put it back",
+            unit: "ns/stack",
+            better: Better::Lower,
+            sides: &[Side {
+                peer: Peer::Parcae,
+                run: warm,
+            }],
+        },
+        Variant {
+            name: "warm_shared",
+            about: "take a stack from the shared pool, which locks, and put it back",
+            unit: "ns/stack",
+            better: Better::Lower,
+            sides: &[Side {
+                peer: Peer::Parcae,
+                run: warm_shared,
+            }],
+        },
+        Variant {
+            name: "cold",
+            about: "2000 new stacks from nothing: address space, guard, first byte at the top",
+            unit: "ns/stack",
+            better: Better::Lower,
+            sides: &[
+                Side {
+                    peer: Peer::Parcae,
+                    run: cold::<Pooled>,
+                },
+                Side {
+                    peer: Peer::Corosensei,
+                    run: cold::<Mapped>,
+                },
+            ],
+        },
+        Variant {
+            name: "first_touch",
+            about: "of cold, the first byte only: a page fault",
+            unit: "ns/page",
+            better: Better::Lower,
+            sides: &[
+                Side {
+                    peer: Peer::Parcae,
+                    run: first_touch::<Pooled>,
+                },
+                Side {
+                    peer: Peer::Corosensei,
+                    run: first_touch::<Mapped>,
+                },
+            ],
+        },
+        Variant {
+            name: "give_back",
+            about: "2000 touched stacks, and their pool, until the system has all memory back",
+            unit: "ns/stack",
+            better: Better::Lower,
+            sides: &[
+                Side {
+                    peer: Peer::Parcae,
+                    run: give_back::<Pooled>,
+                },
+                Side {
+                    peer: Peer::Corosensei,
+                    run: give_back::<Mapped>,
+                },
+            ],
+        },
+        Variant {
+            name: "trim",
+            about: "give back the memory of 2000 idle stacks, which stay usable",
+            unit: "ns/stack",
+            better: Better::Lower,
+            sides: &[Side {
+                peer: Peer::Parcae,
+                run: trim,
+            }],
+        },
+    ],
+};
+
+/// Where new stacks come from.
+pub(super) trait Source: Sized {
+    /// A stack of [`STACK_SIZE`] with a guard.
+    type Stack;
+
+    /// A source that has handed out nothing yet.
+    fn open() -> Result<Self, Failure>;
+
+    /// A stack that nobody has used.
+    fn acquire(&self) -> Result<Self::Stack, Failure>;
+
+    /// Where the stack begins: the address above its memory.
+    fn top(stack: &Self::Stack) -> *mut u8;
+}
+
+/// Parcae: arenas, guards in the page tables where the kernel can.
+pub(super) struct Pooled(StackPool);
+
+impl Source for Pooled {
+    type Stack = Stack;
+
+    fn open() -> Result<Pooled, Failure> {
+        Ok(Pooled(StackPool::new()?))
+    }
+
+    fn acquire(&self) -> Result<Stack, Failure> {
+        Ok(self.0.acquire(STACK_SIZE)?)
+    }
+
+    fn top(stack: &Stack) -> *mut u8 {
+        stack.top()
+    }
+}
+
+/// Corosensei: two system calls per stack, two mappings.
+pub(super) struct Mapped;
+
+impl Source for Mapped {
+    type Stack = DefaultStack;
+
+    fn open() -> Result<Mapped, Failure> {
+        Ok(Mapped)
+    }
+
+    fn acquire(&self) -> Result<DefaultStack, Failure> {
+        Ok(DefaultStack::new(STACK_SIZE.bytes())?)
+    }
+
+    fn top(stack: &DefaultStack) -> *mut u8 {
+        ptr::with_exposed_provenance_mut(stack.base().get())
+    }
+}
+
+/// Writes a byte where the first frame of a fiber would be.
+pub(super) fn touch<S: Source>(stack: &S::Stack) {
+    // SAFETY: the stack is larger than 64 bytes, writable up to its top, and held by the
+    // caller; nothing runs on it.
+    unsafe { S::top(stack).sub(64).write_volatile(1) };
+}
+
+/// Stacks per measurement of the cold variants. Some 8 MiB once touched.
+const FRESH: usize = 2000;
+
+fn warm(scale: &Scale) -> Result<f64, Failure> {
+    let mut cache = StackPool::new()?.cache();
+    let first = cache.acquire(STACK_SIZE)?;
+    cache.release(first);
+    let count = black_box(scale.of(5_000_000));
+    let start = Instant::now();
+    for _ in 0..count {
+        let stack = black_box(cache.acquire(STACK_SIZE)?);
+        cache.release(stack);
+    }
+    Ok(nanos_per(start, count))
+}
+
+fn warm_shared(scale: &Scale) -> Result<f64, Failure> {
+    let pool = StackPool::new()?;
+    drop(pool.acquire(STACK_SIZE)?);
+    let count = black_box(scale.of(1_000_000));
+    let start = Instant::now();
+    for _ in 0..count {
+        drop(black_box(pool.acquire(STACK_SIZE)?));
+    }
+    Ok(nanos_per(start, count))
+}
+
+fn cold<S: Source>(scale: &Scale) -> Result<f64, Failure> {
+    let count = scale.of(FRESH);
+    let mut stacks = Vec::with_capacity(count);
+    let start = Instant::now();
+    let source = S::open()?;
+    for _ in 0..count {
+        let stack = source.acquire()?;
+        touch::<S>(&stack);
+        stacks.push(stack);
+    }
+    Ok(nanos_per(start, count))
+}
+
+fn first_touch<S: Source>(scale: &Scale) -> Result<f64, Failure> {
+    let (stacks, _source) = fresh::<S>(scale)?;
+    let start = Instant::now();
+    stacks.iter().for_each(touch::<S>);
+    Ok(nanos_per(start, stacks.len()))
+}
+
+fn give_back<S: Source>(scale: &Scale) -> Result<f64, Failure> {
+    let (stacks, source) = fresh::<S>(scale)?;
+    stacks.iter().for_each(touch::<S>);
+    let count = stacks.len();
+    let start = Instant::now();
+    drop(stacks);
+    drop(source);
+    Ok(nanos_per(start, count))
+}
+
+/// Untouched stacks, all held at once.
+fn fresh<S: Source>(scale: &Scale) -> Result<(Vec<S::Stack>, S), Failure> {
+    let source = S::open()?;
+    let stacks = (0..scale.of(FRESH))
+        .map(|_| source.acquire())
+        .collect::<Result<_, _>>()?;
+    Ok((stacks, source))
+}
+
+fn trim(scale: &Scale) -> Result<f64, Failure> {
+    let count = scale.of(FRESH);
+    let pool = StackPool::with(StackOpts::new().keep_warm(count))?;
+    let stacks: Vec<Stack> = (0..count)
+        .map(|_| pool.acquire(STACK_SIZE))
+        .collect::<Result<_, _>>()?;
+    stacks.iter().for_each(touch::<Pooled>);
+    drop(stacks);
+    let start = Instant::now();
+    let trimmed = pool.trim();
+    let nanos = nanos_per(start, count);
+    if trimmed == count {
+        Ok(nanos)
+    } else {
+        Err(format!("{trimmed} stacks were trimmed instead of {count}").into())
+    }
+}

@@ -1,0 +1,109 @@
+//! The program as a user runs it. No test looks at how large a figure is.
+
+use std::process::{Command, Output};
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_parcae-bench"))
+        .args(args)
+        .output()
+        .expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn switch_prints_a_positive_figure_of_every_peer() {
+    let output = bench(&["--quick", "--tsv", "switch"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let mut peers = Vec::new();
+    for line in text(&output.stdout).lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [workload, peer, _variant, value, unit] = fields[..] else {
+            panic!("not five fields: {line:?}")
+        };
+        assert_eq!(workload, "switch");
+        assert!(
+            value.parse::<f64>().is_ok_and(|value| value > 0.0),
+            "{line:?}"
+        );
+        assert!(unit.starts_with("ns/"), "{line:?}");
+        peers.push(peer);
+    }
+    for peer in ["parcae", "corosensei", "generator"] {
+        assert!(peers.contains(&peer), "no figure of {peer}");
+    }
+    let conditions = text(&output.stderr);
+    for line in ["cpu ", "kernel ", "compiler ", "date ", "rounds "] {
+        assert!(
+            conditions.lines().any(|l| l.starts_with(line)),
+            "{conditions}"
+        );
+    }
+}
+
+#[test]
+fn a_pipe_gets_lines_and_the_flag_gives_a_table() {
+    let lines = bench(&["--quick", "--rounds", "1", "--peer", "corosensei", "stack"]);
+    assert!(lines.status.success(), "{}", text(&lines.stderr));
+    let lines = text(&lines.stdout);
+    assert!(lines.contains("stack\tcorosensei\tcold\t"), "{lines}");
+
+    let table = bench(&["--quick", "--rounds", "1", "--table", "stack"]);
+    assert!(table.status.success(), "{}", text(&table.stderr));
+    let table = text(&table.stdout);
+    assert!(table.starts_with("workload "), "{table}");
+    assert!(table.contains('×'), "{table}");
+}
+
+#[test]
+fn the_filter_leaves_parcae_in() {
+    let output = bench(&[
+        "--quick",
+        "--rounds",
+        "1",
+        "--tsv",
+        "--peer",
+        "generator",
+        "switch",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    assert!(
+        lines.contains("\tparcae\t") && lines.contains("\tgenerator\t"),
+        "{lines}"
+    );
+    assert!(!lines.contains("corosensei"), "{lines}");
+}
+
+#[test]
+fn the_list_measures_nothing() {
+    let output = bench(&["--list"]);
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    for workload in ["switch", "stack", "memory"] {
+        assert!(
+            text(&output.stdout)
+                .lines()
+                .any(|line| line.starts_with(workload))
+        );
+    }
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_known_ones() {
+    for (args, known) in [
+        (&["swich"][..], "memory"),
+        (&["--peer", "boost"][..], "corosensei"),
+    ] {
+        let output = bench(args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            text(&output.stderr).contains(known),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}

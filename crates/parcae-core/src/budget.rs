@@ -1,0 +1,383 @@
+//! Budgets: how much of each resource a task may use.
+//!
+//! A budget is a vector of five counts. They are *moved*, never made: what a child gets is
+//! taken from its nursery's pool with [`Budget::split`], what it leaves goes back with
+//! [`Budget::absorb`]. The quantity that is conserved is the sum over all holders, for each
+//! resource by itself:
+//!
+//! ```text
+//! granted = pool + children + spent
+//! ```
+//!
+//! [`UNLIMITED`] in a component means that it is not counted: charging does not lower it
+//! and splitting does not divide it. Only the operator's root has such components, and
+//! what is split from them is bounded by what was asked for.
+
+use core::fmt;
+
+/// The value of a component that is not counted.
+pub const UNLIMITED: u64 = u64::MAX;
+
+/// How much of each resource a task may use.
+///
+/// ```
+/// use parcae_core::{Budget, Resource};
+///
+/// let mut pool = Budget::SERVICE;
+/// let mut child = pool.split(Budget::CHILD);
+/// assert_eq!(child.ops, 10_000);
+/// assert_eq!(pool.ops, 90_000);
+///
+/// child.charge(Budget::CHANNEL_OP)?;
+/// let short = child.charge(Budget::SPAWN).unwrap_err(); // children may not spawn by default
+/// assert_eq!(short.resource, Resource::SpawnCount);
+///
+/// pool.absorb(child); // what is left goes back
+/// assert_eq!(pool.ops, 99_999);
+/// # Ok::<(), parcae_core::Shortfall>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Budget {
+    /// Abstract operations: loop iterations, calls, and one for each operation below.
+    pub ops: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Children that may be spawned.
+    pub spawn_count: u64,
+    /// Sends and receives on channels.
+    pub channel_ops: u64,
+    /// File and network operations.
+    pub syscalls: u64,
+}
+
+/// One of the five resources of a [`Budget`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Resource {
+    /// [`Budget::ops`].
+    Ops,
+    /// [`Budget::memory`].
+    Memory,
+    /// [`Budget::spawn_count`].
+    SpawnCount,
+    /// [`Budget::channel_ops`].
+    ChannelOps,
+    /// [`Budget::syscalls`].
+    Syscalls,
+}
+
+impl Resource {
+    /// All five, in the order of the fields.
+    pub const ALL: [Resource; 5] = [
+        Resource::Ops,
+        Resource::Memory,
+        Resource::SpawnCount,
+        Resource::ChannelOps,
+        Resource::Syscalls,
+    ];
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Resource::Ops => "ops",
+            Resource::Memory => "memory",
+            Resource::SpawnCount => "spawn_count",
+            Resource::ChannelOps => "channel_ops",
+            Resource::Syscalls => "syscalls",
+        })
+    }
+}
+
+/// A charge that was refused: which resource, how much was needed, how much there was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortfall {
+    /// The first resource that was short.
+    pub resource: Resource,
+    /// What the operation costs.
+    pub needed: u64,
+    /// What was left.
+    pub left: u64,
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shortfall {
+            resource,
+            needed,
+            left,
+        } = self;
+        write!(
+            f,
+            "budget exhausted: {needed} {resource} needed, {left} left; recharge the task or give \
+             it a larger Budget::{resource}"
+        )
+    }
+}
+
+impl core::error::Error for Shortfall {}
+
+impl Budget {
+    /// Nothing of anything.
+    pub const ZERO: Budget = Budget::of(0, 0, 0, 0, 0);
+    /// Not counted: for the operator's root.
+    pub const UNLIMITED: Budget = Budget::of(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED);
+    /// The slice that a child gets if nobody says otherwise. It may not spawn.
+    pub const CHILD: Budget = Budget::of(10_000, 1 << 20, 0, 100, 10);
+    /// The default of the `Service` profile.
+    pub const SERVICE: Budget = Budget::of(100_000, 10 << 20, 100, 1_000, 100);
+    /// The default of the `Cluster` profile.
+    pub const CLUSTER: Budget = Budget::of(1_000_000, 100 << 20, 1_000, 10_000, 1_000);
+
+    /// What a loop iteration or a function call costs.
+    pub const OP: Budget = Budget::of(1, 0, 0, 0, 0);
+    /// What spawning costs.
+    pub const SPAWN: Budget = Budget::of(1, 0, 1, 0, 0);
+    /// What a send or a receive costs.
+    pub const CHANNEL_OP: Budget = Budget::of(1, 0, 0, 1, 0);
+    /// What a file or network operation costs.
+    pub const SYSCALL: Budget = Budget::of(1, 0, 0, 0, 1);
+
+    /// What allocating `bytes` costs.
+    pub const fn allocation(bytes: u64) -> Budget {
+        Budget::of(1, bytes, 0, 0, 0)
+    }
+
+    const fn of(
+        ops: u64,
+        memory: u64,
+        spawn_count: u64,
+        channel_ops: u64,
+        syscalls: u64,
+    ) -> Budget {
+        Budget {
+            ops,
+            memory,
+            spawn_count,
+            channel_ops,
+            syscalls,
+        }
+    }
+
+    /// One component.
+    pub const fn get(&self, resource: Resource) -> u64 {
+        match resource {
+            Resource::Ops => self.ops,
+            Resource::Memory => self.memory,
+            Resource::SpawnCount => self.spawn_count,
+            Resource::ChannelOps => self.channel_ops,
+            Resource::Syscalls => self.syscalls,
+        }
+    }
+
+    /// Takes `cost` off, all of it or nothing.
+    ///
+    /// # Errors
+    ///
+    /// The first component that does not suffice; the budget is unchanged.
+    pub fn charge(&mut self, cost: Budget) -> Result<(), Shortfall> {
+        for resource in Resource::ALL {
+            let (needed, left) = (cost.get(resource), self.get(resource));
+            if needed > left {
+                return Err(Shortfall {
+                    resource,
+                    needed,
+                    left,
+                });
+            }
+        }
+        *self = self.zip(cost, counted_sub);
+        Ok(())
+    }
+
+    /// Moves up to `wanted` of each component into a new budget.
+    ///
+    /// A bounded pool never yields an unlimited component: it gives what it has.
+    pub fn split(&mut self, wanted: Budget) -> Budget {
+        let part = self.min(wanted);
+        *self = self.zip(part, counted_sub);
+        part
+    }
+
+    /// Puts `part` back. Saturates below [`UNLIMITED`], so that no bounded component
+    /// becomes unlimited by adding.
+    pub fn absorb(&mut self, part: Budget) {
+        *self = self.zip(part, |whole, part| match whole {
+            UNLIMITED => UNLIMITED,
+            _ => whole.saturating_add(part).min(UNLIMITED - 1),
+        });
+    }
+
+    /// The smaller of each component: what a holder of `limits` may ask for.
+    pub fn min(self, limits: Budget) -> Budget {
+        self.zip(limits, u64::min)
+    }
+
+    /// Whether a task with this budget must stop: no operations or no memory left. Lack of
+    /// the others stops only the operation that needs them.
+    pub const fn is_exhausted(&self) -> bool {
+        self.ops == 0 || self.memory == 0
+    }
+
+    /// Whether each component suffices for `cost`.
+    pub fn covers(&self, cost: Budget) -> bool {
+        Resource::ALL
+            .iter()
+            .all(|&resource| cost.get(resource) <= self.get(resource))
+    }
+
+    fn zip(self, other: Budget, f: impl Fn(u64, u64) -> u64) -> Budget {
+        Budget {
+            ops: f(self.ops, other.ops),
+            memory: f(self.memory, other.memory),
+            spawn_count: f(self.spawn_count, other.spawn_count),
+            channel_ops: f(self.channel_ops, other.channel_ops),
+            syscalls: f(self.syscalls, other.syscalls),
+        }
+    }
+}
+
+/// Subtracts, except from what is not counted. Callers have checked that it suffices.
+fn counted_sub(whole: u64, part: u64) -> u64 {
+    match whole {
+        UNLIMITED => UNLIMITED,
+        _ => whole - part,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use proptest::prelude::*;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    fn amount() -> impl Strategy<Value = u64> {
+        prop_oneof![8 => 0..1_000_u64, 1 => Just(0), 1 => Just(UNLIMITED - 1)]
+    }
+
+    fn budget() -> impl Strategy<Value = Budget> {
+        (amount(), amount(), amount(), amount(), amount())
+            .prop_map(|(a, b, c, d, e)| Budget::of(a, b, c, d, e))
+    }
+
+    #[test]
+    fn defaults_are_the_documented_numbers() {
+        assert_eq!(Budget::CHILD, Budget::of(10_000, 1_048_576, 0, 100, 10));
+        assert_eq!(
+            Budget::SERVICE,
+            Budget::of(100_000, 10_485_760, 100, 1_000, 100)
+        );
+        assert_eq!(
+            Budget::CLUSTER,
+            Budget::of(1_000_000, 104_857_600, 1_000, 10_000, 1_000)
+        );
+        assert_eq!(Budget::ZERO, Budget::default());
+    }
+
+    #[test]
+    fn costs_are_those_of_the_table() {
+        assert_eq!(Budget::OP, Budget::of(1, 0, 0, 0, 0));
+        assert_eq!(Budget::allocation(77), Budget::of(1, 77, 0, 0, 0));
+        assert_eq!(Budget::SPAWN, Budget::of(1, 0, 1, 0, 0));
+        assert_eq!(Budget::CHANNEL_OP, Budget::of(1, 0, 0, 1, 0));
+        assert_eq!(Budget::SYSCALL, Budget::of(1, 0, 0, 0, 1));
+    }
+
+    #[test]
+    fn exhaustion_is_of_ops_or_memory() {
+        assert!(Budget::ZERO.is_exhausted());
+        assert!(!Budget::of(1, 1, 0, 0, 0).is_exhausted());
+        assert!(Budget::of(0, 1, 1, 1, 1).is_exhausted());
+        assert!(Budget::of(1, 0, 1, 1, 1).is_exhausted());
+    }
+
+    #[test]
+    fn a_refused_charge_names_the_resource_and_changes_nothing() {
+        let mut budget = Budget::of(5, 100, 0, 3, 0);
+        let before = budget;
+        let short = budget.charge(Budget::SYSCALL).unwrap_err();
+        assert_eq!(
+            short,
+            Shortfall {
+                resource: Resource::Syscalls,
+                needed: 1,
+                left: 0
+            }
+        );
+        assert_eq!(budget, before);
+        assert!(short.to_string().contains("1 syscalls needed, 0 left"));
+        let short = budget.charge(Budget::allocation(101)).unwrap_err();
+        assert_eq!(short.resource, Resource::Memory);
+    }
+
+    #[test]
+    fn unlimited_components_are_not_counted() {
+        let mut root = Budget::UNLIMITED;
+        root.charge(Budget::allocation(1 << 40)).unwrap();
+        assert_eq!(root, Budget::UNLIMITED);
+        let child = root.split(Budget::CHILD);
+        assert_eq!(child, Budget::CHILD);
+        assert_eq!(root, Budget::UNLIMITED);
+        root.absorb(child);
+        assert_eq!(root, Budget::UNLIMITED);
+        // A bounded pool cannot be made unlimited, neither by asking nor by adding.
+        let mut pool = Budget::SERVICE;
+        assert_eq!(pool.split(Budget::UNLIMITED), Budget::SERVICE);
+        let mut full = Budget::of(UNLIMITED - 1, 0, 0, 0, 0);
+        full.absorb(Budget::OP);
+        assert_eq!(full.ops, UNLIMITED - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn charging_is_all_or_nothing(budget in budget(), cost in budget()) {
+            let mut after = budget;
+            match after.charge(cost) {
+                Ok(()) => {
+                    prop_assert!(budget.covers(cost));
+                    for r in Resource::ALL {
+                        prop_assert_eq!(after.get(r) + cost.get(r), budget.get(r));
+                    }
+                }
+                Err(short) => {
+                    prop_assert!(!budget.covers(cost));
+                    prop_assert_eq!(after, budget);
+                    prop_assert!(short.needed > short.left);
+                }
+            }
+        }
+
+        /// Any tree of splits, charges and returns: nothing is made, nothing is lost.
+        #[test]
+        fn granted_is_pool_plus_children_plus_spent(
+            pool in (0..1_000_u64).prop_map(|n| Budget::of(n, n * 3, n / 2, n * 7, n)),
+            steps in prop::collection::vec((0..4_u8, any::<usize>(), budget()), 0..60),
+        ) {
+            let granted = pool;
+            let mut holders = std::vec![pool];
+            let mut spent = Budget::ZERO;
+            for (what, pick, amount) in steps {
+                let pick = pick % holders.len();
+                match what {
+                    0 => {
+                        let child = holders[pick].split(amount);
+                        holders.push(child);
+                    }
+                    1 if holders[pick].charge(amount).is_ok() => spent.absorb(amount),
+                    2 if pick > 0 => {
+                        let child = holders.swap_remove(pick);
+                        holders[0].absorb(child);
+                    }
+                    _ => {}
+                }
+                let all: Vec<Budget> = holders.iter().copied().chain([spent]).collect();
+                for r in Resource::ALL {
+                    let sum: u64 = all.iter().map(|b| b.get(r)).sum();
+                    prop_assert_eq!(sum, granted.get(r));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The README's first program: two fibers that take turns, and where one of them waits.
+
+use parcae::fiber::{Fiber, Step, Suspender};
+use parcae::stack::{StackPool, StackSize};
+use std::error::Error;
+
+#[inline(never)]
+fn count(name: &str, fiber: &Suspender<'_>) {
+    for n in 1..=2 {
+        println!("{name} {n}");
+        fiber.suspend().expect("nobody panics here");
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let pool = StackPool::new()?;
+    let mut spin = Fiber::new(pool.acquire(StackSize::SERVICE)?, "spin")?;
+    let mut measure = Fiber::new(pool.acquire(StackSize::SERVICE)?, "measure")?;
+
+    spin.start(|fiber| count("spin", fiber))?;
+    measure.start(|fiber| count("measure", fiber))?;
+    spin.resume()?;
+
+    let frames = spin.backtrace().expect("it is suspended").to_string();
+    let place = frames
+        .lines()
+        .find(|line| line.contains("first.rs"))
+        .unwrap_or("?");
+    println!("spin waits {}", place.trim());
+
+    // A panic stays in its fiber.
+    let mut cut = Fiber::new(pool.acquire(StackSize::SERVICE)?, "cut")?;
+    if let Step::Panicked(why) = cut.start(|_| std::panic::resume_unwind(Box::new("snip")))? {
+        println!(
+            "cut panicked: {}",
+            why.downcast_ref::<&str>().unwrap_or(&"?")
+        );
+    }
+
+    // Dropping suspended fibers unwinds them: what they own is released.
+    drop((spin, measure, cut));
+    println!(
+        "{} stacks in use, guards: {}",
+        pool.stats().in_use,
+        pool.guard()
+    );
+    Ok(())
+}

