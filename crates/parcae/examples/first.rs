@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .lines()
         .find(|line| line.contains("first.rs"))
         .unwrap_or("?");
-    println!("spin waits {}", place.trim());
+    println!("spin waits at {}", place.rsplit('/').next().unwrap_or("?"));
 
     // A panic stays in its fiber.
     let mut cut = Fiber::new(pool.acquire(StackSize::SERVICE)?, "cut")?;
