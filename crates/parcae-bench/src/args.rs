@@ -57,11 +57,7 @@ impl Args {
 
     /// How many rounds of this workload are measured.
     pub(crate) fn rounds_of(&self, workload: &Workload) -> u32 {
-        let own = if self.quick {
-            workload.rounds.quick
-        } else {
-            workload.rounds.full
-        };
+        let own = if self.quick { workload.rounds.quick } else { workload.rounds.full };
         self.rounds.unwrap_or(own)
     }
 }
@@ -69,11 +65,7 @@ impl Args {
 /// Accepts the names of workloads; its error lists them.
 fn workload() -> impl TypedValueParser<Value = &'static Workload> {
     PossibleValuesParser::new(WORKLOADS.iter().map(|workload| workload.name)).try_map(|name| {
-        WORKLOADS
-            .iter()
-            .copied()
-            .find(|workload| workload.name == name)
-            .ok_or("unknown workload")
+        WORKLOADS.iter().copied().find(|workload| workload.name == name).ok_or("unknown workload")
     })
 }
 
@@ -144,29 +136,15 @@ mod tests {
 
     #[test]
     fn no_rounds_and_two_formats_are_refused() {
-        assert_eq!(
-            refusal(&["--rounds", "0"]).kind(),
-            ErrorKind::ValueValidation
-        );
-        assert_eq!(
-            refusal(&["--tsv", "--table"]).kind(),
-            ErrorKind::ArgumentConflict
-        );
+        assert_eq!(refusal(&["--rounds", "0"]).kind(), ErrorKind::ValueValidation);
+        assert_eq!(refusal(&["--tsv", "--table"]).kind(), ErrorKind::ArgumentConflict);
     }
 
     #[test]
     fn rounds_come_from_the_flag_or_from_the_workload() {
         let switch = WORKLOADS[0];
         assert_eq!(parse(&[]).unwrap().rounds_of(switch), switch.rounds.full);
-        assert_eq!(
-            parse(&["--quick"]).unwrap().rounds_of(switch),
-            switch.rounds.quick
-        );
-        assert_eq!(
-            parse(&["--quick", "--rounds", "4"])
-                .unwrap()
-                .rounds_of(switch),
-            4
-        );
+        assert_eq!(parse(&["--quick"]).unwrap().rounds_of(switch), switch.rounds.quick);
+        assert_eq!(parse(&["--quick", "--rounds", "4"]).unwrap().rounds_of(switch), 4);
     }
 }

@@ -132,11 +132,7 @@ impl Workload {
     /// All cases of this workload whose peers are wanted, in the order of one round.
     pub fn cases(&'static self, wanted: impl Fn(Peer) -> bool) -> Vec<Case> {
         let cases = self.variants.iter().flat_map(|variant| {
-            variant.sides.iter().map(|&side| Case {
-                workload: self,
-                variant,
-                side,
-            })
+            variant.sides.iter().map(|&side| Case { workload: self, variant, side })
         });
         cases.filter(|case| wanted(case.side.peer)).collect()
     }
@@ -155,13 +151,7 @@ pub struct Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {} {}",
-            self.workload.name,
-            self.variant.name,
-            self.side.peer.name()
-        )
+        write!(f, "{} {} {}", self.workload.name, self.variant.name, self.side.peer.name())
     }
 }
 
@@ -176,12 +166,7 @@ mod tests {
             for variant in workload.variants {
                 let peers: Vec<Peer> = variant.sides.iter().map(|side| side.peer).collect();
                 assert_eq!(peers[0], Peer::Parcae, "{} {}", workload.name, variant.name);
-                assert!(
-                    peers.is_sorted_by(|a, b| a < b),
-                    "{} {}",
-                    workload.name,
-                    variant.name
-                );
+                assert!(peers.is_sorted_by(|a, b| a < b), "{} {}", workload.name, variant.name);
             }
         }
     }
@@ -191,10 +176,7 @@ mod tests {
         for workload in WORKLOADS {
             for variant in workload.variants {
                 for field in [workload.name, variant.name, variant.unit] {
-                    assert!(
-                        !field.is_empty() && !field.contains(char::is_whitespace),
-                        "{field:?}"
-                    );
+                    assert!(!field.is_empty() && !field.contains(char::is_whitespace), "{field:?}");
                 }
             }
         }

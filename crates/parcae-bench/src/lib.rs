@@ -92,10 +92,8 @@ pub fn run(args: &Args) -> io::Result<usize> {
 
 /// Which workload gets how many rounds: `switch 15, stack 7`.
 fn rounds_line(args: &Args) -> String {
-    let each: Vec<String> = args
-        .chosen()
-        .map(|w| format!("{} {}", w.name, args.rounds_of(w)))
-        .collect();
+    let each: Vec<String> =
+        args.chosen().map(|w| format!("{} {}", w.name, args.rounds_of(w))).collect();
     let quick = if args.quick { " (quick)" } else { "" };
     format!("{} + 1 warm-up each{quick}", each.join(", "))
 }

@@ -20,9 +20,7 @@ impl Conditions {
     pub fn read() -> Conditions {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Conditions {
             cpu: cpu_model(&cpuinfo),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -60,11 +58,7 @@ fn cpu_model(cpuinfo: &str) -> String {
     };
     field("model name")
         .or_else(|| {
-            Some(format!(
-                "implementer {} part {}",
-                field("CPU implementer")?,
-                field("CPU part")?
-            ))
+            Some(format!("implementer {} part {}", field("CPU implementer")?, field("CPU part")?))
         })
         .unwrap_or_else(|| "unknown processor".to_owned())
 }
@@ -93,11 +87,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     // From March on, five months have 153 days: 31, 30, 31, 30, 31, and again.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
+    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     (400 * cycle + year + next_year, month, day)
 }
 
@@ -130,9 +120,7 @@ pub(crate) fn mappings() -> Result<u64, Failure> {
 
 /// The field of this name, which is given in kilobytes, in bytes.
 fn kilobytes(status: &str, name: &str) -> Result<u64, Failure> {
-    let value = status
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB"));
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB"));
     let value = value.ok_or_else(|| format!("no {name} in /proc/self/status"))?;
     Ok(value.trim().parse::<u64>()? * 1024)
 }
@@ -183,10 +171,7 @@ mod tests {
 
     #[test]
     fn processors_are_named_by_what_there_is() {
-        assert_eq!(
-            cpu_model("processor\t: 0\nmodel name\t: Xeon: a CPU\n"),
-            "Xeon: a CPU"
-        );
+        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: Xeon: a CPU\n"), "Xeon: a CPU");
         let arm = "CPU implementer\t: 0x41\nCPU part\t: 0xd40\n";
         assert_eq!(cpu_model(arm), "implementer 0x41 part 0xd40");
         assert_eq!(cpu_model(""), "unknown processor");

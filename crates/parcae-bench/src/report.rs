@@ -12,18 +12,10 @@ use std::io::{self, Write};
 /// If `out` cannot be written to.
 pub fn tsv(figures: &[Figure], out: &mut dyn Write) -> io::Result<()> {
     for figure in figures {
-        let Case {
-            workload,
-            variant,
-            side,
-        } = figure.case;
+        let Case { workload, variant, side } = figure.case;
         let value = significant(figure.median(), 5);
         let peer = side.peer.name();
-        writeln!(
-            out,
-            "{}\t{peer}\t{}\t{value}\t{}",
-            workload.name, variant.name, variant.unit
-        )?;
+        writeln!(out, "{}\t{peer}\t{}\t{value}\t{}", workload.name, variant.name, variant.unit)?;
     }
     out.flush()
 }
@@ -38,11 +30,7 @@ pub fn table(figures: &[Figure], out: &mut dyn Write) -> io::Result<()> {
         .into_iter()
         .filter(|&peer| figures.iter().any(|figure| figure.case.side.peer == peer))
         .collect();
-    let mut head = vec![
-        "workload".to_owned(),
-        "variant".to_owned(),
-        "unit".to_owned(),
-    ];
+    let mut head = vec!["workload".to_owned(), "variant".to_owned(), "unit".to_owned()];
     head.extend(peers.iter().map(|peer| peer.name().to_owned()));
     head.push("spread".to_owned());
 
@@ -55,48 +43,29 @@ pub fn table(figures: &[Figure], out: &mut dyn Write) -> io::Result<()> {
     rows.extend(figures.chunk_by(same_line).map(|line| row(line, &peers)));
 
     let widths: Vec<usize> = (0..rows[0].len())
-        .map(|column| {
-            rows.iter()
-                .map(|row| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
         .collect();
     for row in rows {
         let mut line = String::new();
         for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
             let is_value = (3..3 + peers.len()).contains(&column);
             let padding = " ".repeat(width - cell.chars().count());
-            let (before, after) = if is_value {
-                (&*padding, "")
-            } else {
-                ("", &*padding)
-            };
+            let (before, after) = if is_value { (&*padding, "") } else { ("", &*padding) };
             line.extend([before, cell, after, "  "]);
         }
         writeln!(out, "{}", line.trim_end())?;
     }
     writeln!(out)?;
-    writeln!(
-        out,
-        "medians; ×: as a multiple of parcae's; ↓ less is better, ↑ more is better"
-    )?;
-    writeln!(
-        out,
-        "spread: worst round over best, in the order of the columns"
-    )?;
+    writeln!(out, "medians; ×: as a multiple of parcae's; ↓ less is better, ↑ more is better")?;
+    writeln!(out, "spread: worst round over best, in the order of the columns")?;
     out.flush()
 }
 
 /// The cells of one variant's line.
 fn row(figures: &[Figure], peers: &[Peer]) -> Vec<String> {
-    let Case {
-        workload, variant, ..
-    } = figures[0].case;
+    let Case { workload, variant, .. } = figures[0].case;
     let of = |peer| figures.iter().find(|figure| figure.case.side.peer == peer);
-    let base = of(Peer::Parcae)
-        .map(Figure::median)
-        .filter(|&base| base > 0.0);
+    let base = of(Peer::Parcae).map(Figure::median).filter(|&base| base > 0.0);
     let symbol = variant.unit.split('/').next().unwrap_or_default();
 
     let mut cells = vec![workload.name.to_owned(), variant.name.to_owned()];
@@ -108,10 +77,7 @@ fn row(figures: &[Figure], peers: &[Peer]) -> Vec<String> {
         let value = significant(figure.median(), 3);
         match base {
             Some(base) if peer != Peer::Parcae => {
-                format!(
-                    "{value} {symbol} ×{}",
-                    significant(figure.median() / base, 3)
-                )
+                format!("{value} {symbol} ×{}", significant(figure.median() / base, 3))
             }
             _ => format!("{value} {symbol}"),
         }
@@ -119,11 +85,7 @@ fn row(figures: &[Figure], peers: &[Peer]) -> Vec<String> {
     let spreads: Vec<String> = peers
         .iter()
         .filter_map(|&peer| of(peer))
-        .map(|figure| {
-            figure
-                .spread()
-                .map_or("–".to_owned(), |spread| format!("{spread:.2}"))
-        })
+        .map(|figure| figure.spread().map_or("–".to_owned(), |spread| format!("{spread:.2}")))
         .collect();
     cells.push(spreads.join(" / "));
     cells
@@ -152,11 +114,7 @@ pub fn list(out: &mut dyn Write) -> io::Result<()> {
             let peers: Vec<&str> = variant.sides.iter().map(|side| side.peer.name()).collect();
             let (name, unit) = (variant.name, variant.unit);
             let peers = peers.join(",");
-            writeln!(
-                out,
-                "{:<8}{name:<26}{unit:<12}{peers:<30}{}",
-                workload.name, variant.about
-            )?;
+            writeln!(out, "{:<8}{name:<26}{unit:<12}{peers:<30}{}", workload.name, variant.about)?;
         }
     }
     out.flush()
@@ -203,10 +161,7 @@ mod tests {
     use crate::case::{Better, Rounds, Side, Variant, Workload};
 
     const fn side(peer: Peer) -> Side {
-        Side {
-            peer,
-            run: |_| Ok(0.0),
-        }
+        Side { peer, run: |_| Ok(0.0) }
     }
 
     static WORKLOAD: Workload = Workload {
@@ -218,11 +173,7 @@ mod tests {
                 about: "",
                 unit: "ns/switch",
                 better: Better::Lower,
-                sides: &[
-                    side(Peer::Parcae),
-                    side(Peer::Corosensei),
-                    side(Peer::Generator),
-                ],
+                sides: &[side(Peer::Parcae), side(Peer::Corosensei), side(Peer::Generator)],
             },
             Variant {
                 name: "rate",
@@ -235,19 +186,10 @@ mod tests {
     };
 
     fn figures() -> Vec<Figure> {
-        let samples = [
-            vec![1.9, 2.0, 1.8],
-            vec![1.976, 1.976],
-            vec![5.7],
-            vec![0.0, 0.0],
-            vec![12.0],
-        ];
+        let samples =
+            [vec![1.9, 2.0, 1.8], vec![1.976, 1.976], vec![5.7], vec![0.0, 0.0], vec![12.0]];
         let cases = WORKLOAD.cases(|_| true);
-        cases
-            .into_iter()
-            .zip(samples)
-            .filter_map(|(case, s)| Figure::new(case, s))
-            .collect()
+        cases.into_iter().zip(samples).filter_map(|(case, s)| Figure::new(case, s)).collect()
     }
 
     fn written(write: impl Fn(&mut dyn Write) -> io::Result<()>) -> String {
@@ -275,11 +217,8 @@ switch    one      ns/switch ↓  1.90 ns  1.98 ns ×1.04  5.70 ns ×3.00  1.11 
     #[test]
     fn the_columns_of_the_table_end_together() {
         let text = written(|out| table(&figures(), out));
-        let end = |line: &str, cell: &str| {
-            line[..line.find(cell).unwrap() + cell.len()]
-                .chars()
-                .count()
-        };
+        let end =
+            |line: &str, cell: &str| line[..line.find(cell).unwrap() + cell.len()].chars().count();
         let lines: Vec<&str> = text.lines().collect();
         let column = end(lines[0], "generator");
         assert_eq!(end(lines[1], "×3.00"), column);
@@ -288,34 +227,23 @@ switch    one      ns/switch ↓  1.90 ns  1.98 ns ×1.04  5.70 ns ×3.00  1.11 
 
     #[test]
     fn a_peer_without_figures_has_no_column() {
-        let some: Vec<Figure> = figures()
-            .into_iter()
-            .filter(|f| f.case.side.peer != Peer::Generator)
-            .collect();
+        let some: Vec<Figure> =
+            figures().into_iter().filter(|f| f.case.side.peer != Peer::Generator).collect();
         assert!(!written(|out| table(&some, out)).contains("generator"));
     }
 
     #[test]
     fn lines_have_five_fields() {
         let text = written(|out| tsv(&figures(), out));
-        assert_eq!(
-            text.lines().next(),
-            Some("switch\tparcae\tone\t1.9000\tns/switch")
-        );
+        assert_eq!(text.lines().next(), Some("switch\tparcae\tone\t1.9000\tns/switch"));
         assert_eq!(text.lines().count(), 5);
-        assert!(
-            text.lines().all(|line| line.split('\t').count() == 5),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.split('\t').count() == 5), "{text}");
     }
 
     #[test]
     fn the_list_names_everything() {
         let text = written(|out| list(out));
-        let variants: usize = WORKLOADS
-            .iter()
-            .map(|workload| workload.variants.len())
-            .sum();
+        let variants: usize = WORKLOADS.iter().map(|workload| workload.variants.len()).sum();
         assert_eq!(text.lines().count(), variants);
         assert!(text.lines().all(|line| line.contains("parcae")), "{text}");
     }

@@ -72,10 +72,7 @@ pub fn run(cases: &[Case], rounds: u32, scale: &Scale, observer: &mut dyn Observ
             (0..cases.len()).rev().for_each(&mut measure);
         }
     }
-    let mut outcomes = Outcomes {
-        figures: Vec::new(),
-        failures: Vec::new(),
-    };
+    let mut outcomes = Outcomes { figures: Vec::new(), failures: Vec::new() };
     for (&case, result) in cases.iter().zip(results) {
         match result {
             Ok(samples) => outcomes.figures.extend(Figure::new(case, samples)),
@@ -99,18 +96,9 @@ mod tests {
             unit: "ns",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: |_| Ok(2.0),
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: |_| Err("out of luck".into()),
-                },
-                Side {
-                    peer: Peer::Generator,
-                    run: |scale| Ok(scale.of(100) as f64),
-                },
+                Side { peer: Peer::Parcae, run: |_| Ok(2.0) },
+                Side { peer: Peer::Corosensei, run: |_| Err("out of luck".into()) },
+                Side { peer: Peer::Generator, run: |scale| Ok(scale.of(100) as f64) },
             ],
         }],
     };
@@ -161,11 +149,7 @@ mod tests {
         assert_eq!(log.0, expected);
         let medians: Vec<f64> = outcomes.figures.iter().map(Figure::median).collect();
         assert_eq!(medians, [2.0, 10.0]);
-        assert_eq!(
-            outcomes.figures[0].samples.len(),
-            2,
-            "the warm-up does not count"
-        );
+        assert_eq!(outcomes.figures[0].samples.len(), 2, "the warm-up does not count");
         assert_eq!(outcomes.failures.len(), 1);
         assert_eq!(outcomes.failures[0].1.to_string(), "out of luck");
     }

@@ -3,10 +3,7 @@
 use std::process::{Command, Output};
 
 fn bench(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_parcae-bench"))
-        .args(args)
-        .output()
-        .expect("it starts")
+    Command::new(env!("CARGO_BIN_EXE_parcae-bench")).args(args).output().expect("it starts")
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -25,10 +22,7 @@ fn switch_prints_a_positive_figure_of_every_peer() {
             panic!("not five fields: {line:?}")
         };
         assert_eq!(workload, "switch");
-        assert!(
-            value.parse::<f64>().is_ok_and(|value| value > 0.0),
-            "{line:?}"
-        );
+        assert!(value.parse::<f64>().is_ok_and(|value| value > 0.0), "{line:?}");
         assert!(unit.starts_with("ns/"), "{line:?}");
         peers.push(peer);
     }
@@ -37,10 +31,7 @@ fn switch_prints_a_positive_figure_of_every_peer() {
     }
     let conditions = text(&output.stderr);
     for line in ["cpu ", "kernel ", "compiler ", "date ", "rounds "] {
-        assert!(
-            conditions.lines().any(|l| l.starts_with(line)),
-            "{conditions}"
-        );
+        assert!(conditions.lines().any(|l| l.starts_with(line)), "{conditions}");
     }
 }
 
@@ -60,21 +51,10 @@ fn a_pipe_gets_lines_and_the_flag_gives_a_table() {
 
 #[test]
 fn the_filter_leaves_parcae_in() {
-    let output = bench(&[
-        "--quick",
-        "--rounds",
-        "1",
-        "--tsv",
-        "--peer",
-        "generator",
-        "switch",
-    ]);
+    let output = bench(&["--quick", "--rounds", "1", "--tsv", "--peer", "generator", "switch"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let lines = text(&output.stdout);
-    assert!(
-        lines.contains("\tparcae\t") && lines.contains("\tgenerator\t"),
-        "{lines}"
-    );
+    assert!(lines.contains("\tparcae\t") && lines.contains("\tgenerator\t"), "{lines}");
     assert!(!lines.contains("corosensei"), "{lines}");
 }
 
@@ -84,26 +64,15 @@ fn the_list_measures_nothing() {
     assert!(output.status.success());
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
     for workload in ["switch", "stack", "memory"] {
-        assert!(
-            text(&output.stdout)
-                .lines()
-                .any(|line| line.starts_with(workload))
-        );
+        assert!(text(&output.stdout).lines().any(|line| line.starts_with(workload)));
     }
 }
 
 #[test]
 fn unknown_names_are_answered_with_the_known_ones() {
-    for (args, known) in [
-        (&["swich"][..], "memory"),
-        (&["--peer", "boost"][..], "corosensei"),
-    ] {
+    for (args, known) in [(&["swich"][..], "memory"), (&["--peer", "boost"][..], "corosensei")] {
         let output = bench(args);
         assert_eq!(output.status.code(), Some(2));
-        assert!(
-            text(&output.stderr).contains(known),
-            "{}",
-            text(&output.stderr)
-        );
+        assert!(text(&output.stderr).contains(known), "{}", text(&output.stderr));
     }
 }

@@ -101,11 +101,7 @@ pub struct Shortfall {
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shortfall {
-            resource,
-            needed,
-            left,
-        } = self;
+        let Shortfall { resource, needed, left } = self;
         write!(
             f,
             "budget exhausted: {needed} {resource} needed, {left} left; recharge the task or give \
@@ -149,13 +145,7 @@ impl Budget {
         channel_ops: u64,
         syscalls: u64,
     ) -> Budget {
-        Budget {
-            ops,
-            memory,
-            spawn_count,
-            channel_ops,
-            syscalls,
-        }
+        Budget { ops, memory, spawn_count, channel_ops, syscalls }
     }
 
     /// One component.
@@ -178,11 +168,7 @@ impl Budget {
         for resource in Resource::ALL {
             let (needed, left) = (cost.get(resource), self.get(resource));
             if needed > left {
-                return Err(Shortfall {
-                    resource,
-                    needed,
-                    left,
-                });
+                return Err(Shortfall { resource, needed, left });
             }
         }
         *self = self.zip(cost, counted_sub);
@@ -220,9 +206,7 @@ impl Budget {
 
     /// Whether each component suffices for `cost`.
     pub fn covers(&self, cost: Budget) -> bool {
-        Resource::ALL
-            .iter()
-            .all(|&resource| cost.get(resource) <= self.get(resource))
+        Resource::ALL.iter().all(|&resource| cost.get(resource) <= self.get(resource))
     }
 
     fn zip(self, other: Budget, f: impl Fn(u64, u64) -> u64) -> Budget {
@@ -265,14 +249,8 @@ mod tests {
     #[test]
     fn defaults_are_the_documented_numbers() {
         assert_eq!(Budget::CHILD, Budget::of(10_000, 1_048_576, 0, 100, 10));
-        assert_eq!(
-            Budget::SERVICE,
-            Budget::of(100_000, 10_485_760, 100, 1_000, 100)
-        );
-        assert_eq!(
-            Budget::CLUSTER,
-            Budget::of(1_000_000, 104_857_600, 1_000, 10_000, 1_000)
-        );
+        assert_eq!(Budget::SERVICE, Budget::of(100_000, 10_485_760, 100, 1_000, 100));
+        assert_eq!(Budget::CLUSTER, Budget::of(1_000_000, 104_857_600, 1_000, 10_000, 1_000));
         assert_eq!(Budget::ZERO, Budget::default());
     }
 
@@ -298,14 +276,7 @@ mod tests {
         let mut budget = Budget::of(5, 100, 0, 3, 0);
         let before = budget;
         let short = budget.charge(Budget::SYSCALL).unwrap_err();
-        assert_eq!(
-            short,
-            Shortfall {
-                resource: Resource::Syscalls,
-                needed: 1,
-                left: 0
-            }
-        );
+        assert_eq!(short, Shortfall { resource: Resource::Syscalls, needed: 1, left: 0 });
         assert_eq!(budget, before);
         assert!(short.to_string().contains("1 syscalls needed, 0 left"));
         let short = budget.charge(Budget::allocation(101)).unwrap_err();

@@ -22,27 +22,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     spin.resume()?;
 
     let frames = spin.backtrace().expect("it is suspended").to_string();
-    let place = frames
-        .lines()
-        .find(|line| line.contains("first.rs"))
-        .unwrap_or("?");
+    let place = frames.lines().find(|line| line.contains("first.rs")).unwrap_or("?");
     println!("spin waits at {}", place.rsplit('/').next().unwrap_or("?"));
 
     // A panic stays in its fiber.
     let mut cut = Fiber::new(pool.acquire(StackSize::SERVICE)?, "cut")?;
     if let Step::Panicked(why) = cut.start(|_| std::panic::resume_unwind(Box::new("snip")))? {
-        println!(
-            "cut panicked: {}",
-            why.downcast_ref::<&str>().unwrap_or(&"?")
-        );
+        println!("cut panicked: {}", why.downcast_ref::<&str>().unwrap_or(&"?"));
     }
 
     // Dropping suspended fibers unwinds them: what they own is released.
     drop((spin, measure, cut));
-    println!(
-        "{} stacks in use, guards: {}",
-        pool.stats().in_use,
-        pool.guard()
-    );
+    println!("{} stacks in use, guards: {}", pool.stats().in_use, pool.guard());
     Ok(())
 }

@@ -31,9 +31,7 @@ fn measure(count: usize) -> Result<(), Box<dyn Error>> {
     let pool = StackPool::new()?;
     let start = Instant::now();
     for n in 0..count {
-        let stack = pool
-            .acquire(StackSize::SERVICE)
-            .map_err(|e| format!("stack {n}: {e}"))?;
+        let stack = pool.acquire(StackSize::SERVICE).map_err(|e| format!("stack {n}: {e}"))?;
         // SAFETY: the first page of a stack that nobody runs on.
         unsafe { stack.top().sub(64).write_volatile(1) };
         stacks.push(stack);
@@ -69,9 +67,7 @@ impl Memory {
         let field = |name: &str| -> Result<usize, Box<dyn Error>> {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             let number = line.and_then(|rest| rest.split_whitespace().next());
-            Ok(number
-                .ok_or_else(|| format!("no {name} in /proc/self/status"))?
-                .parse()?)
+            Ok(number.ok_or_else(|| format!("no {name} in /proc/self/status"))?.parse()?)
         };
         Ok(Memory {
             resident: field("VmRSS:")?,

@@ -19,58 +19,35 @@ fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
 
 /// An example's source without its header comment.
 fn program(source: &str) -> &str {
-    source
-        .split_once("\n\n")
-        .map_or(source, |(_, program)| program)
+    source.split_once("\n\n").map_or(source, |(_, program)| program)
 }
 
 #[test]
 fn readme_shows_the_first_program_as_it_is() {
     let shown = blocks(README, "rust");
-    assert!(
-        shown
-            .iter()
-            .any(|block| block.trim() == program(FIRST).trim()),
-        "{shown:#?}"
-    );
+    assert!(shown.iter().any(|block| block.trim() == program(FIRST).trim()), "{shown:#?}");
 }
 
 #[test]
 fn readme_shows_what_the_first_program_prints() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "parcae",
-            "--example",
-            "first",
-        ])
+        .args(["run", "--quiet", "--package", "parcae", "--example", "first"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs the example");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed = String::from_utf8_lossy(&output.stdout);
     // Older kernels guard in another way, which the README says.
     let printed = printed.replace("guards: mprotect", "guards: page-table markers");
     let shown = blocks(README, "text");
-    assert!(
-        shown.iter().any(|block| block.trim() == printed.trim()),
-        "{printed}\n{shown:#?}"
-    );
+    assert!(shown.iter().any(|block| block.trim() == printed.trim()), "{printed}\n{shown:#?}");
 }
 
 #[test]
 fn invariants_of_the_switch_cover_what_they_must() {
-    let sections: Vec<&str> = INVARIANTS
-        .lines()
-        .filter_map(|line| line.strip_prefix("## "))
-        .collect();
+    let sections: Vec<&str> =
+        INVARIANTS.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     for section in [
         "Preserved",
         "May be clobbered",
@@ -83,23 +60,11 @@ fn invariants_of_the_switch_cover_what_they_must() {
         "Threads",
         "Guarantees",
     ] {
-        assert!(
-            sections.contains(&section),
-            "no section {section:?} in {sections:?}"
-        );
+        assert!(sections.contains(&section), "no section {section:?} in {sections:?}");
     }
-    for word in [
-        "rbx",
-        "rbp",
-        "r12",
-        "x19",
-        "d8",
-        "flags",
-        "MXCSR",
-        "x87",
-        "FPCR",
-        "GLIBC_TUNABLES",
-    ] {
+    for word in
+        ["rbx", "rbp", "r12", "x19", "d8", "flags", "MXCSR", "x87", "FPCR", "GLIBC_TUNABLES"]
+    {
         assert!(INVARIANTS.contains(word), "no word of {word}");
     }
 }

@@ -61,32 +61,13 @@ fn gdb(test: &str, commands: &[&str]) -> Option<String> {
 fn run(gdb: &Path, test: &str, commands: &[&str]) -> String {
     let victim = child::victim(test);
     let mut command = Command::new(gdb);
-    command.args([
-        "-nx",
-        "-batch",
-        "-ex",
-        "set confirm off",
-        "-ex",
-        "set pagination off",
-    ]);
-    command.args([
-        "-ex",
-        "set style enabled off",
-        "-ex",
-        "set debuginfod enabled off",
-    ]);
+    command.args(["-nx", "-batch", "-ex", "set confirm off", "-ex", "set pagination off"]);
+    command.args(["-ex", "set style enabled off", "-ex", "set debuginfod enabled off"]);
     for line in commands {
         command.args(["-ex", line]);
     }
-    command
-        .arg("--args")
-        .arg(victim.get_program())
-        .args(victim.get_args());
-    command.envs(
-        victim
-            .get_envs()
-            .filter_map(|(key, value)| Some((key, value?))),
-    );
+    command.arg("--args").arg(victim.get_program()).args(victim.get_args());
+    command.envs(victim.get_envs().filter_map(|(key, value)| Some((key, value?))));
     let output = command.output().expect("gdb runs");
     let text = [output.stdout, output.stderr].concat();
     String::from_utf8_lossy(&text).into_owned()
@@ -94,9 +75,7 @@ fn run(gdb: &Path, test: &str, commands: &[&str]) -> String {
 
 /// The frames of the `bt` that follows `marker`, innermost first.
 fn frames<'a>(output: &'a str, marker: &str) -> Vec<&'a str> {
-    let start = output
-        .find(marker)
-        .unwrap_or_else(|| panic!("no {marker} in:\n{output}"));
+    let start = output.find(marker).unwrap_or_else(|| panic!("no {marker} in:\n{output}"));
     output[start..]
         .lines()
         .skip(1)
@@ -134,33 +113,14 @@ fn backtrace_inside_a_fiber_shows_its_frames_and_ends_at_its_base() {
     };
 
     let inside = frames(&output, "-- inside");
-    assert!(
-        position(&inside, "visible_inner") < position(&inside, "visible_outer"),
-        "{output}"
-    );
-    assert!(
-        inside.last().unwrap().contains("janus_fiber_entry"),
-        "{inside:#?}"
-    );
-    assert!(
-        !inside
-            .iter()
-            .any(|frame| frame.contains("visible_resumer (")),
-        "{inside:#?}"
-    );
+    assert!(position(&inside, "visible_inner") < position(&inside, "visible_outer"), "{output}");
+    assert!(inside.last().unwrap().contains("janus_fiber_entry"), "{inside:#?}");
+    assert!(!inside.iter().any(|frame| frame.contains("visible_resumer (")), "{inside:#?}");
 
     let outside = frames(&output, "-- outside");
     position(&outside, "visible_resumer");
-    assert!(
-        !outside
-            .iter()
-            .any(|frame| frame.contains("janus_fiber_entry")),
-        "{outside:#?}"
-    );
-    assert!(
-        !output.contains("Backtrace stopped"),
-        "gdb is not content:\n{output}"
-    );
+    assert!(!outside.iter().any(|frame| frame.contains("janus_fiber_entry")), "{outside:#?}");
+    assert!(!output.contains("Backtrace stopped"), "gdb is not content:\n{output}");
 }
 
 #[test]
@@ -181,19 +141,13 @@ fn backtrace_is_whole_at_every_instruction_of_the_switch() {
         return;
     };
 
-    assert!(
-        !output.contains("Backtrace stopped"),
-        "gdb is not content:\n{output}"
-    );
+    assert!(!output.contains("Backtrace stopped"), "gdb is not content:\n{output}");
     let steps: Vec<&str> = output.split("-- step").skip(1).collect();
     assert_eq!(steps.len(), 16, "{output}");
     for (number, step) in steps.iter().enumerate() {
         let step = step.split("-- end").next().unwrap_or_default();
         let frames: Vec<&str> = step.lines().filter(|line| line.starts_with('#')).collect();
-        assert!(
-            frames[0].contains("janus_context_switch"),
-            "step {number}: {frames:#?}"
-        );
+        assert!(frames[0].contains("janus_context_switch"), "step {number}: {frames:#?}");
         // The eighth instruction changes the stack.
         let (here, there) = if number < 8 {
             ("visible_resumer", "visible_inner")
@@ -201,10 +155,7 @@ fn backtrace_is_whole_at_every_instruction_of_the_switch() {
             ("visible_inner", "visible_resumer (")
         };
         position(&frames, here);
-        assert!(
-            !frames.iter().any(|frame| frame.contains(there)),
-            "step {number}: {frames:#?}"
-        );
+        assert!(!frames.iter().any(|frame| frame.contains(there)), "step {number}: {frames:#?}");
         let at_base = frames.last().unwrap().contains("janus_fiber_entry");
         assert_eq!(at_base, number >= 8, "step {number}: {frames:#?}");
     }

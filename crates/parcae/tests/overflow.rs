@@ -17,11 +17,7 @@ fn fiber(stack: Stack, name: &str) -> Fiber {
 #[inline(never)]
 fn recurse(depth: u64) -> u64 {
     let frame = std::hint::black_box([depth; 16]);
-    if frame[3] == u64::MAX {
-        0
-    } else {
-        recurse(depth + 1) + std::hint::black_box(frame[7])
-    }
+    if frame[3] == u64::MAX { 0 } else { recurse(depth + 1) + std::hint::black_box(frame[7]) }
 }
 
 #[inline(never)]
@@ -98,11 +94,7 @@ fn neighbours_are_intact_when_the_process_aborts() {
             };
             bytes.iter().all(|&byte| byte == 0xc5)
         });
-        let text: &[u8] = if intact {
-            b"canaries intact\n"
-        } else {
-            b"canaries dead\n"
-        };
+        let text: &[u8] = if intact { b"canaries intact\n" } else { b"canaries dead\n" };
         // SAFETY: writes a constant.
         unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
     }
@@ -110,18 +102,14 @@ fn neighbours_are_intact_when_the_process_aborts() {
     if child::is_victim() {
         let pool = pool();
         // A stack between two others that are full of canaries, whichever side they are on.
-        let mut stacks: Vec<Stack> = (0..3)
-            .map(|_| pool.acquire(StackSize::MIN).unwrap())
-            .collect();
+        let mut stacks: Vec<Stack> =
+            (0..3).map(|_| pool.acquire(StackSize::MIN).unwrap()).collect();
         stacks.sort_by_key(Stack::bottom);
         let victim = stacks.remove(1);
         for stack in stacks {
             // SAFETY: the whole stack is the test's.
             unsafe { stack.bottom().write_bytes(0xc5, 8192) };
-            CANARIES
-                .lock()
-                .unwrap()
-                .push(stack.bottom().expose_provenance());
+            CANARIES.lock().unwrap().push(stack.bottom().expose_provenance());
             std::mem::forget(stack);
         }
         // SAFETY: installs a handler that only reads and writes to stderr.
@@ -133,11 +121,7 @@ fn neighbours_are_intact_when_the_process_aborts() {
     }
     let outcome = child::run("neighbours_are_intact_when_the_process_aborts");
     assert_reported(&outcome, "middle", 8);
-    assert!(
-        outcome.stderr.contains("canaries intact"),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("canaries intact"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -153,16 +137,8 @@ fn a_stray_pointer_into_a_guard_is_told_apart() {
     }
     let outcome = child::run("a_stray_pointer_into_a_guard_is_told_apart");
     assert_eq!(outcome.signal, Some(libc::SIGABRT), "{outcome:?}");
-    assert!(
-        outcome.stderr.contains("stray access"),
-        "{}",
-        outcome.stderr
-    );
-    assert!(
-        outcome.stderr.contains("\"bystander\""),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("stray access"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("\"bystander\""), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("overflowed"), "{}", outcome.stderr);
 }
 
@@ -193,11 +169,7 @@ fn a_null_dereference_goes_to_the_handler_that_was_there_before() {
     }
     let outcome = child::run("a_null_dereference_goes_to_the_handler_that_was_there_before");
     assert_eq!(outcome.code, Some(3), "{outcome:?}");
-    assert!(
-        outcome.stderr.contains("the earlier handler"),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("the earlier handler"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("parcae:"), "{}", outcome.stderr);
 }
 
@@ -235,22 +207,13 @@ fn a_signal_that_was_sent_is_not_swallowed() {
 fn a_thread_that_overflows_is_still_reported_by_the_standard_library() {
     if child::is_victim() {
         let _pool = pool();
-        let thread = std::thread::Builder::new()
-            .name("plain".into())
-            .stack_size(64 << 10);
-        let _ = thread
-            .spawn(|| std::hint::black_box(recurse(0)))
-            .unwrap()
-            .join();
+        let thread = std::thread::Builder::new().name("plain".into()).stack_size(64 << 10);
+        let _ = thread.spawn(|| std::hint::black_box(recurse(0))).unwrap().join();
         unreachable!("the stack is finite");
     }
     let outcome = child::run("a_thread_that_overflows_is_still_reported_by_the_standard_library");
     assert_eq!(outcome.signal, Some(libc::SIGABRT), "{outcome:?}");
-    assert!(
-        outcome.stderr.contains("has overflowed its stack"),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("has overflowed its stack"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("parcae:"), "{}", outcome.stderr);
 }
 
@@ -274,10 +237,7 @@ fn reports_can_be_left_to_others() {
 #[test]
 fn a_limit_on_address_space_is_an_error_that_names_it() {
     if child::is_victim() {
-        let limit = libc::rlimit {
-            rlim_cur: 1 << 30,
-            rlim_max: 1 << 30,
-        };
+        let limit = libc::rlimit { rlim_cur: 1 << 30, rlim_max: 1 << 30 };
         // SAFETY: limits this process only.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
         let pool = pool();
@@ -290,15 +250,8 @@ fn a_limit_on_address_space_is_an_error_that_names_it() {
         };
         let text = error.to_string();
         assert!(matches!(error, StackError::Reserve { .. }), "{error:?}");
-        assert!(
-            text.contains("RLIMIT_AS") && text.contains("ulimit -v"),
-            "{text}"
-        );
-        assert!(
-            stacks.len() >= 4,
-            "what fits is handed out: {}",
-            stacks.len()
-        );
+        assert!(text.contains("RLIMIT_AS") && text.contains("ulimit -v"), "{text}");
+        assert!(stacks.len() >= 4, "what fits is handed out: {}", stacks.len());
         stacks.pop();
         assert!(pool.acquire(StackSize::MAX).is_ok());
         eprintln!("survived");

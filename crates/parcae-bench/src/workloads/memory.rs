@@ -23,14 +23,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "B/stack",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: resident::<Pooled, 1000>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: resident::<Mapped, 1000>,
-                },
+                Side { peer: Peer::Parcae, run: resident::<Pooled, 1000> },
+                Side { peer: Peer::Corosensei, run: resident::<Mapped, 1000> },
             ],
         },
         Variant {
@@ -39,14 +33,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "B/stack",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: resident::<Pooled, 20_000>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: resident::<Mapped, 20_000>,
-                },
+                Side { peer: Peer::Parcae, run: resident::<Pooled, 20_000> },
+                Side { peer: Peer::Corosensei, run: resident::<Mapped, 20_000> },
             ],
         },
         Variant {
@@ -55,14 +43,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "B/stack",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: page_tables::<Pooled, 1000>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: page_tables::<Mapped, 1000>,
-                },
+                Side { peer: Peer::Parcae, run: page_tables::<Pooled, 1000> },
+                Side { peer: Peer::Corosensei, run: page_tables::<Mapped, 1000> },
             ],
         },
         Variant {
@@ -71,14 +53,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "B/stack",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: page_tables::<Pooled, 20_000>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: page_tables::<Mapped, 20_000>,
-                },
+                Side { peer: Peer::Parcae, run: page_tables::<Pooled, 20_000> },
+                Side { peer: Peer::Corosensei, run: page_tables::<Mapped, 20_000> },
             ],
         },
         Variant {
@@ -87,14 +63,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "maps/stack",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: maps::<Pooled, 1000>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: maps::<Mapped, 1000>,
-                },
+                Side { peer: Peer::Parcae, run: maps::<Pooled, 1000> },
+                Side { peer: Peer::Corosensei, run: maps::<Mapped, 1000> },
             ],
         },
         Variant {
@@ -103,14 +73,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "maps/stack",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: maps::<Pooled, 20_000>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: maps::<Mapped, 20_000>,
-                },
+                Side { peer: Peer::Parcae, run: maps::<Pooled, 20_000> },
+                Side { peer: Peer::Corosensei, run: maps::<Mapped, 20_000> },
             ],
         },
     ],

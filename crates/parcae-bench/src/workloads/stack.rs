@@ -21,20 +21,14 @@ pub(super) static STACK: Workload = Workload {
             about: "take a stack from a worker's cache and put it back",
             unit: "ns/stack",
             better: Better::Lower,
-            sides: &[Side {
-                peer: Peer::Parcae,
-                run: warm,
-            }],
+            sides: &[Side { peer: Peer::Parcae, run: warm }],
         },
         Variant {
             name: "warm_shared",
             about: "take a stack from the shared pool, which locks, and put it back",
             unit: "ns/stack",
             better: Better::Lower,
-            sides: &[Side {
-                peer: Peer::Parcae,
-                run: warm_shared,
-            }],
+            sides: &[Side { peer: Peer::Parcae, run: warm_shared }],
         },
         Variant {
             name: "cold",
@@ -42,14 +36,8 @@ pub(super) static STACK: Workload = Workload {
             unit: "ns/stack",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: cold::<Pooled>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: cold::<Mapped>,
-                },
+                Side { peer: Peer::Parcae, run: cold::<Pooled> },
+                Side { peer: Peer::Corosensei, run: cold::<Mapped> },
             ],
         },
         Variant {
@@ -58,14 +46,8 @@ pub(super) static STACK: Workload = Workload {
             unit: "ns/page",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: first_touch::<Pooled>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: first_touch::<Mapped>,
-                },
+                Side { peer: Peer::Parcae, run: first_touch::<Pooled> },
+                Side { peer: Peer::Corosensei, run: first_touch::<Mapped> },
             ],
         },
         Variant {
@@ -74,14 +56,8 @@ pub(super) static STACK: Workload = Workload {
             unit: "ns/stack",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: give_back::<Pooled>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: give_back::<Mapped>,
-                },
+                Side { peer: Peer::Parcae, run: give_back::<Pooled> },
+                Side { peer: Peer::Corosensei, run: give_back::<Mapped> },
             ],
         },
         Variant {
@@ -89,10 +65,7 @@ pub(super) static STACK: Workload = Workload {
             about: "give back the memory of 2000 idle stacks, which stay usable",
             unit: "ns/stack",
             better: Better::Lower,
-            sides: &[Side {
-                peer: Peer::Parcae,
-                run: trim,
-            }],
+            sides: &[Side { peer: Peer::Parcae, run: trim }],
         },
     ],
 };
@@ -217,18 +190,15 @@ fn give_back<S: Source>(scale: &Scale) -> Result<f64, Failure> {
 /// Untouched stacks, all held at once.
 fn fresh<S: Source>(scale: &Scale) -> Result<(Vec<S::Stack>, S), Failure> {
     let source = S::open()?;
-    let stacks = (0..scale.of(FRESH))
-        .map(|_| source.acquire())
-        .collect::<Result<_, _>>()?;
+    let stacks = (0..scale.of(FRESH)).map(|_| source.acquire()).collect::<Result<_, _>>()?;
     Ok((stacks, source))
 }
 
 fn trim(scale: &Scale) -> Result<f64, Failure> {
     let count = scale.of(FRESH);
     let pool = StackPool::with(StackOpts::new().keep_warm(count))?;
-    let stacks: Vec<Stack> = (0..count)
-        .map(|_| pool.acquire(STACK_SIZE))
-        .collect::<Result<_, _>>()?;
+    let stacks: Vec<Stack> =
+        (0..count).map(|_| pool.acquire(STACK_SIZE)).collect::<Result<_, _>>()?;
     stacks.iter().for_each(touch::<Pooled>);
     drop(stacks);
     let start = Instant::now();

@@ -26,18 +26,9 @@ pub(super) static SWITCH: Workload = Workload {
             unit: "ns/switch",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: one::<Fiber>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: one::<Coroutine<(), (), ()>>,
-                },
-                Side {
-                    peer: Peer::Generator,
-                    run: one::<LocalGenerator<'static, (), ()>>,
-                },
+                Side { peer: Peer::Parcae, run: one::<Fiber> },
+                Side { peer: Peer::Corosensei, run: one::<Coroutine<(), (), ()>> },
+                Side { peer: Peer::Generator, run: one::<LocalGenerator<'static, (), ()>> },
             ],
         },
         Variant {
@@ -46,18 +37,9 @@ pub(super) static SWITCH: Workload = Workload {
             unit: "ns/switch",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: t1000::<Fiber>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: t1000::<Coroutine<(), (), ()>>,
-                },
-                Side {
-                    peer: Peer::Generator,
-                    run: t1000::<LocalGenerator<'static, (), ()>>,
-                },
+                Side { peer: Peer::Parcae, run: t1000::<Fiber> },
+                Side { peer: Peer::Corosensei, run: t1000::<Coroutine<(), (), ()>> },
+                Side { peer: Peer::Generator, run: t1000::<LocalGenerator<'static, (), ()>> },
             ],
         },
         Variant {
@@ -66,18 +48,9 @@ pub(super) static SWITCH: Workload = Workload {
             unit: "ns/switch",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: nested::<Fiber>,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: nested::<Coroutine<(), (), ()>>,
-                },
-                Side {
-                    peer: Peer::Generator,
-                    run: nested::<LocalGenerator<'static, (), ()>>,
-                },
+                Side { peer: Peer::Parcae, run: nested::<Fiber> },
+                Side { peer: Peer::Corosensei, run: nested::<Coroutine<(), (), ()>> },
+                Side { peer: Peer::Generator, run: nested::<LocalGenerator<'static, (), ()>> },
             ],
         },
         Variant {
@@ -86,18 +59,9 @@ pub(super) static SWITCH: Workload = Workload {
             unit: "ns/closure",
             better: Better::Lower,
             sides: &[
-                Side {
-                    peer: Peer::Parcae,
-                    run: create_reuse_parcae,
-                },
-                Side {
-                    peer: Peer::Corosensei,
-                    run: create_reuse_corosensei,
-                },
-                Side {
-                    peer: Peer::Generator,
-                    run: create_reuse_generator,
-                },
+                Side { peer: Peer::Parcae, run: create_reuse_parcae },
+                Side { peer: Peer::Corosensei, run: create_reuse_corosensei },
+                Side { peer: Peer::Generator, run: create_reuse_generator },
             ],
         },
     ],
@@ -192,11 +156,7 @@ const NESTED: bool = true;
 
 #[inline(always)]
 fn at<const DEPTH: bool, R>(switch: impl FnOnce() -> R) -> R {
-    if DEPTH == NESTED {
-        two_calls_deep(switch)
-    } else {
-        switch()
-    }
+    if DEPTH == NESTED { two_calls_deep(switch) } else { switch() }
 }
 
 #[inline(never)]
@@ -251,9 +211,7 @@ const CLOSURES: usize = 1_000_000;
 
 fn create_reuse_parcae(scale: &Scale) -> Result<f64, Failure> {
     let mut fiber = Fiber::new(StackPool::new()?.acquire(STACK_SIZE)?, "bench")?;
-    closures(scale, || {
-        matches!(fiber.start(|_| Ticks::count()), Ok(Step::Finished))
-    })
+    closures(scale, || matches!(fiber.start(|_| Ticks::count()), Ok(Step::Finished)))
 }
 
 fn create_reuse_corosensei(scale: &Scale) -> Result<f64, Failure> {

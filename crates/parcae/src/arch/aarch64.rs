@@ -41,12 +41,7 @@ impl Context {
     pub(crate) const fn empty() -> Context {
         Context {
             sp: std::ptr::null_mut(),
-            regs: SavedRegisters {
-                x19_x28: [0; 10],
-                fp: 0,
-                lr: 0,
-                d8_d15: [0; 8],
-            },
+            regs: SavedRegisters { x19_x28: [0; 10], fp: 0, lr: 0, d8_d15: [0; 8] },
         }
     }
 

@@ -45,9 +45,7 @@ unsafe extern "C" fn leave(arg: *mut ()) -> ! {
     let mut marker = 0_u128;
     // SAFETY: `arg` is the box of the test that entered.
     unsafe {
-        (*bare)
-            .cleaned
-            .set((&raw mut marker).addr().is_multiple_of(16));
+        (*bare).cleaned.set((&raw mut marker).addr().is_multiple_of(16));
         janus_context_switch(&raw mut (*bare).fiber, &raw const (*bare).main);
     }
     std::process::abort();
@@ -74,9 +72,7 @@ fn initial_frame_is_aligned_and_ends_in_cleanup() {
         let mut aligned = 0_u128;
         // SAFETY: `arg` is the box of the test.
         unsafe {
-            (*arg.cast::<Bare>())
-                .result
-                .set((&raw mut aligned).addr() % 16 + 1);
+            (*arg.cast::<Bare>()).result.set((&raw mut aligned).addr() % 16 + 1);
         };
     }
     let mut bare = Bare::new(entry);
@@ -84,15 +80,8 @@ fn initial_frame_is_aligned_and_ends_in_cleanup() {
     assert_eq!(sp % 16, 0);
     assert_eq!(sp + 16, bare.memory.as_ptr_range().end.addr());
     bare.enter();
-    assert_eq!(
-        bare.result.get(),
-        1,
-        "locals that need 16-byte alignment have it"
-    );
-    assert!(
-        bare.cleaned.get(),
-        "returning from the entry function calls cleanup, aligned"
-    );
+    assert_eq!(bare.result.get(), 1, "locals that need 16-byte alignment have it");
+    assert!(bare.cleaned.get(), "returning from the entry function calls cleanup, aligned");
 }
 
 #[test]
@@ -170,10 +159,7 @@ fn context_begins_with_the_stack_pointer() {
     let first_word = (&raw const bare.fiber).cast::<usize>();
     // SAFETY: reads the first word of a context.
     assert_eq!(unsafe { first_word.read() }, bare.fiber.stack_pointer());
-    assert_eq!(
-        offset_of!(Bare, fiber) - offset_of!(Bare, main),
-        size_of::<Context>()
-    );
+    assert_eq!(offset_of!(Bare, fiber) - offset_of!(Bare, main), size_of::<Context>());
 }
 
 /// Every instruction of the switch is single-stepped, and a backtrace taken in the trap
@@ -277,11 +263,7 @@ mod single_step {
         let steps = STEPS.load(Ordering::Relaxed);
         // 16 instructions, once towards the fiber and once back.
         assert_eq!(steps, 2 * 16, "the whole switch was stepped, both ways");
-        assert_eq!(
-            BAD.load(Ordering::Relaxed),
-            0,
-            "a backtrace that is neither side's"
-        );
+        assert_eq!(BAD.load(Ordering::Relaxed), 0, "a backtrace that is neither side's");
         // Half of them stand before the stack pointer changes, half behind.
         assert_eq!(FROM_SEEN.load(Ordering::Relaxed), 16);
         assert_eq!(TO_SEEN.load(Ordering::Relaxed), 16);

@@ -45,14 +45,7 @@ impl Context {
     pub(crate) const fn empty() -> Context {
         Context {
             sp: std::ptr::null_mut(),
-            regs: SavedRegisters {
-                rbx: 0,
-                rbp: 0,
-                r12: 0,
-                r13: 0,
-                r14: 0,
-                r15: 0,
-            },
+            regs: SavedRegisters { rbx: 0, rbp: 0, r12: 0, r13: 0, r14: 0, r15: 0 },
         }
     }
 

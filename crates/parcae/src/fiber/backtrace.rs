@@ -34,9 +34,7 @@ impl FiberBacktrace {
         let mut slot: Option<Backtrace> = None;
         // SAFETY: the context is suspended (caller); `capture` does not unwind.
         unsafe { janus_context_observe(context, capture, (&raw mut slot).cast()) };
-        FiberBacktrace {
-            captured: slot.unwrap_or_else(Backtrace::disabled),
-        }
+        FiberBacktrace { captured: slot.unwrap_or_else(Backtrace::disabled) }
     }
 }
 
@@ -46,9 +44,7 @@ impl fmt::Display for FiberBacktrace {
         let text = self.captured.to_string();
         let mut frame = None;
         for line in text.lines() {
-            let head = line
-                .split_once(": ")
-                .filter(|(n, _)| n.trim().parse::<u32>().is_ok());
+            let head = line.split_once(": ").filter(|(n, _)| n.trim().parse::<u32>().is_ok());
             match (head, &mut frame) {
                 (Some((_, name)), None) if name.contains(SEAM) => frame = Some(0),
                 (_, None) => {}

@@ -165,10 +165,7 @@ mod imp {
     impl Hooks {
         pub(in crate::fiber) fn new(_stack: &Stack) -> Hooks {
             let inner = unsafe { __tsan_create_fiber(0) };
-            Hooks {
-                inner,
-                outer: Cell::new(ptr::null_mut()),
-            }
+            Hooks { inner, outer: Cell::new(ptr::null_mut()) }
         }
 
         #[inline(always)]

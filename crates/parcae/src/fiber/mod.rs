@@ -241,12 +241,7 @@ impl Fiber {
             });
             NonNull::new_unchecked(place)
         };
-        Ok(Fiber {
-            core,
-            stack: ManuallyDrop::new(stack),
-            id,
-            _not_send: PhantomData,
-        })
+        Ok(Fiber { core, stack: ManuallyDrop::new(stack), id, _not_send: PhantomData })
     }
 
     /// Runs `closure` on this fiber until it suspends or ends.
@@ -271,10 +266,7 @@ impl Fiber {
 
         self.expect(State::Idle, Refused::Busy)?;
         let mut closure = ManuallyDrop::new(closure);
-        let job = Job {
-            call: call::<F>,
-            closure: std::ptr::from_mut(&mut closure).cast(),
-        };
+        let job = Job { call: call::<F>, closure: std::ptr::from_mut(&mut closure).cast() };
         // SAFETY: the fiber is idle and the thread not panicking. The base loop moves the
         // closure out of this frame before it does anything that could come back here.
         Ok(unsafe { self.enter(Order::Run(job)) })
@@ -336,8 +328,7 @@ impl Fiber {
     /// `None` if it is not suspended.
     pub fn backtrace(&self) -> Option<FiberBacktrace> {
         // SAFETY: a suspended context stays so while its fiber is borrowed.
-        self.is_suspended()
-            .then(|| unsafe { FiberBacktrace::of(self.core().inner.get()) })
+        self.is_suspended().then(|| unsafe { FiberBacktrace::of(self.core().inner.get()) })
     }
 
     #[inline]
@@ -533,10 +524,7 @@ unsafe extern "C" fn fiber_main(arg: *mut ()) {
     // SAFETY: first code on the stack.
     unsafe { core.hooks.after_leave() };
     while let Order::Run(job) = core.order.get() {
-        let suspender = Suspender {
-            core: NonNull::from(core),
-            _lives_in_the_closure: PhantomData,
-        };
+        let suspender = Suspender { core: NonNull::from(core), _lives_in_the_closure: PhantomData };
         // SAFETY: the job's closure waits in the frame of `start`, which has not got
         // control back; this is the one time that it is moved out.
         let run = || unsafe { (job.call)(job.closure, &suspender) };

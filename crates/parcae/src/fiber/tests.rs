@@ -125,11 +125,7 @@ fn wrong_orders_are_refused_and_change_nothing() {
         unreachable!("a busy fiber must not run another closure");
     });
     assert_eq!(again.unwrap_err(), Refused::Busy);
-    assert_eq!(
-        *dropped.borrow(),
-        ["unused"],
-        "a refused closure is dropped"
-    );
+    assert_eq!(*dropped.borrow(), ["unused"], "a refused closure is dropped");
     assert!(matches!(fiber.resume(), Ok(Step::Finished)));
     assert_eq!(fiber.resume().unwrap_err(), Refused::Idle);
 }
@@ -146,13 +142,8 @@ fn a_panic_ends_at_the_base_and_keeps_its_payload() {
         std::panic::resume_unwind(Box::new(String::from("boom")));
     });
     assert!(matches!(step, Ok(Step::Suspended)));
-    let Ok(Step::Panicked(payload)) = fiber.resume() else {
-        panic!("expected a panic")
-    };
-    assert_eq!(
-        payload.downcast_ref::<String>().map(String::as_str),
-        Some("boom")
-    );
+    let Ok(Step::Panicked(payload)) = fiber.resume() else { panic!("expected a panic") };
+    assert_eq!(payload.downcast_ref::<String>().map(String::as_str), Some("boom"));
     assert_eq!(*dropped.borrow(), ["local"]);
     assert!(!thread::panicking());
     // And the fiber is as good as new.
@@ -166,9 +157,7 @@ fn a_panic_with_a_message_and_hook_fits_the_smallest_sensible_stack() {
     let mut fiber = Fiber::new(stack, "panics").unwrap();
     let number = std::hint::black_box(42);
     let step = fiber.start(move |_| panic!("expected in this test: {number}"));
-    let Ok(Step::Panicked(payload)) = step else {
-        panic!("expected a panic")
-    };
+    let Ok(Step::Panicked(payload)) = step else { panic!("expected a panic") };
     assert_eq!(
         payload.downcast_ref::<String>().map(String::as_str),
         Some("expected in this test: 42")
@@ -181,10 +170,7 @@ fn dropping_a_suspended_fiber_unwinds_it() {
     let dropped = log();
     {
         let mut fiber = fiber(&pool);
-        let (outer, inner) = (
-            Drops(dropped.clone(), "outer"),
-            Drops(dropped.clone(), "inner"),
-        );
+        let (outer, inner) = (Drops(dropped.clone(), "outer"), Drops(dropped.clone(), "inner"));
         fiber
             .start(move |f| {
                 let _outer = outer;
@@ -284,10 +270,7 @@ fn no_switch_while_the_thread_is_panicking() {
             f.suspend().unwrap();
         })
         .unwrap();
-    let tries = Tries {
-        fiber: suspended,
-        results: Rc::clone(&results),
-    };
+    let tries = Tries { fiber: suspended, results: Rc::clone(&results) };
     let outcome = catch_unwind(AssertUnwindSafe(move || {
         let _tries = tries;
         std::panic::resume_unwind(Box::new(()));
@@ -432,10 +415,7 @@ fn changed_control_bits_are_caught_at_the_suspension() {
         let outcome = catch_unwind(AssertUnwindSafe(|| f.suspend()));
         // SAFETY: as it was.
         unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const old) };
-        assert!(
-            outcome.is_err(),
-            "suspending with another rounding mode must be caught"
-        );
+        assert!(outcome.is_err(), "suspending with another rounding mode must be caught");
     });
     assert!(matches!(step, Ok(Step::Finished)), "{step:?}");
 }
@@ -513,9 +493,7 @@ fn the_stack_can_be_taken_out_and_used_again() {
         bottoms.push(stack.bottom());
         let mut fiber = Fiber::new(stack, "").unwrap();
         fiber.start(|f| f.suspend().unwrap()).unwrap();
-        let mut fiber = fiber
-            .into_stack()
-            .expect_err("suspended: the stack is not free");
+        let mut fiber = fiber.into_stack().expect_err("suspended: the stack is not free");
         fiber.resume().unwrap();
         cache.release(fiber.into_stack().expect("idle"));
     }
@@ -588,11 +566,7 @@ fn ids_differ_and_debug_names_state() {
 
 #[test]
 fn errors_say_what_to_do() {
-    assert!(
-        FiberError::ShadowStack
-            .to_string()
-            .contains("GLIBC_TUNABLES")
-    );
+    assert!(FiberError::ShadowStack.to_string().contains("GLIBC_TUNABLES"));
     assert!(Refused::Busy.to_string().contains("resume it"));
     assert!(Refused::Panicking.to_string().contains("panicking"));
 }
@@ -614,9 +588,7 @@ mod backtraces {
     }
 
     fn last_frame(text: &str) -> &str {
-        text.lines()
-            .rfind(|line| line.contains(": "))
-            .unwrap_or_default()
+        text.lines().rfind(|line| line.contains(": ")).unwrap_or_default()
     }
 
     #[test]
@@ -625,21 +597,11 @@ mod backtraces {
         let mut fiber = fiber(&pool);
         fiber.start(recognisable_outer).unwrap();
         let text = fiber.backtrace().expect("suspended").to_string();
-        let inner = text
-            .find("recognisable_inner")
-            .unwrap_or_else(|| panic!("{text}"));
-        let outer = text
-            .find("recognisable_outer")
-            .unwrap_or_else(|| panic!("{text}"));
+        let inner = text.find("recognisable_inner").unwrap_or_else(|| panic!("{text}"));
+        let outer = text.find("recognisable_outer").unwrap_or_else(|| panic!("{text}"));
         assert!(inner < outer, "innermost first:\n{text}");
-        assert!(
-            last_frame(&text).contains("janus_fiber_entry"),
-            "ends at the base:\n{text}"
-        );
-        assert!(
-            !text.contains("force_capture"),
-            "the observer is not shown:\n{text}"
-        );
+        assert!(last_frame(&text).contains("janus_fiber_entry"), "ends at the base:\n{text}");
+        assert!(!text.contains("force_capture"), "the observer is not shown:\n{text}");
         // Observing changed nothing.
         assert!(matches!(fiber.resume(), Ok(Step::Finished)));
         assert!(fiber.backtrace().is_none());
@@ -673,10 +635,6 @@ mod backtraces {
         watcher
             .start(move |_| *text.borrow_mut() = watched.backtrace().unwrap().to_string())
             .unwrap();
-        assert!(
-            out.borrow().contains("recognisable_inner"),
-            "{}",
-            out.borrow()
-        );
+        assert!(out.borrow().contains("recognisable_inner"), "{}", out.borrow());
     }
 }

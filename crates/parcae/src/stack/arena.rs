@@ -36,11 +36,7 @@ impl Slot {
     /// `slot` is a slot of a live arena.
     pub(super) unsafe fn bottom(slot: NonNull<Slot>) -> NonNull<u8> {
         // SAFETY: a slot's arena outlives it; the stack below `top` is that long.
-        unsafe {
-            (*slot.as_ptr())
-                .top
-                .sub((*(*slot.as_ptr()).arena.as_ptr()).stack_len)
-        }
+        unsafe { (*slot.as_ptr()).top.sub((*(*slot.as_ptr()).arena.as_ptr()).stack_len) }
     }
 
     /// Gives a slot its guard when it is used for the first time.
@@ -181,27 +177,17 @@ impl Arena {
         };
         // SAFETY: the layout is not empty.
         let block = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }.cast::<Arena>())
-            .ok_or_else(|| {
-                forget(StackError::Heap {
-                    bytes: layout.size(),
-                })
-            })?;
+            .ok_or_else(|| forget(StackError::Heap { bytes: layout.size() }))?;
         let geometry = Geometry {
             base: base.as_ptr().expose_provenance(),
             len,
             stride,
-            guard: if shared.guards.policy == GuardPolicy::Off {
-                0
-            } else {
-                guard_size
-            },
+            guard: if shared.guards.policy == GuardPolicy::Off { 0 } else { guard_size },
         };
         let Some(entry) = registry::insert(geometry) else {
             // SAFETY: allocated above with this layout.
             unsafe { std::alloc::dealloc(block.as_ptr().cast(), layout) };
-            return Err(forget(StackError::Heap {
-                bytes: size_of::<registry::Entry>(),
-            }));
+            return Err(forget(StackError::Heap { bytes: size_of::<registry::Entry>() }));
         };
         let arena = Arena {
             size,

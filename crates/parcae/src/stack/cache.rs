@@ -62,12 +62,7 @@ impl StackCache {
     pub(super) fn new(shared: Arc<Shared>) -> StackCache {
         let count = Arc::new(CacheCount::default());
         shared.register_cache(&count);
-        StackCache {
-            shared,
-            lists: Default::default(),
-            held: 0,
-            count,
-        }
+        StackCache { shared, lists: Default::default(), held: 0, count }
     }
 
     /// A stack of this size, for the default trust domain.
@@ -162,8 +157,6 @@ impl Drop for StackCache {
 
 impl fmt::Debug for StackCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StackCache")
-            .field("held", &self.held)
-            .finish()
+        f.debug_struct("StackCache").field("held", &self.held).finish()
     }
 }

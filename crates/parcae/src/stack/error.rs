@@ -104,11 +104,7 @@ impl fmt::Display for StackError {
                  raise StackOpts::max_stacks, or let fibers end before starting more"
             ),
             StackError::Reserve { bytes, limit } => {
-                write!(
-                    f,
-                    "cannot reserve {} KiB for fiber stacks: {limit}",
-                    bytes / 1024
-                )
+                write!(f, "cannot reserve {} KiB for fiber stacks: {limit}", bytes / 1024)
             }
             StackError::Guard { kind, limit } => {
                 write!(f, "cannot install a stack guard ({kind}): {limit}")
@@ -174,19 +170,13 @@ impl Limit {
         let address_space = address_space_limit();
         let used = address_space_used();
         if used.saturating_add(wanted as u64) > address_space {
-            return Limit::AddressSpace {
-                limit: address_space,
-                used,
-            };
+            return Limit::AddressSpace { limit: address_space, used };
         }
         let maps = map_count();
         let map_limit = map_count_limit();
         // A guard in the middle of a mapping needs two more.
         if maps + 2 >= map_limit {
-            return Limit::MapCount {
-                limit: map_limit,
-                used: maps,
-            };
+            return Limit::MapCount { limit: map_limit, used: maps };
         }
         if read_number("/proc/sys/vm/overcommit_memory") == Some(2) {
             return Limit::Overcommit;
@@ -208,10 +198,7 @@ pub(super) fn map_count() -> u64 {
 }
 
 fn address_space_limit() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: fills the struct that it is given.
     unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
     limit.rlim_cur

@@ -72,19 +72,11 @@ impl Guards {
             // Nothing can be done if this fails, and a page of address space is
             // not worth an error.
             let _ = sys.unreserve(scratch, page);
-            if works {
-                GuardKind::PageTable
-            } else {
-                GuardKind::Mprotect
-            }
+            if works { GuardKind::PageTable } else { GuardKind::Mprotect }
         };
         // A tenth is left for the rest of the process.
         let free = (map_count_limit() / 10 * 9).saturating_sub(map_count());
-        Ok(Guards {
-            policy,
-            kind,
-            mprotect_limit: free / 2,
-        })
+        Ok(Guards { policy, kind, mprotect_limit: free / 2 })
     }
 
     #[cfg(test)]
@@ -106,16 +98,9 @@ impl Guards {
                 // EINVAL here, where the probe succeeded: memory is locked since.
                 // An mprotect guard still works then.
                 Err(libc::EINVAL) => self.protect(sys, addr, len).map_err(|e| match e {
-                    StackError::Guard {
-                        kind,
-                        limit:
-                            Limit::Other {
-                                errno: libc::EINVAL,
-                            },
-                    } => StackError::Guard {
-                        kind,
-                        limit: Limit::MemoryLocked,
-                    },
+                    StackError::Guard { kind, limit: Limit::Other { errno: libc::EINVAL } } => {
+                        StackError::Guard { kind, limit: Limit::MemoryLocked }
+                    }
                     other => other,
                 }),
                 Err(errno) => Err(refused(GuardKind::PageTable, errno, len)),
@@ -140,14 +125,8 @@ impl Guards {
             })
             .is_ok();
         if !admitted {
-            let limit = Limit::MapCount {
-                limit: map_count_limit(),
-                used: map_count(),
-            };
-            return Err(StackError::Guard {
-                kind: GuardKind::Mprotect,
-                limit,
-            });
+            let limit = Limit::MapCount { limit: map_count_limit(), used: map_count() };
+            return Err(StackError::Guard { kind: GuardKind::Mprotect, limit });
         }
         sys.protect_guard(addr, len).map_err(|errno| {
             MPROTECTED.fetch_sub(1, Ordering::Relaxed);
@@ -163,8 +142,5 @@ impl Guards {
 }
 
 fn refused(kind: GuardKind, errno: Errno, len: usize) -> StackError {
-    StackError::Guard {
-        kind,
-        limit: Limit::diagnose(errno, len),
-    }
+    StackError::Guard { kind, limit: Limit::diagnose(errno, len) }
 }

@@ -200,11 +200,7 @@ impl GuardHit {
     fn find(addr: usize) -> Option<GuardHit> {
         let arena = registry::find(addr)?;
         let offset = (addr - arena.base) % arena.stride;
-        (offset < arena.guard).then(|| GuardHit {
-            addr,
-            arena,
-            guard: addr - offset,
-        })
+        (offset < arena.guard).then(|| GuardHit { addr, arena, guard: addr - offset })
     }
 
     /// The stack above the guard: none above the last guard of an arena.
@@ -234,15 +230,12 @@ impl GuardHit {
         if !own {
             line.text("stray access to the guard below the stack of ");
         }
-        line.text("fiber ")
-            .dec(label.id.load(Ordering::Relaxed) as usize);
+        line.text("fiber ").dec(label.id.load(Ordering::Relaxed) as usize);
         if len > 0 {
             line.text(" \"").bytes(&name[..len]).text("\"");
         }
         if own {
-            line.text(" overflowed its stack of ")
-                .dec((top - bottom) / 1024)
-                .text(" KiB");
+            line.text(" overflowed its stack of ").dec((top - bottom) / 1024).text(" KiB");
         }
         line.text("\n  fault at ").hex(self.addr);
         line.text(", stack ").hex(bottom).text("..").hex(top);
@@ -316,10 +309,7 @@ struct Line {
 
 impl Line {
     fn new() -> Line {
-        Line {
-            buffer: [0; 768],
-            len: 0,
-        }
+        Line { buffer: [0; 768], len: 0 }
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> &mut Line {

@@ -103,9 +103,7 @@ impl StackPool {
         adjust: impl FnOnce(&mut Guards),
     ) -> Result<StackPool, StackError> {
         if opts.guard_size > StackSize::MAX.bytes() {
-            return Err(StackError::GuardSize {
-                requested: opts.guard_size,
-            });
+            return Err(StackError::GuardSize { requested: opts.guard_size });
         }
         let page = page_size();
         let mut guards = Guards::probe(opts.guard, &*sys)?;
@@ -132,9 +130,7 @@ impl StackPool {
             domains: AtomicU64::new(TrustDomain::DEFAULT.0),
             sys,
         };
-        Ok(StackPool {
-            shared: Arc::new(shared),
-        })
+        Ok(StackPool { shared: Arc::new(shared) })
     }
 
     /// A stack of this size, for the default trust domain.
@@ -271,9 +267,7 @@ impl Shared {
         size: StackSize,
     ) -> Result<NonNull<Slot>, StackError> {
         if !self.count_out() {
-            return Err(StackError::PoolLimit {
-                max_stacks: self.max_stacks,
-            });
+            return Err(StackError::PoolLimit { max_stacks: self.max_stacks });
         }
         let mut class = lock(&self.classes[size.class()]);
         let slot = match class.warm.pop().or_else(|| class.cold.pop()) {
@@ -289,9 +283,7 @@ impl Shared {
     /// Counts one slot as outside, if the limit allows it.
     fn count_out(&self) -> bool {
         let more = |out| (out < self.max_stacks).then_some(out + 1);
-        self.out
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .is_ok()
+        self.out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     /// Moves up to `want` idle slots that still have their memory into `into`.
@@ -359,8 +351,7 @@ impl Shared {
         // SAFETY: newly made; nobody else knows it.
         unsafe {
             (*arena.as_ptr()).next = class.arenas.replace(arena);
-            self.reserved
-                .fetch_add((*arena.as_ptr()).len(), Ordering::Relaxed);
+            self.reserved.fetch_add((*arena.as_ptr()).len(), Ordering::Relaxed);
             self.arenas.fetch_add(1, Ordering::Relaxed);
             Arena::next_unused(arena).ok_or(StackError::Heap { bytes: 0 })
         }
@@ -431,10 +422,7 @@ impl Shared {
 
     /// Gives the memory of idle stacks back to the system.
     fn give_memory_back(&self, mut slots: SlotList) -> Trimmed {
-        let mut trimmed = Trimmed {
-            warm: SlotList::default(),
-            cold: SlotList::default(),
-        };
+        let mut trimmed = Trimmed { warm: SlotList::default(), cold: SlotList::default() };
         while let Some(slot) = slots.pop() {
             // SAFETY: owned by the list, hence by this call; idle, so nothing on the
             // stack is in use.
@@ -543,10 +531,7 @@ impl Stack {
         let bottom = unsafe { Slot::bottom(self.slot) };
         let len = self.top().addr() - bottom.addr().get();
         let mut pages = vec![0; len / shared.page];
-        shared
-            .sys
-            .residency(bottom, len, &mut pages)
-            .map_err(io::Error::from_raw_os_error)?;
+        shared.sys.residency(bottom, len, &mut pages).map_err(io::Error::from_raw_os_error)?;
         let untouched = pages.iter().take_while(|&&byte| byte & 1 == 0).count();
         Ok(len - untouched * shared.page)
     }

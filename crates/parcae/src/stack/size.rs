@@ -34,9 +34,7 @@ impl StackSize {
     /// for a panic with a backtrace; those want 64 KiB.
     pub const MIN: StackSize = StackSize { class: 0 };
     /// 64 MiB.
-    pub const MAX: StackSize = StackSize {
-        class: (CLASSES - 1) as u8,
-    };
+    pub const MAX: StackSize = StackSize { class: (CLASSES - 1) as u8 };
     /// 64 KiB, for compute with little I/O (the `Core` profile).
     pub const CORE: StackSize = StackSize { class: 3 };
     /// 256 KiB, the default (the `Service` profile).
@@ -56,9 +54,7 @@ impl StackSize {
             return Err(StackError::Size { requested: bytes });
         }
         let log2 = bytes.next_power_of_two().trailing_zeros();
-        Ok(StackSize {
-            class: log2.saturating_sub(MIN_LOG2) as u8,
-        })
+        Ok(StackSize { class: log2.saturating_sub(MIN_LOG2) as u8 })
     }
 
     /// The size in bytes.
@@ -85,11 +81,7 @@ impl Default for StackSize {
 impl fmt::Display for StackSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kib = self.bytes() / 1024;
-        if kib < 1024 {
-            write!(f, "{kib} KiB")
-        } else {
-            write!(f, "{} MiB", kib / 1024)
-        }
+        if kib < 1024 { write!(f, "{kib} KiB") } else { write!(f, "{} MiB", kib / 1024) }
     }
 }
 

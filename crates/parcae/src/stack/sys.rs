@@ -54,20 +54,9 @@ impl Sys for Linux {
         // SAFETY: a new anonymous mapping at an address of the kernel's choice
         // changes no memory that anybody uses.
         let addr = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                flags,
-                -1,
-                0,
-            )
+            libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
         };
-        if addr == libc::MAP_FAILED {
-            Err(errno())
-        } else {
-            NonNull::new(addr.cast()).ok_or(0)
-        }
+        if addr == libc::MAP_FAILED { Err(errno()) } else { NonNull::new(addr.cast()).ok_or(0) }
     }
 
     fn unreserve(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {

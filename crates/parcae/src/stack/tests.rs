@@ -33,8 +33,7 @@ impl Plan {
     }
 
     fn fail_next(&self) {
-        self.fail_at
-            .store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.fail_at.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
@@ -116,12 +115,9 @@ mod sizes {
 
     #[test]
     fn are_rounded_up_to_powers_of_two() {
-        for (bytes, class) in [
-            (1, 8 << 10),
-            (8 << 10, 8 << 10),
-            (8193, 16 << 10),
-            (65_537, 128 << 10),
-        ] {
+        for (bytes, class) in
+            [(1, 8 << 10), (8 << 10, 8 << 10), (8193, 16 << 10), (65_537, 128 << 10)]
+        {
             assert_eq!(StackSize::new(bytes).unwrap().bytes(), class, "{bytes}");
         }
         assert_eq!(StackSize::new(64 << 20).unwrap(), StackSize::MAX);
@@ -135,11 +131,7 @@ mod sizes {
     fn of_the_profiles_are_as_documented() {
         assert_eq!(StackSize::CORE.bytes(), 64 << 10);
         assert_eq!(StackSize::SERVICE.bytes(), 256 << 10);
-        assert_eq!(
-            StackSize::SERVICE.bytes() * 32,
-            8 << 20,
-            "a thread's usual stack"
-        );
+        assert_eq!(StackSize::SERVICE.bytes() * 32, 8 << 20, "a thread's usual stack");
         assert_eq!(StackSize::CLUSTER.bytes(), 256 << 10);
         assert_eq!(StackSize::SOVEREIGN.bytes(), 512 << 10);
         assert_eq!(StackSize::MIN.bytes(), 8 << 10);
@@ -170,20 +162,11 @@ mod reuse {
     fn is_last_in_first_out() {
         let pool = StackPool::new().unwrap();
         let mut cache = pool.cache();
-        let stacks: Vec<Stack> = (0..3)
-            .map(|_| cache.acquire(StackSize::CORE).unwrap())
-            .collect();
+        let stacks: Vec<Stack> = (0..3).map(|_| cache.acquire(StackSize::CORE).unwrap()).collect();
         let bottoms: Vec<_> = stacks.iter().map(Stack::bottom).collect();
         stacks.into_iter().for_each(|stack| cache.release(stack));
-        let again: Vec<Stack> = (0..3)
-            .map(|_| cache.acquire(StackSize::CORE).unwrap())
-            .collect();
-        assert!(
-            again
-                .iter()
-                .map(Stack::bottom)
-                .eq(bottoms.into_iter().rev())
-        );
+        let again: Vec<Stack> = (0..3).map(|_| cache.acquire(StackSize::CORE).unwrap()).collect();
+        assert!(again.iter().map(Stack::bottom).eq(bottoms.into_iter().rev()));
     }
 
     #[test]
@@ -230,9 +213,7 @@ mod reuse {
         let pool = StackPool::new().unwrap();
         let (mut giver, mut taker) = (pool.cache(), pool.cache());
         // More than a cache keeps: half of them go to the shared pool.
-        let stacks: Vec<Stack> = (0..65)
-            .map(|_| giver.acquire(StackSize::MIN).unwrap())
-            .collect();
+        let stacks: Vec<Stack> = (0..65).map(|_| giver.acquire(StackSize::MIN).unwrap()).collect();
         stacks.into_iter().for_each(|stack| giver.release(stack));
         let stats = pool.stats();
         assert_eq!((stats.cached, stats.warm, stats.in_use), (32, 33, 0));
@@ -259,25 +240,16 @@ mod reuse {
         let plan = Arc::new(Plan::default());
         let pool = faulty(StackOpts::new(), &plan).unwrap();
         let mut cache = pool.cache();
-        let (a, b) = (
-            pool.acquire(StackSize::MIN).unwrap(),
-            cache.acquire(StackSize::CORE).unwrap(),
-        );
+        let (a, b) =
+            (pool.acquire(StackSize::MIN).unwrap(), cache.acquire(StackSize::CORE).unwrap());
         drop(pool);
         touch(&a);
         cache.release(b);
         drop(cache);
         touch(&a);
-        assert!(
-            plan.mapped.load(Ordering::Relaxed) > 0,
-            "still mapped: a stack is out"
-        );
+        assert!(plan.mapped.load(Ordering::Relaxed) > 0, "still mapped: a stack is out");
         drop(a);
-        assert_eq!(
-            plan.mapped.load(Ordering::Relaxed),
-            0,
-            "the last one unmaps everything"
-        );
+        assert_eq!(plan.mapped.load(Ordering::Relaxed), 0, "the last one unmaps everything");
     }
 }
 
@@ -287,9 +259,7 @@ mod memory {
     #[test]
     fn of_idle_stacks_above_the_watermark_is_given_back() {
         let pool = StackPool::with(StackOpts::new().keep_warm(4)).unwrap();
-        let stacks: Vec<Stack> = (0..20)
-            .map(|_| pool.acquire(StackSize::CORE).unwrap())
-            .collect();
+        let stacks: Vec<Stack> = (0..20).map(|_| pool.acquire(StackSize::CORE).unwrap()).collect();
         stacks.iter().for_each(touch);
         assert_eq!(pool.resident().unwrap(), 20 * page_size());
         drop(stacks);
@@ -299,9 +269,7 @@ mod memory {
         assert_eq!(pool.trim(), 4);
         assert_eq!(pool.resident().unwrap(), 0);
         // Cold stacks are used again before new ones are made.
-        let again: Vec<Stack> = (0..20)
-            .map(|_| pool.acquire(StackSize::CORE).unwrap())
-            .collect();
+        let again: Vec<Stack> = (0..20).map(|_| pool.acquire(StackSize::CORE).unwrap()).collect();
         assert_eq!(pool.stats().created, 20);
         drop(again);
     }
@@ -354,9 +322,7 @@ mod memory {
         let stack = pool.acquire(StackSize::CORE).unwrap();
         touch(&stack);
         drop(stack);
-        let stack = pool
-            .acquire_for(StackSize::CORE, pool.trust_domain())
-            .unwrap();
+        let stack = pool.acquire_for(StackSize::CORE, pool.trust_domain()).unwrap();
         // SAFETY: inside the stack.
         unsafe { assert_eq!(stack.top().sub(64).read_volatile(), 1) };
         assert_eq!(pool.stats().wipes, 0);
@@ -371,27 +337,16 @@ mod memory {
         assert_eq!(stack.high_water().unwrap(), page_size());
         // SAFETY: inside the stack.
         unsafe { stack.top().sub(100_000).write_volatile(1) };
-        assert_eq!(
-            stack.high_water().unwrap(),
-            100_000_usize.next_multiple_of(page_size())
-        );
+        assert_eq!(stack.high_water().unwrap(), 100_000_usize.next_multiple_of(page_size()));
         drop(stack);
         pool.trim();
-        assert_eq!(
-            pool.acquire(StackSize::SERVICE)
-                .unwrap()
-                .high_water()
-                .unwrap(),
-            0
-        );
+        assert_eq!(pool.acquire(StackSize::SERVICE).unwrap().high_water().unwrap(), 0);
     }
 
     #[test]
     fn is_reserved_not_used() {
         let pool = StackPool::new().unwrap();
-        let stacks: Vec<Stack> = (0..100)
-            .map(|_| pool.acquire(StackSize::MAX).unwrap())
-            .collect();
+        let stacks: Vec<Stack> = (0..100).map(|_| pool.acquire(StackSize::MAX).unwrap()).collect();
         assert!(pool.stats().reserved >= 100 * StackSize::MAX.bytes());
         assert_eq!(pool.resident().unwrap(), 0);
         drop(stacks);
@@ -400,13 +355,10 @@ mod memory {
     #[test]
     fn hot_ends_of_neighbours_are_spread_over_cache_sets() {
         let pool = StackPool::new().unwrap();
-        let stacks: Vec<Stack> = (0..64)
-            .map(|_| pool.acquire(StackSize::SERVICE).unwrap())
-            .collect();
-        let sets: HashSet<usize> = stacks
-            .iter()
-            .map(|stack| stack.usable_top().addr() % 4096)
-            .collect();
+        let stacks: Vec<Stack> =
+            (0..64).map(|_| pool.acquire(StackSize::SERVICE).unwrap()).collect();
+        let sets: HashSet<usize> =
+            stacks.iter().map(|stack| stack.usable_top().addr() % 4096).collect();
         assert!(sets.len() >= 8, "{sets:?}");
         for stack in &stacks {
             let used = stack.top().addr() - stack.usable_top().addr();
@@ -426,21 +378,10 @@ mod guards {
         let pool = StackPool::new().unwrap();
         let first = pool.acquire(StackSize::CORE).unwrap();
         let before = error::map_count();
-        let stacks: Vec<Stack> = (0..900)
-            .map(|_| pool.acquire(StackSize::CORE).unwrap())
-            .collect();
+        let stacks: Vec<Stack> = (0..900).map(|_| pool.acquire(StackSize::CORE).unwrap()).collect();
         // Other tests of this process may map something meanwhile.
-        assert!(
-            error::map_count() < before + 300,
-            "{before} → {}",
-            error::map_count()
-        );
-        assert!(
-            stacks
-                .iter()
-                .chain([&first])
-                .all(|s| s.guard() == GuardKind::PageTable)
-        );
+        assert!(error::map_count() < before + 300, "{before} → {}", error::map_count());
+        assert!(stacks.iter().chain([&first]).all(|s| s.guard() == GuardKind::PageTable));
     }
 
     #[test]
@@ -470,16 +411,9 @@ mod guards {
                 Err(error) => break error,
             }
         };
-        assert!(
-            stacks.len() <= 600 && stacks.len() >= 300,
-            "{}",
-            stacks.len()
-        );
+        assert!(stacks.len() <= 600 && stacks.len() >= 300, "{}", stacks.len());
         let text = error.to_string();
-        assert!(
-            text.contains("vm.max_map_count") && text.contains("sysctl -w"),
-            "{text}"
-        );
+        assert!(text.contains("vm.max_map_count") && text.contains("sysctl -w"), "{text}");
         // What was given out still works, and what comes back can be had again.
         stacks.iter().for_each(touch);
         stacks.pop();
@@ -526,19 +460,14 @@ mod limits {
     #[test]
     fn of_the_pool_are_an_error_that_names_them() {
         let pool = StackPool::with(StackOpts::new().max_stacks(3)).unwrap();
-        let stacks: Vec<Stack> = (0..3)
-            .map(|_| pool.acquire(StackSize::MIN).unwrap())
-            .collect();
+        let stacks: Vec<Stack> = (0..3).map(|_| pool.acquire(StackSize::MIN).unwrap()).collect();
         let error = pool.acquire(StackSize::MIN).unwrap_err();
         assert_eq!(error, StackError::PoolLimit { max_stacks: 3 });
         assert!(error.to_string().contains("StackOpts::max_stacks"));
         drop(stacks);
         // Idle stacks of another size do not count.
         assert!(
-            (0..3)
-                .map(|_| pool.acquire(StackSize::CORE))
-                .collect::<Result<Vec<_>, _>>()
-                .is_ok()
+            (0..3).map(|_| pool.acquire(StackSize::CORE)).collect::<Result<Vec<_>, _>>().is_ok()
         );
     }
 
@@ -552,39 +481,18 @@ mod limits {
             "{huge:?}: no limit on address space means that none is blamed"
         );
         for (limit, hint) in [
-            (
-                Limit::AddressSpace {
-                    limit: 1 << 30,
-                    used: 1 << 29,
-                },
-                "ulimit -v",
-            ),
-            (
-                Limit::MapCount {
-                    limit: 65_530,
-                    used: 65_529,
-                },
-                "vm.max_map_count=262120",
-            ),
+            (Limit::AddressSpace { limit: 1 << 30, used: 1 << 29 }, "ulimit -v"),
+            (Limit::MapCount { limit: 65_530, used: 65_529 }, "vm.max_map_count=262120"),
             (Limit::Overcommit, "vm.overcommit_memory=0"),
             (Limit::MemoryLocked, "mlockall"),
             (Limit::Other { errno: libc::EPERM }, "not permitted"),
         ] {
-            let error = StackError::Reserve {
-                bytes: 1 << 20,
-                limit,
-            };
+            let error = StackError::Reserve { bytes: 1 << 20, limit };
             assert!(error.to_string().contains(hint), "{error}");
         }
-        let error = StackError::SignalStack {
-            errno: libc::ENOMEM,
-        };
+        let error = StackError::SignalStack { errno: libc::ENOMEM };
         assert!(error.to_string().contains("OnOverflow::Fault"), "{error}");
-        assert!(
-            StackError::Heap { bytes: 9 }
-                .to_string()
-                .contains("out of memory")
-        );
+        assert!(StackError::Heap { bytes: 9 }.to_string().contains("out of memory"));
     }
 
     #[test]
@@ -592,16 +500,10 @@ mod limits {
         let plan = Arc::new(Plan::default());
         let pool = faulty(StackOpts::new(), &plan).unwrap();
         plan.fail_next();
-        let stack = pool
-            .acquire(StackSize::CORE)
-            .expect("half the arena is enough");
+        let stack = pool.acquire(StackSize::CORE).expect("half the arena is enough");
         touch(&stack);
         let log = plan.log.lock().unwrap();
-        assert_eq!(
-            log.iter().filter(|&&call| call == "reserve").count(),
-            3,
-            "{log:?}"
-        );
+        assert_eq!(log.iter().filter(|&&call| call == "reserve").count(), 3, "{log:?}");
     }
 }
 
@@ -675,12 +577,7 @@ mod faults {
 
     #[test]
     fn at_every_system_call_are_survived() {
-        run_all(
-            |_| {},
-            &StackOpts::new()
-                .keep_warm(1)
-                .zeroing(Zeroing::BetweenDomains),
-        );
+        run_all(|_| {}, &StackOpts::new().keep_warm(1).zeroing(Zeroing::BetweenDomains));
     }
 
     #[test]
@@ -698,11 +595,7 @@ mod faults {
         let error = pool.acquire(StackSize::CORE).unwrap_err();
         assert!(matches!(error, StackError::Guard { .. }), "{error:?}");
         assert_eq!(pool.stats().in_use, 1);
-        touch(
-            &pool
-                .acquire(StackSize::CORE)
-                .expect("within the limit of 2"),
-        );
+        touch(&pool.acquire(StackSize::CORE).expect("within the limit of 2"));
         drop(first);
     }
 }
@@ -710,21 +603,10 @@ mod faults {
 /// What a pool looks like from outside, without any mechanism.
 #[derive(Debug, Clone)]
 enum Op {
-    Acquire {
-        cache: usize,
-        size: usize,
-        domain: bool,
-    },
-    Release {
-        cache: usize,
-        pick: usize,
-    },
-    Drop {
-        pick: usize,
-    },
-    NewCache {
-        cache: usize,
-    },
+    Acquire { cache: usize, size: usize, domain: bool },
+    Release { cache: usize, pick: usize },
+    Drop { pick: usize },
+    NewCache { cache: usize },
     Trim,
 }
 

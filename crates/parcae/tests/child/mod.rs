@@ -18,9 +18,7 @@ pub(crate) fn is_victim() -> bool {
 pub(crate) fn victim(test: &str) -> Command {
     let exe = std::env::current_exe().expect("the path of this test binary");
     let mut command = Command::new(exe);
-    command
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(VICTIM, "1");
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(VICTIM, "1");
     command
 }
 

@@ -67,11 +67,7 @@ const CORRECT_COUNTS: [&str; 6] = [
 ];
 
 fn document(counts: &[&str], rules: &[&str]) -> String {
-    format!(
-        "# T\n\n{SUMMARY}{}\n\nText.\n\n{RULES}{}\n",
-        counts.join("\n"),
-        rules.join("\n")
-    )
+    format!("# T\n\n{SUMMARY}{}\n\nText.\n\n{RULES}{}\n", counts.join("\n"), rules.join("\n"))
 }
 
 /// The problems of the correct document after its S0 row was replaced.
@@ -84,9 +80,7 @@ fn with_row(row: &str) -> Vec<String> {
 #[track_caller]
 fn assert_reports(found: &[String], row: &str, what: &str) {
     assert!(
-        found
-            .iter()
-            .any(|problem| problem.contains(row) && problem.contains(what)),
+        found.iter().any(|problem| problem.contains(row) && problem.contains(what)),
         "expected a problem that names {row:?} and says {what:?}, found {found:#?}"
     );
 }
@@ -184,10 +178,7 @@ fn only_functions_that_carry_the_attribute_are_tests() {
     assert!(!has_rust_test(SAMPLE_RUST, "helper"));
     assert!(!has_rust_test(SAMPLE_RUST, "commented"));
     assert!(!has_rust_test(SAMPLE_RUST, "prove"));
-    assert!(!has_rust_test(
-        "#[test]\nfn a() {\n    b();\n}\nfn b() {}",
-        "b"
-    ));
+    assert!(!has_rust_test("#[test]\nfn a() {\n    b();\n}\nfn b() {}", "b"));
 }
 
 #[test]

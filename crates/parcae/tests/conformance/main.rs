@@ -28,9 +28,7 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const SEEDS: [&str; 5] = ["S0", "S1", "S2", "S3", "S4"];
 const STATES: [&str; 4] = ["done", "partial", "decided", "open"];
 const RULE_HEADER: [&str; 5] = ["id", "rule", "module", "test", "state"];
-const SUMMARY_HEADER: [&str; 7] = [
-    "seed", "title", "rows", "done", "partial", "decided", "open",
-];
+const SUMMARY_HEADER: [&str; 7] = ["seed", "title", "rows", "done", "partial", "decided", "open"];
 /// First cell of the summary's last row, which adds up the others.
 const TOTAL: &str = "all";
 /// What the test column holds when there is no test.
@@ -130,10 +128,7 @@ fn read(text: &str) -> Document {
             table = Table::None;
             continue;
         };
-        let row = Row {
-            line: index + 1,
-            cells,
-        };
+        let row = Row { line: index + 1, cells };
         if table == Table::None {
             table = kind(&row.cells);
             if table == Table::Other && is_id(row.id()) {
@@ -159,9 +154,7 @@ fn cells(line: &str) -> Option<Vec<String>> {
 }
 
 fn is_separator(cells: &[String]) -> bool {
-    cells
-        .iter()
-        .all(|cell| cell.contains('-') && cell.chars().all(|c| matches!(c, '-' | ':')))
+    cells.iter().all(|cell| cell.contains('-') && cell.chars().all(|c| matches!(c, '-' | ':')))
 }
 
 fn kind(header: &[String]) -> Table {
@@ -182,9 +175,7 @@ fn is_id(text: &str) -> bool {
     };
     SEEDS.contains(&seed)
         && !topic.is_empty()
-        && topic
-            .chars()
-            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+        && topic.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
         && !number.is_empty()
         && number.chars().all(|c| c.is_ascii_digit())
 }
@@ -239,11 +230,7 @@ fn problems(text: &str, tree: &dyn Tree) -> Vec<String> {
 fn check_strays(strays: &[Row]) -> Vec<String> {
     strays
         .iter()
-        .map(|row| {
-            row.problem(format!(
-                "stands in a table whose header is not {RULE_HEADER:?}"
-            ))
-        })
+        .map(|row| row.problem(format!("stands in a table whose header is not {RULE_HEADER:?}")))
         .collect()
 }
 
@@ -292,18 +279,13 @@ fn check_ids(rows: &[Row]) -> Vec<String> {
 fn check_tests(row: &Row, tree: &dyn Tree) -> Vec<String> {
     named_tests(row.test())
         .into_iter()
-        .filter_map(|test| {
-            test.and_then(|(file, function)| find_test(file, function, tree))
-                .err()
-        })
+        .filter_map(|test| test.and_then(|(file, function)| find_test(file, function, tree)).err())
         .map(|what| row.problem(what))
         .collect()
 }
 
 fn find_test(file: &str, function: &str, tree: &dyn Tree) -> Result<(), String> {
-    let text = tree
-        .text(file)
-        .ok_or_else(|| format!("test file {file} does not exist"))?;
+    let text = tree.text(file).ok_or_else(|| format!("test file {file} does not exist"))?;
     let found = if file.ends_with(".rs") {
         has_rust_test(&text, function)
     } else if file.ends_with(".c") {
@@ -311,11 +293,7 @@ fn find_test(file: &str, function: &str, tree: &dyn Tree) -> Result<(), String> 
     } else {
         return Err(format!("test file {file} is neither Rust (.rs) nor C (.c)"));
     };
-    if found {
-        Ok(())
-    } else {
-        Err(format!("{file} has no test function {function}"))
-    }
+    if found { Ok(()) } else { Err(format!("{file} has no test function {function}")) }
 }
 
 /// Check 4. The existence of what is named is for checks 3 and 5.
@@ -359,10 +337,7 @@ fn check_summary(document: &Document) -> Vec<String> {
 }
 
 fn of_seed(rows: &[Row], seed: &str) -> Vec<Row> {
-    rows.iter()
-        .filter(|row| row.id().split('-').next() == Some(seed))
-        .cloned()
-        .collect()
+    rows.iter().filter(|row| row.id().split('-').next() == Some(seed)).cloned().collect()
 }
 
 /// Compares the one summary row called `name` with the counts of `rows`.
@@ -382,9 +357,7 @@ fn check_counts(document: &Document, name: &str, rows: &[Row]) -> Vec<String> {
             };
             let stated = row.cell(column);
             (stated.parse() != Ok(expected)).then(|| {
-                row.problem(format!(
-                    "the summary says {title} = {stated:?}, there are {expected}"
-                ))
+                row.problem(format!("the summary says {title} = {stated:?}, there are {expected}"))
             })
         })
         .collect()

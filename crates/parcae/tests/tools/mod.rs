@@ -26,11 +26,9 @@ use std::path::PathBuf;
 
 /// The first executable file called `tool` in the directories of `PATH`.
 pub(crate) fn find(tool: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?)
-        .map(|directory| directory.join(tool))
-        .find(|file| {
-            fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
-        })
+    env::split_paths(&env::var_os("PATH")?).map(|directory| directory.join(tool)).find(|file| {
+        fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+    })
 }
 
 /// Reports that `test` is skipped for want of `tool`; `hint` says how to get it.
