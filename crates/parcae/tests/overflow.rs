@@ -153,13 +153,7 @@ fn a_null_dereference_goes_to_the_handler_that_was_there_before() {
         }
     }
     if child::is_victim() {
-        // SAFETY: a handler of the signature that SA_SIGINFO demands.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = earlier as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
-        }
+        install(earlier, 0);
         let mut fiber = fiber(pool().acquire(StackSize::CORE).unwrap(), "null");
         // SAFETY: it is not; that is the point.
         let _ = fiber.start(|_| unsafe {
@@ -201,6 +195,202 @@ fn a_signal_that_was_sent_is_not_swallowed() {
     }
     let outcome = child::run("a_signal_that_was_sent_is_not_swallowed");
     assert_eq!(outcome.signal, Some(libc::SIGSEGV), "{outcome:?}");
+}
+
+/// Installs a SIGSEGV handler with these flags, as a program might before it uses fibers.
+fn install(
+    handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void),
+    flags: i32,
+) {
+    // SAFETY: a handler of the signature that SA_SIGINFO demands.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | flags;
+        libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+    }
+}
+
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    if child::is_victim() {
+        // SAFETY: ignores a signal; then sends it.
+        unsafe {
+            libc::signal(libc::SIGSEGV, libc::SIG_IGN);
+            let _pool = pool();
+            libc::raise(libc::SIGSEGV);
+        }
+        std::process::exit(5);
+    }
+    let outcome = child::run("an_ignored_signal_stays_ignored");
+    assert_eq!(outcome.code, Some(5), "{outcome:?}");
+}
+
+#[test]
+fn an_earlier_handler_keeps_its_flags() {
+    static DEPTH: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    extern "C" fn nests(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        if DEPTH.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            // SAFETY: it is not; a fault inside of the handler, which SA_NODEFER allows.
+            unsafe { std::hint::black_box(std::ptr::null_mut::<u32>()).write_volatile(1) };
+        }
+        // SAFETY: leaves the process.
+        unsafe { libc::_exit(6) };
+    }
+    if child::is_victim() {
+        install(nests, libc::SA_NODEFER);
+        let _pool = pool();
+        // SAFETY: it is not; that is the point.
+        unsafe { std::hint::black_box(std::ptr::null_mut::<u32>()).write_volatile(1) };
+        unreachable!("null faults");
+    }
+    let outcome = child::run("an_earlier_handler_keeps_its_flags");
+    assert_eq!(outcome.code, Some(6), "{outcome:?}");
+}
+
+#[test]
+fn a_pool_that_leaves_reports_to_others_is_left_alone_by_other_pools() {
+    extern "C" fn own(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // SAFETY: leaves the process.
+        unsafe { libc::_exit(8) };
+    }
+    if child::is_victim() {
+        install(own, 0);
+        let _reporting = pool();
+        let quiet = StackPool::with(StackOpts::new().on_overflow(OnOverflow::Fault)).unwrap();
+        let mut fiber = fiber(quiet.acquire(StackSize::CORE).unwrap(), "quiet");
+        let _ = fiber.start(|_| {
+            std::hint::black_box(recurse(0));
+        });
+        unreachable!("the stack is finite");
+    }
+    let outcome = child::run("a_pool_that_leaves_reports_to_others_is_left_alone_by_other_pools");
+    assert_eq!(outcome.code, Some(8), "{outcome:?}");
+}
+
+#[test]
+fn a_fiber_in_a_destructor_of_its_thread_is_reported_too() {
+    struct Late;
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let mut fiber = fiber(pool().acquire(StackSize::CORE).unwrap(), "late");
+            let _ = fiber.start(|_| {
+                std::hint::black_box(recurse(0));
+            });
+        }
+    }
+    thread_local!(static LATE: Late = const { Late });
+    if child::is_victim() {
+        let thread = std::thread::spawn(|| {
+            LATE.with(|_| {});
+            // The thread's signal stack exists, and is withdrawn before the destructors.
+            drop(fiber(pool().acquire(StackSize::CORE).unwrap(), "early"));
+        });
+        let _ = thread.join();
+        unreachable!("the stack is finite");
+    }
+    let outcome = child::run("a_fiber_in_a_destructor_of_its_thread_is_reported_too");
+    assert_reported(&outcome, "late", 64);
+}
+
+#[test]
+fn a_stack_too_full_for_a_signal_is_reported() {
+    extern "C" fn nothing(_: libc::c_int) {}
+
+    #[inline(never)]
+    fn dig_and_raise(bottom: usize) {
+        let frame = std::hint::black_box([0_u8; 64]);
+        if (&raw const frame).addr() - bottom > 1_500 {
+            dig_and_raise(bottom);
+        } else {
+            // SAFETY: a signal whose handler wants to run on this stack.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        }
+        std::hint::black_box(&frame);
+    }
+    if child::is_victim() {
+        // SAFETY: a handler that does nothing, without SA_ONSTACK.
+        unsafe { libc::signal(libc::SIGUSR1, nothing as *const () as usize) };
+        let stack = pool().acquire(StackSize::MIN).unwrap();
+        let bottom = stack.bottom().addr();
+        let _ = fiber(stack, "full").start(move |_| dig_and_raise(bottom));
+        unreachable!("there is no room for the signal's frame");
+    }
+    let outcome = child::run("a_stack_too_full_for_a_signal_is_reported");
+    assert_reported(&outcome, "full", 8);
+}
+
+#[test]
+fn a_process_that_exits_on_a_fiber_does_not_run_it_again() {
+    thread_local! {
+        static FIBER: std::cell::RefCell<Option<Fiber>> = const { std::cell::RefCell::new(None) };
+    }
+    if child::is_victim() {
+        // `exit` runs the destructors of this thread's variables, this fiber among them,
+        // on the fiber's own stack.
+        let thread = std::thread::spawn(|| {
+            FIBER.with(|slot| {
+                let stack = pool().acquire(StackSize::SERVICE).unwrap();
+                let mut slot = slot.borrow_mut();
+                let fiber = slot.insert(fiber(stack, "exits"));
+                let step = fiber.start(|f| {
+                    f.suspend().unwrap();
+                    eprintln!("on the way out");
+                    std::process::exit(9);
+                });
+                assert!(step.is_ok());
+                let _ = fiber.resume();
+            });
+        });
+        let _ = thread.join();
+        unreachable!("the process has exited");
+    }
+    let outcome = child::run("a_process_that_exits_on_a_fiber_does_not_run_it_again");
+    assert_eq!(outcome.code, Some(9), "{outcome:?}");
+    assert_eq!(outcome.stderr.matches("on the way out").count(), 1, "{}", outcome.stderr);
+}
+
+#[test]
+fn a_limit_on_writable_memory_is_an_error_that_names_it() {
+    if child::is_victim() {
+        let limit = libc::rlimit { rlim_cur: 200 << 20, rlim_max: 200 << 20 };
+        // SAFETY: limits this process only.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+        let pool = pool();
+        let mut stacks = Vec::new();
+        let error = loop {
+            match pool.acquire(StackSize::MAX) {
+                Ok(stack) => stacks.push(stack),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.to_string().contains("ulimit -d"), "{error}");
+        std::process::exit(7);
+    }
+    let outcome = child::run("a_limit_on_writable_memory_is_an_error_that_names_it");
+    assert_eq!(outcome.code, Some(7), "{}", outcome.stderr);
+}
+
+#[test]
+fn stacks_of_a_process_that_locks_its_memory_are_not_resident() {
+    if child::is_victim() {
+        // SAFETY: concerns this process only. A sandbox may forbid it.
+        if unsafe { libc::mlockall(libc::MCL_FUTURE) } != 0 {
+            std::process::exit(7);
+        }
+        let unlimited =
+            libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: as above; root may.
+        unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &unlimited) };
+        let pool = pool();
+        match pool.acquire(StackSize::CORE) {
+            Ok(stack) => assert!(stack.high_water().unwrap() < StackSize::CORE.bytes()),
+            Err(error) => assert!(error.to_string().contains("ulimit -l"), "{error}"),
+        }
+        std::process::exit(7);
+    }
+    let outcome = child::run("stacks_of_a_process_that_locks_its_memory_are_not_resident");
+    assert_eq!(outcome.code, Some(7), "{}", outcome.stderr);
 }
 
 #[test]

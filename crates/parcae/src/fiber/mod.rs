@@ -45,8 +45,8 @@
 //!
 //! `Fiber` is neither `Send` nor `Sync`: a started fiber stays on its thread, because
 //! values on its stack need not be `Send` and compilers cache addresses of thread-local
-//! variables. No thread-local variable is touched by a switch at all: everything is
-//! reached through the `Fiber` or through the [`Suspender`] that the closure is given.
+//! variables. No thread-local variable is held over a switch: everything is reached
+//! through the `Fiber` or through the [`Suspender`] that the closure is given.
 //! The suspender cannot leave the closure (its lifetime), nor its thread (`!Sync`), so
 //! `suspend` can only be called on the stack that it suspends.
 //!
@@ -62,6 +62,19 @@
 //! No switch happens while the thread is panicking, because the count of panics is the
 //! thread's: [`Refused::Panicking`]. The one exception is the drop of a suspended fiber
 //! during an unwind, which enters, unwinds and comes back in strict nesting.
+//!
+//! # What safe code has to know
+//!
+//! - Two fibers of a thread take turns, so code between two suspensions of one may run
+//!   between two suspensions of the other. Libraries that keep a pointer to a stack variable
+//!   in a thread-local variable for the duration of a call ("scoped" thread-locals) assume
+//!   that such calls nest; do not suspend inside of one.
+//! - Unwinding needs stack. A fiber that was suspended near the end of its stack can
+//!   overflow it when it is dropped; so can one whose destructors are deep.
+//! - A frame that cannot be unwound (a callback that C code called) turns the drop of a
+//!   suspended fiber into an abort. Resume such a fiber to its end instead.
+//! - Do not drop suspended fibers in a panic hook: the standard library does not count a
+//!   panic that is raised there, and destructors on the fiber are told that there is none.
 
 mod backtrace;
 mod hooks;
@@ -69,7 +82,7 @@ mod hooks;
 pub use backtrace::FiberBacktrace;
 
 use crate::arch::{self, Context, janus_context_switch};
-use crate::stack::{self, Stack, StackError};
+use crate::stack::{Stack, StackError};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::error::Error;
@@ -216,7 +229,7 @@ impl Fiber {
         if arch::shadow_stack_active() {
             return Err(FiberError::ShadowStack);
         }
-        stack::arm_thread().map_err(FiberError::Stack)?;
+        stack.arm_thread().map_err(FiberError::Stack)?;
         // Relaxed: only its uniqueness counts.
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -380,15 +393,21 @@ impl Fiber {
 
     /// Leaves an idle fiber's stack with nothing on it.
     fn retire(&mut self) {
-        debug_assert_ne!(self.core().state.get(), State::Suspended);
+        debug_assert_eq!(self.core().state.get(), State::Idle);
         // SAFETY: idle, and `Exit` ends on the other side.
         unsafe { self.enter(Order::Exit) };
         self.core().hooks.destroy();
+        self.stack.label().set(0, "");
     }
 }
 
 impl Drop for Fiber {
     fn drop(&mut self) {
+        if self.core().state.get() == State::Running {
+            // Its own closure ends the process: `exit` runs the destructors of this thread's
+            // variables on the fiber's stack. The frames on it never go on; leave them.
+            return;
+        }
         // Kept to the end: a payload whose own drop panics must not keep the stack.
         let mut _last = Step::Finished;
         while self.is_suspended() {
@@ -455,7 +474,7 @@ impl Suspender<'_> {
     ///
     /// If the fiber was dropped meanwhile: the closure is unwound, so that everything it
     /// owns is released. No panic hook runs. Do not catch it; if you do, let the closure
-    /// end.
+    /// end. In debug builds also if the closure changed floating-point control bits.
     #[inline]
     pub fn suspend(&self) -> Result<(), Refused> {
         if thread::panicking() {
@@ -464,19 +483,14 @@ impl Suspender<'_> {
         // SAFETY: the core is valid while the fiber has frames, of which this is one.
         let core = unsafe { self.core.as_ref() };
         #[cfg(debug_assertions)]
-        assert_eq!(
-            arch::fp_control(),
-            core.fp_control.get(),
-            "floating-point control bits were changed and not put back before suspending; see \
-             CONTEXT-SWITCH-INVARIANTS.md"
-        );
+        assert!(core.kept_fp_control(), "{FP_CONTROL_CHANGED}");
         core.state.set(State::Suspended);
         // SAFETY: `outer` was saved when this fiber was entered and not used since; this
         // code runs on the fiber's stack (see the module header), which `inner` describes
         // until the fiber is entered again.
         unsafe { core.leave() };
         if let Order::Unwind = core.order.get() {
-            unwind();
+            unwind(core);
         }
         Ok(())
     }
@@ -488,7 +502,18 @@ impl fmt::Debug for Suspender<'_> {
     }
 }
 
+#[cfg(debug_assertions)]
+const FP_CONTROL_CHANGED: &str = "floating-point control bits were changed and not put back \
+                                  before the fiber was left; see CONTEXT-SWITCH-INVARIANTS.md";
+
 impl Core {
+    /// Whether the thread's floating-point control bits are those that the fiber was entered
+    /// with.
+    #[cfg(debug_assertions)]
+    fn kept_fp_control(&self) -> bool {
+        arch::fp_control() == self.fp_control.get()
+    }
+
     /// Switches from the fiber to its resumer; returns when it is entered again.
     ///
     /// # Safety
@@ -505,12 +530,15 @@ impl Core {
     }
 }
 
-/// The payload of the panic that clears a dropped fiber's stack.
-struct Unwound;
+/// The payload of the panic that clears a dropped fiber's stack: which fiber's.
+struct Unwound(*mut ());
+
+// SAFETY: an address to compare with, never followed.
+unsafe impl Send for Unwound {}
 
 #[cold]
-fn unwind() -> ! {
-    resume_unwind(Box::new(Unwound))
+fn unwind(core: &Core) -> ! {
+    resume_unwind(Box::new(Unwound(std::ptr::from_ref(core).cast_mut().cast())))
 }
 
 /// The base of every fiber: one closure after another, until told to leave.
@@ -528,10 +556,18 @@ unsafe extern "C" fn fiber_main(arg: *mut ()) {
         // SAFETY: the job's closure waits in the frame of `start`, which has not got
         // control back; this is the one time that it is moved out.
         let run = || unsafe { (job.call)(job.closure, &suspender) };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(run))
-            && !payload.is::<Unwound>()
-        {
-            core.panic.set(Some(payload));
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
+            // Only the unwind that this fiber was ordered to do; a payload that somebody
+            // caught in another one and passes on is a panic like any other.
+            let ordered = payload.downcast_ref::<Unwound>().is_some_and(|unwound| unwound.0 == arg);
+            if !(ordered && matches!(core.order.get(), Order::Unwind)) {
+                core.panic.set(Some(payload));
+            }
+        }
+        #[cfg(debug_assertions)]
+        if !core.kept_fp_control() {
+            let panic = core.panic.take();
+            core.panic.set(panic.or_else(|| Some(Box::new(FP_CONTROL_CHANGED))));
         }
         core.state.set(State::Idle);
         // SAFETY: on the fiber's stack; the resumer waits in `outer`.

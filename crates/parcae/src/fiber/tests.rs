@@ -190,6 +190,24 @@ fn dropping_a_suspended_fiber_unwinds_it() {
 }
 
 #[test]
+fn an_unwind_that_is_passed_on_elsewhere_is_a_panic_there() {
+    let pool = pool();
+    let caught: Rc<RefCell<Option<Box<dyn Any + Send>>>> = Rc::default();
+    let slot = Rc::clone(&caught);
+    let mut dropped = fiber(&pool);
+    dropped
+        .start(move |f| {
+            let outcome = catch_unwind(AssertUnwindSafe(|| f.suspend().unwrap()));
+            *slot.borrow_mut() = outcome.err();
+        })
+        .unwrap();
+    drop(dropped);
+    let payload = caught.borrow_mut().take().expect("the forced unwind was caught");
+    let step = fiber(&pool).start(move |_| resume_unwind(payload));
+    assert!(matches!(step, Ok(Step::Panicked(_))), "a closure that did not finish: {step:?}");
+}
+
+#[test]
 fn dropping_works_against_a_closure_that_catches() {
     let pool = pool();
     let caught = Rc::new(Cell::new(0));
@@ -421,6 +439,25 @@ fn changed_control_bits_are_caught_at_the_suspension() {
 }
 
 #[test]
+#[cfg(all(debug_assertions, target_arch = "x86_64"))]
+fn changed_control_bits_are_caught_at_the_end() {
+    let pool = pool();
+    let mut fiber = fiber(&pool);
+    let mut old = 0_u32;
+    // SAFETY: reads the control bits, to put them back below.
+    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut old) };
+    let step = fiber.start(|_| {
+        let new = 0x7f80_u32;
+        // SAFETY: changes the rounding mode of this thread.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const new) };
+    });
+    // SAFETY: as it was.
+    unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const old) };
+    let Ok(Step::Panicked(payload)) = step else { panic!("{step:?}") };
+    assert_eq!(payload.downcast_ref(), Some(&FP_CONTROL_CHANGED));
+}
+
+#[test]
 fn deep_stacks_survive_a_switch_at_the_bottom() {
     fn dig(left: usize, f: &Suspender<'_>) -> usize {
         let frame = std::hint::black_box([left; 64]);
@@ -622,6 +659,15 @@ mod backtraces {
         let text = out.borrow();
         assert!(text.contains("fiber_main"), "{text}");
         assert!(last_frame(&text).contains("janus_fiber_entry"), "{text}");
+    }
+
+    #[test]
+    fn of_a_fiber_that_does_not_wait_is_none() {
+        let pool = pool();
+        let mut fiber = fiber(&pool);
+        assert!(fiber.backtrace().is_none());
+        fiber.start(|_| {}).unwrap();
+        assert!(fiber.backtrace().is_none());
     }
 
     #[test]

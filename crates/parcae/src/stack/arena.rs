@@ -10,6 +10,7 @@ use super::sys::Sys;
 use super::valgrind;
 use std::alloc::Layout;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// What is known of one stack, kept outside of it. Written by whoever owns the slot
 /// (see the module header of `stack`).
@@ -142,7 +143,7 @@ pub(super) struct Arena {
 impl Arena {
     /// Maps an arena for `count` stacks.
     pub(super) fn map(
-        shared: &Shared,
+        shared: &Arc<Shared>,
         size: StackSize,
         count: usize,
     ) -> Result<NonNull<Arena>, StackError> {
@@ -182,7 +183,8 @@ impl Arena {
             base: base.as_ptr().expose_provenance(),
             len,
             stride,
-            guard: if shared.guards.policy == GuardPolicy::Off { 0 } else { guard_size },
+            // Without a guard, or where others report, there is nothing to find.
+            guard: if shared.reports_overflows() { guard_size } else { 0 },
         };
         let Some(entry) = registry::insert(geometry) else {
             // SAFETY: allocated above with this layout.
@@ -193,7 +195,7 @@ impl Arena {
             size,
             stack_len,
             guard_size,
-            shared,
+            shared: Arc::as_ptr(shared),
             next: None,
             base,
             len,

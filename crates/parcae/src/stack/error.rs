@@ -75,6 +75,17 @@ pub enum Limit {
     /// The process locks all its memory (`mlockall`), which forbids guards in
     /// page tables.
     MemoryLocked,
+    /// The process locks all its memory (`mlockall`), but may lock only so much
+    /// (`RLIMIT_MEMLOCK`).
+    LockedMemory {
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The process may have only so much writable memory (`RLIMIT_DATA`).
+    Data {
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// None of the known limits; the error number of the system call.
     Other {
         /// The error number.
@@ -136,8 +147,8 @@ impl fmt::Display for Limit {
             ),
             Limit::MapCount { limit, used } => write!(
                 f,
-                "the process may have {limit} memory mappings (vm.max_map_count) and has {used}; \
-                 raise it with `sysctl -w vm.max_map_count={}`, or run on Linux 6.13 or newer, \
+                "the process may have {limit} memory mappings (vm.max_map_count) and has {used}, \
+                 and a tenth is kept for other uses than stacks; raise it with `sysctl -w vm.max_map_count={}`, or run on Linux 6.13 or newer, \
                  where guards need no mappings",
                 limit.saturating_mul(4)
             ),
@@ -148,7 +159,20 @@ impl fmt::Display for Limit {
             ),
             Limit::MemoryLocked => f.write_str(
                 "all memory of the process is locked (mlockall), which forbids guards in page \
-                 tables; create the pool before locking, or choose GuardPolicy::Preferred",
+                 tables, and mprotect did not work either; lock with MCL_ONFAULT or choose \
+                 GuardPolicy::Preferred",
+            ),
+            Limit::LockedMemory { limit } => write!(
+                f,
+                "all memory of the process is locked (mlockall), of which it may have {} KiB \
+                 (RLIMIT_MEMLOCK); raise it with `ulimit -l`",
+                limit >> 10
+            ),
+            Limit::Data { limit } => write!(
+                f,
+                "the process may have {} MiB of writable memory (RLIMIT_DATA), which reserved \
+                 stacks count against; raise it with `ulimit -d`, or choose a smaller stack size",
+                limit >> 20
             ),
             Limit::Other { errno } => {
                 write!(f, "{}", io::Error::from_raw_os_error(*errno))
@@ -164,13 +188,20 @@ impl Limit {
     /// about this process. Slow (reads `/proc`), and a best guess: another thread
     /// may have changed the figures since.
     pub(super) fn diagnose(errno: i32, wanted: usize) -> Limit {
-        if errno != libc::ENOMEM && errno != libc::EAGAIN {
+        if errno == libc::EAGAIN {
+            return Limit::LockedMemory { limit: resource_limit(libc::RLIMIT_MEMLOCK) };
+        }
+        if errno != libc::ENOMEM {
             return Limit::Other { errno };
         }
-        let address_space = address_space_limit();
+        let address_space = resource_limit(libc::RLIMIT_AS);
         let used = address_space_used();
         if used.saturating_add(wanted as u64) > address_space {
             return Limit::AddressSpace { limit: address_space, used };
+        }
+        let data = resource_limit(libc::RLIMIT_DATA);
+        if (status_kib("VmData:") * 1024).saturating_add(wanted as u64) > data {
+            return Limit::Data { limit: data };
         }
         let maps = map_count();
         let map_limit = map_count_limit();
@@ -197,11 +228,22 @@ pub(super) fn map_count() -> u64 {
         .unwrap_or(0)
 }
 
-fn address_space_limit() -> u64 {
+fn resource_limit(resource: libc::__rlimit_resource_t) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: fills the struct that it is given.
-    unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
+    unsafe { libc::getrlimit(resource, &mut limit) };
     limit.rlim_cur
+}
+
+/// A figure that the kernel gives in KiB; 0 where it cannot be read.
+fn status_kib(field: &str) -> u64 {
+    std::fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|text| {
+            let rest = text.lines().find_map(|line| line.strip_prefix(field))?;
+            rest.split_whitespace().next()?.parse().ok()
+        })
+        .unwrap_or(0)
 }
 
 fn address_space_used() -> u64 {

@@ -76,7 +76,9 @@ impl Guards {
         };
         // A tenth is left for the rest of the process.
         let free = (map_count_limit() / 10 * 9).saturating_sub(map_count());
-        Ok(Guards { policy, kind, mprotect_limit: free / 2 })
+        // Those that exist are among the mappings that were just counted.
+        let exist = MPROTECTED.load(Ordering::Relaxed);
+        Ok(Guards { policy, kind, mprotect_limit: exist + free / 2 })
     }
 
     #[cfg(test)]

@@ -83,7 +83,5 @@ pub use pool::{Stack, StackPool};
 pub use size::StackSize;
 pub use stats::StackStats;
 
-pub(crate) use overflow::arm_thread;
-
 #[cfg(test)]
 mod tests;

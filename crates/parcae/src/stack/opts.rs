@@ -109,11 +109,14 @@ pub enum OnOverflow {
     /// stack for each thread that runs fibers. Faults that are not an overflow go
     /// on to the handler that was installed before.
     Report,
-    /// Install nothing: the fault is delivered as the process has arranged it.
+    /// Do nothing: no handler, no signal stack, and the guards of this pool are not looked
+    /// up by the reports of other pools. The fault is delivered as the process has arranged.
     Fault,
 }
 
-/// Whose data may be left on a stack: the mark that [`Zeroing`] compares.
+/// Whose data may be left on a stack: the mark that [`Zeroing`] compares. Made by
+/// [`StackPool::trust_domain`](super::StackPool::trust_domain); different from all others of
+/// the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TrustDomain(pub(super) u64);
 

@@ -10,9 +10,9 @@
 //! signal handler can neither unwind it nor leave it. Code that checks its remaining
 //! stack at function entry fails softly long before.
 
+use super::StackError;
 use super::registry::{self, Geometry};
 use super::sys::{errno, page_size};
-use super::{OnOverflow, StackError};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Once;
@@ -39,9 +39,13 @@ pub(crate) const LABEL_SIZE: usize = size_of::<Label>();
 const _: () = assert!(LABEL_SIZE == 64);
 
 impl Label {
-    /// Says whose stack this is. A name is cut at 48 bytes.
+    /// Says whose stack this is; 0 if nobody's. A name is cut at 48 bytes.
     pub(crate) fn set(&self, id: u64, name: &str) {
-        let bytes = &name.as_bytes()[..name.len().min(NAME_WORDS * 8)];
+        let mut end = name.len().min(NAME_WORDS * 8);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        let bytes = &name.as_bytes()[..end];
         self.len.store(0, Ordering::Relaxed);
         for (word, chunk) in self.name.iter().zip(bytes.chunks(8)) {
             let mut full = [0; 8];
@@ -64,11 +68,8 @@ impl Label {
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Installs the handler, once per process.
-pub(super) fn arm_process(on_overflow: OnOverflow) {
+pub(super) fn arm_process() {
     static INSTALLED: Once = Once::new();
-    if on_overflow != OnOverflow::Report {
-        return;
-    }
     INSTALLED.call_once(|| {
         // SAFETY: `sigaction` is plain data; all zeroes is a value of it. The
         // handler has the signature that SA_SIGINFO demands.
@@ -78,15 +79,42 @@ pub(super) fn arm_process(on_overflow: OnOverflow) {
             if libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut previous) != 0 {
                 return;
             }
-            // Release: pairs with the Acquire load in `pass_on`.
-            PREVIOUS.store(Box::into_raw(Box::new(previous)), Ordering::Release);
+            remember(previous);
             let mut ours: libc::sigaction = std::mem::zeroed();
             ours.sa_sigaction = handler as *const () as usize;
-            ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // What the earlier handler relied on stays true when we call it.
+            let inherited = previous.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
+            ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | inherited;
             ours.sa_mask = previous.sa_mask;
-            libc::sigaction(libc::SIGSEGV, &ours, std::ptr::null_mut());
+            stay_loaded();
+            let mut replaced: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGSEGV, &ours, &mut replaced);
+            if replaced.sa_sigaction != previous.sa_sigaction {
+                remember(replaced); // installed by somebody in between
+            }
         }
     });
+}
+
+/// Keeps the earlier disposition. A few bytes, once per process, never freed.
+fn remember(previous: libc::sigaction) {
+    // Release: pairs with the Acquire load in `pass_on`.
+    PREVIOUS.store(Box::into_raw(Box::new(previous)), Ordering::Release);
+}
+
+/// A library that is unloaded while its handler is installed would leave a trap behind.
+fn stay_loaded() {
+    // Statically linked programs are never unloaded.
+    #[cfg(not(target_feature = "crt-static"))]
+    // SAFETY: `info` is filled for an address of this very code; the name is the loader's.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(handler as *const libc::c_void, &mut info) != 0 && !info.dli_fname.is_null()
+        {
+            let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+            libc::dlopen(info.dli_fname, flags);
+        }
+    }
 }
 
 /// Gives this thread an alternate signal stack with a guard, if it has none of
@@ -96,16 +124,17 @@ pub(crate) fn arm_thread() -> Result<(), StackError> {
         static SIGNAL_STACK: RefCell<Option<SignalStack>> = const { RefCell::new(None) };
     }
     SIGNAL_STACK
-        .try_with(|slot| {
+        .try_with(|slot| -> Result<(), i32> {
             let mut slot = slot.borrow_mut();
-            if slot.is_none() {
-                let stack = SignalStack::install();
-                *slot = Some(stack.map_err(|errno| StackError::SignalStack { errno })?);
+            if slot.as_ref().is_none_or(|stack| !stack.is_installed()) {
+                *slot = Some(SignalStack::install()?);
             }
             Ok(())
         })
-        // The thread is ending and its slot is gone: no fiber will start here.
-        .unwrap_or(Ok(()))
+        // The thread is ending and its slot is gone. Fibers in destructors of thread-local
+        // variables are rare enough that their signal stack may stay behind.
+        .unwrap_or_else(|_| SignalStack::install().map(std::mem::forget))
+        .map_err(|errno| StackError::SignalStack { errno })
 }
 
 /// A mapping: one guard page, then the stack.
@@ -148,14 +177,26 @@ impl SignalStack {
     }
 }
 
-impl Drop for SignalStack {
-    fn drop(&mut self) {
-        // SAFETY: `current` is filled by the call. The mapping is withdrawn as signal
-        // stack if it still is the thread's, and only then unmapped.
-        unsafe {
+impl SignalStack {
+    /// Whether this is the thread's signal stack still; the standard library withdraws
+    /// whatever is installed when a thread ends.
+    fn is_installed(&self) -> bool {
+        // SAFETY: filled by the call.
+        let current = unsafe {
             let mut current: libc::stack_t = std::mem::zeroed();
             libc::sigaltstack(std::ptr::null(), &mut current);
-            if current.ss_sp.addr() == self.base.addr().get() + page_size() {
+            current
+        };
+        current.ss_flags & libc::SS_DISABLE == 0
+            && current.ss_sp.addr() == self.base.addr().get() + page_size()
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        // SAFETY: withdrawn as signal stack if it still is the thread's, then unmapped.
+        unsafe {
+            if self.is_installed() {
                 let off = libc::stack_t {
                     ss_sp: std::ptr::null_mut(),
                     ss_flags: libc::SS_DISABLE,
@@ -173,14 +214,18 @@ unsafe extern "C" fn handler(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: the kernel passes a valid siginfo; `si_addr` is set for faults, which
-    // have a positive code.
-    let fault = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr().addr()) };
-    if let Some(addr) = fault
-        && let Some(hit) = GuardHit::find(addr)
-    {
-        // SAFETY: the kernel passes the interrupted context.
-        hit.report(unsafe { stack_pointer(context) });
+    // SAFETY: the kernel passes a valid siginfo and the interrupted context; `si_addr` is
+    // set for faults, which have a positive code.
+    let (code, addr, sp) =
+        unsafe { ((*info).si_code, (*info).si_addr().addr(), stack_pointer(context)) };
+    let hit = match code {
+        // The kernel found no room to call another signal's handler on the stack.
+        libc::SI_KERNEL => GuardHit::no_room_at(sp),
+        1.. => GuardHit::find(addr),
+        _ => None,
+    };
+    if let Some(hit) = hit {
+        hit.report(sp);
         // SAFETY: ends the process.
         unsafe { libc::abort() }
     }
@@ -201,6 +246,15 @@ impl GuardHit {
         let arena = registry::find(addr)?;
         let offset = (addr - arena.base) % arena.stride;
         (offset < arena.guard).then(|| GuardHit { addr, arena, guard: addr - offset })
+    }
+
+    /// The stack that `sp` is on, if there is too little left of it for a signal's frame.
+    fn no_room_at(sp: usize) -> Option<GuardHit> {
+        /// More than any frame that the kernel writes.
+        const FRAME: usize = 32 * 1024;
+        let arena = registry::find(sp).filter(|arena| arena.guard > 0)?;
+        let offset = (sp - arena.base) % arena.stride;
+        (offset < arena.guard + FRAME).then(|| GuardHit { addr: sp, arena, guard: sp - offset })
     }
 
     /// The stack above the guard: none above the last guard of an arena.
@@ -230,7 +284,10 @@ impl GuardHit {
         if !own {
             line.text("stray access to the guard below the stack of ");
         }
-        line.text("fiber ").dec(label.id.load(Ordering::Relaxed) as usize);
+        match label.id.load(Ordering::Relaxed) {
+            0 => line.text("nobody"),
+            id => line.text("fiber ").dec(id as usize),
+        };
         if len > 0 {
             line.text(" \"").bytes(&name[..len]).text("\"");
         }
@@ -266,13 +323,20 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
     // has the signature that its flags say.
     unsafe {
         let action = (*previous).sa_sigaction;
+        let sent = (*info).si_code <= 0;
+        if action == libc::SIG_IGN && sent {
+            return;
+        }
+        if (*previous).sa_flags & libc::SA_RESETHAND != 0 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
         if action == libc::SIG_DFL || action == libc::SIG_IGN {
             // Back to the default; a fault happens again on return and ends the
             // process as it would have. A signal that was sent has to be sent again.
             let mut default: libc::sigaction = std::mem::zeroed();
             default.sa_sigaction = libc::SIG_DFL;
             libc::sigaction(signal, &default, std::ptr::null_mut());
-            if (*info).si_code <= 0 {
+            if sent {
                 libc::raise(signal);
             }
         } else if (*previous).sa_flags & libc::SA_SIGINFO != 0 {

@@ -4,7 +4,7 @@ use super::arena::{Arena, Slot, SlotList};
 use super::cache::{CacheCount, StackCache};
 use super::error::StackError;
 use super::guard::{GuardKind, Guards};
-use super::opts::{StackOpts, TrustDomain, Zeroing};
+use super::opts::{OnOverflow, StackOpts, TrustDomain, Zeroing};
 use super::overflow::{self, LABEL_SIZE, Label};
 use super::size::{CLASSES, StackSize};
 use super::stats::StackStats;
@@ -40,6 +40,7 @@ pub(super) struct Shared {
     pub(super) guard_size: usize,
     pub(super) page: usize,
     pub(super) zeroing: Zeroing,
+    on_overflow: OnOverflow,
     max_stacks: usize,
     keep_warm: usize,
     classes: [Mutex<Class>; CLASSES],
@@ -55,7 +56,6 @@ pub(super) struct Shared {
     unguarded: AtomicUsize,
     trims: AtomicU64,
     wipes: AtomicU64,
-    domains: AtomicU64,
 }
 
 /// One size class. Its slots are in at most one of these lists.
@@ -69,6 +69,8 @@ struct Class {
     raw: SlotList,
     /// The newest arena, linked to the older ones.
     arenas: Option<NonNull<Arena>>,
+    /// Idle, but out of the lists while their memory is given back.
+    trimming: usize,
     /// Size of the next arena.
     next_arena: usize,
 }
@@ -108,14 +110,12 @@ impl StackPool {
         let page = page_size();
         let mut guards = Guards::probe(opts.guard, &*sys)?;
         adjust(&mut guards);
-        if guards.kind != GuardKind::Off {
-            overflow::arm_process(opts.on_overflow);
-        }
         let shared = Shared {
             guards,
             guard_size: opts.guard_size.max(1).next_multiple_of(page),
             page,
             zeroing: opts.zeroing,
+            on_overflow: opts.on_overflow,
             max_stacks: opts.max_stacks,
             keep_warm: opts.keep_warm,
             classes: std::array::from_fn(|_| Mutex::new(Class::default())),
@@ -127,9 +127,11 @@ impl StackPool {
             unguarded: AtomicUsize::new(0),
             trims: AtomicU64::new(0),
             wipes: AtomicU64::new(0),
-            domains: AtomicU64::new(TrustDomain::DEFAULT.0),
             sys,
         };
+        if shared.reports_overflows() {
+            overflow::arm_process();
+        }
         Ok(StackPool { shared: Arc::new(shared) })
     }
 
@@ -159,9 +161,12 @@ impl StackPool {
         StackCache::new(Arc::clone(&self.shared))
     }
 
-    /// A new trust domain, different from all others of this pool.
+    /// A new trust domain, different from all others of this process.
     pub fn trust_domain(&self) -> TrustDomain {
-        TrustDomain(self.shared.domains.fetch_add(1, Ordering::Relaxed) + 1)
+        // Relaxed: only its uniqueness counts. Not the pool's, so that a domain of another
+        // pool is never mistaken for one of this.
+        static NEXT: AtomicU64 = AtomicU64::new(TrustDomain::DEFAULT.0 + 1);
+        TrustDomain(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
     /// How this pool guards its stacks on this system.
@@ -201,7 +206,9 @@ impl StackPool {
     /// If the system does not say.
     pub fn resident(&self) -> io::Result<usize> {
         let shared = &*self.shared;
-        let mut buffer = vec![0; 16 * 1024];
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(16 * 1024)?;
+        buffer.resize(16 * 1024, 0);
         let mut pages = 0;
         for class in &shared.classes {
             let class = lock(class);
@@ -221,13 +228,30 @@ impl StackPool {
     /// Gives back the memory of all idle stacks in the shared pool; returns how many
     /// stacks that were. Those in caches of workers keep theirs.
     pub fn trim(&self) -> usize {
+        /// How many are out of the lists at a time: others find the rest meanwhile.
+        const BATCH: usize = 16;
         let shared = &*self.shared;
         let mut count = 0;
         for class in &shared.classes {
-            let idle = std::mem::take(&mut lock(class).warm);
-            count += idle.len();
-            let trimmed = shared.give_memory_back(idle);
-            trimmed.put_into(&mut lock(class));
+            // What is idle now, and not what comes back meanwhile.
+            let mut left = lock(class).warm.len();
+            while left > 0 {
+                let mut batch = SlotList::default();
+                let mut locked = lock(class);
+                while batch.len() < BATCH.min(left)
+                    && let Some(slot) = locked.warm.pop()
+                {
+                    batch.push(slot);
+                }
+                locked.trimming += batch.len();
+                drop(locked);
+                if batch.len() == 0 {
+                    break;
+                }
+                left -= batch.len();
+                count += batch.len();
+                shared.give_memory_back(batch).put_into(&mut lock(class));
+            }
         }
         count
     }
@@ -250,6 +274,7 @@ struct Trimmed {
 
 impl Trimmed {
     fn put_into(mut self, class: &mut Class) {
+        class.trimming -= self.warm.len() + self.cold.len();
         while let Some(slot) = self.warm.pop() {
             class.warm.push(slot);
         }
@@ -269,12 +294,28 @@ impl Shared {
         if !self.count_out() {
             return Err(StackError::PoolLimit { max_stacks: self.max_stacks });
         }
-        let mut class = lock(&self.classes[size.class()]);
-        let slot = match class.warm.pop().or_else(|| class.cold.pop()) {
-            Some(slot) => slot,
-            None => self.make_slot(size, class).inspect_err(|_| {
-                self.out.fetch_sub(1, Ordering::Relaxed);
-            })?,
+        let mut failed = None;
+        let slot = loop {
+            let mut class = lock(&self.classes[size.class()]);
+            if let Some(slot) = class.warm.pop().or_else(|| class.cold.pop()) {
+                break slot;
+            }
+            match failed.take() {
+                None => match self.make_slot(size, class) {
+                    Ok(slot) => break slot,
+                    Err(error) => failed = Some(error),
+                },
+                // There are idle ones, whose memory is just being given back.
+                Some(error) if class.trimming > 0 => {
+                    failed = Some(error);
+                    drop(class);
+                    std::thread::yield_now();
+                }
+                Some(error) => {
+                    self.out.fetch_sub(1, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
         };
         std::mem::forget(Arc::clone(self));
         Ok(slot)
@@ -302,7 +343,7 @@ impl Shared {
 
     /// A slot that was never used, with its guard.
     fn make_slot(
-        &self,
+        self: &Arc<Shared>,
         size: StackSize,
         mut class: MutexGuard<'_, Class>,
     ) -> Result<NonNull<Slot>, StackError> {
@@ -328,7 +369,11 @@ impl Shared {
     }
 
     /// The next slot of the newest arena, or the first of a new one.
-    fn unused_slot(&self, size: StackSize, class: &mut Class) -> Result<NonNull<Slot>, StackError> {
+    fn unused_slot(
+        self: &Arc<Shared>,
+        size: StackSize,
+        class: &mut Class,
+    ) -> Result<NonNull<Slot>, StackError> {
         if let Some(newest) = class.arenas
             // SAFETY: arenas in the list are live; the class is locked.
             && let Some(slot) = unsafe { Arena::next_unused(newest) }
@@ -403,6 +448,7 @@ impl Shared {
             let mut class = lock(class);
             let room = shared.keep_warm.saturating_sub(class.warm.len());
             let surplus = slots.split_off_oldest(room);
+            class.trimming += surplus.len();
             while let Some(slot) = slots.pop() {
                 class.warm.push(slot);
             }
@@ -442,6 +488,11 @@ impl Shared {
             }
         }
         trimmed
+    }
+
+    /// Whether a fault on a guard of this pool is ours to report.
+    pub(super) fn reports_overflows(&self) -> bool {
+        self.guards.kind != GuardKind::Off && self.on_overflow == OnOverflow::Report
     }
 
     pub(super) fn register_cache(&self, count: &Arc<CacheCount>) {
@@ -530,10 +581,22 @@ impl Stack {
         // SAFETY: the slot is held.
         let bottom = unsafe { Slot::bottom(self.slot) };
         let len = self.top().addr() - bottom.addr().get();
-        let mut pages = vec![0; len / shared.page];
+        let mut pages = Vec::new();
+        pages.try_reserve_exact(len / shared.page)?;
+        pages.resize(len / shared.page, 0);
         shared.sys.residency(bottom, len, &mut pages).map_err(io::Error::from_raw_os_error)?;
         let untouched = pages.iter().take_while(|&&byte| byte & 1 == 0).count();
         Ok(len - untouched * shared.page)
+    }
+
+    /// Prepares this thread for running on the stack: overflow reports need a signal stack.
+    pub(crate) fn arm_thread(&self) -> Result<(), StackError> {
+        // SAFETY: a held slot keeps its pool alive.
+        if unsafe { (*self.shared()).reports_overflows() } {
+            overflow::arm_thread()
+        } else {
+            Ok(())
+        }
     }
 
     /// The bytes at the top that say whose stack this is, for overflow reports.

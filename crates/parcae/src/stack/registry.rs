@@ -7,10 +7,12 @@
 //! arena; only the handler reads it. Nothing else depends on it.
 //!
 //! States of an entry: *free* (`base` = 0), *claimed* (`base` = 1, being filled by
-//! one thread), *live* (`base` is the arena's address).
+//! one thread), *live* (`base` is the arena's address). `version` grows by one whenever an
+//! entry is claimed: a reader that finds it changed has read parts of two arenas, and takes
+//! the entry for none of them.
 
 use std::alloc::Layout;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 const FREE: usize = 0;
 const CLAIMED: usize = 1;
@@ -18,6 +20,7 @@ const CLAIMED: usize = 1;
 /// One arena, as the handler sees it.
 #[derive(Debug)]
 pub(super) struct Entry {
+    version: AtomicUsize,
     base: AtomicUsize,
     len: AtomicUsize,
     stride: AtomicUsize,
@@ -59,16 +62,22 @@ pub(super) fn insert(arena: Geometry) -> Option<&'static Entry> {
 /// Finds the arena that `addr` lies in. Async-signal-safe.
 pub(super) fn find(addr: usize) -> Option<Geometry> {
     entries().find_map(|entry| {
+        // Acquire: nothing below is read before it. Pairs with the Release in `claim`.
+        let version = entry.version.load(Ordering::Acquire);
         // Acquire: pairs with the Release store in `insert`.
         let base = entry.base.load(Ordering::Acquire);
-        let len = entry.len.load(Ordering::Relaxed);
-        let found = base > CLAIMED && addr.checked_sub(base).is_some_and(|offset| offset < len);
-        found.then(|| Geometry {
+        let arena = Geometry {
             base,
-            len,
+            len: entry.len.load(Ordering::Relaxed),
             stride: entry.stride.load(Ordering::Relaxed),
             guard: entry.guard.load(Ordering::Relaxed),
-        })
+        };
+        // The reads above are done before the version is read again; pairs with the fence
+        // in `claim`: whoever read a part of a later arena sees the later version.
+        fence(Ordering::Acquire);
+        let whole = entry.version.load(Ordering::Relaxed) == version;
+        let inside = addr.checked_sub(base).is_some_and(|offset| offset < arena.len);
+        (whole && base > CLAIMED && inside).then_some(arena)
     })
 }
 
@@ -82,12 +91,17 @@ impl Entry {
 
     fn claim(&self) -> bool {
         // Relaxed first look: most entries are live, and a CAS would take their line.
-        self.base.load(Ordering::Relaxed) == FREE
+        let claimed = self.base.load(Ordering::Relaxed) == FREE
             // Acquire: pairs with the Release in `remove`.
             && self
                 .base
                 .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+                .is_ok();
+        if claimed {
+            self.version.fetch_add(1, Ordering::Release); // pairs with the loads in `find`
+            fence(Ordering::Release); // before the new figures; pairs with the fence in `find`
+        }
+        claimed
     }
 }
 
@@ -111,6 +125,7 @@ fn publish_new() -> Option<&'static Entry> {
         return None;
     }
     let fresh = Entry {
+        version: AtomicUsize::new(0),
         base: AtomicUsize::new(CLAIMED),
         len: AtomicUsize::new(0),
         stride: AtomicUsize::new(0),
@@ -131,5 +146,40 @@ fn publish_new() -> Option<&'static Entry> {
             Ok(_) => return Some(entry),
             Err(now) => head = now,
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_reader_never_sees_parts_of_two_arenas() {
+        // Two arenas that take turns in one entry; length and stride tell them apart.
+        let first = Geometry { base: 1 << 40, len: 1 << 20, stride: 1 << 12, guard: 64 };
+        let second = Geometry { base: 1 << 41, len: 1 << 30, stride: 1 << 13, guard: 128 };
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for arena in [first, second] {
+                        insert(arena).expect("an entry").remove();
+                    }
+                }
+            });
+            let end = Instant::now() + Duration::from_millis(300);
+            while Instant::now() < end {
+                for arena in [first, second] {
+                    if let Some(found) = find(arena.base + 5) {
+                        assert_eq!(found.len, arena.len);
+                        assert_eq!(found.stride, arena.stride);
+                        assert_eq!(found.guard, arena.guard);
+                    }
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     }
 }

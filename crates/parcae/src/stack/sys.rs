@@ -51,12 +51,23 @@ fn check(result: libc::c_int) -> Result<(), Errno> {
 impl Sys for Linux {
     fn reserve(&self, len: usize) -> Result<NonNull<u8>, Errno> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice
-        // changes no memory that anybody uses.
-        let addr = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
-        };
-        if addr == libc::MAP_FAILED { Err(errno()) } else { NonNull::new(addr.cast()).ok_or(0) }
+        // Without permissions first, and unlocked before it gets them: in a process that
+        // locks all its memory (mlockall) it would become resident at once otherwise.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice changes no
+        // memory that anybody uses; what follows concerns that mapping only.
+        unsafe {
+            let addr = libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0);
+            if addr == libc::MAP_FAILED {
+                return Err(errno());
+            }
+            libc::munlock(addr, len);
+            if libc::mprotect(addr, len, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                let errno = errno();
+                libc::munmap(addr, len);
+                return Err(errno);
+            }
+            NonNull::new(addr.cast()).ok_or(libc::ENOMEM)
+        }
     }
 
     fn unreserve(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {

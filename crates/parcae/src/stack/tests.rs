@@ -19,6 +19,7 @@ struct Plan {
     from_then_on: AtomicBool,
     no_page_table_guards: AtomicBool,
     no_discard: AtomicBool,
+    no_reserve: AtomicBool,
     /// Bytes mapped and not unmapped.
     mapped: AtomicI64,
     log: Mutex<Vec<&'static str>>,
@@ -42,7 +43,7 @@ struct Faulty(Arc<Plan>);
 
 impl Sys for Faulty {
     fn reserve(&self, len: usize) -> Result<NonNull<u8>, Errno> {
-        if self.0.fails("reserve") {
+        if self.0.fails("reserve") || self.0.no_reserve.load(Ordering::Relaxed) {
             return Err(libc::ENOMEM);
         }
         self.0.mapped.fetch_add(len as i64, Ordering::Relaxed);
@@ -421,6 +422,20 @@ mod guards {
     }
 
     #[test]
+    fn of_one_pool_are_not_counted_twice_for_the_next() {
+        let plan = Arc::new(Plan::default());
+        plan.no_page_table_guards.store(true, Ordering::Relaxed);
+        // More than half of what the default limit admits would block the next pool if
+        // they were counted both as mappings and as guards; a fifth must not matter.
+        let first = faulty(StackOpts::new(), &plan).unwrap();
+        let held: Vec<Stack> = (0..3_000).map(|_| first.acquire(StackSize::MIN).unwrap()).collect();
+        let second = faulty(StackOpts::new(), &plan).unwrap();
+        let more: Vec<Stack> =
+            (0..3_000).map(|_| second.acquire(StackSize::MIN).unwrap()).collect();
+        drop((held, more));
+    }
+
+    #[test]
     fn that_are_only_preferred_may_be_missing() {
         let plan = Arc::new(Plan::default());
         plan.no_page_table_guards.store(true, Ordering::Relaxed);
@@ -472,6 +487,29 @@ mod limits {
     }
 
     #[test]
+    fn are_not_blamed_while_idle_stacks_are_trimmed() {
+        let plan = Arc::new(Plan::default());
+        let pool = faulty(StackOpts::new(), &plan).unwrap();
+        let stacks: Vec<Stack> = (0..9).map(|_| pool.acquire(StackSize::MAX).unwrap()).collect();
+        drop(stacks);
+        // No more memory from now on, but for giving some back.
+        plan.no_reserve.store(true, Ordering::Relaxed);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    pool.trim();
+                }
+            });
+            for _ in 0..200 {
+                let stack = pool.acquire(StackSize::MAX);
+                assert!(stack.is_ok(), "9 of 9 are idle: {stack:?}");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
     fn are_told_apart() {
         let other = |errno| Limit::diagnose(errno, 4096);
         assert_eq!(other(libc::EPERM), Limit::Other { errno: libc::EPERM });
@@ -483,6 +521,8 @@ mod limits {
         for (limit, hint) in [
             (Limit::AddressSpace { limit: 1 << 30, used: 1 << 29 }, "ulimit -v"),
             (Limit::MapCount { limit: 65_530, used: 65_529 }, "vm.max_map_count=262120"),
+            (Limit::LockedMemory { limit: 1 << 20 }, "ulimit -l"),
+            (Limit::Data { limit: 1 << 20 }, "ulimit -d"),
             (Limit::Overcommit, "vm.overcommit_memory=0"),
             (Limit::MemoryLocked, "mlockall"),
             (Limit::Other { errno: libc::EPERM }, "not permitted"),
