@@ -87,6 +87,13 @@ pub struct Side {
     pub run: fn(&Scale) -> Result<f64, Failure>,
 }
 
+impl Side {
+    /// For tables of them.
+    pub const fn new(peer: Peer, run: fn(&Scale) -> Result<f64, Failure>) -> Side {
+        Side { peer, run }
+    }
+}
+
 impl fmt::Debug for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Side").field(&self.peer).finish()

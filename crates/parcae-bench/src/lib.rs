@@ -25,8 +25,8 @@
 //!   (worst round over best) says how much of a difference to believe.
 //!
 //! The sides of a variant share one generic loop wherever that is possible, so that they
-//! cannot differ by accident; and each checks that the work was done (fibers count their
-//! activations). No figure is asserted anywhere: tests only check that figures come out.
+//! cannot differ by accident, and check afterwards that the work was done (fibers count
+//! their activations). No figure is asserted anywhere: tests only check that figures come out.
 //!
 //! # Limits
 //!

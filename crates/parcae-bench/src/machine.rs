@@ -11,6 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Conditions {
     cpu: String,
     cores: usize,
+    /// How many threads wanted a core during the last minute, on average.
+    load: String,
     kernel: String,
     date: String,
 }
@@ -20,10 +22,12 @@ impl Conditions {
     pub fn read() -> Conditions {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Conditions {
             cpu: cpu_model(&cpuinfo),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            load: load.split(' ').next().unwrap_or_default().to_owned(),
             kernel: kernel.trim().to_owned(),
             date: utc(now),
         }
@@ -39,7 +43,7 @@ impl fmt::Display for Conditions {
             "optimised"
         };
         let peers = Peer::ALL.map(|peer| format!("{} {}", peer.name(), peer.version()));
-        writeln!(f, "cpu       {}, {} cores", self.cpu, self.cores)?;
+        writeln!(f, "cpu       {}, {} cores, load {}", self.cpu, self.cores, self.load)?;
         writeln!(f, "kernel    {} ({})", self.kernel, std::env::consts::ARCH)?;
         writeln!(f, "compiler  {rustc}, {build}")?;
         writeln!(f, "peers     {}", peers.join(", "))?;

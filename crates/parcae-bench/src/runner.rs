@@ -96,9 +96,9 @@ mod tests {
             unit: "ns",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: |_| Ok(2.0) },
-                Side { peer: Peer::Corosensei, run: |_| Err("out of luck".into()) },
-                Side { peer: Peer::Generator, run: |scale| Ok(scale.of(100) as f64) },
+                Side::new(Peer::Parcae, |_| Ok(2.0)),
+                Side::new(Peer::Corosensei, |_| Err("out of luck".into())),
+                Side::new(Peer::Generator, |scale| Ok(scale.of(100) as f64)),
             ],
         }],
     };

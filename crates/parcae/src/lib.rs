@@ -20,7 +20,18 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
 mod arch;
+mod deque;
+#[doc(hidden)]
+pub mod engine;
+mod executor;
 pub mod fiber;
+mod idle;
+mod queue;
+mod rng;
+mod sched;
 pub mod stack;
+mod sync;
+mod task;
+mod worker;
 
 pub use parcae_core::{Budget, Resource, Shortfall};

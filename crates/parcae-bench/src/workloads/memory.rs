@@ -23,8 +23,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "B/stack",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: resident::<Pooled, 1000> },
-                Side { peer: Peer::Corosensei, run: resident::<Mapped, 1000> },
+                Side::new(Peer::Parcae, resident::<Pooled, 1000>),
+                Side::new(Peer::Corosensei, resident::<Mapped, 1000>),
             ],
         },
         Variant {
@@ -33,8 +33,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "B/stack",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: resident::<Pooled, 20_000> },
-                Side { peer: Peer::Corosensei, run: resident::<Mapped, 20_000> },
+                Side::new(Peer::Parcae, resident::<Pooled, 20_000>),
+                Side::new(Peer::Corosensei, resident::<Mapped, 20_000>),
             ],
         },
         Variant {
@@ -43,8 +43,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "B/stack",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: page_tables::<Pooled, 1000> },
-                Side { peer: Peer::Corosensei, run: page_tables::<Mapped, 1000> },
+                Side::new(Peer::Parcae, page_tables::<Pooled, 1000>),
+                Side::new(Peer::Corosensei, page_tables::<Mapped, 1000>),
             ],
         },
         Variant {
@@ -53,8 +53,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "B/stack",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: page_tables::<Pooled, 20_000> },
-                Side { peer: Peer::Corosensei, run: page_tables::<Mapped, 20_000> },
+                Side::new(Peer::Parcae, page_tables::<Pooled, 20_000>),
+                Side::new(Peer::Corosensei, page_tables::<Mapped, 20_000>),
             ],
         },
         Variant {
@@ -63,8 +63,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "maps/stack",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: maps::<Pooled, 1000> },
-                Side { peer: Peer::Corosensei, run: maps::<Mapped, 1000> },
+                Side::new(Peer::Parcae, maps::<Pooled, 1000>),
+                Side::new(Peer::Corosensei, maps::<Mapped, 1000>),
             ],
         },
         Variant {
@@ -73,8 +73,8 @@ pub(super) static MEMORY: Workload = Workload {
             unit: "maps/stack",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: maps::<Pooled, 20_000> },
-                Side { peer: Peer::Corosensei, run: maps::<Mapped, 20_000> },
+                Side::new(Peer::Parcae, maps::<Pooled, 20_000>),
+                Side::new(Peer::Corosensei, maps::<Mapped, 20_000>),
             ],
         },
     ],

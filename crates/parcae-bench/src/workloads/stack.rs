@@ -21,14 +21,14 @@ pub(super) static STACK: Workload = Workload {
             about: "take a stack from a worker's cache and put it back",
             unit: "ns/stack",
             better: Better::Lower,
-            sides: &[Side { peer: Peer::Parcae, run: warm }],
+            sides: &[Side::new(Peer::Parcae, warm)],
         },
         Variant {
             name: "warm_shared",
             about: "take a stack from the shared pool, which locks, and put it back",
             unit: "ns/stack",
             better: Better::Lower,
-            sides: &[Side { peer: Peer::Parcae, run: warm_shared }],
+            sides: &[Side::new(Peer::Parcae, warm_shared)],
         },
         Variant {
             name: "cold",
@@ -36,8 +36,8 @@ pub(super) static STACK: Workload = Workload {
             unit: "ns/stack",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: cold::<Pooled> },
-                Side { peer: Peer::Corosensei, run: cold::<Mapped> },
+                Side::new(Peer::Parcae, cold::<Pooled>),
+                Side::new(Peer::Corosensei, cold::<Mapped>),
             ],
         },
         Variant {
@@ -46,8 +46,8 @@ pub(super) static STACK: Workload = Workload {
             unit: "ns/page",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: first_touch::<Pooled> },
-                Side { peer: Peer::Corosensei, run: first_touch::<Mapped> },
+                Side::new(Peer::Parcae, first_touch::<Pooled>),
+                Side::new(Peer::Corosensei, first_touch::<Mapped>),
             ],
         },
         Variant {
@@ -56,8 +56,8 @@ pub(super) static STACK: Workload = Workload {
             unit: "ns/stack",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: give_back::<Pooled> },
-                Side { peer: Peer::Corosensei, run: give_back::<Mapped> },
+                Side::new(Peer::Parcae, give_back::<Pooled>),
+                Side::new(Peer::Corosensei, give_back::<Mapped>),
             ],
         },
         Variant {
@@ -65,7 +65,7 @@ pub(super) static STACK: Workload = Workload {
             about: "give back the memory of 2000 idle stacks, which stay usable",
             unit: "ns/stack",
             better: Better::Lower,
-            sides: &[Side { peer: Peer::Parcae, run: trim }],
+            sides: &[Side::new(Peer::Parcae, trim)],
         },
     ],
 };
@@ -130,7 +130,8 @@ pub(super) fn touch<S: Source>(stack: &S::Stack) {
     unsafe { S::top(stack).sub(64).write_volatile(1) };
 }
 
-/// Stacks per measurement of the cold variants. Some 8 MiB once touched.
+/// Stacks per measurement of the cold variants: 8 MiB once touched. On every scale, because
+/// the figures depend on it: a pool keeps the memory of its first idle stacks.
 const FRESH: usize = 2000;
 
 fn warm(scale: &Scale) -> Result<f64, Failure> {
@@ -157,56 +158,52 @@ fn warm_shared(scale: &Scale) -> Result<f64, Failure> {
     Ok(nanos_per(start, count))
 }
 
-fn cold<S: Source>(scale: &Scale) -> Result<f64, Failure> {
-    let count = scale.of(FRESH);
-    let mut stacks = Vec::with_capacity(count);
+fn cold<S: Source>(_: &Scale) -> Result<f64, Failure> {
+    let mut stacks = Vec::with_capacity(FRESH);
     let start = Instant::now();
     let source = S::open()?;
-    for _ in 0..count {
+    for _ in 0..FRESH {
         let stack = source.acquire()?;
         touch::<S>(&stack);
         stacks.push(stack);
     }
-    Ok(nanos_per(start, count))
+    Ok(nanos_per(start, FRESH))
 }
 
-fn first_touch<S: Source>(scale: &Scale) -> Result<f64, Failure> {
-    let (stacks, _source) = fresh::<S>(scale)?;
+fn first_touch<S: Source>(_: &Scale) -> Result<f64, Failure> {
+    let (stacks, _source) = fresh::<S>()?;
     let start = Instant::now();
     stacks.iter().for_each(touch::<S>);
-    Ok(nanos_per(start, stacks.len()))
+    Ok(nanos_per(start, FRESH))
 }
 
-fn give_back<S: Source>(scale: &Scale) -> Result<f64, Failure> {
-    let (stacks, source) = fresh::<S>(scale)?;
+fn give_back<S: Source>(_: &Scale) -> Result<f64, Failure> {
+    let (stacks, source) = fresh::<S>()?;
     stacks.iter().for_each(touch::<S>);
-    let count = stacks.len();
     let start = Instant::now();
     drop(stacks);
     drop(source);
-    Ok(nanos_per(start, count))
+    Ok(nanos_per(start, FRESH))
 }
 
 /// Untouched stacks, all held at once.
-fn fresh<S: Source>(scale: &Scale) -> Result<(Vec<S::Stack>, S), Failure> {
+fn fresh<S: Source>() -> Result<(Vec<S::Stack>, S), Failure> {
     let source = S::open()?;
-    let stacks = (0..scale.of(FRESH)).map(|_| source.acquire()).collect::<Result<_, _>>()?;
+    let stacks = (0..FRESH).map(|_| source.acquire()).collect::<Result<_, _>>()?;
     Ok((stacks, source))
 }
 
-fn trim(scale: &Scale) -> Result<f64, Failure> {
-    let count = scale.of(FRESH);
-    let pool = StackPool::with(StackOpts::new().keep_warm(count))?;
-    let stacks: Vec<Stack> =
-        (0..count).map(|_| pool.acquire(STACK_SIZE)).collect::<Result<_, _>>()?;
+fn trim(_: &Scale) -> Result<f64, Failure> {
+    let pool = Pooled(StackPool::with(StackOpts::new().keep_warm(FRESH))?);
+    let stacks: Vec<Stack> = (0..FRESH).map(|_| pool.acquire()).collect::<Result<_, _>>()?;
     stacks.iter().for_each(touch::<Pooled>);
     drop(stacks);
     let start = Instant::now();
-    let trimmed = pool.trim();
-    let nanos = nanos_per(start, count);
-    if trimmed == count {
+    let trimmed = pool.0.trim();
+    let nanos = nanos_per(start, FRESH);
+    if trimmed == FRESH {
         Ok(nanos)
     } else {
-        Err(format!("{trimmed} stacks were trimmed instead of {count}").into())
+        Err(format!("{trimmed} stacks were trimmed instead of {FRESH}").into())
     }
 }

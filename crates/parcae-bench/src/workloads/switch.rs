@@ -3,7 +3,7 @@
 //! A fiber counts its activation and suspends, for ever. The resumer's loop is the same
 //! code for all peers, made from [`Switching`]; only the two calls in it differ. Nothing is
 //! passed in or out, because parcae's fibers pass nothing: the peers are instantiated
-//! with `()`, for which they generate no code either.
+//! with `()`, of which there is nothing to copy.
 
 use super::{STACK_SIZE, nanos_per};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -26,9 +26,9 @@ pub(super) static SWITCH: Workload = Workload {
             unit: "ns/switch",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: one::<Fiber> },
-                Side { peer: Peer::Corosensei, run: one::<Coroutine<(), (), ()>> },
-                Side { peer: Peer::Generator, run: one::<LocalGenerator<'static, (), ()>> },
+                Side::new(Peer::Parcae, one::<Fiber>),
+                Side::new(Peer::Corosensei, one::<Coroutine<(), (), ()>>),
+                Side::new(Peer::Generator, one::<LocalGenerator<'static, (), ()>>),
             ],
         },
         Variant {
@@ -37,9 +37,9 @@ pub(super) static SWITCH: Workload = Workload {
             unit: "ns/switch",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: t1000::<Fiber> },
-                Side { peer: Peer::Corosensei, run: t1000::<Coroutine<(), (), ()>> },
-                Side { peer: Peer::Generator, run: t1000::<LocalGenerator<'static, (), ()>> },
+                Side::new(Peer::Parcae, t1000::<Fiber>),
+                Side::new(Peer::Corosensei, t1000::<Coroutine<(), (), ()>>),
+                Side::new(Peer::Generator, t1000::<LocalGenerator<'static, (), ()>>),
             ],
         },
         Variant {
@@ -48,9 +48,9 @@ pub(super) static SWITCH: Workload = Workload {
             unit: "ns/switch",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: nested::<Fiber> },
-                Side { peer: Peer::Corosensei, run: nested::<Coroutine<(), (), ()>> },
-                Side { peer: Peer::Generator, run: nested::<LocalGenerator<'static, (), ()>> },
+                Side::new(Peer::Parcae, nested::<Fiber>),
+                Side::new(Peer::Corosensei, nested::<Coroutine<(), (), ()>>),
+                Side::new(Peer::Generator, nested::<LocalGenerator<'static, (), ()>>),
             ],
         },
         Variant {
@@ -59,9 +59,9 @@ pub(super) static SWITCH: Workload = Workload {
             unit: "ns/closure",
             better: Better::Lower,
             sides: &[
-                Side { peer: Peer::Parcae, run: create_reuse_parcae },
-                Side { peer: Peer::Corosensei, run: create_reuse_corosensei },
-                Side { peer: Peer::Generator, run: create_reuse_generator },
+                Side::new(Peer::Parcae, create_reuse_parcae),
+                Side::new(Peer::Corosensei, create_reuse_corosensei),
+                Side::new(Peer::Generator, create_reuse_generator),
             ],
         },
     ],
@@ -146,12 +146,10 @@ impl Switching for LocalGenerator<'static, (), ()> {
 /// stack with a pattern.
 const STACK_WORDS: usize = STACK_SIZE.bytes() / size_of::<usize>();
 
-/// Where a switch is called from: the loop itself, or two calls below it.
-///
-/// In a loop, nothing returns: a switch that leaves the processor's return predictor with
-/// one entry too many costs nothing there, but makes the returns after it slow everywhere
-/// else.
+/// The switch is called in the loop itself, where nothing ever returns.
 const DIRECT: bool = false;
+/// The switch is called two functions below the loop. After it they return, to where the
+/// processor's return predictor does not expect them: it knows of only one stack.
 const NESTED: bool = true;
 
 #[inline(always)]

@@ -5,7 +5,7 @@
 //! the switch, in functions that are inlined there: an instrumented frame in between
 //! would be recorded on the wrong stack. Valgrind is told per stack, in `stack/valgrind.rs`.
 
-pub(super) use imp::Hooks;
+pub(super) use imp::{Hooks, SwitchHooks};
 
 #[cfg(not(any(parcae_asan, parcae_tsan)))]
 mod imp {
@@ -41,6 +41,33 @@ mod imp {
         pub(in crate::fiber) unsafe fn before_exit(&self) {}
 
         /// Resumer, after the fiber's last switch.
+        #[inline(always)]
+        pub(in crate::fiber) fn destroy(&self) {}
+    }
+
+    /// The same for stacks that switch to one another freely.
+    pub(in crate::fiber) struct SwitchHooks;
+
+    #[allow(clippy::unused_self)]
+    impl SwitchHooks {
+        pub(in crate::fiber) fn new(_stack: &Stack) -> SwitchHooks {
+            SwitchHooks
+        }
+
+        /// For the stack that the thread came with.
+        pub(in crate::fiber) fn ground() -> SwitchHooks {
+            SwitchHooks
+        }
+
+        /// On this stack, before it is left for another.
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_switch_to(&self, _to: &SwitchHooks) {}
+
+        /// On this stack, when it is entered, first or again.
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_switch(&self) {}
+
+        /// From elsewhere, when the stack is not entered again.
         #[inline(always)]
         pub(in crate::fiber) fn destroy(&self) {}
     }
@@ -137,6 +164,48 @@ mod imp {
         #[inline(always)]
         pub(in crate::fiber) fn destroy(&self) {}
     }
+
+    /// The same for stacks that switch to one another freely.
+    pub(in crate::fiber) struct SwitchHooks {
+        bottom: *const c_void,
+        size: usize,
+        fake: Cell<*mut c_void>,
+    }
+
+    // SAFETY (all blocks below): start on the old stack, finish first thing on the new one.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl SwitchHooks {
+        pub(in crate::fiber) fn new(stack: &Stack) -> SwitchHooks {
+            let bottom = stack.bottom().cast_const().cast();
+            let size = stack.top().addr() - stack.bottom().addr();
+            unsafe { __asan_unpoison_memory_region(bottom, size) };
+            SwitchHooks { bottom, size, fake: Cell::new(ptr::null_mut()) }
+        }
+
+        pub(in crate::fiber) fn ground() -> SwitchHooks {
+            let (mut bottom, mut size) = (ptr::null_mut(), 0);
+            unsafe {
+                let mut attributes = std::mem::zeroed();
+                libc::pthread_getattr_np(libc::pthread_self(), &mut attributes);
+                libc::pthread_attr_getstack(&attributes, &mut bottom, &mut size);
+                libc::pthread_attr_destroy(&mut attributes);
+            }
+            SwitchHooks { bottom, size, fake: Cell::new(ptr::null_mut()) }
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_switch_to(&self, to: &SwitchHooks) {
+            unsafe { __sanitizer_start_switch_fiber(self.fake.as_ptr(), to.bottom, to.size) };
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_switch(&self) {
+            let fake = self.fake.get();
+            unsafe { __sanitizer_finish_switch_fiber(fake, ptr::null_mut(), ptr::null_mut()) };
+        }
+
+        pub(in crate::fiber) fn destroy(&self) {}
+    }
 }
 
 #[cfg(parcae_tsan)]
@@ -192,6 +261,35 @@ mod imp {
 
         pub(in crate::fiber) fn destroy(&self) {
             unsafe { __tsan_destroy_fiber(self.inner) };
+        }
+    }
+
+    /// The same for stacks that switch to one another freely.
+    pub(in crate::fiber) struct SwitchHooks {
+        fiber: *mut c_void,
+    }
+
+    // SAFETY (all blocks below): as above.
+    #[allow(clippy::undocumented_unsafe_blocks)]
+    impl SwitchHooks {
+        pub(in crate::fiber) fn new(_stack: &Stack) -> SwitchHooks {
+            SwitchHooks { fiber: unsafe { __tsan_create_fiber(0) } }
+        }
+
+        pub(in crate::fiber) fn ground() -> SwitchHooks {
+            SwitchHooks { fiber: unsafe { __tsan_get_current_fiber() } }
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn before_switch_to(&self, to: &SwitchHooks) {
+            unsafe { __tsan_switch_to_fiber(to.fiber, 0) };
+        }
+
+        #[inline(always)]
+        pub(in crate::fiber) unsafe fn after_switch(&self) {}
+
+        pub(in crate::fiber) fn destroy(&self) {
+            unsafe { __tsan_destroy_fiber(self.fiber) };
         }
     }
 }

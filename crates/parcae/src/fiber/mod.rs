@@ -78,6 +78,7 @@
 
 mod backtrace;
 mod hooks;
+pub(crate) mod strand;
 
 pub use backtrace::FiberBacktrace;
 

@@ -83,5 +83,7 @@ pub use pool::{Stack, StackPool};
 pub use size::StackSize;
 pub use stats::StackStats;
 
+pub(crate) use overflow::arm_thread;
+
 #[cfg(test)]
 mod tests;

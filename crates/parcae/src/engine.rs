@@ -1,0 +1,335 @@
+//! The scheduler without nurseries: what its tests and measurements use.
+//!
+//! Not a public interface: hidden, incomplete, and gone without notice.
+
+use crate::deque::deque;
+use crate::executor::deterministic::Conductor;
+use crate::executor::threads::Threads;
+use crate::idle::Parker;
+use crate::sched::{Config, Shared};
+use crate::stack::{StackError, StackOpts, StackPool, StackSize};
+use crate::task::group::Group;
+use crate::task::{TaskRef, Traits};
+use crate::worker::{self, Worker};
+use std::io;
+use std::marker::PhantomData;
+use std::panic::resume_unwind;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+pub use crate::sched::Victims;
+pub use crate::task::Priority;
+pub use crate::worker::Cancelled;
+pub use crate::worker::stats::WorkerStats;
+
+/// How an engine is set up.
+#[derive(Debug, Clone)]
+pub struct EngineOpts {
+    /// Number of workers.
+    pub workers: usize,
+    /// What random numbers start from.
+    pub seed: u64,
+    /// Whom to steal from.
+    pub victims: Victims,
+    /// How long a worker looks for work before it sleeps.
+    pub spin: Duration,
+    /// Reserved size of a stack.
+    pub stack_size: StackSize,
+    /// Virtual workers on one thread.
+    pub deterministic: bool,
+}
+
+impl Default for EngineOpts {
+    fn default() -> EngineOpts {
+        EngineOpts {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            seed: 0,
+            victims: Victims::Random,
+            spin: Duration::from_micros(20),
+            stack_size: StackSize::SERVICE,
+            deterministic: false,
+        }
+    }
+}
+
+/// Why an engine could not be made.
+#[derive(Debug)]
+pub enum EngineError {
+    /// The number of workers is not between 1 and 1024.
+    Workers(usize),
+    /// Stacks.
+    Stack(StackError),
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+/// A scheduler.
+pub struct Engine {
+    shared: Arc<Shared>,
+    executor: Executor,
+}
+
+enum Executor {
+    Threads(#[allow(dead_code)] Threads),
+    Deterministic(Mutex<Conductor>),
+}
+
+impl Engine {
+    /// Starts a scheduler.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    pub fn new(opts: EngineOpts) -> Result<Engine, EngineError> {
+        if !(1..=1024).contains(&opts.workers) {
+            return Err(EngineError::Workers(opts.workers));
+        }
+        let stacks = StackPool::with(StackOpts::new()).map_err(EngineError::Stack)?;
+        let (owners, stealers): (Vec<_>, Vec<_>) = (0..opts.workers).map(|_| deque()).unzip();
+        let config = Config {
+            workers: opts.workers,
+            seed: opts.seed,
+            victims: opts.victims,
+            spin: opts.spin,
+            stack_size: opts.stack_size,
+            deterministic: opts.deterministic,
+        };
+        let shared = Arc::new(Shared::new(config, stacks, stealers));
+        let workers: Vec<Worker> = owners
+            .into_iter()
+            .enumerate()
+            .map(|(index, deque)| Worker::new(index, Arc::clone(&shared), deque))
+            .collect();
+        for worker in &workers {
+            worker.ensure_spare().map_err(EngineError::Stack)?;
+        }
+        let executor = if opts.deterministic {
+            Executor::Deterministic(Mutex::new(Conductor::new(&shared, workers)))
+        } else {
+            Executor::Threads(Threads::start(&shared, workers).map_err(EngineError::Thread)?)
+        };
+        Ok(Engine { shared, executor })
+    }
+
+    /// Runs `root` as a task and returns its value. Blocks the calling thread.
+    pub fn run<R: Send>(&self, root: impl FnOnce() -> R + Send) -> R {
+        struct Slot<R> {
+            value: Mutex<Option<std::thread::Result<R>>>,
+            done: AtomicBool,
+            parker: Parker,
+        }
+        // Counted, because the task still touches it when the waiting thread may go on.
+        let slot = Arc::new(Slot {
+            value: Mutex::new(None),
+            done: AtomicBool::new(false),
+            parker: Parker::default(),
+        });
+        let theirs = Arc::clone(&slot);
+        let body = move || {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(root));
+            *theirs.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            theirs.done.store(true, Ordering::Release); // pairs with the load below
+            theirs.parker.unpark();
+        };
+        // SAFETY: this function does not return before the task has run to its end, but for
+        // the drop of `theirs`, which borrows nothing.
+        unsafe { self.spawn_unchecked(NORMAL, body) };
+        if let Executor::Deterministic(conductor) = &self.executor {
+            let conductor = conductor.lock().unwrap_or_else(PoisonError::into_inner);
+            conductor.run_until(|| slot.done.load(Ordering::Acquire));
+        }
+        slot.parker.park();
+        let outcome = slot.value.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match outcome {
+            Some(Ok(value)) => value,
+            Some(Err(payload)) => resume_unwind(payload),
+            None => unreachable!("the task has run"),
+        }
+    }
+
+    /// Spawns a task from any thread.
+    pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        // SAFETY: owns what it uses.
+        unsafe { self.spawn_unchecked(NORMAL, task) }
+    }
+
+    /// # Safety
+    ///
+    /// What the closure borrows outlives the task.
+    unsafe fn spawn_unchecked(&self, traits: Traits, closure: impl FnOnce() + Send) {
+        // SAFETY: as the caller says.
+        let spawned = unsafe { self.shared.spawn_outside(traits, closure) };
+        spawned.expect("memory for a task record");
+    }
+
+    /// Under the deterministic executor: steps until nobody can run.
+    pub fn run_until_idle(&self) {
+        if let Executor::Deterministic(conductor) = &self.executor {
+            let conductor = conductor.lock().unwrap_or_else(PoisonError::into_inner);
+            conductor.run_until(|| conductor.is_stuck());
+        }
+    }
+
+    /// The event log, under the deterministic executor.
+    pub fn log(&self) -> Vec<u8> {
+        self.shared.log.as_ref().map(crate::executor::log::Log::bytes).unwrap_or_default()
+    }
+
+    /// The counters of each worker.
+    pub fn stats(&self) -> Vec<WorkerStats> {
+        self.shared.remotes.iter().map(|remote| remote.stats.snapshot()).collect()
+    }
+
+    /// Tasks that have not ended.
+    pub fn live(&self) -> u64 {
+        self.shared.live()
+    }
+
+    /// Stacks.
+    pub fn stacks(&self) -> &StackPool {
+        &self.shared.stacks
+    }
+}
+
+const NORMAL: Traits = Traits { priority: Priority::Normal, migratable: false };
+
+/// Children that borrow from the task that waits for them.
+pub struct Scope<'scope, 'env: 'scope> {
+    group: Group,
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs `body`, which may spawn tasks that borrow from outside of it, and waits for them.
+/// Must be called on a task.
+pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+    let owner = current_task();
+    let scope = Scope { group: Group::new(owner), _scope: PhantomData, _env: PhantomData };
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&scope)));
+    scope.group.close();
+    while !scope.group.is_empty() {
+        // A request to end has been passed on to nobody yet: children are waited for.
+        if let Some(worker) = worker::current() {
+            worker.wait();
+        }
+    }
+    if let Some(payload) = scope.group.take_panic() {
+        resume_unwind(payload);
+    }
+    match outcome {
+        Ok(value) => value,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Spawns a child.
+    #[inline]
+    pub fn spawn(&'scope self, child: impl FnOnce() + Send + 'scope) {
+        // SAFETY: the scope waits for the child, which therefore does not outlive 'scope.
+        unsafe { self.spawn_with(NORMAL, child) };
+    }
+
+    /// Spawns a child with a priority.
+    pub fn spawn_at(&'scope self, priority: Priority, child: impl FnOnce() + Send + 'scope) {
+        // SAFETY: as above.
+        unsafe { self.spawn_with(Traits { priority, migratable: false }, child) };
+    }
+
+    /// Spawns a child that may move to another thread after it has started.
+    ///
+    /// # Safety
+    ///
+    /// Everything that lives on the child's stack while it waits is `Send`, and it keeps no
+    /// reference to thread-local data while it waits.
+    pub unsafe fn spawn_migratable(&'scope self, child: impl FnOnce() + Send + 'scope) {
+        // SAFETY: as above, and as the caller says.
+        unsafe { self.spawn_with(Traits { priority: Priority::Normal, migratable: true }, child) };
+    }
+
+    /// # Safety
+    ///
+    /// As for [`spawn_migratable`](Scope::spawn_migratable) if it is.
+    #[inline]
+    unsafe fn spawn_with(&'scope self, traits: Traits, child: impl FnOnce() + Send + 'scope) {
+        let Some(worker) = worker::current() else { panic!("spawn outside of a task") };
+        self.group.add();
+        // SAFETY: the scope waits for the child.
+        let spawned = unsafe { worker.spawn(Some(NonNull::from(&self.group)), traits, child) };
+        spawned.expect("memory for a task record");
+    }
+}
+
+fn current_task() -> TaskRef {
+    worker::current().and_then(Worker::task).expect("called on a task")
+}
+
+/// Lets others run.
+#[inline]
+pub fn yield_now() {
+    if let Some(worker) = worker::current() {
+        worker.yield_now();
+    }
+}
+
+/// Waits until the task's [`Waker`] is used; may return early.
+///
+/// # Errors
+///
+/// If the task was asked to end.
+pub fn park() -> Result<(), Cancelled> {
+    worker::current().map_or(Ok(()), Worker::park)
+}
+
+/// Wakes a task.
+#[derive(Clone)]
+pub struct Waker {
+    shared: Arc<Shared>,
+    task: TaskRef,
+}
+
+impl Waker {
+    /// The waker of the running task.
+    pub fn current() -> Waker {
+        let shared = worker::current().map(|worker| Arc::clone(&worker.shared));
+        Waker { shared: shared.expect("called on a task"), task: current_task() }
+    }
+
+    /// Wakes the task, from anywhere, at any time.
+    pub fn wake(&self) {
+        self.shared.unpark(self.task);
+    }
+
+    /// Asks the task to end.
+    pub fn cancel(&self) {
+        self.shared.cancel(self.task);
+    }
+}
+
+/// The index of the worker that runs this task.
+pub fn worker_index() -> Option<usize> {
+    worker::current().map(|worker| worker.index)
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("live", &self.live()).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scope")
+    }
+}
+
+impl std::fmt::Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waker").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

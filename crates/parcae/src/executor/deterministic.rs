@@ -1,0 +1,69 @@
+//! Virtual workers on one thread: the same seed gives the same run.
+//!
+//! At each step the seed chooses one of the workers that are awake, and that worker does
+//! one step. What a step does depends only on the queues and on the worker's own random
+//! numbers, which come from the same seed; time is the number of the step. So the whole
+//! run is a function of seed, number of workers, configuration and program, as long as the
+//! program asks nobody else: no clock, no other threads.
+
+use crate::rng::Rng;
+use crate::sched::Shared;
+use crate::worker::{self, Worker};
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+/// All virtual workers of a scheduler.
+pub(crate) struct Conductor {
+    shared: Arc<Shared>,
+    /// At one address for good: strands refer to their worker by it.
+    workers: Box<[Worker]>,
+    rng: Rng,
+    /// The thread that tasks run on. A started task must not move to another.
+    thread: ThreadId,
+}
+
+// SAFETY: `run_until` refuses to run on another thread than the one that made it.
+unsafe impl Send for Conductor {}
+
+impl Conductor {
+    pub(crate) fn new(shared: &Arc<Shared>, workers: Vec<Worker>) -> Conductor {
+        let rng = Rng::new(shared.config.seed, 0);
+        Conductor {
+            shared: Arc::clone(shared),
+            workers: workers.into(),
+            rng,
+            thread: thread::current().id(),
+        }
+    }
+
+    /// Steps until `done` says so. Sleeps while nobody can run: only a foreign thread can
+    /// change that, and it will wake us.
+    pub(crate) fn run_until(&self, done: impl Fn() -> bool) {
+        assert_eq!(
+            thread::current().id(),
+            self.thread,
+            "a deterministic scheduler runs on the thread that made it"
+        );
+        let mut awake = Vec::with_capacity(self.workers.len());
+        while !done() {
+            awake.clear();
+            awake.extend(self.workers.iter().filter(|w| !self.shared.idle.is_asleep(w.index)));
+            if awake.is_empty() {
+                self.shared.conductor.park();
+                continue;
+            }
+            let worker: &Worker = awake[self.rng.below(awake.len())];
+            if let Some(log) = &self.shared.log {
+                log.advance();
+            }
+            worker::make_current(worker);
+            worker.go();
+            worker::make_current(std::ptr::null());
+        }
+    }
+
+    /// Whether nobody can run.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.workers.iter().all(|worker| self.shared.idle.is_asleep(worker.index))
+    }
+}

@@ -1,0 +1,214 @@
+//! Who searches, who sleeps, and who is woken.
+//!
+//! # States of a worker
+//!
+//! *Busy* (has work), *searching* (looks for work in other queues), *sleeping* (its bit is
+//! set; it waits on its futex). One word counts searchers and sleepers; a bitmap says who sleeps.
+//!
+//! # Protocol
+//!
+//! ```text
+//! whoever publishes work                  a worker that found none
+//!   1. puts it into a queue                 1. becomes a sleeper: count, then bit
+//!   2. full fence                           2. full fence
+//!   3. searchers = 0 and sleepers > 0?      3. looks at every queue that it may take from
+//!      takes a sleeper's bit, counts it        – found: takes its bit back and works
+//!      as a searcher, unparks it               – nothing: waits on its futex
+//! ```
+//!
+//! # Why no work is stranded
+//!
+//! The two fences are in one total order. If the publisher's comes first, the worker's look at the queues sees
+//! the work. If the worker's comes first, the publisher sees the sleeper and wakes it, unless there is
+//! a searcher. A searcher that finds nothing becomes a sleeper itself and looks again *after*
+//! its fence, so it sees the work or is seen. A searcher that finds something else
+//! and was the last one wakes another (`stop_searching` says so): the work that its presence
+//! kept others from being woken for is not forgotten.
+//!
+//! # Why not more are woken than needed
+//!
+//! One unit of work wakes at most one worker, and none while one is searching; each woken
+//! worker counts as a searcher from the moment it is chosen.
+//!
+//! Work that only one worker may take (its inbox) wakes that worker if its bit is set, by
+//! the same fences.
+//!
+//! What was rejected: a condition variable over one mutex (every submit takes it), and
+//! waking on every push (S4's trap 25: nine of ten wake-ups found nothing).
+
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+
+const SLEEPING: u64 = 1;
+const SEARCHING: u64 = 1 << 32;
+
+/// Who searches and who sleeps.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    /// Searchers in the upper half, sleepers in the lower.
+    counts: AtomicU64,
+    /// A bit for each sleeper.
+    sleepers: Box<[AtomicU64]>,
+    workers: usize,
+}
+
+impl Idle {
+    pub(crate) fn new(workers: usize) -> Idle {
+        let sleepers = (0..workers.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Idle { counts: AtomicU64::new(0), sleepers, workers }
+    }
+
+    /// Becomes a searcher, unless half of the workers are.
+    pub(crate) fn try_search(&self) -> bool {
+        // Relaxed: a limit that may be exceeded by a few does no harm.
+        let searching = self.counts.load(Ordering::Relaxed) / SEARCHING;
+        if 2 * searching as usize >= self.workers.max(2) {
+            return false;
+        }
+        // Relaxed: being counted keeps publishers from waking others; the fence in
+        // `fall_asleep` makes up for that.
+        self.counts.fetch_add(SEARCHING, Ordering::Relaxed);
+        true
+    }
+
+    /// Stops being a searcher because work was found; says whether to wake another.
+    pub(crate) fn stop_searching(&self) -> bool {
+        // AcqRel: whoever reads the count afterwards sees that this worker took its work.
+        let before = self.counts.fetch_sub(SEARCHING, Ordering::AcqRel);
+        before / SEARCHING == 1
+    }
+
+    /// Becomes a sleeper. The caller looks at every queue after this, before it sleeps.
+    pub(crate) fn fall_asleep(&self, worker: usize, was_searching: bool) {
+        let change = if was_searching { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
+        // Relaxed: ordered by the fence below.
+        self.counts.fetch_add(change, Ordering::Relaxed);
+        let (word, bit) = self.bit(worker);
+        word.fetch_or(bit, Ordering::Relaxed); // ordered by the fence below
+        // Pairs with the fences in `notify_any` and `notify`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Stops being a sleeper. False if somebody has chosen this worker: it counts as a
+    /// searcher then, and its futex is about to be set.
+    pub(crate) fn stay_awake(&self, worker: usize) -> bool {
+        let (word, bit) = self.bit(worker);
+        // AcqRel: of two who clear the bit, one sees that the other did.
+        let mine = word.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
+        if mine {
+            self.counts.fetch_sub(SLEEPING, Ordering::AcqRel); // as in `stop_searching`
+        }
+        mine
+    }
+
+    /// Chooses a sleeper for work that any worker can take and that was published before.
+    /// The caller unparks it.
+    #[must_use]
+    pub(crate) fn notify_any(&self) -> Option<usize> {
+        // Pairs with the fence in `fall_asleep`.
+        fence(Ordering::SeqCst);
+        // Relaxed: ordered by the fence.
+        let counts = self.counts.load(Ordering::Relaxed);
+        if counts >= SEARCHING || counts & (SEARCHING - 1) == 0 {
+            return None;
+        }
+        self.choose()
+    }
+
+    #[cold]
+    fn choose(&self) -> Option<usize> {
+        for (index, word) in self.sleepers.iter().enumerate() {
+            let mut seen = word.load(Ordering::Relaxed); // `claim` decides
+            while seen != 0 {
+                let worker = index * 64 + seen.trailing_zeros() as usize;
+                if self.claim(worker) {
+                    return Some(worker);
+                }
+                seen = word.load(Ordering::Relaxed);
+            }
+        }
+        None
+    }
+
+    /// Chooses this worker, for work that only it can take and that was published before.
+    /// The caller unparks it if this says so.
+    #[must_use]
+    pub(crate) fn notify(&self, worker: usize) -> bool {
+        // Pairs with the fence in `fall_asleep`.
+        fence(Ordering::SeqCst);
+        self.is_asleep(worker) && self.claim(worker)
+    }
+
+    /// Whether the worker's bit is set.
+    pub(crate) fn is_asleep(&self, worker: usize) -> bool {
+        let (word, bit) = self.bit(worker);
+        word.load(Ordering::Relaxed) & bit != 0 // a hint, or ordered by the caller's fence
+    }
+
+    /// Takes a sleeper's bit and counts it as a searcher.
+    fn claim(&self, worker: usize) -> bool {
+        let (word, bit) = self.bit(worker);
+        // AcqRel: as in `stay_awake`.
+        if word.fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
+            return false;
+        }
+        // AcqRel: counted before it is unparked.
+        self.counts.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::AcqRel);
+        true
+    }
+
+    fn bit(&self, worker: usize) -> (&AtomicU64, u64) {
+        (&self.sleepers[worker / 64], 1 << (worker % 64))
+    }
+}
+
+pub(crate) use parker::Parker;
+
+mod parker {
+    // Not modelled: a futex has no counterpart there, and the protocol above does without.
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Where one thread sleeps. An `unpark` that comes first makes the next `park` return.
+    #[derive(Debug, Default)]
+    #[repr(align(64))]
+    pub(crate) struct Parker {
+        /// 1 while an unpark is pending.
+        word: AtomicU32,
+    }
+
+    impl Parker {
+        /// Sleeps until unparked.
+        pub(crate) fn park(&self) {
+            // Acquire: pairs with the Release in `unpark`.
+            while self.word.swap(0, Ordering::Acquire) == 0 {
+                // SAFETY: waits on our own word; returns at once unless it is 0.
+                unsafe {
+                    libc::syscall(
+                        libc::SYS_futex,
+                        self.word.as_ptr(),
+                        libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                        0,
+                        std::ptr::null::<libc::timespec>(),
+                    );
+                }
+            }
+        }
+
+        /// Wakes the thread that sleeps here, or the next one that would.
+        pub(crate) fn unpark(&self) {
+            // Release: pairs with the Acquire in `park`.
+            self.word.store(1, Ordering::Release);
+            // SAFETY: wakes waiters on our own word.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.word.as_ptr(),
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    1,
+                );
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models;

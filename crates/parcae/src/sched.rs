@@ -1,0 +1,216 @@
+//! What all workers of one scheduler share.
+
+use crate::deque::Stealer;
+use crate::executor::log::{Event, Kind, Log};
+use crate::idle::{Idle, Parker};
+use crate::queue::{Inbox, Inject};
+use crate::stack::{StackPool, StackSize};
+use crate::task::slab::{OutOfRecords, Slab};
+use crate::task::state::Woken;
+use crate::task::{Priority, Task, TaskRef, Traits};
+use crate::worker::{self, stats::Stats};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How a worker without work chooses whom to steal from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Victims {
+    /// At random, from the seed.
+    #[default]
+    Random,
+    /// One after another.
+    RoundRobin,
+    /// Whoever has the most to do.
+    MostLoaded,
+}
+
+/// How a scheduler is set up.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) workers: usize,
+    pub(crate) seed: u64,
+    pub(crate) victims: Victims,
+    /// How long a worker looks for work before it sleeps.
+    pub(crate) spin: Duration,
+    pub(crate) stack_size: StackSize,
+    pub(crate) deterministic: bool,
+}
+
+/// What others see of a worker.
+pub(crate) struct Remote {
+    pub(crate) stealer: Stealer<Task>,
+    /// Woken tasks that only this worker may run.
+    pub(crate) inbox: Inbox<Task>,
+    /// Woken tasks that last ran here but may run anywhere: an idle worker takes them all.
+    pub(crate) mail: Inbox<Task>,
+    pub(crate) parker: Parker,
+    pub(crate) stats: Stats,
+}
+
+/// What all workers share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) remotes: Box<[Remote]>,
+    /// One queue for each priority.
+    pub(crate) inject: [Inject<Task>; 3],
+    pub(crate) idle: Idle,
+    pub(crate) slab: Slab,
+    pub(crate) stacks: StackPool,
+    /// Set once: workers leave when they have nothing to do.
+    pub(crate) stopping: AtomicBool,
+    /// Tasks spawned from outside, for their ids; upper half of the id space.
+    outside: AtomicU64,
+    /// Where the deterministic executor sleeps when nobody can run.
+    pub(crate) conductor: Parker,
+    pub(crate) log: Option<Log>,
+}
+
+/// Ids of tasks spawned from outside start here.
+const OUTSIDE: u64 = 1 << 63;
+
+impl Shared {
+    pub(crate) fn new(config: Config, stacks: StackPool, stealers: Vec<Stealer<Task>>) -> Shared {
+        let remote = |stealer| Remote {
+            stealer,
+            inbox: Inbox::new(),
+            mail: Inbox::new(),
+            parker: Parker::default(),
+            stats: Stats::default(),
+        };
+        Shared {
+            remotes: stealers.into_iter().map(remote).collect(),
+            inject: [Inject::new(), Inject::new(), Inject::new()],
+            idle: Idle::new(config.workers),
+            slab: Slab::new(),
+            stacks,
+            stopping: AtomicBool::new(false),
+            outside: AtomicU64::new(OUTSIDE),
+            conductor: Parker::default(),
+            log: config.deterministic.then(Log::new),
+            config,
+        }
+    }
+
+    /// Spawns a task from a thread that is not a worker.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    pub(crate) unsafe fn spawn_outside<F: FnOnce()>(
+        &self,
+        traits: Traits,
+        closure: F,
+    ) -> Result<TaskRef, OutOfRecords> {
+        let record = self.slab.take()?;
+        let id = self.outside.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
+        // SAFETY: the record is ours; the rest is the caller's obligation.
+        let task = unsafe { Task::fill(record, None, traits, id, closure) };
+        self.record(usize::MAX, Kind::Spawn, id, 0);
+        self.submit(traits.priority, task.task);
+        Ok(task)
+    }
+
+    /// Puts a task that any worker may take into the global queue.
+    pub(crate) fn submit(&self, priority: Priority, task: NonNull<Task>) {
+        // SAFETY: the caller owns the task and gives it to the queue.
+        unsafe { self.inject[priority as usize].push(task) };
+        self.notify_any();
+    }
+
+    /// Makes sure that somebody looks at work that any worker can take.
+    #[inline]
+    pub(crate) fn notify_any(&self) {
+        if let Some(worker) = self.idle.notify_any() {
+            self.unpark_worker(worker);
+        }
+    }
+
+    /// Makes sure that this worker looks at work that only it can take.
+    pub(crate) fn notify(&self, worker: usize) {
+        if self.idle.notify(worker) {
+            self.unpark_worker(worker);
+        }
+    }
+
+    fn unpark_worker(&self, worker: usize) {
+        if self.config.deterministic {
+            self.conductor.unpark();
+        } else {
+            self.remotes[worker].parker.unpark();
+        }
+    }
+
+    /// Wakes a task, from anywhere. Idempotent; early, late and stale wakes are all right.
+    pub(crate) fn unpark(&self, task: TaskRef) {
+        // SAFETY: records live as long as the scheduler.
+        let woken = unsafe { (*task.task.as_ptr()).state.unpark(task.generation) };
+        self.follow_up(task.task, woken);
+    }
+
+    /// Asks a task to end, from anywhere.
+    pub(crate) fn cancel(&self, task: TaskRef) {
+        // SAFETY: as above.
+        let woken = unsafe { (*task.task.as_ptr()).state.cancel(task.generation) };
+        self.follow_up(task.task, woken);
+    }
+
+    fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
+        let Woken::Enqueue { owner } = woken else { return };
+        // SAFETY: the task is QUEUED and ours to put into a queue.
+        let (migratable, id) =
+            unsafe { ((*task.as_ptr()).traits.get().migratable, (*task.as_ptr()).id.get()) };
+        let here = worker::current_of(self);
+        self.record(here.map_or(usize::MAX, |worker| worker.index), Kind::Wake, id, owner as u64);
+        if let Some(worker) = here
+            && (worker.index == owner || migratable)
+        {
+            worker.woken(task, migratable);
+            return;
+        }
+        let remote = &self.remotes[owner];
+        // SAFETY: as above.
+        unsafe {
+            if migratable {
+                let _was_empty = remote.mail.push(task);
+                self.notify(owner);
+                self.notify_any(); // if the owner is busy, somebody else takes it
+            } else {
+                let _was_empty = remote.inbox.push(task);
+                self.notify(owner);
+            }
+        }
+    }
+
+    /// Notes an event, under the deterministic executor.
+    #[inline]
+    pub(crate) fn record(&self, worker: usize, kind: Kind, task: u64, detail: u64) {
+        if let Some(log) = &self.log {
+            log.push(Event { time: log.now(), worker: worker as u16, kind, task, detail });
+        }
+    }
+
+    /// Tasks that were spawned and have not ended. Exact when nothing happens meanwhile.
+    pub(crate) fn live(&self) -> u64 {
+        // Ended first: a task that ends between the two sums counts as live, not as less.
+        let ended: u64 = self.remotes.iter().map(|remote| remote.stats.completed()).sum();
+        let inside: u64 = self.remotes.iter().map(|remote| remote.stats.spawned()).sum();
+        let outside = self.outside.load(Ordering::Acquire) - OUTSIDE;
+        (inside + outside).saturating_sub(ended)
+    }
+
+    /// Whether workers should leave when they have nothing to do.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire) // pairs with the Release in `stop`
+    }
+
+    /// Tells all workers to leave when nothing is left to do.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        for worker in 0..self.remotes.len() {
+            // Whether or not it sleeps: the token makes its next park return.
+            self.remotes[worker].parker.unpark();
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The primitives that protocols are written with, so that loom can swap them.
+//!
+//! Everything that threads share lock-free (deque, queues, state word, idle protocol) takes
+//! its atomics from here. Under `--cfg loom` they are loom's, and the models beside each
+//! protocol explore its interleavings. Code that no model covers (stacks, signal handlers)
+//! uses `std` directly.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[cfg(not(loom))]
+pub(crate) mod atomic {
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+}
+
+/// Memory that a protocol hands from thread to thread. Loom's twin reports an access that
+/// is not ordered after the previous one; here it is `std`'s cell and costs nothing.
+#[cfg(not(loom))]
+pub(crate) mod cell {
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) fn new(value: T) -> UnsafeCell<T> {
+            UnsafeCell(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        #[inline]
+        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+#[cfg(loom)]
+pub(crate) mod cell {
+    pub(crate) use loom::cell::UnsafeCell;
+}
+
+#[cfg(loom)]
+pub(crate) use std::sync::PoisonError;
+
+#[cfg(loom)]
+pub(crate) mod atomic {
+    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+}

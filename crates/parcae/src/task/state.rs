@@ -1,0 +1,267 @@
+//! The state word: one atomic that says where a task is and who may touch it.
+//!
+//! ```text
+//!  63            24 23      8 7  5   4       3     2..0
+//! ┌────────────────┬─────────┬────┬───────┬──────┬───────┐
+//! │ generation     │ owner   │ 0  │CANCEL │ WAKE │ phase │
+//! └────────────────┴─────────┴────┴───────┴──────┴───────┘
+//! ```
+//!
+//! # Phases, and who owns the stack
+//!
+//! | phase | set when | left when | the stack belongs to | may change the phase |
+//! |---|---|---|---|---|
+//! | FREE | the record is in the slab | spawned | there is none | the holder of the record |
+//! | QUEUED | spawned; woken; yielded by a task that may move | a worker takes it out of its queue | nobody: quiescent, or none yet | whoever dequeues it |
+//! | OWNED | a worker dequeued it | it parks, yields or ends | worker `owner`: it runs there or waits in that worker's private queue | that worker |
+//! | PARKED | its worker left the stack and found no WAKE | somebody wakes it | nobody: quiescent | whoever wins the CAS to QUEUED |
+//! | DONE | its closure has returned | the record is recycled | its worker again | the holder of the record |
+//!
+//! The same states under the names of the documents that specify the runtime:
+//!
+//! | here | S0 | S4 |
+//! |---|---|---|
+//! | FREE | – | IDLE (a task's record; fibers are the worker's here) |
+//! | QUEUED | Ready | ASSIGNED |
+//! | OWNED | Running, or Ready if it yielded | OWNED(worker) |
+//! | PARKED | Blocked, BudgetExhausted | PARKED |
+//! | DONE | Completed, Cancelled | DONE |
+//! | WAKE | – | pending_unpark, folded into the word |
+//! | CANCEL | the request that leads to Cancelled | – |
+//!
+//! # Bits
+//!
+//! - `WAKE`: set by a waker that finds the task QUEUED or OWNED; cleared when the task is
+//!   taken out of a queue, and by a park that it aborts. Excludes nothing. A WAKE that is left over from an
+//!   earlier wait makes one park return at once: spurious, which waiters must stand anyway.
+//! - `CANCEL`: set once, by whoever asks the task to end; cleared when the record is recycled.
+//! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
+//! - `generation`: counts the lives of the record. A handle names (record, generation);
+//!   with another generation it is stale, and nothing happens. 40 bits: a record that is
+//!   reused ten million times a second wraps after thirty hours, and then a handle must have been kept
+//!   for exactly that many lives to be mistaken; the mistake is one spurious wake.
+//!
+//! # Why no wake-up is lost
+//!
+//! A waker first makes the condition true, then does a read-modify-write on this word. A
+//! task that is about to wait checks its condition after it was taken out of a queue, which
+//! is a read-modify-write on this word too, and gives up its stack by a third: the CAS from
+//! OWNED to PARKED, done by the worker *after* it has left the stack. All three are on one
+//! word, so they are ordered:
+//!
+//! 1. The wake comes before the dequeue: the dequeue reads what the waker wrote (acquire), so
+//!    the check sees the condition.
+//! 2. Between dequeue and park: it sets WAKE, the CAS to PARKED fails, the task is queued again.
+//! 3. After the park: the waker sees PARKED, wins or loses the CAS to QUEUED, and the winner
+//!    enqueues it; the loser's wake is covered by the winner's, which comes first in the order of the
+//!    word, and by rule 1 or 2.
+//!
+//! No two wakers enqueue: only one CAS from PARKED succeeds. Nobody runs a stack in use:
+//! PARKED and QUEUED are only published from another stack.
+//!
+//! What was rejected: a latch beside the state (needs two fences and a proof across two
+//! words; S4's traps 1, 5, 6 and 13), and a `fetch_or` in `unpark` (would set a bit in
+//! the next life of a recycled record).
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+const PHASE: u64 = 0b111;
+const FREE: u64 = 0;
+const QUEUED: u64 = 1;
+const OWNED: u64 = 2;
+const PARKED: u64 = 3;
+const DONE: u64 = 4;
+const WAKE: u64 = 1 << 3;
+const CANCEL: u64 = 1 << 4;
+const OWNER_SHIFT: u32 = 8;
+const OWNER: u64 = 0xffff << OWNER_SHIFT;
+const GENERATION_SHIFT: u32 = 24;
+const GENERATION: u64 = !0 << GENERATION_SHIFT;
+
+/// Which life of a record a handle means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
+
+/// What a waker has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The task was parked and is QUEUED now: the caller owns it and must put it into a
+    /// queue. It last ran on this worker.
+    Enqueue {
+        /// The worker that the task parked on.
+        owner: usize,
+    },
+    /// The task is on its way: the wake is noted and will not be lost.
+    Noted,
+    /// The task has ended.
+    Stale,
+}
+
+/// What became of a park.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parking {
+    /// The task is PARKED. It may already run elsewhere: touch nothing of it any more.
+    Parked,
+    /// A wake came first: the task is still OWNED and must be run again.
+    Woken,
+}
+
+/// The word. All methods that change the phase say who may call them.
+#[derive(Debug)]
+pub(crate) struct StateWord(AtomicU64);
+
+impl StateWord {
+    pub(crate) fn new() -> StateWord {
+        StateWord(AtomicU64::new(FREE))
+    }
+
+    /// FREE → QUEUED, by the holder of the record, before anybody else can know it.
+    pub(crate) fn spawn(&self) -> Generation {
+        // Relaxed: the holder wrote it last, or got the record from whoever did, by a lock.
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, FREE, "spawned a record that is in use");
+        // Relaxed: published by the queue that the task is put into. A store may overwrite
+        // the CAS of a waker with a stale handle only if that CAS fails: it compares the
+        // generation.
+        self.0.store(word & GENERATION | QUEUED, Ordering::Relaxed);
+        Generation(word & GENERATION)
+    }
+
+    /// QUEUED → OWNED by `worker`, by whoever took the task out of a queue. Nothing happens to a
+    /// task that the worker owns already.
+    #[inline]
+    pub(crate) fn claim(&self, worker: usize) {
+        // Relaxed: phase and owner are the caller's to change; only the bits may differ.
+        let word = self.0.load(Ordering::Relaxed);
+        if word & PHASE == OWNED {
+            debug_assert_eq!(word & OWNER, owner_bits(worker), "a private task left its worker");
+            return;
+        }
+        debug_assert_eq!(word & PHASE, QUEUED, "dequeued a task that was not queued");
+        let mut seen = word;
+        loop {
+            let next = seen & !(PHASE | WAKE | OWNER) | OWNED | owner_bits(worker);
+            // Acquire: pairs with the Release of `unpark` in a waker that found the task
+            // queued: what it made true is seen by the task's next check. Release: a later
+            // waker that reads OWNED here hands its wake on to the owner by the same word.
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// OWNED → QUEUED, by the owner, after it left the task's stack: a yield of a task that
+    /// other workers may take.
+    pub(crate) fn release(&self) {
+        // Release: pairs with the Acquire of `claim`: whoever runs the task next sees its
+        // stack as it was left. The bits are kept.
+        let before = self.0.fetch_sub(OWNED - QUEUED, Ordering::Release);
+        debug_assert_eq!(before & PHASE, OWNED, "released a task that was not owned");
+    }
+
+    /// OWNED → PARKED, by the owner, after it left the task's stack; or nothing, if a wake
+    /// came first.
+    pub(crate) fn park(&self) -> Parking {
+        // Relaxed first look; the CAS decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert_eq!(seen & PHASE, OWNED, "parked a task that was not owned");
+            let (next, parking) = if seen & WAKE == 0 {
+                (seen & !PHASE | PARKED, Parking::Parked)
+            } else {
+                (seen & !WAKE, Parking::Woken)
+            };
+            // Release: pairs with the Acquire of the CAS in `unpark`: the waker, and whoever
+            // it gives the task to, see the stack as it was left. Acquire: pairs with the
+            // Release of an `unpark` that set WAKE: the task sees what it was woken for.
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return parking,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Wakes the task of this generation, from anywhere, at any time.
+    pub(crate) fn unpark(&self, generation: Generation) -> Woken {
+        self.wake(generation, 0)
+    }
+
+    /// Asks the task of this generation to end, and wakes it so that it notices.
+    pub(crate) fn cancel(&self, generation: Generation) -> Woken {
+        self.wake(generation, CANCEL)
+    }
+
+    fn wake(&self, generation: Generation, bits: u64) -> Woken {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        loop {
+            if seen & GENERATION != generation.0 {
+                return Woken::Stale;
+            }
+            let (next, woken) = match seen & PHASE {
+                PARKED => {
+                    let owner = ((seen & OWNER) >> OWNER_SHIFT) as usize - 1;
+                    (seen & !PHASE | QUEUED | bits, Woken::Enqueue { owner })
+                }
+                QUEUED | OWNED => (seen | WAKE | bits, Woken::Noted),
+                _ => return Woken::Stale,
+            };
+            // Release: pairs with the Acquire in `claim` or `park`: what the waker made true
+            // is seen by the task. Acquire: pairs with the Release of `park`: the stack.
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return woken,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Whether the task was asked to end.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // Acquire: pairs with the Release of `cancel`: the reason is seen with the request.
+        self.0.load(Ordering::Acquire) & CANCEL != 0
+    }
+
+    /// OWNED → DONE, by the owner, when the closure has returned to the worker's loop.
+    #[inline]
+    pub(crate) fn finish(&self) {
+        let word = self.0.load(Ordering::Relaxed); // the owner's own generation
+        debug_assert_eq!(word & PHASE, OWNED, "finished a task that was not owned");
+        // Release: pairs with the Acquire of `is_done`. A swap and no store, so that every
+        // successful CAS of a waker comes before it or fails; it may overwrite a WAKE or
+        // CANCEL: nobody waits for those any more.
+        self.0.swap(word & GENERATION | DONE, Ordering::Release);
+    }
+
+    /// DONE → FREE with the next generation, by the holder of the record.
+    #[inline]
+    pub(crate) fn recycle(&self) {
+        let word = self.0.load(Ordering::Relaxed); // the holder's own
+        debug_assert_eq!(word & PHASE, DONE, "recycled a task that has not ended");
+        let next = (word & GENERATION).wrapping_add(1 << GENERATION_SHIFT);
+        // Release: pairs with nothing that matters: a stale handle only compares.
+        self.0.store(next | FREE, Ordering::Release);
+    }
+
+    /// Whether the task of this generation has ended.
+    #[cfg(test)]
+    pub(crate) fn is_done(&self, generation: Generation) -> bool {
+        // Acquire: pairs with the Release of `finish`: what the task did is seen.
+        let word = self.0.load(Ordering::Acquire);
+        word & GENERATION != generation.0 || word & PHASE == DONE
+    }
+
+    /// The generation, asked by somebody who keeps the task alive.
+    pub(crate) fn generation(&self) -> Generation {
+        Generation(self.0.load(Ordering::Relaxed) & GENERATION)
+    }
+}
+
+fn owner_bits(worker: usize) -> u64 {
+    debug_assert!(worker < 0xffff, "worker index out of range");
+    (worker as u64 + 1) << OWNER_SHIFT
+}
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,151 @@
+//! Every transition of the state word, one by one, and the illegal ones.
+
+use super::*;
+
+fn queued() -> (StateWord, Generation) {
+    let word = StateWord::new();
+    let generation = word.spawn();
+    (word, generation)
+}
+
+fn owned() -> (StateWord, Generation) {
+    let (word, generation) = queued();
+    word.claim(3);
+    (word, generation)
+}
+
+#[test]
+fn a_task_is_spawned_runs_parks_wakes_and_ends() {
+    let (word, generation) = owned();
+    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.unpark(generation), Woken::Enqueue { owner: 3 });
+    word.claim(5);
+    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.unpark(generation), Woken::Enqueue { owner: 5 });
+    word.claim(5);
+    assert!(!word.is_done(generation));
+    word.finish();
+    assert!(word.is_done(generation));
+    word.recycle();
+    assert!(word.is_done(generation));
+    assert_ne!(word.spawn(), generation);
+}
+
+#[test]
+fn a_wake_before_the_park_aborts_it_once() {
+    let (word, generation) = owned();
+    assert_eq!(word.unpark(generation), Woken::Noted);
+    assert_eq!(word.unpark(generation), Woken::Noted, "idempotent");
+    assert_eq!(word.park(), Parking::Woken);
+    assert_eq!(word.park(), Parking::Parked, "the latch is consumed");
+}
+
+#[test]
+fn a_wake_while_queued_does_not_abort_the_next_park() {
+    let (word, generation) = queued();
+    assert_eq!(word.unpark(generation), Woken::Noted);
+    word.claim(0);
+    assert_eq!(word.park(), Parking::Parked, "it has checked its condition since");
+}
+
+#[test]
+fn only_one_of_two_wakers_enqueues() {
+    let (word, generation) = owned();
+    word.park();
+    assert!(matches!(word.unpark(generation), Woken::Enqueue { .. }));
+    assert_eq!(word.unpark(generation), Woken::Noted);
+}
+
+#[test]
+fn a_yield_of_a_movable_task_keeps_its_bits() {
+    let (word, generation) = owned();
+    word.unpark(generation);
+    word.cancel(generation);
+    word.release();
+    assert!(word.is_cancelled());
+    word.claim(1);
+    assert!(word.is_cancelled());
+}
+
+#[test]
+fn a_private_task_is_claimed_again_without_a_change() {
+    let (word, generation) = owned();
+    word.unpark(generation);
+    word.claim(3);
+    assert_eq!(word.park(), Parking::Woken, "the wake of a task that yielded is kept");
+}
+
+#[test]
+fn cancel_is_a_request_that_wakes() {
+    let (word, generation) = owned();
+    assert!(!word.is_cancelled());
+    word.park();
+    assert!(matches!(word.cancel(generation), Woken::Enqueue { .. }));
+    assert!(word.is_cancelled());
+    word.claim(0);
+    word.finish();
+    word.recycle();
+    word.spawn();
+    assert!(!word.is_cancelled(), "the next life starts without it");
+}
+
+#[test]
+fn a_stale_handle_does_nothing() {
+    let (word, old) = owned();
+    word.finish();
+    assert_eq!(word.unpark(old), Woken::Stale);
+    word.recycle();
+    assert_eq!(word.unpark(old), Woken::Stale);
+    let new = word.spawn();
+    assert_eq!(word.unpark(old), Woken::Stale);
+    word.claim(0);
+    assert_eq!(word.cancel(old), Woken::Stale);
+    assert!(!word.is_cancelled());
+    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.unpark(old), Woken::Stale);
+    assert!(matches!(word.unpark(new), Woken::Enqueue { .. }));
+}
+
+#[test]
+fn generations_wrap_without_touching_other_bits() {
+    let word = StateWord(AtomicU64::new(GENERATION | DONE));
+    word.recycle();
+    assert_eq!(word.0.load(Ordering::Relaxed), FREE);
+}
+
+#[cfg(debug_assertions)]
+mod illegal {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "spawned a record that is in use")]
+    fn spawning_twice() {
+        queued().0.spawn();
+    }
+
+    #[test]
+    #[should_panic(expected = "parked a task that was not owned")]
+    fn parking_a_queued_task() {
+        queued().0.park();
+    }
+
+    #[test]
+    #[should_panic(expected = "recycled a task that has not ended")]
+    fn recycling_a_running_task() {
+        owned().0.recycle();
+    }
+
+    #[test]
+    #[should_panic(expected = "a private task left its worker")]
+    fn claiming_another_workers_task() {
+        owned().0.claim(4);
+    }
+
+    #[test]
+    #[should_panic(expected = "finished a task that was not owned")]
+    fn finishing_a_parked_task() {
+        let (word, _) = owned();
+        word.park();
+        word.finish();
+    }
+}

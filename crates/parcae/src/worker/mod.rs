@@ -1,0 +1,621 @@
+//! Workers: who runs tasks, one step at a time.
+//!
+//! # What a worker owns
+//!
+//! | queue | holds | taken by |
+//! |---|---|---|
+//! | `lifo` | the pinned task that was woken last | the worker; at most [`LIFO_STREAK`] times in a row |
+//! | `local` | started tasks that may not move, by priority | the worker |
+//! | `deque` | unstarted tasks, and started ones that may move | the worker (newest), thieves (oldest) |
+//! | `inbox` | pinned tasks woken by others | the worker |
+//! | `mail` | movable tasks woken by others | the worker, or any worker before it sleeps |
+//! | `inject`, shared | spawned from outside; overflow; yielded movable tasks | everybody |
+//!
+//! A task that yields goes behind what was ready: to the back of `local`, or of the global
+//! queue. Every [`FAIRNESS`] picks the worker looks at what it would otherwise get to last:
+//! the global queues of every priority, its inboxes, the oldest of its own deque.
+//!
+//! # A step
+//!
+//! `step` picks a task and runs it until it ends, yields or parks. Both executors drive it:
+//! threads call it in a loop, the deterministic one calls it for one virtual worker at a
+//! time. It runs at the base of a strand (see `fiber::strand`), so a task that has not
+//! started is simply called. A started task is switched to.
+//!
+//! # Leaving a stack
+//!
+//! A task that waits leaves its strand by `leave`, saying what is to become of it
+//! ([`Left`]). That is done *after* the switch, by whoever runs next on this worker
+//! (`settle`): only then is the stack quiescent, and only then may the task be published as
+//! parked or queued. With threads, `leave` picks the next task itself and, if that has a
+//! strand, switches straight to it: a yield is one switch.
+//!
+//! # Thread-local data
+//!
+//! One variable, the current worker, read through [`current`], which is never inlined. A
+//! strand may come back on another thread (movable tasks), so nothing here keeps a `&Worker`
+//! over a switch: after each, the worker is asked for again.
+
+pub(crate) mod pick;
+pub(crate) mod stats;
+
+use crate::deque::Owner;
+use crate::executor::log::Kind;
+use crate::fiber::strand::{Ground, Strand};
+use crate::queue::{Chain, Local};
+use crate::rng::Rng;
+use crate::sched::Shared;
+use crate::stack::{StackCache, StackError};
+use crate::task::group::Group;
+use crate::task::slab::{self, OutOfRecords};
+use crate::task::state::Parking;
+use crate::task::{Task, TaskRef, Traits};
+use std::cell::{Cell, UnsafeCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// How often the worker looks at the queues that it would get to last. A prime, so that it
+/// does not fall in step with a loop of the program; the number is Go's.
+pub(crate) const FAIRNESS: u32 = 61;
+/// How many times in a row a task just woken may go before those that waited.
+pub(crate) const LIFO_STREAK: u32 = 3;
+/// How many strands without a task a worker keeps.
+const SPARES: usize = 16;
+
+/// A worker. Lives at one address as long as its scheduler; used by one thread.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) deque: Owner<Task>,
+    local: UnsafeCell<[Local<Task>; 3]>,
+    lifo: Cell<Option<NonNull<Task>>>,
+    lifo_streak: Cell<u32>,
+    tick: Cell<u32>,
+    /// The task that runs; none in the loop.
+    current: Cell<Option<NonNull<Task>>>,
+    /// The strand whose stack the thread is on; none on the thread's own.
+    strand: Cell<Option<NonNull<Strand>>>,
+    spares: Cell<Option<NonNull<Strand>>>,
+    spare_count: Cell<usize>,
+    left: Cell<Left>,
+    /// A task that was picked on a stack that could not run it.
+    handoff: Cell<Option<NonNull<Task>>>,
+    records: UnsafeCell<Chain<Task>>,
+    stacks: UnsafeCell<StackCache>,
+    pub(crate) rng: Rng,
+    next_victim: Cell<usize>,
+    next_id: Cell<u64>,
+    pub(crate) ground: Ground,
+    /// Panics in the runtime itself, for tests.
+    #[cfg(test)]
+    pub(crate) sabotage: Cell<bool>,
+}
+
+/// What is to become of the strand that was just left, and of the task on it.
+#[derive(Debug, Clone, Copy)]
+enum Left {
+    Nothing,
+    /// The strand has no task: keep it or give it back.
+    Spare(NonNull<Strand>),
+    /// The task waits to be woken.
+    Park(NonNull<Task>),
+    /// The task may go on anywhere.
+    Requeue(NonNull<Task>),
+}
+
+/// What a step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// Ran a task, or a part of one.
+    Ran,
+    /// Found nothing to run.
+    Idle,
+}
+
+/// The task was asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cancelled;
+
+thread_local! {
+    static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The worker that this thread is at the moment. Never inlined: the address of a
+/// thread-local variable must not be remembered over a switch.
+#[inline(never)]
+pub(crate) fn current() -> Option<&'static Worker> {
+    // SAFETY: set by `make_current` to a worker that outlives its time as current. The
+    // lifetime is a lie that this module keeps harmless: see the header.
+    unsafe { CURRENT.with(Cell::get).as_ref() }
+}
+
+/// The current worker, if it belongs to this scheduler.
+pub(crate) fn current_of(shared: &Shared) -> Option<&'static Worker> {
+    current().filter(|worker| std::ptr::eq(Arc::as_ptr(&worker.shared), shared))
+}
+
+/// Says which worker this thread is; none with null.
+#[inline(never)]
+pub(crate) fn make_current(worker: *const Worker) {
+    CURRENT.with(|current| current.set(worker));
+}
+
+impl Worker {
+    pub(crate) fn new(index: usize, shared: Arc<Shared>, deque: Owner<Task>) -> Worker {
+        let seed = shared.config.seed;
+        Worker {
+            index,
+            deque,
+            local: UnsafeCell::new([Local::new(), Local::new(), Local::new()]),
+            lifo: Cell::new(None),
+            lifo_streak: Cell::new(0),
+            tick: Cell::new(0),
+            current: Cell::new(None),
+            strand: Cell::new(None),
+            spares: Cell::new(None),
+            spare_count: Cell::new(0),
+            left: Cell::new(Left::Nothing),
+            handoff: Cell::new(None),
+            records: UnsafeCell::new(Chain::new()),
+            stacks: UnsafeCell::new(shared.stacks.cache()),
+            rng: Rng::new(seed, index as u64 + 1),
+            next_victim: Cell::new(index),
+            next_id: Cell::new((index as u64) << 40),
+            ground: Ground::new(),
+            #[cfg(test)]
+            sabotage: Cell::new(false),
+            shared,
+        }
+    }
+
+    pub(crate) fn stats(&self) -> &stats::Stats {
+        &self.shared.remotes[self.index].stats
+    }
+
+    /// The task that runs.
+    pub(crate) fn task(&self) -> Option<TaskRef> {
+        let task = self.current.get()?;
+        // SAFETY: the running task is live.
+        Some(TaskRef { task, generation: unsafe { (*task.as_ptr()).state.generation() } })
+    }
+
+    /// # Safety
+    ///
+    /// The reference is not kept over anything that may use the queues.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn local(&self) -> &mut [Local<Task>; 3] {
+        // SAFETY: one thread, and no other reference at the same time (caller).
+        unsafe { &mut *self.local.get() }
+    }
+
+    // ----- spawning -------------------------------------------------------------------
+
+    /// Spawns a task into this worker's deque.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    #[inline]
+    pub(crate) unsafe fn spawn<F: FnOnce()>(
+        &self,
+        group: Option<NonNull<Group>>,
+        traits: Traits,
+        closure: F,
+    ) -> Result<TaskRef, OutOfRecords> {
+        let record = self.take_record()?;
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        // SAFETY: the record is ours; the rest is the caller's obligation.
+        let task = unsafe { Task::fill(record, group, traits, id, closure) };
+        self.stats().spawned_here.bump();
+        self.shared.record(self.index, Kind::Spawn, id, 0);
+        self.enqueue(task.task, traits);
+        Ok(task)
+    }
+
+    /// Puts a task that anybody may take where it belongs.
+    #[inline]
+    fn enqueue(&self, task: NonNull<Task>, traits: Traits) {
+        if traits.priority != crate::task::Priority::Normal {
+            self.shared.submit(traits.priority, task);
+            return;
+        }
+        if let Err(task) = self.deque.push(task) {
+            self.overflow(task);
+        }
+        if self.shared.remotes.len() > 1 {
+            self.shared.notify_any();
+        }
+    }
+
+    /// The deque is full: the older half of it, and the task, go to the global queue.
+    #[cold]
+    fn overflow(&self, task: NonNull<Task>) {
+        let mut chain = Chain::new();
+        // SAFETY: taken out of the deque, hence ours to put elsewhere.
+        self.deque.take_half(|task| unsafe { chain.push_back(task) });
+        // SAFETY: never was in the deque.
+        unsafe { chain.push_back(task) };
+        self.shared.inject[crate::task::Priority::Normal as usize].push_chain(chain);
+    }
+
+    #[inline]
+    fn take_record(&self) -> Result<NonNull<Task>, OutOfRecords> {
+        // SAFETY: one thread; no other reference at the same time.
+        let records = unsafe { &mut *self.records.get() };
+        if let Some(record) = records.pop_front() {
+            return Ok(record);
+        }
+        self.shared.slab.refill(records)?;
+        records.pop_front().ok_or(OutOfRecords)
+    }
+
+    #[inline]
+    fn free_record(&self, record: NonNull<Task>) {
+        // SAFETY: one thread; no other reference at the same time. The record is ours.
+        let records = unsafe {
+            let records = &mut *self.records.get();
+            records.push_front(record);
+            records
+        };
+        if records.len() > slab::KEEP {
+            self.shared.slab.give_back(records.split_front(slab::KEEP / 2));
+        }
+    }
+
+    // ----- running --------------------------------------------------------------------
+
+    /// One unit of work: picks a task and runs it until it ends, yields or parks.
+    ///
+    /// Runs at the base of a strand. May return on another worker: ask for the current one.
+    fn step(&self) -> Stepped {
+        #[cfg(test)]
+        if self.sabotage.take() {
+            panic!("sabotage");
+        }
+        let Some(task) = self.handoff.take().or_else(|| self.pick()) else {
+            return Stepped::Idle;
+        };
+        self.dispatch(task);
+        Stepped::Ran
+    }
+
+    /// Runs a task that was picked. May return on another worker.
+    #[inline]
+    fn dispatch(&self, task: NonNull<Task>) {
+        // SAFETY: picked, hence ours.
+        let this = unsafe { &*task.as_ptr() };
+        this.state.claim(self.index);
+        self.current.set(Some(task));
+        self.stats().executed.bump();
+        match this.strand.get() {
+            Some(strand) => {
+                self.shared.record(self.index, Kind::Resume, this.id.get(), 0);
+                if let Some(here) = self.strand.get() {
+                    self.left.set(Left::Spare(here));
+                    // SAFETY: the task is ours, and so is its strand; this one is spare.
+                    unsafe { self.switch(here, strand) };
+                }
+            }
+            None => {
+                self.shared.record(self.index, Kind::Start, this.id.get(), 0);
+                let outcome = match self.ensure_spare() {
+                    // SAFETY: claimed, and it has no strand, so it has not run.
+                    Ok(()) => unsafe { Task::run(task) },
+                    // SAFETY: as above.
+                    Err(error) => unsafe { Task::refuse(task, error) },
+                };
+                // The task may have waited, and come back on another worker.
+                if let Some(worker) = current() {
+                    worker.finish(task, outcome);
+                }
+            }
+        }
+    }
+
+    /// The closure has returned to the loop below it: the strand is the worker's again.
+    #[inline]
+    fn finish(&self, task: NonNull<Task>, outcome: Result<(), Box<dyn std::any::Any + Send>>) {
+        // SAFETY: the task is OWNED by this worker, which just ran it.
+        let (group, id) = unsafe {
+            let this = &*task.as_ptr();
+            let (group, id) = (this.group.get(), this.id.get());
+            this.state.finish();
+            this.state.recycle();
+            (group, id)
+        };
+        self.current.set(None);
+        self.stats().ended.bump();
+        self.shared.record(self.index, Kind::Finish, id, 0);
+        self.free_record(task);
+        if let Some(group) = group {
+            // SAFETY: the group waits for this task; it is not touched after `complete`.
+            let owner = unsafe {
+                if let Err(payload) = outcome {
+                    group.as_ref().panicked(payload);
+                }
+                Group::complete(group.as_ptr())
+            };
+            if let Some(owner) = owner {
+                self.shared.unpark(owner);
+            }
+        }
+    }
+
+    // ----- leaving and entering stacks --------------------------------------------------
+
+    /// Switches from `here` to `to`, and settles what the next one leaves behind when this
+    /// strand is entered again.
+    ///
+    /// # Safety
+    ///
+    /// `here` is the strand that this runs on; `to` is suspended and ours to resume.
+    #[inline]
+    unsafe fn switch(&self, here: NonNull<Strand>, to: NonNull<Strand>) {
+        self.strand.set(Some(to));
+        // SAFETY: as the caller says.
+        unsafe { here.as_ref().switch_to(to.as_ref()) };
+        // Perhaps another thread by now.
+        if let Some(worker) = current() {
+            worker.settle();
+        }
+    }
+
+    /// Gives up the stack of the running task. Returns when it is run again.
+    fn leave(&self, task: NonNull<Task>, left: Left) {
+        let Some(here) = self.strand.get() else { return };
+        if std::thread::panicking() {
+            // The count of panics is the thread's. The caller will ask again; whoever it
+            // waits for runs on another worker, or after the unwind.
+            std::thread::yield_now();
+            return;
+        }
+        // SAFETY: the task runs here, so it is ours until `settle`.
+        unsafe { (*task.as_ptr()).strand.set(Some(here)) };
+        self.left.set(left);
+        self.current.set(None);
+        if self.shared.config.deterministic {
+            self.strand.set(None);
+            // SAFETY: the executor waits on its own stack; this strand is `left`.
+            unsafe { self.ground.return_from(here.as_ref()) };
+            if let Some(worker) = current() {
+                worker.settle();
+            }
+            return;
+        }
+        match self.pick() {
+            Some(next) if next == task => {
+                // It yielded, and there is nobody else.
+                self.left.set(Left::Nothing);
+                self.current.set(Some(task));
+            }
+            Some(next) => {
+                // SAFETY: picked, hence ours.
+                let strand = unsafe { (*next.as_ptr()).strand.get() };
+                let to = match strand {
+                    Some(strand) => {
+                        // SAFETY: as above.
+                        unsafe { (*next.as_ptr()).state.claim(self.index) };
+                        self.current.set(Some(next));
+                        self.stats().executed.bump();
+                        strand
+                    }
+                    None => {
+                        self.handoff.set(Some(next));
+                        self.spare()
+                    }
+                };
+                // SAFETY: `to` is the strand of a task that we own, or spare.
+                unsafe { self.switch(here, to) };
+            }
+            None => {
+                let to = self.spare();
+                // SAFETY: `to` is spare.
+                unsafe { self.switch(here, to) };
+            }
+        }
+    }
+
+    /// Does what had to wait until the last strand was left.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        match self.left.replace(Left::Nothing) {
+            Left::Nothing => {}
+            Left::Spare(strand) => self.keep_spare(strand),
+            Left::Park(task) => {
+                // SAFETY: the task is OWNED by this worker; after `Parked` it is not touched.
+                let (parking, id, priority) = unsafe {
+                    let this = &*task.as_ptr();
+                    let (id, priority) = (this.id.get(), this.traits.get().priority);
+                    (this.state.park(), id, priority)
+                };
+                match parking {
+                    Parking::Parked => {
+                        self.stats().parked.bump();
+                        self.shared.record(self.index, Kind::Park, id, 0);
+                    }
+                    // Still ours: behind those who were ready.
+                    // SAFETY: in no other queue.
+                    Parking::Woken => unsafe { self.local()[priority as usize].push_back(task) },
+                }
+            }
+            Left::Requeue(task) => {
+                // SAFETY: the task is OWNED by this worker until `release`.
+                let priority = unsafe {
+                    let this = &*task.as_ptr();
+                    let priority = this.traits.get().priority;
+                    this.state.release();
+                    priority
+                };
+                self.shared.submit(priority, task);
+            }
+        }
+    }
+
+    /// Makes sure that the loop can go on elsewhere if the next task keeps this strand. No
+    /// task starts without that, so a task that waits always finds a spare.
+    #[inline]
+    pub(crate) fn ensure_spare(&self) -> Result<(), StackError> {
+        if self.spares.get().is_some() {
+            return Ok(());
+        }
+        // SAFETY: one thread; no other reference at the same time.
+        let stack = unsafe { (*self.stacks.get()).acquire(self.shared.config.stack_size)? };
+        self.keep_spare(Strand::new(stack, strand_main));
+        Ok(())
+    }
+
+    /// Takes a strand that runs the loop.
+    fn spare(&self) -> NonNull<Strand> {
+        let Some(strand) = self.spares.get() else {
+            // `ensure_spare` came before every start of a task.
+            unreachable!("a worker without a spare strand");
+        };
+        // SAFETY: spares belong to the worker.
+        self.spares.set(unsafe { strand.as_ref().next.take() });
+        self.spare_count.set(self.spare_count.get() - 1);
+        strand
+    }
+
+    fn keep_spare(&self, strand: NonNull<Strand>) {
+        if self.spare_count.get() < SPARES {
+            // SAFETY: just left, without a task: the worker's.
+            unsafe { strand.as_ref().next.set(self.spares.replace(Some(strand))) };
+            self.spare_count.set(self.spare_count.get() + 1);
+        } else {
+            // SAFETY: the loop on it owns nothing where it is suspended; not used again.
+            unsafe { (*self.stacks.get()).release(Strand::into_stack(strand)) };
+        }
+    }
+
+    // ----- what a task does -------------------------------------------------------------
+
+    /// Lets others run. Nothing happens if there are none.
+    pub(crate) fn yield_now(&self) {
+        let Some(task) = self.current.get() else { return };
+        self.stats().yielded.bump();
+        // SAFETY: the running task.
+        let (traits, id) = unsafe { ((*task.as_ptr()).traits.get(), (*task.as_ptr()).id.get()) };
+        self.shared.record(self.index, Kind::Yield, id, 0);
+        if traits.migratable {
+            self.leave(task, Left::Requeue(task));
+        } else {
+            // Private to this worker, so it may be queued before its stack is left.
+            // SAFETY: in no other queue.
+            unsafe { self.local()[traits.priority as usize].push_back(task) };
+            self.leave(task, Left::Nothing);
+        }
+    }
+
+    /// Waits to be unparked; may return early. An error if the task was asked to end.
+    pub(crate) fn park(&self) -> Result<(), Cancelled> {
+        let Some(task) = self.current.get() else { return Ok(()) };
+        // SAFETY: the running task.
+        let state = unsafe { &(*task.as_ptr()).state };
+        if state.is_cancelled() {
+            return Err(Cancelled);
+        }
+        self.wait();
+        if state.is_cancelled() { Err(Cancelled) } else { Ok(()) }
+    }
+
+    /// Waits to be unparked, whether or not the task was asked to end; may return early.
+    pub(crate) fn wait(&self) {
+        if let Some(task) = self.current.get() {
+            self.leave(task, Left::Park(task));
+        }
+    }
+
+    /// A task that was parked was woken on this worker, which may run it.
+    pub(crate) fn woken(&self, task: NonNull<Task>, migratable: bool) {
+        self.stats().woken.bump();
+        if migratable {
+            if let Err(task) = self.deque.push(task) {
+                self.overflow(task);
+            }
+            if self.shared.remotes.len() > 1 {
+                self.shared.notify_any();
+            }
+        } else if let Some(earlier) = self.lifo.replace(Some(task)) {
+            // SAFETY: out of its slot, in no other queue.
+            unsafe {
+                let priority = (*earlier.as_ptr()).traits.get().priority;
+                self.local()[priority as usize].push_back(earlier);
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        while let Some(strand) = self.spares.get() {
+            // SAFETY: spares belong to the worker; nobody uses them again.
+            unsafe {
+                self.spares.set(strand.as_ref().next.take());
+                drop(Strand::into_stack(strand));
+            }
+        }
+        let records = std::mem::take(self.records.get_mut());
+        self.shared.slab.give_back(records);
+    }
+}
+
+/// The base of every strand: the loop of whichever worker is on it.
+unsafe extern "C" fn strand_main(_: *mut ()) {
+    if let Some(strand) = current().and_then(|worker| worker.strand.get()) {
+        // SAFETY: just entered for the first time.
+        unsafe { strand.as_ref().entered() };
+    }
+    loop {
+        let turn = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                let Some(worker) = current() else { std::process::abort() };
+                worker.settle();
+                let stepped = worker.step();
+                let Some(worker) = current() else { std::process::abort() };
+                if worker.shared.config.deterministic || stepped == Stepped::Idle {
+                    worker.rest(stepped);
+                }
+            }
+        }));
+        // A panic in the runtime itself: the worker goes on, its queues are as they were.
+        let Err(_payload): Result<std::convert::Infallible, _> = turn;
+        if let Some(worker) = current() {
+            worker.current.set(None);
+            worker.stats().restarts.bump();
+        }
+    }
+}
+
+impl Worker {
+    /// Between two steps: back to the executor, or to sleep.
+    fn rest(&self, stepped: Stepped) {
+        if self.shared.config.deterministic {
+            if stepped == Stepped::Idle && self.fall_asleep() {
+                self.shared.record(self.index, Kind::Sleep, 0, 0);
+            }
+            self.go_to_ground();
+        } else if !self.wait_for_work() {
+            self.go_to_ground();
+        }
+    }
+
+    /// Back to the thread's own stack; this strand becomes a spare.
+    fn go_to_ground(&self) {
+        if let Some(here) = self.strand.take() {
+            self.left.set(Left::Spare(here));
+            // SAFETY: the thread waits on its own stack; this strand has no task.
+            unsafe { self.ground.return_from(here.as_ref()) };
+        }
+    }
+
+    /// Runs from the thread's own stack until a strand comes back to it.
+    pub(crate) fn go(&self) {
+        let strand = self.spare();
+        self.strand.set(Some(strand));
+        // SAFETY: spare; this runs on the thread's own stack.
+        unsafe { self.ground.switch_to(strand.as_ref()) };
+        self.settle();
+    }
+}

@@ -1,0 +1,293 @@
+//! Which task is next, whom to steal from, and when to sleep.
+
+use super::{FAIRNESS, LIFO_STREAK, Worker};
+use crate::deque::Steal;
+use crate::executor::log::Kind;
+use crate::queue::Chain;
+use crate::sched::Victims;
+use crate::task::{Priority, Task};
+use std::ptr::NonNull;
+use std::time::Instant;
+
+/// At most this many victims are looked at in one attempt.
+const VICTIMS: usize = 4;
+/// How many tasks come from the global queue at once.
+const INJECT_BATCH: usize = 32;
+
+impl Worker {
+    /// The next task, in the order of the table in the module header.
+    pub(super) fn pick(&self) -> Option<NonNull<Task>> {
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        if tick.is_multiple_of(FAIRNESS)
+            && let Some(task) = self.pick_neglected(tick / FAIRNESS)
+        {
+            return Some(task);
+        }
+        self.pick_mine(tick)
+            .or_else(|| self.pick_inboxes())
+            .or_else(|| self.pick_injected(Priority::Normal))
+            .or_else(|| self.pick_low())
+            .or_else(|| self.steal(VICTIMS))
+    }
+
+    /// What is this worker's own: urgent, just woken, then in turn.
+    #[inline]
+    fn pick_mine(&self, tick: u32) -> Option<NonNull<Task>> {
+        // SAFETY: the reference ends with the statement.
+        if let Some(task) = unsafe { self.local()[Priority::High as usize].pop_front() } {
+            return Some(task);
+        }
+        if !self.shared.inject[Priority::High as usize].is_empty()
+            && let Some(task) = self.pick_injected(Priority::High)
+        {
+            return Some(task);
+        }
+        if self.lifo_streak.get() < LIFO_STREAK
+            && let Some(task) = self.lifo.take()
+        {
+            self.lifo_streak.set(self.lifo_streak.get() + 1);
+            return Some(task);
+        }
+        self.lifo_streak.set(0);
+        // Started and unstarted tasks take turns, so that neither kind starves the other.
+        // SAFETY: the reference ends with the statement.
+        let started = || unsafe { self.local()[Priority::Normal as usize].pop_front() };
+        // The look saves the fence in `pop`, most of the time.
+        let unstarted = || if self.deque.is_empty() { None } else { self.deque.pop() };
+        let task = if tick.is_multiple_of(2) {
+            started().or_else(unstarted)
+        } else {
+            unstarted().or_else(started)
+        };
+        task.or_else(|| self.lifo.take())
+    }
+
+    /// What others woke. Pinned tasks join the private queue, movable ones the deque.
+    fn pick_inboxes(&self) -> Option<NonNull<Task>> {
+        let remote = &self.shared.remotes[self.index];
+        if !remote.inbox.is_empty() {
+            let mut chain = remote.inbox.drain();
+            while let Some(task) = chain.pop_front() {
+                // SAFETY: out of the inbox, hence ours.
+                unsafe {
+                    let priority = (*task.as_ptr()).traits.get().priority;
+                    self.local()[priority as usize].push_back(task);
+                }
+            }
+        }
+        if !remote.mail.is_empty() {
+            let mail = remote.mail.drain();
+            self.adopt(mail);
+        }
+        let tick = self.tick.get();
+        self.pick_mine(tick)
+    }
+
+    /// Puts movable tasks into the deque, or the global queue if they do not fit.
+    fn adopt(&self, mut chain: Chain<Task>) {
+        while let Some(task) = chain.pop_front() {
+            if let Err(task) = self.deque.push(task) {
+                self.overflow(task);
+            }
+        }
+    }
+
+    fn pick_injected(&self, priority: Priority) -> Option<NonNull<Task>> {
+        let inject = &self.shared.inject[priority as usize];
+        if inject.is_empty() {
+            return None;
+        }
+        if priority != Priority::Normal {
+            let task = inject.pop();
+            self.stats().injected.add(u64::from(task.is_some()));
+            return task;
+        }
+        // A share for this worker; the rest is for the others.
+        let share = (inject.len_hint() / self.shared.remotes.len() + 1).min(INJECT_BATCH);
+        let mut chain = inject.pop_batch(share);
+        self.stats().injected.add(chain.len() as u64);
+        let first = chain.pop_front();
+        if !chain.is_empty() {
+            // Started ones may only be movable here. The oldest is taken next: the deque
+            // is last in, first out, so they go in backwards.
+            let mut reversed = Chain::new();
+            while let Some(task) = chain.pop_front() {
+                // SAFETY: out of one chain, into another.
+                unsafe { reversed.push_front(task) };
+            }
+            self.adopt(reversed);
+            if self.shared.remotes.len() > 1 {
+                self.shared.notify_any();
+            }
+        }
+        first
+    }
+
+    fn pick_low(&self) -> Option<NonNull<Task>> {
+        // SAFETY: the reference ends with the statement.
+        unsafe { self.local()[Priority::Low as usize].pop_front() }
+            .or_else(|| self.pick_injected(Priority::Low))
+    }
+
+    /// The queues that would be looked at last, in turn.
+    #[cold]
+    fn pick_neglected(&self, turn: u32) -> Option<NonNull<Task>> {
+        match turn % 4 {
+            0 => self.pick_injected(Priority::Normal),
+            1 => self.pick_low(),
+            // The oldest of our own deque, as a thief would take it.
+            2 => match self.shared.remotes[self.index].stealer.steal() {
+                Steal::Task(task) => Some(task),
+                Steal::Empty | Steal::Retry => None,
+            },
+            _ => self.pick_inboxes(),
+        }
+    }
+
+    /// Tries to steal from up to `limit` victims.
+    fn steal(&self, limit: usize) -> Option<NonNull<Task>> {
+        let workers = self.shared.remotes.len();
+        for attempt in 0..limit.min(workers - 1) {
+            let victim = self.victim(attempt, workers);
+            if victim == self.index {
+                continue;
+            }
+            if let Some(task) = self.steal_from(victim) {
+                return Some(task);
+            }
+            self.stats().failed_steals.bump();
+        }
+        None
+    }
+
+    fn victim(&self, attempt: usize, workers: usize) -> usize {
+        match self.shared.config.victims {
+            Victims::Random => self.rng.below(workers),
+            Victims::RoundRobin => {
+                let next = (self.next_victim.get() + 1) % workers;
+                self.next_victim.set(next);
+                next
+            }
+            Victims::MostLoaded => {
+                let load = |worker: &usize| self.shared.remotes[*worker].stealer.len_hint();
+                let others = || (0..workers).filter(|&worker| worker != self.index);
+                // The busiest first; if that fails, others at random.
+                if attempt == 0 {
+                    others().max_by_key(load).unwrap_or(self.index)
+                } else {
+                    self.rng.below(workers)
+                }
+            }
+        }
+    }
+
+    fn steal_from(&self, victim: usize) -> Option<NonNull<Task>> {
+        let stealer = &self.shared.remotes[victim].stealer;
+        // A lost race means that somebody else made progress; once more, then elsewhere.
+        for _ in 0..2 {
+            match stealer.steal_batch(&self.deque, INJECT_BATCH) {
+                Steal::Task(task) => {
+                    self.stats().stolen.bump();
+                    // SAFETY: stolen, hence ours.
+                    let id = unsafe { (*task.as_ptr()).id.get() };
+                    self.shared.record(self.index, Kind::Steal, id, victim as u64);
+                    return Some(task);
+                }
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+        None
+    }
+
+    /// The last look before sleeping: every queue that this worker may take from.
+    fn last_look(&self) -> bool {
+        let shared = &self.shared;
+        let mine = &shared.remotes[self.index];
+        !mine.inbox.is_empty()
+            || shared.inject.iter().any(|inject| !inject.is_empty())
+            || shared.remotes.iter().any(|r| !r.mail.is_empty() || r.stealer.len_hint() > 0)
+    }
+
+    /// Any task of any queue that this worker may take from; nothing is left out.
+    fn pick_anywhere(&self) -> Option<NonNull<Task>> {
+        self.pick().or_else(|| {
+            (0..self.shared.remotes.len()).filter(|&other| other != self.index).find_map(|other| {
+                self.steal_from(other).or_else(|| {
+                    let mail = &self.shared.remotes[other].mail;
+                    if mail.is_empty() {
+                        return None;
+                    }
+                    self.adopt(mail.rescue());
+                    self.deque.pop()
+                })
+            })
+        })
+    }
+
+    /// Becomes a sleeper of the idle protocol; false if there was something to do after all.
+    pub(super) fn fall_asleep(&self) -> bool {
+        let idle = &self.shared.idle;
+        if let Some(task) = self.pick_anywhere() {
+            self.handoff.set(Some(task));
+            return false;
+        }
+        idle.fall_asleep(self.index, false);
+        if self.last_look() {
+            if !idle.stay_awake(self.index) && idle.stop_searching() {
+                self.shared.notify_any();
+            }
+            return false;
+        }
+        self.stats().slept.bump();
+        true
+    }
+
+    /// With threads: looks for work for a while, then sleeps until somebody wakes it.
+    /// Leaves a task to run in `handoff`. False if the worker is to leave.
+    pub(super) fn wait_for_work(&self) -> bool {
+        let shared = &self.shared;
+        let mut searching = shared.idle.try_search();
+        loop {
+            let started = Instant::now();
+            let mut pause = 1_u32;
+            loop {
+                if let Some(task) = self.pick_anywhere() {
+                    self.handoff.set(Some(task));
+                    if searching && shared.idle.stop_searching() {
+                        shared.notify_any();
+                    }
+                    return true;
+                }
+                if !searching || started.elapsed() >= shared.config.spin {
+                    break;
+                }
+                for _ in 0..pause {
+                    std::hint::spin_loop();
+                }
+                pause = (pause * 2).min(64);
+            }
+            if shared.is_stopping() && shared.live() == 0 {
+                if searching {
+                    shared.idle.stop_searching();
+                }
+                return false;
+            }
+            shared.idle.fall_asleep(self.index, searching);
+            if self.last_look() || shared.is_stopping() {
+                // If somebody chose us we count as a searcher, and our token is on its way.
+                searching = !shared.idle.stay_awake(self.index);
+                if shared.is_stopping() && !searching {
+                    std::thread::yield_now();
+                }
+                continue;
+            }
+            self.stats().slept.bump();
+            shared.remotes[self.index].parker.park();
+            // Woken by whoever took our bit, which made us a searcher; or by a token from
+            // an earlier choice, or by `stop`: then the bit is still ours.
+            searching = !shared.idle.stay_awake(self.index);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a worker counts. Written by the worker alone, on a line of its own; read by anybody.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! stats {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters of one worker. Relaxed: figures, on which nothing depends but `live`,
+        /// which says how.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub(crate) struct Stats {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        /// A snapshot of a worker's counters.
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct WorkerStats {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Stats {
+            pub(crate) fn snapshot(&self) -> WorkerStats {
+                WorkerStats { $($name: self.$name.get(),)* }
+            }
+        }
+
+        impl std::ops::Add for WorkerStats {
+            type Output = WorkerStats;
+            fn add(self, other: WorkerStats) -> WorkerStats {
+                WorkerStats { $($name: self.$name + other.$name,)* }
+            }
+        }
+    };
+}
+
+stats! {
+    /// Tasks spawned by tasks on this worker.
+    spawned_here,
+    /// Times that a task was run or gone on with.
+    executed,
+    /// Tasks that ended here.
+    ended,
+    /// Yields.
+    yielded,
+    /// Parks that took effect.
+    parked,
+    /// Tasks woken by this worker into its own queues.
+    woken,
+    /// Tasks stolen from other workers.
+    stolen,
+    /// Looks at a victim that brought nothing.
+    failed_steals,
+    /// Tasks taken from the global queue.
+    injected,
+    /// Times that the worker fell asleep.
+    slept,
+    /// Times that the worker was restarted after a panic in the runtime.
+    restarts,
+}
+
+impl Stats {
+    pub(crate) fn completed(&self) -> u64 {
+        self.ended.0.load(Ordering::Acquire) // pairs with the Release in `bump`
+    }
+
+    pub(crate) fn spawned(&self) -> u64 {
+        self.spawned_here.0.load(Ordering::Acquire) // pairs with the Release in `bump`
+    }
+}
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one. The owner's.
+    #[inline]
+    pub(crate) fn bump(&self) {
+        self.add(1);
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        // No read-modify-write: there is one writer. Release costs nothing on x86 and lets
+        // `live` order the spawn of a task before its end.
+        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Release);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
