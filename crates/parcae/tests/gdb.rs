@@ -37,6 +37,7 @@ fn visible_resumer(fiber: &mut Fiber) {
     std::hint::black_box(fiber);
 }
 
+#[inline(never)]
 fn play_victim() {
     let pool = StackPool::new().unwrap();
     let mut fiber = Fiber::new(pool.acquire(StackSize::SERVICE).unwrap(), "watched").unwrap();
@@ -124,39 +125,32 @@ fn backtrace_inside_a_fiber_shows_its_frames_and_ends_at_its_base() {
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
-fn backtrace_is_whole_at_every_instruction_of_the_switch() {
+fn backtrace_is_whole_at_every_instruction_of_a_resume() {
     if child::is_victim() {
         return play_victim();
     }
-    let mut commands = vec!["break parcae_test_stop_here", "run", "continue", "delete"];
-    // From the resumer into the suspended fiber: 16 instructions.
-    commands.extend(["break janus_context_switch", "continue", "delete"]);
-    for _ in 0..16 {
+    // From the resumer into the suspended fiber, instruction by instruction.
+    const STEPS: usize = if cfg!(debug_assertions) { 500 } else { 120 };
+    let mut commands = vec!["break parcae_test_stop_here", "run", "continue", "delete", "finish"];
+    for _ in 0..STEPS {
         commands.extend(["echo -- step\\n", "bt", "stepi"]);
     }
     commands.extend(["echo -- end\\n", "kill"]);
-    let test = "backtrace_is_whole_at_every_instruction_of_the_switch";
-    let Some(output) = gdb(test, &commands) else {
-        return;
-    };
+    let test = "backtrace_is_whole_at_every_instruction_of_a_resume";
+    let Some(output) = gdb(test, &commands) else { return };
 
     assert!(!output.contains("Backtrace stopped"), "gdb is not content:\n{output}");
-    let steps: Vec<&str> = output.split("-- step").skip(1).collect();
-    assert_eq!(steps.len(), 16, "{output}");
-    for (number, step) in steps.iter().enumerate() {
+    let mut inside = 0;
+    for (number, step) in output.split("-- step").skip(1).enumerate() {
         let step = step.split("-- end").next().unwrap_or_default();
         let frames: Vec<&str> = step.lines().filter(|line| line.starts_with('#')).collect();
-        assert!(frames[0].contains("janus_context_switch"), "step {number}: {frames:#?}");
-        // The eighth instruction changes the stack.
-        let (here, there) = if number < 8 {
-            ("visible_resumer", "visible_inner")
-        } else {
-            ("visible_inner", "visible_resumer (")
-        };
-        position(&frames, here);
-        assert!(!frames.iter().any(|frame| frame.contains(there)), "step {number}: {frames:#?}");
-        let at_base = frames.last().unwrap().contains("janus_fiber_entry");
-        assert_eq!(at_base, number >= 8, "step {number}: {frames:#?}");
+        let has = |name: &str| frames.iter().any(|frame| frame.contains(name));
+        // In the middle of the switch, the frame that it is inlined into stands on top of
+        // the fiber's, whose callers are what counts.
+        let at_base = frames.last().is_some_and(|frame| frame.contains("janus_fiber_entry"));
+        let at_main = has("play_victim") && !at_base;
+        assert!(at_base || at_main, "step {number}: {frames:#?}");
+        inside += usize::from(at_base && has("visible_inner"));
     }
+    assert!((8..STEPS).contains(&inside), "{inside} of {STEPS} steps were in the fiber:\n{output}");
 }

@@ -80,6 +80,18 @@ impl Context {
     }
 }
 
+/// `janus_context_switch`; there is nothing to gain by inlining it.
+///
+/// # Safety
+///
+/// As for `janus_context_switch`.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub(crate) unsafe fn switch(from: *mut Context, to: *const Context) {
+    // SAFETY: as the caller says.
+    unsafe { super::janus_context_switch(from, to) };
+}
+
 /// Whether a guarded control stack (GCS) is on for this thread. A switch would
 /// make the first `ret` of the other stack fault, so fibers are refused.
 #[cfg(target_arch = "aarch64")]

@@ -5,7 +5,8 @@
 //!
 //! | name | what it is |
 //! |---|---|
-//! | [`janus_context_switch`] | leave one context, go on in another |
+//! | `janus_context_switch` | leave one context, go on in another |
+//! | `switch` | the same for Rust callers, inlined where that is faster |
 //! | `janus_fiber_entry` | first instruction of every fiber, last frame of every backtrace |
 //! | [`janus_context_observe`] | call a function whose caller, for unwinders, is a suspended context |
 //! | [`Context`] | a saved stack pointer and the registers a callee must preserve |
@@ -43,9 +44,9 @@ pub(crate) use aarch64::fp_control;
 pub(crate) use x86_64::fp_control;
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{Context, shadow_stack_active};
+pub(crate) use aarch64::{Context, shadow_stack_active, switch};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{Context, shadow_stack_active};
+pub(crate) use x86_64::{Context, shadow_stack_active, switch};
 
 /// What a fiber runs first: `entry(argument)`.
 pub(crate) type Entry = unsafe extern "C" fn(*mut ());
@@ -66,6 +67,7 @@ unsafe extern "C" {
     /// - `from` stays valid until it is resumed.
     /// - The thread is not unwinding, and no reference to thread-local data is
     ///   held over the call if the context may go on on another thread.
+    #[cfg(any(test, not(target_arch = "x86_64")))]
     pub(crate) fn janus_context_switch(from: *mut Context, to: *const Context);
 
     /// Calls `visit(arg)` with unwind information that names `context` as the

@@ -162,8 +162,9 @@ fn context_begins_with_the_stack_pointer() {
     assert_eq!(offset_of!(Bare, fiber) - offset_of!(Bare, main), size_of::<Context>());
 }
 
-/// Every instruction of the switch is single-stepped, and a backtrace taken in the trap
-/// must see the frames of one side or the other and end at that side's base.
+/// Every instruction of both switches, and of what calls them, is single-stepped, and a
+/// backtrace taken in the trap must see the frames of one side or the other and end at that
+/// side's base.
 #[cfg(target_arch = "x86_64")]
 mod single_step {
     use super::*;
@@ -206,15 +207,7 @@ mod single_step {
         0 // go on
     }
 
-    unsafe extern "C" fn trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // SAFETY: the kernel passes the interrupted context.
-        let ip = unsafe {
-            (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize
-        };
-        let start = janus_context_switch as *const () as usize;
-        if !(start..start + 0x39).contains(&ip) {
-            return;
-        }
+    unsafe extern "C" fn trap(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
         STEPS.fetch_add(1, Ordering::Relaxed);
         let mut seen = Seen::default();
         // SAFETY: the unwinder is re-entrant, and this trap interrupts no other unwind.
@@ -231,16 +224,34 @@ mod single_step {
         loop {
             // SAFETY: the box of the test; this is its stack.
             unsafe { suspend(arg.cast()) };
+            // SAFETY: as above.
+            unsafe { suspend_inline(arg.cast()) };
         }
     }
 
+    /// As [`suspend`], by the inlined switch.
     #[inline(never)]
-    fn thread_side(bare: &mut Bare) {
-        bare.enter(); // into fiber_side, not stepped
+    unsafe fn suspend_inline(bare: *mut Bare) {
+        // SAFETY: runs on the bare fiber's stack.
+        unsafe { switch(&raw mut (*bare).fiber, &raw const (*bare).main) };
+        std::hint::black_box(bare);
+    }
+
+    /// As [`Bare::enter`], by the inlined switch.
+    #[inline(never)]
+    fn enter_inline(bare: &mut Bare) {
+        // SAFETY: the fiber's context is suspended; the memory is alive.
+        unsafe { switch(&raw mut bare.main, &raw const bare.fiber) };
+        std::hint::black_box(bare);
+    }
+
+    /// Steps through whatever `enter` does, there and back.
+    #[inline(never)]
+    fn thread_side(bare: &mut Bare, enter: fn(&mut Bare)) {
         // SAFETY: sets and clears the trap flag: SIGTRAP after each instruction.
         unsafe {
             std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
-            bare.enter();
+            enter(bare);
             std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq");
         }
         std::hint::black_box(bare);
@@ -259,13 +270,20 @@ mod single_step {
             libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut());
         }
         let mut bare = Bare::new(fiber_side);
-        thread_side(&mut bare);
-        let steps = STEPS.load(Ordering::Relaxed);
-        // 16 instructions, once towards the fiber and once back.
-        assert_eq!(steps, 2 * 16, "the whole switch was stepped, both ways");
-        assert_eq!(BAD.load(Ordering::Relaxed), 0, "a backtrace that is neither side's");
-        // Half of them stand before the stack pointer changes, half behind.
-        assert_eq!(FROM_SEEN.load(Ordering::Relaxed), 16);
-        assert_eq!(TO_SEEN.load(Ordering::Relaxed), 16);
+        bare.enter(); // into fiber_side, not stepped: it waits in the external switch
+        for (name, enter) in [("external", Bare::enter as fn(&mut Bare)), ("inlined", enter_inline)]
+        {
+            for counter in [&STEPS, &FROM_SEEN, &TO_SEEN, &BAD] {
+                counter.store(0, Ordering::Relaxed);
+            }
+            thread_side(&mut bare, enter);
+            thread_side(&mut bare, enter);
+            let (steps, bad) = (STEPS.load(Ordering::Relaxed), BAD.load(Ordering::Relaxed));
+            assert_eq!(bad, 0, "{name}: {bad} of {steps} backtraces are neither side's");
+            // Four switches of at least 16 instructions, and both sides' frames around them.
+            assert!(steps >= 64, "{name}: only {steps} instructions were stepped");
+            assert!(FROM_SEEN.load(Ordering::Relaxed) >= 16, "{name}");
+            assert!(TO_SEEN.load(Ordering::Relaxed) >= 16, "{name}");
+        }
     }
 }

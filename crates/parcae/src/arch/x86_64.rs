@@ -83,6 +83,69 @@ impl Context {
     }
 }
 
+/// `janus_context_switch`, inlined: the same effect on the same contexts, less work.
+///
+/// A function call saves all callee-saved registers, whether or not the caller uses them.
+/// Here r12–r15 are declared clobbered, so the compiler keeps what it needs on its stack and the
+/// context's places for them stay unwritten; rbx and rbp cannot be declared and are saved.
+/// Contexts left either way can be resumed either way: all six are loaded.
+///
+/// The resume address is stored below the stack pointer (the block may use the stack, so
+/// there is no red zone), which leaves the compiler's idea of the frame untouched. From
+/// the change of rsp to the jump the unwind information is that of the external function.
+///
+/// # Safety
+///
+/// As for `janus_context_switch`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) unsafe fn switch(from: *mut Context, to: *const Context) {
+    // SAFETY: as the caller says. All registers but rsp, rbx and rbp are clobbered, and
+    // those three are what they were when this context is resumed.
+    unsafe {
+        std::arch::asm!(
+            "lea rax, [rip + 2f]",
+            "mov [rsp - 8], rax",
+            "lea rax, [rsp - 8]",
+            "mov [rdi + 8], rbx",
+            "mov [rdi + 16], rbp",
+            "mov [rdi], rax",
+            ".cfi_remember_state",
+            "mov rsp, [rsi]",
+            // DWARF's numbers: 2 rcx, 3 rbx, 4 rsi, 6 rbp, 7 rsp, 12–15, 16 rip.
+            ".cfi_def_cfa 7, 8",
+            ".cfi_escape 0x10, 3, 2, 0x74, 8",
+            ".cfi_escape 0x10, 6, 2, 0x74, 16",
+            ".cfi_escape 0x10, 12, 2, 0x74, 24",
+            ".cfi_escape 0x10, 13, 2, 0x74, 32",
+            ".cfi_escape 0x10, 14, 2, 0x74, 40",
+            ".cfi_escape 0x10, 15, 2, 0x74, 48",
+            "mov rbx, [rsi + 8]",
+            ".cfi_same_value 3",
+            "mov rbp, [rsi + 16]",
+            ".cfi_same_value 6",
+            "mov r12, [rsi + 24]",
+            "mov r13, [rsi + 32]",
+            "mov r14, [rsi + 40]",
+            "mov r15, [rsi + 48]",
+            "pop rcx",
+            ".cfi_def_cfa_offset 0",
+            ".cfi_register 16, 2",
+            "jmp rcx",
+            ".cfi_restore_state",
+            "nop", // never executed: unwinders look up the resume address minus one
+            "2:",
+            inout("rdi") from => _,
+            inout("rsi") to => _,
+            out("r12") _,
+            out("r13") _,
+            out("r14") _,
+            out("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
+}
+
 /// Whether user shadow stacks (CET) are on for this thread. A switch would
 /// make the first `ret` of the other stack fault, so fibers are refused.
 #[cfg(target_arch = "x86_64")]

@@ -82,7 +82,7 @@ pub(crate) mod strand;
 
 pub use backtrace::FiberBacktrace;
 
-use crate::arch::{self, Context, janus_context_switch};
+use crate::arch::{self, Context};
 use crate::stack::{Stack, StackError};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -181,7 +181,8 @@ struct Core {
     /// Where the resumer goes on; meaningful while the fiber runs.
     outer: UnsafeCell<Context>,
     state: Cell<State>,
-    /// What the resumer wants of a fiber that it enters.
+    /// What the resumer wants of a fiber that it enters; `Continue` unless it is just
+    /// being entered for something else.
     order: Cell<Order>,
     /// The payload of a panic, on its way out.
     panic: Cell<Option<Box<dyn Any + Send>>>,
@@ -281,9 +282,10 @@ impl Fiber {
         self.expect(State::Idle, Refused::Busy)?;
         let mut closure = ManuallyDrop::new(closure);
         let job = Job { call: call::<F>, closure: std::ptr::from_mut(&mut closure).cast() };
+        self.core().order.set(Order::Run(job));
         // SAFETY: the fiber is idle and the thread not panicking. The base loop moves the
         // closure out of this frame before it does anything that could come back here.
-        Ok(unsafe { self.enter(Order::Run(job)) })
+        Ok(unsafe { self.enter() })
     }
 
     /// Goes on with a suspended fiber until it suspends again or ends.
@@ -295,8 +297,9 @@ impl Fiber {
     #[inline]
     pub fn resume(&mut self) -> Result<Step, Refused> {
         self.expect(State::Suspended, Refused::Idle)?;
-        // SAFETY: the fiber is suspended and the thread not panicking.
-        Ok(unsafe { self.enter(Order::Continue) })
+        // SAFETY: the fiber is suspended and the thread not panicking; the order is to
+        // continue.
+        Ok(unsafe { self.enter() })
     }
 
     /// Whether there is a closure to [`resume`](Fiber::resume).
@@ -362,7 +365,7 @@ impl Fiber {
         Ok(())
     }
 
-    /// Switches to the fiber and says why it came back.
+    /// Switches to the fiber, which follows its order, and says why it came back.
     ///
     /// # Safety
     ///
@@ -370,9 +373,8 @@ impl Fiber {
     /// `Continue` and `Unwind` if it is suspended. The thread is not panicking, unless
     /// the order is one that ends on the fiber's side without another suspension.
     #[inline]
-    unsafe fn enter(&mut self, order: Order) -> Step {
+    unsafe fn enter(&mut self) -> Step {
         let core = self.core();
-        core.order.set(order);
         core.state.set(State::Running);
         #[cfg(debug_assertions)]
         core.fp_control.set(arch::fp_control());
@@ -380,7 +382,7 @@ impl Fiber {
         // runs on the stack, which the fiber holds; `outer` is valid as long as that.
         unsafe {
             core.hooks.before_enter();
-            janus_context_switch(core.outer.get(), core.inner.get());
+            arch::switch(core.outer.get(), core.inner.get());
             core.hooks.after_enter();
         }
         match core.state.get() {
@@ -395,8 +397,9 @@ impl Fiber {
     /// Leaves an idle fiber's stack with nothing on it.
     fn retire(&mut self) {
         debug_assert_eq!(self.core().state.get(), State::Idle);
+        self.core().order.set(Order::Exit);
         // SAFETY: idle, and `Exit` ends on the other side.
-        unsafe { self.enter(Order::Exit) };
+        unsafe { self.enter() };
         self.core().hooks.destroy();
         self.stack.label().set(0, "");
     }
@@ -415,9 +418,10 @@ impl Drop for Fiber {
             if cfg!(panic = "abort") {
                 return; // cannot be unwound: its stack is never used again
             }
+            self.core().order.set(Order::Unwind);
             // SAFETY: suspended. The unwind ends on the fiber's side: `suspend` refuses
             // while it lasts. A closure that catches it and suspends again is told again.
-            _last = unsafe { self.enter(Order::Unwind) };
+            _last = unsafe { self.enter() };
         }
         self.retire();
         // SAFETY: the fiber is not used again, and nothing is left on the stack.
@@ -490,7 +494,7 @@ impl Suspender<'_> {
         // code runs on the fiber's stack (see the module header), which `inner` describes
         // until the fiber is entered again.
         unsafe { core.leave() };
-        if let Order::Unwind = core.order.get() {
+        if !matches!(core.order.get(), Order::Continue) {
             unwind(core);
         }
         Ok(())
@@ -525,7 +529,7 @@ impl Core {
         // SAFETY: see the caller's obligations.
         unsafe {
             self.hooks.before_leave();
-            janus_context_switch(self.inner.get(), self.outer.get());
+            arch::switch(self.inner.get(), self.outer.get());
             self.hooks.after_leave();
         }
     }
@@ -553,6 +557,7 @@ unsafe extern "C" fn fiber_main(arg: *mut ()) {
     // SAFETY: first code on the stack.
     unsafe { core.hooks.after_leave() };
     while let Order::Run(job) = core.order.get() {
+        core.order.set(Order::Continue);
         let suspender = Suspender { core: NonNull::from(core), _lives_in_the_closure: PhantomData };
         // SAFETY: the job's closure waits in the frame of `start`, which has not got
         // control back; this is the one time that it is moved out.
@@ -588,7 +593,7 @@ unsafe extern "C" fn fiber_exit(arg: *mut ()) -> ! {
     // SAFETY: the resumer waits in `outer`; nobody resumes `inner` again.
     unsafe {
         core.hooks.before_exit();
-        janus_context_switch(core.inner.get(), core.outer.get());
+        arch::switch(core.inner.get(), core.outer.get());
     }
     // Somebody resumed a fiber that had ended: there is nothing to go back to.
     std::process::abort()

@@ -12,7 +12,7 @@
 //! take over. The loop owns nothing at the place where it is suspended as a spare, so a
 //! spare may be given back without being run again.
 
-use crate::arch::{Context, janus_context_switch};
+use crate::arch::{self, Context};
 use crate::stack::Stack;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
@@ -73,7 +73,7 @@ impl Strand {
         // SAFETY: as the caller says.
         unsafe {
             self.hooks.before_switch_to(&to.hooks);
-            janus_context_switch(self.context.get(), to.context.get());
+            arch::switch(self.context.get(), to.context.get());
             self.hooks.after_switch();
         }
     }
@@ -100,7 +100,7 @@ impl Ground {
         // SAFETY: as the caller says.
         unsafe {
             self.hooks.before_switch_to(&to.hooks);
-            janus_context_switch(self.context.get(), to.context.get());
+            arch::switch(self.context.get(), to.context.get());
             self.hooks.after_switch();
         }
     }
@@ -114,7 +114,7 @@ impl Ground {
         // SAFETY: as the caller says.
         unsafe {
             from.hooks.before_switch_to(&self.hooks);
-            janus_context_switch(from.context.get(), self.context.get());
+            arch::switch(from.context.get(), self.context.get());
             from.hooks.after_switch();
         }
     }
