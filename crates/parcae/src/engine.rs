@@ -39,6 +39,8 @@ pub struct EngineOpts {
     pub stack_size: StackSize,
     /// Virtual workers on one thread.
     pub deterministic: bool,
+    /// The most stacks that tasks and workers may use.
+    pub max_stacks: usize,
 }
 
 impl Default for EngineOpts {
@@ -50,6 +52,7 @@ impl Default for EngineOpts {
             spin: Duration::from_micros(20),
             stack_size: StackSize::SERVICE,
             deterministic: false,
+            max_stacks: usize::MAX,
         }
     }
 }
@@ -86,7 +89,8 @@ impl Engine {
         if !(1..=1024).contains(&opts.workers) {
             return Err(EngineError::Workers(opts.workers));
         }
-        let stacks = StackPool::with(StackOpts::new()).map_err(EngineError::Stack)?;
+        let stacks = StackPool::with(StackOpts::new().max_stacks(opts.max_stacks))
+            .map_err(EngineError::Stack)?;
         let (owners, stealers): (Vec<_>, Vec<_>) = (0..opts.workers).map(|_| deque()).unzip();
         let config = Config {
             workers: opts.workers,

@@ -401,6 +401,196 @@ fn many_workers_on_few_cores() {
 }
 
 #[test]
+fn a_panic_in_the_runtime_costs_no_task() {
+    everywhere(|engine| {
+        let done = AtomicUsize::new(0);
+        engine.run(|| {
+            scope(|s| {
+                for n in 0..40 {
+                    let done = &done;
+                    s.spawn(move || {
+                        if n % 10 == 3 {
+                            worker::current().unwrap().sabotage.set(true);
+                        }
+                        yield_now();
+                        done.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        });
+        assert_eq!(done.load(Ordering::Relaxed), 40);
+        let restarts: u64 = engine.stats().iter().map(|worker| worker.restarts).sum();
+        assert!(restarts > 0, "the sabotage worked");
+    });
+}
+
+#[test]
+fn a_deterministic_scheduler_that_is_dropped_ends_its_tasks_first() {
+    for seed in seeds() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let opts = EngineOpts { workers: 3, seed, deterministic: true, ..EngineOpts::default() };
+        let engine = Engine::new(opts).unwrap();
+        for _ in 0..50 {
+            let count = Arc::clone(&count);
+            engine.spawn(move || {
+                yield_now();
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        drop(engine);
+        assert_eq!(count.load(Ordering::Relaxed), 50);
+    }
+}
+
+#[test]
+fn urgent_tasks_go_first_and_idle_ones_last() {
+    for seed in seeds() {
+        let opts = EngineOpts { workers: 1, seed, deterministic: true, ..EngineOpts::default() };
+        let engine = Engine::new(opts).unwrap();
+        let order = Mutex::new(Vec::new());
+        engine.run(|| {
+            scope(|s| {
+                for priority in [Priority::Low, Priority::Normal, Priority::High] {
+                    for _ in 0..5 {
+                        let order = &order;
+                        s.spawn_at(priority, move || order.lock().unwrap().push(priority));
+                    }
+                }
+            });
+        });
+        let order = order.into_inner().unwrap();
+        let mut sorted = order.clone();
+        sorted.sort_by(|a, b| b.cmp(a));
+        assert_eq!(order, sorted);
+    }
+}
+
+#[test]
+fn an_overflowing_deque_loses_nothing() {
+    everywhere(|engine| {
+        let count = AtomicUsize::new(0);
+        engine.run(|| {
+            scope(|s| {
+                // More than a deque and the ring of the global queue hold together.
+                for _ in 0..6_000 {
+                    s.spawn(|| {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 6_000);
+    });
+}
+
+#[test]
+fn a_wake_comes_from_anywhere_at_any_time() {
+    threads(|engine| {
+        const ROUNDS: u64 = 300;
+        let turn = AtomicU64::new(0);
+        let waker = Mutex::new(None::<Waker>);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for round in 1..=ROUNDS {
+                    turn.store(round, Ordering::Release);
+                    // Early, late, twice, stale: all of these happen here.
+                    let sleeper = waker.lock().unwrap().clone();
+                    if let Some(sleeper) = sleeper {
+                        sleeper.wake();
+                        sleeper.wake();
+                    }
+                    if round % 7 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+                // The last word: the task may have registered itself after the loop.
+                let deadline = Instant::now() + Duration::from_secs(30);
+                while engine.live() > 0 && Instant::now() < deadline {
+                    let sleeper = waker.lock().unwrap().clone();
+                    if let Some(sleeper) = sleeper {
+                        sleeper.wake();
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            engine.run(|| {
+                *waker.lock().unwrap() = Some(Waker::current());
+                for round in 1..=ROUNDS {
+                    while turn.load(Ordering::Acquire) < round {
+                        park().unwrap();
+                    }
+                }
+            });
+        });
+        // A waker of a task that has ended is harmless.
+        waker.into_inner().unwrap().unwrap().wake();
+        assert_eq!(engine.run(|| 5), 5);
+    });
+}
+
+#[test]
+fn thousands_of_parked_tasks_are_woken() {
+    const TASKS: usize = 20_000;
+    let opts = EngineOpts { workers: 2, stack_size: StackSize::CORE, ..EngineOpts::default() };
+    let engine = Engine::new(opts).unwrap();
+    let (parked, woken, open) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let wakers = Mutex::new(Vec::with_capacity(TASKS));
+    engine.run(|| {
+        scope(|s| {
+            for _ in 0..TASKS {
+                s.spawn(|| {
+                    wakers.lock().unwrap().push(Waker::current());
+                    parked.fetch_add(1, Ordering::Release);
+                    while !open.load(Ordering::Acquire) {
+                        park().unwrap();
+                    }
+                    woken.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            while parked.load(Ordering::Acquire) < TASKS {
+                yield_now();
+            }
+            open.store(true, Ordering::Release);
+            for waker in &*wakers.lock().unwrap() {
+                waker.wake();
+            }
+        });
+    });
+    assert_eq!(woken.load(Ordering::Relaxed), TASKS);
+    // The root has told its result; its worker has yet to count it as ended.
+    while engine.live() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn without_stacks_a_task_fails_and_the_others_go_on() {
+    // The pool admits the workers' own stacks and a few more.
+    let opts = EngineOpts { workers: 1, max_stacks: 4, ..EngineOpts::default() };
+    let engine = Engine::new(opts).unwrap();
+    engine.run(|| {
+        let open = AtomicBool::new(false);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            scope(|s| {
+                for _ in 0..20 {
+                    s.spawn(|| {
+                        while !open.load(Ordering::Acquire) {
+                            yield_now();
+                        }
+                    });
+                }
+                // Everybody gets a turn before the first may end.
+                (0..100).for_each(|_| yield_now());
+                open.store(true, Ordering::Release);
+            });
+        }));
+        let error = outcome.unwrap_err().downcast::<StackError>().expect("the reason");
+        assert!(error.to_string().contains("max_stacks"), "{error}");
+    });
+    assert_eq!(engine.run(|| 3), 3);
+}
+
+#[test]
 fn wrong_numbers_of_workers_are_refused() {
     for workers in [0, 1025] {
         let outcome = Engine::new(EngineOpts { workers, ..EngineOpts::default() });

@@ -67,3 +67,13 @@ impl Conductor {
         self.workers.iter().all(|worker| self.shared.idle.is_asleep(worker.index))
     }
 }
+
+impl Drop for Conductor {
+    fn drop(&mut self) {
+        // What was spawned runs to its end, as it does with threads. Tasks that wait for
+        // ever keep their stacks for ever: nobody may free those without unwinding them.
+        if thread::current().id() == self.thread && !thread::panicking() {
+            self.run_until(|| self.shared.live() == 0 || self.is_stuck());
+        }
+    }
+}

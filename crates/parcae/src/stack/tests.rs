@@ -107,6 +107,12 @@ fn touch(stack: &Stack) {
     unsafe { stack.top().sub(64).write_volatile(1) };
 }
 
+/// Mappings and mprotect guards are the process's: tests that count them take turns.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 fn page_table_guards_work() -> bool {
     StackPool::new().unwrap().guard() == GuardKind::PageTable
 }
@@ -373,6 +379,7 @@ mod guards {
 
     #[test]
     fn of_the_page_table_kind_are_not_mappings() {
+        let _alone = alone();
         if !page_table_guards_work() {
             return; // an old kernel; the mprotect tests below are the ones that count
         }
@@ -387,6 +394,7 @@ mod guards {
 
     #[test]
     fn fall_back_to_mprotect_on_old_kernels() {
+        let _alone = alone();
         let plan = Arc::new(Plan::default());
         plan.no_page_table_guards.store(true, Ordering::Relaxed);
         let pool = faulty(StackOpts::new(), &plan).unwrap();
@@ -398,6 +406,7 @@ mod guards {
 
     #[test]
     fn by_mprotect_are_admitted_up_to_the_map_limit() {
+        let _alone = alone();
         let plan = Arc::new(Plan::default());
         plan.no_page_table_guards.store(true, Ordering::Relaxed);
         let sys = Box::new(Faulty(Arc::clone(&plan)));
@@ -423,6 +432,7 @@ mod guards {
 
     #[test]
     fn of_one_pool_are_not_counted_twice_for_the_next() {
+        let _alone = alone();
         let plan = Arc::new(Plan::default());
         plan.no_page_table_guards.store(true, Ordering::Relaxed);
         // More than half of what the default limit admits would block the next pool if
@@ -437,6 +447,7 @@ mod guards {
 
     #[test]
     fn that_are_only_preferred_may_be_missing() {
+        let _alone = alone();
         let plan = Arc::new(Plan::default());
         plan.no_page_table_guards.store(true, Ordering::Relaxed);
         let opts = StackOpts::new().guard(GuardPolicy::Preferred);
@@ -622,6 +633,7 @@ mod faults {
 
     #[test]
     fn at_every_system_call_are_survived_with_mprotect() {
+        let _alone = alone();
         let old = |plan: &Plan| plan.no_page_table_guards.store(true, Ordering::Relaxed);
         run_all(old, &StackOpts::new().keep_warm(0));
     }

@@ -2,11 +2,13 @@
 //!
 //! Records are allocated in chunks, never freed before the scheduler is, and never used for
 //! anything else: a stale handle can always read the state word of "its" record. A worker
-//! keeps a list of free records of its own; what is too many or too few moves to and from
-//! the shared list in batches, under a mutex.
+//! keeps free records of its own; what is too many or too few moves to and from the shared
+//! ones in batches, under a mutex.
+//!
+//! Free records are kept as arrays of pointers and not as lists through the records: a list
+//! has to load each record to find the next, one cache miss after the other.
 
 use super::Task;
-use crate::queue::Chain;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,9 +16,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Records in a chunk: 128 KiB.
 const CHUNK: usize = 1024;
 /// How many records move at once.
-pub(crate) const BATCH: usize = 64;
+const BATCH: usize = 256;
 /// How many free records a worker keeps.
-pub(crate) const KEEP: usize = 4 * CHUNK;
+const KEEP: usize = 8 * BATCH;
 
 /// No heap memory for more task records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +30,8 @@ pub(crate) struct Slab {
 }
 
 struct Records {
-    free: Chain<Task>,
+    /// With room for every record there is.
+    free: Vec<NonNull<Task>>,
     chunks: Vec<NonNull<Task>>,
 }
 
@@ -37,9 +40,46 @@ unsafe impl Send for Slab {}
 // SAFETY: as above.
 unsafe impl Sync for Slab {}
 
+/// A worker's own free records.
+pub(crate) struct FreeRecords {
+    /// Never longer than its capacity.
+    free: Vec<NonNull<Task>>,
+}
+
+impl FreeRecords {
+    pub(crate) fn new() -> FreeRecords {
+        FreeRecords { free: Vec::with_capacity(KEEP) }
+    }
+
+    /// Takes a record; the one that came back last.
+    #[inline]
+    pub(crate) fn take(&mut self, slab: &Slab) -> Result<NonNull<Task>, OutOfRecords> {
+        if let Some(record) = self.free.pop() {
+            return Ok(record);
+        }
+        slab.refill(&mut self.free)?;
+        self.free.pop().ok_or(OutOfRecords)
+    }
+
+    /// Takes a record back.
+    #[inline]
+    pub(crate) fn give(&mut self, record: NonNull<Task>, slab: &Slab) {
+        if self.free.len() == KEEP {
+            slab.give_back(&mut self.free, BATCH);
+        }
+        self.free.push(record);
+    }
+
+    /// Gives all records back.
+    pub(crate) fn clear(&mut self, slab: &Slab) {
+        let all = self.free.len();
+        slab.give_back(&mut self.free, all);
+    }
+}
+
 impl Slab {
     pub(crate) fn new() -> Slab {
-        Slab { shared: Mutex::new(Records { free: Chain::new(), chunks: Vec::new() }) }
+        Slab { shared: Mutex::new(Records { free: Vec::new(), chunks: Vec::new() }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
@@ -48,51 +88,49 @@ impl Slab {
 
     /// Moves a batch of free records to `into`, at least one.
     #[cold]
-    pub(crate) fn refill(&self, into: &mut Chain<Task>) -> Result<(), OutOfRecords> {
+    fn refill(&self, into: &mut Vec<NonNull<Task>>) -> Result<(), OutOfRecords> {
         let mut records = self.lock();
         if records.free.is_empty() {
-            return records.grow(into);
+            records.grow()?;
         }
-        for _ in 0..BATCH {
-            match records.free.pop_front() {
-                // SAFETY: out of one chain, into another.
-                Some(record) => unsafe { into.push_back(record) },
-                None => break,
-            }
-        }
+        let rest = records.free.len().saturating_sub(BATCH);
+        into.extend(records.free.drain(rest..));
         Ok(())
     }
 
-    /// Takes one free record, for a caller that has no list of its own.
+    /// Takes one free record, for a caller that has none of its own.
     pub(crate) fn take(&self) -> Result<NonNull<Task>, OutOfRecords> {
         let mut records = self.lock();
         if records.free.is_empty() {
-            let mut grown = Chain::new();
-            records.grow(&mut grown)?;
-            records.free.append(grown);
+            records.grow()?;
         }
-        records.free.pop_front().ok_or(OutOfRecords)
+        records.free.pop().ok_or(OutOfRecords)
     }
 
-    /// Takes free records back.
-    pub(crate) fn give_back(&self, records: Chain<Task>) {
-        self.lock().free.append(records);
+    /// Takes `count` free records back, those that have been free for longest.
+    #[cold]
+    fn give_back(&self, from: &mut Vec<NonNull<Task>>, count: usize) {
+        self.lock().free.extend(from.drain(..count));
     }
 }
 
 impl Records {
-    fn grow(&mut self, into: &mut Chain<Task>) -> Result<(), OutOfRecords> {
+    fn grow(&mut self) -> Result<(), OutOfRecords> {
         self.chunks.try_reserve(1).map_err(|_| OutOfRecords)?;
+        // Room for all records that will exist, so that taking them back cannot fail.
+        let all = (self.chunks.len() + 1) * CHUNK;
+        self.free.try_reserve(all - self.free.len()).map_err(|_| OutOfRecords)?;
         let layout = chunk_layout();
         // SAFETY: the layout is not empty.
         let chunk = NonNull::new(unsafe { alloc(layout) }.cast::<Task>()).ok_or(OutOfRecords)?;
         self.chunks.push(chunk);
-        for index in 0..CHUNK {
+        // Backwards, so that they are taken in the order of their addresses.
+        for index in (0..CHUNK).rev() {
             // SAFETY: inside the chunk, which is large and aligned enough; not yet in use.
             unsafe {
                 let record = chunk.add(index);
                 record.write(Task::free());
-                into.push_back(record);
+                self.free.push(record);
             }
         }
         Ok(())
@@ -105,9 +143,7 @@ fn chunk_layout() -> Layout {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        let mut records = self.lock();
-        while records.free.pop_front().is_some() {}
-        for chunk in records.chunks.drain(..) {
+        for chunk in self.lock().chunks.drain(..) {
             // SAFETY: allocated with this layout. The scheduler is gone, hence all tasks, and
             // records need no drop of their own.
             unsafe { dealloc(chunk.as_ptr().cast(), chunk_layout()) };

@@ -47,7 +47,7 @@ use crate::rng::Rng;
 use crate::sched::Shared;
 use crate::stack::{StackCache, StackError};
 use crate::task::group::Group;
-use crate::task::slab::{self, OutOfRecords};
+use crate::task::slab::{FreeRecords, OutOfRecords};
 use crate::task::state::Parking;
 use crate::task::{Task, TaskRef, Traits};
 use std::cell::{Cell, UnsafeCell};
@@ -81,7 +81,7 @@ pub(crate) struct Worker {
     left: Cell<Left>,
     /// A task that was picked on a stack that could not run it.
     handoff: Cell<Option<NonNull<Task>>>,
-    records: UnsafeCell<Chain<Task>>,
+    records: UnsafeCell<FreeRecords>,
     stacks: UnsafeCell<StackCache>,
     pub(crate) rng: Rng,
     next_victim: Cell<usize>,
@@ -157,7 +157,7 @@ impl Worker {
             spare_count: Cell::new(0),
             left: Cell::new(Left::Nothing),
             handoff: Cell::new(None),
-            records: UnsafeCell::new(Chain::new()),
+            records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
             next_victim: Cell::new(index),
@@ -243,25 +243,13 @@ impl Worker {
     #[inline]
     fn take_record(&self) -> Result<NonNull<Task>, OutOfRecords> {
         // SAFETY: one thread; no other reference at the same time.
-        let records = unsafe { &mut *self.records.get() };
-        if let Some(record) = records.pop_front() {
-            return Ok(record);
-        }
-        self.shared.slab.refill(records)?;
-        records.pop_front().ok_or(OutOfRecords)
+        unsafe { (*self.records.get()).take(&self.shared.slab) }
     }
 
     #[inline]
     fn free_record(&self, record: NonNull<Task>) {
         // SAFETY: one thread; no other reference at the same time. The record is ours.
-        let records = unsafe {
-            let records = &mut *self.records.get();
-            records.push_front(record);
-            records
-        };
-        if records.len() > slab::KEEP {
-            self.shared.slab.give_back(records.split_front(slab::KEEP / 2));
-        }
+        unsafe { (*self.records.get()).give(record, &self.shared.slab) };
     }
 
     // ----- running --------------------------------------------------------------------
@@ -556,8 +544,7 @@ impl Drop for Worker {
                 drop(Strand::into_stack(strand));
             }
         }
-        let records = std::mem::take(self.records.get_mut());
-        self.shared.slab.give_back(records);
+        self.records.get_mut().clear(&self.shared.slab);
     }
 }
 
