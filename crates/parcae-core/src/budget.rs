@@ -1,8 +1,9 @@
 //! Budgets: how much of each resource a task may use.
 //!
-//! A budget is a vector of five counts. They are *moved*, never made: what a child gets is
-//! taken from its nursery's pool with [`Budget::split`], what it leaves goes back with
-//! [`Budget::absorb`]. The quantity that is conserved is the sum over all holders, for each
+//! A budget is a vector of five counts. The arithmetic moves them and never makes any: what
+//! a child gets is taken from a pool with [`Budget::split`], what it leaves goes back with
+//! [`Budget::absorb`]. A `Budget` itself is a plain value that can be copied; that nobody
+//! spends a copy is the business of who holds it, which in the runtime will be the nursery. The quantity that is conserved is the sum over all holders, for each
 //! resource by itself:
 //!
 //! ```text
@@ -10,8 +11,8 @@
 //! ```
 //!
 //! [`UNLIMITED`] in a component means that it is not counted: charging does not lower it
-//! and splitting does not divide it. Only the operator's root has such components, and
-//! what is split from them is bounded by what was asked for.
+//! and splitting does not divide it. Only a root has such components: a bounded budget
+//! never yields one, however much is asked for, and never becomes one by adding.
 
 use core::fmt;
 
@@ -104,8 +105,8 @@ impl fmt::Display for Shortfall {
         let Shortfall { resource, needed, left } = self;
         write!(
             f,
-            "budget exhausted: {needed} {resource} needed, {left} left; recharge the task or give \
-             it a larger Budget::{resource}"
+            "budget exhausted: {needed} {resource} needed, {left} left; absorb more into it, or \
+             start from a budget with more {resource}"
         )
     }
 }
@@ -175,7 +176,8 @@ impl Budget {
         Ok(())
     }
 
-    /// Moves up to `wanted` of each component into a new budget.
+    /// Moves up to `wanted` of each component into a new budget; less where there is less.
+    /// [`covers`](Budget::covers) tells beforehand whether all of it is there.
     ///
     /// A bounded pool never yields an unlimited component: it gives what it has.
     pub fn split(&mut self, wanted: Budget) -> Budget {
@@ -184,8 +186,8 @@ impl Budget {
         part
     }
 
-    /// Puts `part` back. Saturates below [`UNLIMITED`], so that no bounded component
-    /// becomes unlimited by adding.
+    /// Puts `part` back. Saturates just below [`UNLIMITED`], so that no bounded component
+    /// becomes unlimited by adding; what is above that is lost.
     pub fn absorb(&mut self, part: Budget) {
         *self = self.zip(part, |whole, part| match whole {
             UNLIMITED => UNLIMITED,

@@ -5,10 +5,10 @@ use parcae::stack::{StackPool, StackSize};
 use std::error::Error;
 
 #[inline(never)]
-fn count(name: &str, fiber: &Suspender<'_>) {
+fn count(name: &str, here: &Suspender<'_>) {
     for n in 1..=2 {
         println!("{name} {n}");
-        fiber.suspend().expect("nobody panics here");
+        here.suspend().expect("not called by a destructor");
     }
 }
 
@@ -17,15 +17,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut spin = Fiber::new(pool.acquire(StackSize::SERVICE)?, "spin")?;
     let mut measure = Fiber::new(pool.acquire(StackSize::SERVICE)?, "measure")?;
 
-    spin.start(|fiber| count("spin", fiber))?;
-    measure.start(|fiber| count("measure", fiber))?;
-    spin.resume()?;
+    spin.start(|here| count("spin", here))?.propagate();
+    measure.start(|here| count("measure", here))?.propagate();
+    spin.resume()?.propagate();
 
     let frames = spin.backtrace().expect("it is suspended").to_string();
     let place = frames.lines().find(|line| line.contains("first.rs")).unwrap_or("?");
     println!("spin waits at {}", place.rsplit('/').next().unwrap_or("?"));
 
-    // A panic stays in its fiber.
+    // A panic stays in its fiber. (This way of raising one prints no message.)
     let mut cut = Fiber::new(pool.acquire(StackSize::SERVICE)?, "cut")?;
     if let Step::Panicked(why) = cut.start(|_| std::panic::resume_unwind(Box::new("snip")))? {
         println!("cut panicked: {}", why.downcast_ref::<&str>().unwrap_or(&"?"));

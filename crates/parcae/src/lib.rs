@@ -1,4 +1,4 @@
-//! A runtime for code that must not be able to take its process down.
+//! A runtime meant for code that must not be able to take its process down.
 //!
 //! Parcae runs lightweight fibers on OS threads. Every task will run on a *budget*, spawn
 //! only with a *capability* and live in a *nursery*; a deterministic executor will make the
@@ -8,8 +8,7 @@
 //! |---|---|
 //! | [`fiber`] | a stack and a context that run one closure after another |
 //! | [`stack`] | guarded stacks in large arenas, pooled, with limits that are errors |
-//!
-//! The budget arithmetic is in the `parcae-core` crate, re-exported as [`Budget`].
+//! | [`budget`] | the five resources that a task will run on, and their arithmetic |
 //!
 //! # Platforms
 //!
@@ -34,4 +33,5 @@ mod sync;
 mod task;
 mod worker;
 
+pub use parcae_core::budget;
 pub use parcae_core::{Budget, Resource, Shortfall};

@@ -1,6 +1,8 @@
 //! What a debugger sees: `bt` inside a fiber shows the fiber's frames and ends at its base,
 //! at every instruction of the switch and everywhere else.
 
+#![allow(unused_must_use, reason = "a step is looked at where it matters")]
+
 mod child;
 mod tools;
 

@@ -1,5 +1,7 @@
 //! What happens when a fiber runs out of stack, seen from outside the process.
 
+#![allow(unused_must_use, reason = "a step is looked at where it matters")]
+
 mod child;
 
 use parcae::fiber::Fiber;

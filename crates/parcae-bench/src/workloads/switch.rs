@@ -82,12 +82,14 @@ impl Switching for Fiber {
         let pool = StackPool::new()?;
         let started = |_| {
             let mut fiber = Fiber::new(pool.acquire(STACK_SIZE)?, "bench")?;
-            fiber.start(|fiber| {
-                loop {
-                    Ticks::count();
-                    at::<DEPTH, _>(|| fiber.suspend().expect("nobody panics here"));
-                }
-            })?;
+            fiber
+                .start(|fiber| {
+                    loop {
+                        Ticks::count();
+                        at::<DEPTH, _>(|| fiber.suspend().expect("nobody panics here"));
+                    }
+                })?
+                .propagate();
             Ok(fiber)
         };
         (0..count).map(started).collect()

@@ -2,7 +2,7 @@
 //!
 //! This is the floor that the scheduler stands on, public for those who build a
 //! scheduler of their own. A fiber is *asymmetric*: whoever resumes it gets control back
-//! when it suspends or ends.
+//! when it suspends or ends. A fiber may start and resume others.
 //!
 //! ```
 //! use parcae::fiber::{Fiber, Step};
@@ -11,10 +11,10 @@
 //! let pool = StackPool::new()?;
 //! let mut fiber = Fiber::new(pool.acquire(StackSize::SERVICE)?, "counter")?;
 //!
-//! let step = fiber.start(|fiber| {
+//! let step = fiber.start(|here| {
 //!     for n in 1..=2 {
 //!         println!("in the fiber: {n}");
-//!         fiber.suspend().expect("nobody panics here");
+//!         here.suspend().expect("not called by a destructor");
 //!     }
 //! })?;
 //! assert!(matches!(step, Step::Suspended));
@@ -65,8 +65,8 @@
 //!
 //! # What safe code has to know
 //!
-//! - Two fibers of a thread take turns, so code between two suspensions of one may run
-//!   between two suspensions of the other. Libraries that keep a pointer to a stack variable
+//! - Two fibers of a thread take turns, so calls on them interleave and need not nest.
+//!   Libraries that keep a pointer to a stack variable
 //!   in a thread-local variable for the duration of a call ("scoped" thread-locals) assume
 //!   that such calls nest; do not suspend inside of one.
 //! - Unwinding needs stack. A fiber that was suspended near the end of its stack can
@@ -96,6 +96,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 /// A stack and a context that run one closure after another. See the [module](self).
+///
+/// A fiber keeps its stack until it is dropped, also while it is idle. Dropping a suspended
+/// fiber unwinds it: the destructors of everything on its stack run, on that stack, before
+/// the drop returns. A destructor that panics meanwhile aborts the process, as it does in
+/// any unwind; a payload that the closure ends with is discarded.
+///
+/// ```
+/// use parcae::fiber::{Fiber, Step};
+/// use parcae::stack::{StackPool, StackSize};
+/// use std::{cell::Cell, rc::Rc};
+///
+/// // Values pass through what the closure shares with its resumer.
+/// let next = Rc::new(Cell::new(0_u64));
+/// let pool = StackPool::new()?;
+/// let mut fibonacci = Fiber::new(pool.acquire(StackSize::CORE)?, "fibonacci")?;
+/// let out = Rc::clone(&next);
+/// let mut step = fibonacci.start(move |here| {
+///     let (mut a, mut b) = (0, 1);
+///     loop {
+///         out.set(a);
+///         here.suspend().expect("not called by a destructor");
+///         (a, b) = (b, a + b);
+///     }
+/// })?;
+/// let mut numbers = Vec::new();
+/// while let Step::Suspended = step
+///     && numbers.len() < 8
+/// {
+///     numbers.push(next.get());
+///     step = fibonacci.resume()?;
+/// }
+/// assert_eq!(numbers, [0, 1, 1, 2, 3, 5, 8, 13]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Fiber {
     /// At the top of `stack`, valid as long as that.
     core: NonNull<Core>,
@@ -107,14 +141,38 @@ pub struct Fiber {
 
 /// What resuming a fiber led to.
 #[derive(Debug)]
+#[must_use = "the closure may have panicked"]
 pub enum Step {
     /// The fiber suspended itself; it can be resumed.
     Suspended,
-    /// The closure returned; the fiber can be started again.
+    /// The closure returned; the fiber keeps its stack and can be started again.
     Finished,
     /// The closure panicked; the fiber can be started again. The payload is the
     /// panic's, as from [`std::thread::JoinHandle::join`].
     Panicked(Box<dyn Any + Send>),
+}
+
+impl Step {
+    /// Goes on with the closure's panic here, if it panicked; otherwise says whether the
+    /// fiber is suspended.
+    ///
+    /// ```
+    /// # use parcae::{fiber::Fiber, stack::{StackPool, StackSize}};
+    /// # let pool = StackPool::new()?;
+    /// # let mut fiber = Fiber::new(pool.acquire(StackSize::CORE)?, "twice")?;
+    /// let mut suspended = fiber.start(|here| here.suspend().unwrap())?.propagate();
+    /// while suspended {
+    ///     suspended = fiber.resume()?.propagate();
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn propagate(self) -> bool {
+        match self {
+            Step::Suspended => true,
+            Step::Finished => false,
+            Step::Panicked(payload) => resume_unwind(payload),
+        }
+    }
 }
 
 /// Why a switch did not happen. Nothing was changed.
@@ -152,7 +210,7 @@ pub enum FiberError {
     /// Hardware keeps a second copy of all return addresses on this thread, which a
     /// switch of stacks would contradict.
     ShadowStack,
-    /// The thread could not be prepared for overflow reports.
+    /// There is no stack, or the thread could not be prepared for running on it.
     Stack(StackError),
 }
 
@@ -164,12 +222,25 @@ impl fmt::Display for FiberError {
                  context switch does not maintain it; turn it off for this program with \
                  GLIBC_TUNABLES=glibc.cpu.x86_shstk=off (x86_64) or glibc.cpu.aarch64_gcs=0",
             ),
-            FiberError::Stack(error) => error.fmt(f),
+            FiberError::Stack(_) => f.write_str("no fiber without its stack"),
         }
     }
 }
 
-impl Error for FiberError {}
+impl Error for FiberError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            FiberError::ShadowStack => None,
+            FiberError::Stack(error) => Some(error),
+        }
+    }
+}
+
+impl From<StackError> for FiberError {
+    fn from(error: StackError) -> FiberError {
+        FiberError::Stack(error)
+    }
+}
 
 /// What both sides of a fiber share. Lives at the top of the fiber's stack.
 ///
@@ -259,7 +330,8 @@ impl Fiber {
         Ok(Fiber { core, stack: ManuallyDrop::new(stack), id, _not_send: PhantomData })
     }
 
-    /// Runs `closure` on this fiber until it suspends or ends.
+    /// Runs `closure` on this fiber until it suspends or ends. The closure owns what it uses:
+    /// the fiber may outlive the frame that started it.
     ///
     /// # Errors
     ///
@@ -310,6 +382,11 @@ impl Fiber {
     /// A number that no other fiber of this process has; overflow reports name it.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// The name that overflow reports print, as far as it fits there.
+    pub fn name(&self) -> String {
+        self.stack.label().to_name()
     }
 
     /// The stack that the fiber runs on.
@@ -399,7 +476,7 @@ impl Fiber {
         debug_assert_eq!(self.core().state.get(), State::Idle);
         self.core().order.set(Order::Exit);
         // SAFETY: idle, and `Exit` ends on the other side.
-        unsafe { self.enter() };
+        let _finished = unsafe { self.enter() };
         self.core().hooks.destroy();
         self.stack.label().set(0, "");
     }
@@ -433,6 +510,7 @@ impl fmt::Debug for Fiber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fiber")
             .field("id", &self.id)
+            .field("name", &self.name())
             .field("state", &self.core().state.get())
             .field("stack", &*self.stack)
             .finish()
@@ -473,7 +551,8 @@ impl Suspender<'_> {
     ///
     /// # Errors
     ///
-    /// [`Refused::Panicking`] while the thread unwinds from a panic.
+    /// [`Refused::Panicking`] while the thread unwinds from a panic, which means: in a
+    /// destructor. Anywhere else it is `Ok`.
     ///
     /// # Panics
     ///
@@ -600,4 +679,5 @@ unsafe extern "C" fn fiber_exit(arg: *mut ()) -> ! {
 }
 
 #[cfg(test)]
+#[allow(unused_must_use, reason = "tests look at a step where it matters")]
 mod tests;

@@ -45,6 +45,17 @@ impl Numbers {
 }
 
 #[test]
+fn a_step_can_be_propagated() {
+    let pool = pool();
+    let mut fiber = fiber(&pool);
+    assert!(fiber.start(|f| f.suspend().unwrap()).unwrap().propagate());
+    assert!(!fiber.resume().unwrap().propagate());
+    let step = fiber.start(|_| resume_unwind(Box::new(7))).unwrap();
+    let payload = catch_unwind(AssertUnwindSafe(|| step.propagate())).unwrap_err();
+    assert_eq!(payload.downcast_ref(), Some(&7));
+}
+
+#[test]
 fn control_passes_back_and_forth() {
     let pool = pool();
     let mut fiber = fiber(&pool);
@@ -597,6 +608,7 @@ fn ids_differ_and_debug_names_state() {
     let (mut a, b) = (fiber(&pool), fiber(&pool));
     assert_ne!(a.id(), b.id());
     assert!(format!("{a:?}").contains("Idle"));
+    assert_eq!(a.name(), "test");
     a.start(|f| f.suspend().unwrap()).unwrap();
     assert!(format!("{a:?}").contains("Suspended"));
 }
@@ -604,6 +616,9 @@ fn ids_differ_and_debug_names_state() {
 #[test]
 fn errors_say_what_to_do() {
     assert!(FiberError::ShadowStack.to_string().contains("GLIBC_TUNABLES"));
+    let stack = StackError::PoolLimit { max_stacks: 3 };
+    let error = FiberError::from(stack.clone());
+    assert_eq!(error.source().unwrap().to_string(), stack.to_string());
     assert!(Refused::Busy.to_string().contains("resume it"));
     assert!(Refused::Panicking.to_string().contains("panicking"));
 }

@@ -85,7 +85,7 @@ impl Idle {
         let (word, bit) = self.bit(worker);
         word.fetch_or(bit, Ordering::Relaxed); // ordered by the fence below
         // Pairs with the fences in `notify_any` and `notify`.
-        fence(Ordering::SeqCst);
+        fence(Ordering::SeqCst); // the sleeper's
     }
 
     /// Stops being a sleeper. False if somebody has chosen this worker: it counts as a
@@ -105,7 +105,7 @@ impl Idle {
     #[must_use]
     pub(crate) fn notify_any(&self) -> Option<usize> {
         // Pairs with the fence in `fall_asleep`.
-        fence(Ordering::SeqCst);
+        fence(Ordering::SeqCst); // the publisher's
         // Relaxed: ordered by the fence.
         let counts = self.counts.load(Ordering::Relaxed);
         if counts >= SEARCHING || counts & (SEARCHING - 1) == 0 {
@@ -134,7 +134,7 @@ impl Idle {
     #[must_use]
     pub(crate) fn notify(&self, worker: usize) -> bool {
         // Pairs with the fence in `fall_asleep`.
-        fence(Ordering::SeqCst);
+        fence(Ordering::SeqCst); // the sender's
         self.is_asleep(worker) && self.claim(worker)
     }
 

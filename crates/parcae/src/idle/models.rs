@@ -84,6 +84,22 @@ fn submit_against_sleep() {
     });
 }
 
+/// Work for one worker only, against that worker falling asleep.
+#[test]
+fn inbox_against_sleep() {
+    explore("inbox_against_sleep", None, || {
+        let world = World::new(2);
+        let worker = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.search_and_sleep(0, false))
+        };
+        world.queue.fetch_add(1, Ordering::Release);
+        let woken = world.idle.notify(0);
+        let (taken, _) = worker.join().unwrap();
+        assert!(taken == 1 || woken, "work is stranded");
+    });
+}
+
 /// Two submits against two workers: everything is taken or somebody is woken to take it.
 #[test]
 fn two_submits_against_two_workers() {

@@ -111,8 +111,9 @@ impl fmt::Display for StackError {
             ),
             StackError::PoolLimit { max_stacks } => write!(
                 f,
-                "all {max_stacks} stacks of this pool are in use or kept by its caches: \
-                 raise StackOpts::max_stacks, or let fibers end before starting more"
+                "all {max_stacks} stacks of this pool are in use or kept by its caches: raise \
+                 StackOpts::max_stacks, drop fibers that have ended (they keep their stack), or \
+                 start the next closure on one of them"
             ),
             StackError::Reserve { bytes, limit } => {
                 write!(f, "cannot reserve {} KiB for fiber stacks: {limit}", bytes / 1024)

@@ -15,14 +15,14 @@
 //! # How it is laid out
 //!
 //! ```text
-//! StackPool ── one per runtime, shared; a mutex per size class
+//! StackPool ── shared by threads; a mutex per size class
 //!   class 256 KiB
 //!     arena (one mmap, 64 MiB … 1 GiB, MAP_NORESERVE, no huge pages)
 //!     │ guard │ stack 0 ......▲ │ guard │ stack 1 ......▲ │ … │ guard │
 //!     └ base   └ bottom      top│                              end ┘
 //!                     grows down│label: 64 bytes that say whose stack it is
 //!     free lists: warm (memory kept) · cold (memory given back) · raw (never used)
-//! StackCache ── one per worker, owned; a LIFO list per size class, no lock
+//! StackCache ── one per thread, owned; a LIFO list per size class, no lock
 //! ```
 //!
 //! A stack's bookkeeping (`Slot`, 32 bytes) is outside of the stack, so that a

@@ -62,7 +62,8 @@ impl StackOpts {
     }
 
     /// The watermark: how many idle stacks of each size keep their memory in the
-    /// shared pool. Those above it are given back to the system.
+    /// shared pool. Those above it are given back to the system: a system call at each
+    /// release, so set it near the number of fibers that come and go.
     pub fn keep_warm(mut self, count: usize) -> StackOpts {
         self.keep_warm = count;
         self
@@ -103,7 +104,8 @@ pub enum Zeroing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnOverflow {
-    /// Print which fiber it was, its size and how to raise it, and abort.
+    /// Print to standard error which fiber it was, its size and how to raise it, and abort
+    /// (SIGABRT). A debugger or a core file shows the place: `bt` works on fibers.
     ///
     /// Installs a SIGSEGV handler for the process, once, and an alternate signal
     /// stack for each thread that runs fibers. Faults that are not an overflow go

@@ -10,9 +10,9 @@
 //! signal handler can neither unwind it nor leave it. Code that checks its remaining
 //! stack at function entry fails softly long before.
 
-use super::StackError;
 use super::registry::{self, Geometry};
 use super::sys::{errno, page_size};
+use super::{StackError, StackSize};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Once;
@@ -54,6 +54,13 @@ impl Label {
         }
         self.id.store(id, Ordering::Relaxed);
         self.len.store(bytes.len(), Ordering::Relaxed);
+    }
+
+    /// The name, as far as it was kept.
+    pub(crate) fn to_name(&self) -> String {
+        let mut buffer = [0; NAME_WORDS * 8];
+        let len = self.name(&mut buffer);
+        String::from_utf8_lossy(&buffer[..len]).into_owned()
     }
 
     fn name(&self, buffer: &mut [u8; NAME_WORDS * 8]) -> usize {
@@ -292,15 +299,19 @@ impl GuardHit {
             line.text(" \"").bytes(&name[..len]).text("\"");
         }
         if own {
-            line.text(" overflowed its stack of ").dec((top - bottom) / 1024).text(" KiB");
+            line.text(" overflowed its stack of ").size(top - bottom);
         }
         line.text("\n  fault at ").hex(self.addr);
         line.text(", stack ").hex(bottom).text("..").hex(top);
         line.text(", stack pointer ").hex(sp).text("\n");
         if own {
-            line.text("  Look for unbounded recursion or large local arrays; to raise the limit, ");
-            line.text("acquire a larger StackSize, e.g. ");
-            line.dec((top - bottom) / 512).text(" KiB.\n");
+            line.text("  Look for unbounded recursion or large local arrays; ");
+            if top - bottom < StackSize::MAX.bytes() {
+                line.text("to raise the limit, acquire a larger StackSize, e.g. ");
+                line.size(2 * (top - bottom)).text(".\n");
+            } else {
+                line.text("this is the largest StackSize there is: keep large data on the heap.\n");
+            }
         } else {
             line.text(
                 "  The thread runs on another stack: a pointer was wrong, or a frame without ",
@@ -392,6 +403,15 @@ impl Line {
 
     fn dec(&mut self, value: usize) -> &mut Line {
         self.digits(value, 10)
+    }
+
+    /// As `StackSize` is displayed.
+    fn size(&mut self, bytes: usize) -> &mut Line {
+        if bytes < 1 << 20 {
+            self.dec(bytes >> 10).text(" KiB")
+        } else {
+            self.dec(bytes >> 20).text(" MiB")
+        }
     }
 
     fn hex(&mut self, value: usize) -> &mut Line {

@@ -3,7 +3,9 @@
 use super::StackError;
 use std::fmt;
 
-/// How much address space a stack reserves.
+/// How much address space a stack reserves. The constants are named for the profiles that
+/// tasks will run under: `Core` computes, `Service` is the usual one, `Cluster` supervises,
+/// `Sovereign` manages every capability itself.
 ///
 /// Reserved is not resident: a stack of 256 KiB that only ever used its first
 /// page costs one page. Up to 1 KiB at the top is used by the runtime itself.
@@ -30,12 +32,12 @@ const MAX_LOG2: u32 = 26;
 pub(super) const CLASSES: usize = (MAX_LOG2 - MIN_LOG2 + 1) as usize;
 
 impl StackSize {
-    /// 8 KiB: enough for code that calls little. Not enough for formatting or
-    /// for a panic with a backtrace; those want 64 KiB.
+    /// 8 KiB: enough for code that calls little. A panic with a backtrace overflows it;
+    /// that wants 64 KiB.
     pub const MIN: StackSize = StackSize { class: 0 };
     /// 64 MiB.
     pub const MAX: StackSize = StackSize { class: (CLASSES - 1) as u8 };
-    /// 64 KiB, for compute with little I/O (the `Core` profile).
+    /// 64 KiB, for compute with little I/O (the default of the `Core` profile).
     pub const CORE: StackSize = StackSize { class: 3 };
     /// 256 KiB, the default (the `Service` profile).
     pub const SERVICE: StackSize = StackSize { class: 5 };
