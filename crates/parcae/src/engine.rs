@@ -130,12 +130,26 @@ impl Engine {
             done: AtomicBool::new(false),
             parker: Parker::default(),
         });
-        let theirs = Arc::clone(&slot);
+        /// Tells the waiting thread, also if the closure is dropped unrun.
+        struct Answer<R>(Arc<Slot<R>>);
+        impl<R> Answer<R> {
+            fn set(&self, outcome: std::thread::Result<R>) {
+                let mut value = self.0.value.lock().unwrap_or_else(PoisonError::into_inner);
+                if value.is_none() {
+                    *value = Some(outcome);
+                }
+            }
+        }
+        impl<R> Drop for Answer<R> {
+            fn drop(&mut self) {
+                self.set(Err(Box::new("the root task could not be started: no stack for it")));
+                self.0.done.store(true, Ordering::Release); // pairs with the load below
+                self.0.parker.unpark();
+            }
+        }
+        let answer = Answer(Arc::clone(&slot));
         let body = move || {
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(root));
-            *theirs.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-            theirs.done.store(true, Ordering::Release); // pairs with the load below
-            theirs.parker.unpark();
+            answer.set(std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)));
         };
         // SAFETY: this function does not return before the task has run to its end, but for
         // the drop of `theirs`, which borrows nothing.
@@ -200,8 +214,16 @@ impl Engine {
 const NORMAL: Traits = Traits { priority: Priority::Normal, migratable: false };
 
 /// Children that borrow from the task that waits for them.
+///
+/// ```compile_fail,E0277
+/// # use parcae::engine::*;
+/// # let engine = Engine::new(EngineOpts::default()).unwrap();
+/// engine.run(|| scope(|s| s.spawn(move || s.spawn(|| {})))); // only the owner spawns
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     group: Group,
+    /// Only the owner spawns: it counts without atomics. So a child cannot have this.
+    _not_sync: PhantomData<std::cell::Cell<()>>,
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
@@ -210,7 +232,12 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// Must be called on a task.
 pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
     let owner = current_task();
-    let scope = Scope { group: Group::new(owner), _scope: PhantomData, _env: PhantomData };
+    let scope = Scope {
+        group: Group::new(owner),
+        _not_sync: PhantomData,
+        _scope: PhantomData,
+        _env: PhantomData,
+    };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&scope)));
     scope.group.close();
     while !scope.group.is_empty() {
@@ -246,8 +273,9 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Safety
     ///
-    /// Everything that lives on the child's stack while it waits is `Send`, and it keeps no
-    /// reference to thread-local data while it waits.
+    /// Everything that lives on the child's stack while it waits is `Send`. No function on it
+    /// uses thread-local data both before and after a wait: the compiler may remember where
+    /// it was.
     pub unsafe fn spawn_migratable(&'scope self, child: impl FnOnce() + Send + 'scope) {
         // SAFETY: as above, and as the caller says.
         unsafe { self.spawn_with(Traits { priority: Priority::Normal, migratable: true }, child) };

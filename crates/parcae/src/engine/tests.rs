@@ -591,6 +591,138 @@ fn without_stacks_a_task_fails_and_the_others_go_on() {
 }
 
 #[test]
+fn a_root_without_a_stack_is_an_answer_too() {
+    let opts = EngineOpts { workers: 1, max_stacks: 1, ..EngineOpts::default() };
+    let engine = Engine::new(opts).unwrap();
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.run(|| 1)));
+    let payload = outcome.unwrap_err();
+    let text = payload.downcast_ref::<&str>().unwrap();
+    assert!(text.contains("no stack"), "{text}");
+}
+
+#[test]
+fn a_yield_in_a_destructor_that_runs_for_a_panic_does_nothing() {
+    struct Yields;
+    impl Drop for Yields {
+        fn drop(&mut self) {
+            yield_now();
+            yield_now();
+        }
+    }
+    everywhere(|engine| {
+        engine.run(|| {
+            scope(|s| {
+                for _ in 0..10 {
+                    s.spawn(|| {
+                        let outcome = std::panic::catch_unwind(|| {
+                            let _yields = Yields;
+                            resume_unwind(Box::new(()));
+                        });
+                        assert!(outcome.is_err());
+                        yield_now();
+                    });
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn a_task_that_yields_until_another_of_its_priority_ran_is_not_alone() {
+    everywhere(|engine| {
+        for priority in [Priority::Low, Priority::Normal, Priority::High] {
+            engine.run(|| {
+                scope(|s| {
+                    s.spawn_at(priority, move || {
+                        let done = AtomicBool::new(false);
+                        scope(|s| {
+                            s.spawn_at(priority, || done.store(true, Ordering::Release));
+                            while !done.load(Ordering::Acquire) {
+                                yield_now();
+                            }
+                        });
+                    });
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn an_urgent_task_that_yields_for_ever_starves_nobody() {
+    everywhere(|engine| {
+        let stop = AtomicBool::new(false);
+        engine.run(|| {
+            scope(|s| {
+                for _ in 0..2 {
+                    s.spawn_at(Priority::High, || {
+                        while !stop.load(Ordering::Acquire) {
+                            yield_now();
+                        }
+                    });
+                }
+                s.spawn(|| {
+                    (0..3).for_each(|_| yield_now());
+                    stop.store(true, Ordering::Release);
+                });
+            });
+        });
+    });
+}
+
+#[test]
+fn a_sleeping_deterministic_scheduler_is_woken_from_outside() {
+    for seed in seeds() {
+        let opts = EngineOpts { workers: 3, seed, deterministic: true, ..EngineOpts::default() };
+        let engine = Engine::new(opts).unwrap();
+        for round in 0..20 {
+            assert_eq!(engine.run(move || round), round);
+            engine.run_until_idle(); // everybody sleeps
+            let ran = Arc::new(AtomicBool::new(false));
+            let flag = Arc::clone(&ran);
+            engine.spawn(move || flag.store(true, Ordering::Relaxed));
+            engine.run_until_idle();
+            assert!(ran.load(Ordering::Relaxed));
+        }
+    }
+}
+
+#[test]
+fn movable_tasks_park_and_are_woken_anywhere() {
+    everywhere(|engine| {
+        engine.run(|| {
+            let wakers = Mutex::new(Vec::new());
+            let woken = AtomicUsize::new(0);
+            scope(|s| {
+                for n in 0..30 {
+                    let (wakers, woken) = (&wakers, &woken);
+                    // SAFETY: only references to shared data and numbers on its stack.
+                    unsafe {
+                        s.spawn_migratable(move || {
+                            wakers.lock().unwrap().push(Waker::current());
+                            while woken.load(Ordering::Acquire) <= n {
+                                park().unwrap();
+                            }
+                        });
+                    }
+                }
+                for _ in 0..30 {
+                    woken.fetch_add(1, Ordering::AcqRel);
+                    let all: Vec<Waker> = wakers.lock().unwrap().clone();
+                    all.iter().for_each(Waker::wake);
+                    yield_now();
+                }
+                // Those that had not started registered themselves late.
+                while wakers.lock().unwrap().len() < 30 {
+                    yield_now();
+                }
+                wakers.lock().unwrap().iter().for_each(Waker::wake);
+            });
+        });
+    });
+}
+
+#[test]
 fn wrong_numbers_of_workers_are_refused() {
     for workers in [0, 1025] {
         let outcome = Engine::new(EngineOpts { workers, ..EngineOpts::default() });

@@ -147,13 +147,17 @@ impl Idle {
     /// Takes a sleeper's bit and counts it as a searcher.
     fn claim(&self, worker: usize) -> bool {
         let (word, bit) = self.bit(worker);
+        let change = SEARCHING.wrapping_sub(SLEEPING);
+        // AcqRel: counted before the bit is gone, since whoever finds its bit gone takes
+        // itself for a searcher. If another was faster the counts are off for a moment;
+        // who reads them then finds no bit, or a searcher that is about to search.
+        self.counts.fetch_add(change, Ordering::AcqRel);
         // AcqRel: as in `stay_awake`.
-        if word.fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
-            return false;
+        let mine = word.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
+        if !mine {
+            self.counts.fetch_sub(change, Ordering::AcqRel);
         }
-        // AcqRel: counted before it is unparked.
-        self.counts.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::AcqRel);
-        true
+        mine
     }
 
     fn bit(&self, worker: usize) -> (&AtomicU64, u64) {

@@ -6,18 +6,21 @@
 
 use super::*;
 use loom::sync::Arc;
-use loom::sync::atomic::AtomicUsize;
+use loom::sync::atomic::{AtomicBool, AtomicUsize};
 use loom::thread;
 
 struct World {
     idle: Idle,
     /// Units of work that any worker can take.
     queue: AtomicUsize,
+    /// Workers that found by themselves that they were chosen: their token is spent.
+    noticed: [AtomicBool; 2],
 }
 
 impl World {
     fn new(workers: usize) -> Arc<World> {
-        Arc::new(World { idle: Idle::new(workers), queue: AtomicUsize::new(0) })
+        let noticed = [AtomicBool::new(false), AtomicBool::new(false)];
+        Arc::new(World { idle: Idle::new(workers), queue: AtomicUsize::new(0), noticed })
     }
 
     fn take(&self) -> bool {
@@ -52,6 +55,9 @@ impl World {
             }
             // Work after all. If somebody chose us, we are a searcher.
             searching = !self.idle.stay_awake(worker);
+            if searching {
+                self.noticed[worker].store(true, Ordering::Release);
+            }
         }
     }
 }
@@ -151,5 +157,35 @@ fn last_searcher_passes_the_wake_on() {
             woken.extend(world.search_and_sleep(worker, true).1);
         }
         assert_eq!(world.queue.load(Ordering::Acquire), 0, "work is stranded");
+    });
+}
+
+/// Two publishers choose sleepers at once, while one of them is about to stay awake: the
+/// counts come out right, and nothing is left.
+#[test]
+fn two_publishers_against_two_workers() {
+    explore("two_publishers_against_two_workers", Some(2), || {
+        let world = World::new(2);
+        world.idle.fall_asleep(1, false);
+        let publishers: Vec<_> = (0..2)
+            .map(|_| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.submit())
+            })
+            .collect();
+        let (_, chosen) = world.search_and_sleep(0, false);
+        let mut woken: Vec<usize> = chosen.into_iter().collect();
+        for publisher in publishers {
+            woken.extend(publisher.join().unwrap());
+        }
+        // Those who were woken run now, unless they noticed by themselves.
+        while let Some(worker) = woken.pop() {
+            if !world.noticed[worker].swap(false, Ordering::AcqRel) {
+                woken.extend(world.search_and_sleep(worker, true).1);
+            }
+        }
+        assert_eq!(world.queue.load(Ordering::Acquire), 0, "work is stranded");
+        // Everybody sleeps again: two sleepers, no searcher.
+        assert_eq!(world.idle.counts.load(Ordering::Acquire), 2 * SLEEPING);
     });
 }

@@ -81,6 +81,11 @@ pub(crate) struct Worker {
     left: Cell<Left>,
     /// A task that was picked on a stack that could not run it.
     handoff: Cell<Option<NonNull<Task>>>,
+    /// Under the deterministic executor: the worker fell asleep.
+    asleep: Cell<bool>,
+    /// Under the deterministic executor: the worker was chosen while it slept, and counts
+    /// as a searcher until it has found something.
+    searching: Cell<bool>,
     records: UnsafeCell<FreeRecords>,
     stacks: UnsafeCell<StackCache>,
     pub(crate) rng: Rng,
@@ -135,6 +140,17 @@ pub(crate) fn current_of(shared: &Shared) -> Option<&'static Worker> {
     current().filter(|worker| std::ptr::eq(Arc::as_ptr(&worker.shared), shared))
 }
 
+/// Whether the thread is unwinding. The count of panics is the thread's, so nothing may be
+/// switched to. The caller will ask again; whoever it waits for runs on another worker, or
+/// after the unwind.
+fn must_not_switch() -> bool {
+    let panicking = std::thread::panicking();
+    if panicking {
+        std::thread::yield_now();
+    }
+    panicking
+}
+
 /// Says which worker this thread is; none with null.
 #[inline(never)]
 pub(crate) fn make_current(worker: *const Worker) {
@@ -157,6 +173,8 @@ impl Worker {
             spare_count: Cell::new(0),
             left: Cell::new(Left::Nothing),
             handoff: Cell::new(None),
+            asleep: Cell::new(false),
+            searching: Cell::new(false),
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
@@ -265,6 +283,9 @@ impl Worker {
         let Some(task) = self.handoff.take().or_else(|| self.pick()) else {
             return Stepped::Idle;
         };
+        if self.searching.take() && self.shared.idle.stop_searching() {
+            self.shared.notify_any();
+        }
         self.dispatch(task);
         Stepped::Ran
     }
@@ -353,12 +374,6 @@ impl Worker {
     /// Gives up the stack of the running task. Returns when it is run again.
     fn leave(&self, task: NonNull<Task>, left: Left) {
         let Some(here) = self.strand.get() else { return };
-        if std::thread::panicking() {
-            // The count of panics is the thread's. The caller will ask again; whoever it
-            // waits for runs on another worker, or after the unwind.
-            std::thread::yield_now();
-            return;
-        }
         // SAFETY: the task runs here, so it is ours until `settle`.
         unsafe { (*task.as_ptr()).strand.set(Some(here)) };
         self.left.set(left);
@@ -482,6 +497,9 @@ impl Worker {
     /// Lets others run. Nothing happens if there are none.
     pub(crate) fn yield_now(&self) {
         let Some(task) = self.current.get() else { return };
+        if must_not_switch() {
+            return;
+        }
         self.stats().yielded.bump();
         // SAFETY: the running task.
         let (traits, id) = unsafe { ((*task.as_ptr()).traits.get(), (*task.as_ptr()).id.get()) };
@@ -510,7 +528,9 @@ impl Worker {
 
     /// Waits to be unparked, whether or not the task was asked to end; may return early.
     pub(crate) fn wait(&self) {
-        if let Some(task) = self.current.get() {
+        if let Some(task) = self.current.get()
+            && !must_not_switch()
+        {
             self.leave(task, Left::Park(task));
         }
     }
@@ -580,6 +600,7 @@ impl Worker {
     fn rest(&self, stepped: Stepped) {
         if self.shared.config.deterministic {
             if stepped == Stepped::Idle && self.fall_asleep() {
+                self.asleep.set(true);
                 self.shared.record(self.index, Kind::Sleep, 0, 0);
             }
             self.go_to_ground();
@@ -599,6 +620,9 @@ impl Worker {
 
     /// Runs from the thread's own stack until a strand comes back to it.
     pub(crate) fn go(&self) {
+        if self.asleep.take() {
+            self.searching.set(true); // whoever took our bit counted us
+        }
         let strand = self.spare();
         self.strand.set(Some(strand));
         // SAFETY: spare; this runs on the thread's own stack.

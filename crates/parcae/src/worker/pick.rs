@@ -34,15 +34,29 @@ impl Worker {
     /// What is this worker's own: urgent, just woken, then in turn.
     #[inline]
     fn pick_mine(&self, tick: u32) -> Option<NonNull<Task>> {
+        if let Some(task) = self.pick_at(Priority::High, tick) {
+            return Some(task);
+        }
+        self.pick_normal(tick)
+    }
+
+    /// A task of this priority that is not the normal one: started and unstarted ones take
+    /// turns, so that one that yields until another has run does not wait for ever.
+    #[inline]
+    fn pick_at(&self, priority: Priority, tick: u32) -> Option<NonNull<Task>> {
         // SAFETY: the reference ends with the statement.
-        if let Some(task) = unsafe { self.local()[Priority::High as usize].pop_front() } {
-            return Some(task);
+        let started = || unsafe { self.local()[priority as usize].pop_front() };
+        let unstarted = || self.pick_injected(priority);
+        if tick.is_multiple_of(2) {
+            started().or_else(unstarted)
+        } else {
+            unstarted().or_else(started)
         }
-        if !self.shared.inject[Priority::High as usize].is_empty()
-            && let Some(task) = self.pick_injected(Priority::High)
-        {
-            return Some(task);
-        }
+    }
+
+    /// Just woken, then in turn.
+    #[inline]
+    fn pick_normal(&self, tick: u32) -> Option<NonNull<Task>> {
         if self.lifo_streak.get() < LIFO_STREAK
             && let Some(task) = self.lifo.take()
         {
@@ -91,6 +105,15 @@ impl Worker {
                 self.overflow(task);
             }
         }
+        self.announce_rest();
+    }
+
+    /// Tasks were moved, and for a moment no queue showed them: whoever looked then and
+    /// went to sleep is woken for what the worker does not run itself.
+    fn announce_rest(&self) {
+        if self.shared.remotes.len() > 1 && !self.deque.is_empty() {
+            self.shared.notify_any();
+        }
     }
 
     fn pick_injected(&self, priority: Priority) -> Option<NonNull<Task>> {
@@ -117,24 +140,21 @@ impl Worker {
                 unsafe { reversed.push_front(task) };
             }
             self.adopt(reversed);
-            if self.shared.remotes.len() > 1 {
-                self.shared.notify_any();
-            }
         }
         first
     }
 
     fn pick_low(&self) -> Option<NonNull<Task>> {
-        // SAFETY: the reference ends with the statement.
-        unsafe { self.local()[Priority::Low as usize].pop_front() }
-            .or_else(|| self.pick_injected(Priority::Low))
+        self.pick_at(Priority::Low, self.tick.get())
     }
 
     /// The queues that would be looked at last, in turn.
     #[cold]
     fn pick_neglected(&self, turn: u32) -> Option<NonNull<Task>> {
-        match turn % 4 {
+        match turn % 5 {
             0 => self.pick_injected(Priority::Normal),
+            // Past urgent tasks that never end.
+            3 => self.pick_normal(turn),
             1 => self.pick_low(),
             // The oldest of our own deque, as a thief would take it.
             2 => match self.shared.remotes[self.index].stealer.steal() {
@@ -188,6 +208,7 @@ impl Worker {
         for _ in 0..2 {
             match stealer.steal_batch(&self.deque, INJECT_BATCH) {
                 Steal::Task(task) => {
+                    self.announce_rest();
                     self.stats().stolen.bump();
                     // SAFETY: stolen, hence ours.
                     let id = unsafe { (*task.as_ptr()).id.get() };
@@ -233,11 +254,9 @@ impl Worker {
             self.handoff.set(Some(task));
             return false;
         }
-        idle.fall_asleep(self.index, false);
+        idle.fall_asleep(self.index, self.searching.take());
         if self.last_look() {
-            if !idle.stay_awake(self.index) && idle.stop_searching() {
-                self.shared.notify_any();
-            }
+            self.searching.set(!idle.stay_awake(self.index));
             return false;
         }
         self.stats().slept.bump();
