@@ -1,9 +1,10 @@
 //! The scheduler as a whole: under the deterministic executor with many seeds, and on
 //! threads.
 
+mod determinism;
+mod fairness;
+
 use super::*;
-use std::cell::Cell;
-use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
@@ -129,62 +130,6 @@ fn a_panic_of_a_child_comes_out_of_its_scope_after_all_have_ended() {
 }
 
 #[test]
-fn yielding_tasks_take_turns() {
-    deterministic(|engine| {
-        if engine.shared.config.workers > 1 {
-            return;
-        }
-        let order = Mutex::new(Vec::new());
-        engine.run(|| {
-            scope(|s| {
-                for name in ["a", "b", "c"] {
-                    let order = &order;
-                    s.spawn(move || {
-                        for _ in 0..3 {
-                            order.lock().unwrap().push(name);
-                            yield_now();
-                        }
-                    });
-                }
-            });
-        });
-        // After everybody has started, nobody goes twice before the others went once.
-        let order = order.into_inner().unwrap();
-        for name in ["a", "b", "c"] {
-            assert_eq!(order.iter().filter(|&&n| n == name).count(), 3, "{order:?}");
-        }
-        assert_ne!(order[..3], ["a", "a", "a"], "{order:?}");
-    });
-}
-
-#[test]
-fn a_task_that_yields_for_ever_starves_nobody() {
-    everywhere(|engine| {
-        let stop = AtomicBool::new(false);
-        engine.run(|| {
-            scope(|s| {
-                for _ in 0..3 {
-                    s.spawn(|| {
-                        while !stop.load(Ordering::Acquire) {
-                            yield_now();
-                        }
-                    });
-                }
-                yield_now();
-                for priority in [Priority::Low, Priority::Normal, Priority::High] {
-                    let stop = &stop;
-                    s.spawn_at(priority, move || {
-                        if priority == Priority::Low {
-                            stop.store(true, Ordering::Release);
-                        }
-                    });
-                }
-            });
-        });
-    });
-}
-
-#[test]
 fn every_park_is_woken() {
     everywhere(|engine| {
         engine.run(|| {
@@ -260,60 +205,6 @@ fn a_started_task_stays_on_its_worker() {
             });
         });
     });
-}
-
-#[test]
-fn the_same_seed_gives_the_same_run() {
-    fn run(seed: u64, workers: usize) -> Vec<u8> {
-        let opts = EngineOpts { workers, seed, deterministic: true, ..EngineOpts::default() };
-        let engine = Engine::new(opts).unwrap();
-        let shared = Cell::new(0);
-        engine.run(|| {
-            let waker = Mutex::new(None);
-            scope(|s| {
-                s.spawn(|| {
-                    *waker.lock().unwrap() = Some(Waker::current());
-                    let _ = park();
-                });
-                for n in 0..20 {
-                    let waker = &waker;
-                    s.spawn(move || {
-                        for _ in 0..n % 5 {
-                            yield_now();
-                        }
-                        if let Some(waker) = &*waker.lock().unwrap() {
-                            waker.wake();
-                        }
-                    });
-                }
-                yield_now();
-                let sleeper = waker.lock().unwrap().clone();
-                if let Some(sleeper) = sleeper {
-                    sleeper.wake();
-                }
-                for _ in 0..30 {
-                    yield_now();
-                    if let Some(sleeper) = &*waker.lock().unwrap() {
-                        sleeper.wake();
-                    }
-                }
-            });
-        });
-        shared.set(1);
-        engine.log()
-    }
-    for workers in [1, 2, 5, 64, 256] {
-        let mut logs = HashSet::new();
-        for seed in 0..6 {
-            let log = run(seed, workers);
-            assert!(!log.is_empty());
-            assert!(log == run(seed, workers), "seed {seed}, {workers} workers");
-            logs.insert(log);
-        }
-        if workers > 1 {
-            assert!(logs.len() > 1, "{workers} workers: all seeds gave the same run");
-        }
-    }
 }
 
 #[test]
@@ -422,47 +313,6 @@ fn a_panic_in_the_runtime_costs_no_task() {
         let restarts: u64 = engine.stats().iter().map(|worker| worker.restarts).sum();
         assert!(restarts > 0, "the sabotage worked");
     });
-}
-
-#[test]
-fn a_deterministic_scheduler_that_is_dropped_ends_its_tasks_first() {
-    for seed in seeds() {
-        let count = Arc::new(AtomicUsize::new(0));
-        let opts = EngineOpts { workers: 3, seed, deterministic: true, ..EngineOpts::default() };
-        let engine = Engine::new(opts).unwrap();
-        for _ in 0..50 {
-            let count = Arc::clone(&count);
-            engine.spawn(move || {
-                yield_now();
-                count.fetch_add(1, Ordering::Relaxed);
-            });
-        }
-        drop(engine);
-        assert_eq!(count.load(Ordering::Relaxed), 50);
-    }
-}
-
-#[test]
-fn urgent_tasks_go_first_and_idle_ones_last() {
-    for seed in seeds() {
-        let opts = EngineOpts { workers: 1, seed, deterministic: true, ..EngineOpts::default() };
-        let engine = Engine::new(opts).unwrap();
-        let order = Mutex::new(Vec::new());
-        engine.run(|| {
-            scope(|s| {
-                for priority in [Priority::Low, Priority::Normal, Priority::High] {
-                    for _ in 0..5 {
-                        let order = &order;
-                        s.spawn_at(priority, move || order.lock().unwrap().push(priority));
-                    }
-                }
-            });
-        });
-        let order = order.into_inner().unwrap();
-        let mut sorted = order.clone();
-        sorted.sort_by(|a, b| b.cmp(a));
-        assert_eq!(order, sorted);
-    }
 }
 
 #[test]
@@ -625,66 +475,6 @@ fn a_yield_in_a_destructor_that_runs_for_a_panic_does_nothing() {
             });
         });
     });
-}
-
-#[test]
-fn a_task_that_yields_until_another_of_its_priority_ran_is_not_alone() {
-    everywhere(|engine| {
-        for priority in [Priority::Low, Priority::Normal, Priority::High] {
-            engine.run(|| {
-                scope(|s| {
-                    s.spawn_at(priority, move || {
-                        let done = AtomicBool::new(false);
-                        scope(|s| {
-                            s.spawn_at(priority, || done.store(true, Ordering::Release));
-                            while !done.load(Ordering::Acquire) {
-                                yield_now();
-                            }
-                        });
-                    });
-                });
-            });
-        }
-    });
-}
-
-#[test]
-fn an_urgent_task_that_yields_for_ever_starves_nobody() {
-    everywhere(|engine| {
-        let stop = AtomicBool::new(false);
-        engine.run(|| {
-            scope(|s| {
-                for _ in 0..2 {
-                    s.spawn_at(Priority::High, || {
-                        while !stop.load(Ordering::Acquire) {
-                            yield_now();
-                        }
-                    });
-                }
-                s.spawn(|| {
-                    (0..3).for_each(|_| yield_now());
-                    stop.store(true, Ordering::Release);
-                });
-            });
-        });
-    });
-}
-
-#[test]
-fn a_sleeping_deterministic_scheduler_is_woken_from_outside() {
-    for seed in seeds() {
-        let opts = EngineOpts { workers: 3, seed, deterministic: true, ..EngineOpts::default() };
-        let engine = Engine::new(opts).unwrap();
-        for round in 0..20 {
-            assert_eq!(engine.run(move || round), round);
-            engine.run_until_idle(); // everybody sleeps
-            let ran = Arc::new(AtomicBool::new(false));
-            let flag = Arc::clone(&ran);
-            engine.spawn(move || flag.store(true, Ordering::Relaxed));
-            engine.run_until_idle();
-            assert!(ran.load(Ordering::Relaxed));
-        }
-    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A worker's own stacks: last in, first out, without locks or system calls.
 
 use super::arena::SlotList;
+use super::handle::Stack;
 use super::opts::TrustDomain;
-use super::pool::{Shared, Stack};
+use super::pool::Shared;
 use super::size::CLASSES;
 use super::{StackError, StackSize};
 use std::fmt;

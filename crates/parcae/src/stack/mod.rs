@@ -66,6 +66,7 @@ mod arena;
 mod cache;
 mod error;
 mod guard;
+mod handle;
 mod opts;
 mod overflow;
 mod pool;
@@ -78,8 +79,9 @@ mod valgrind;
 pub use cache::StackCache;
 pub use error::{Limit, StackError};
 pub use guard::{GuardKind, GuardPolicy};
+pub use handle::Stack;
 pub use opts::{OnOverflow, StackOpts, TrustDomain, Zeroing};
-pub use pool::{Stack, StackPool};
+pub use pool::StackPool;
 pub use size::StackSize;
 pub use stats::StackStats;
 

@@ -1,11 +1,12 @@
-//! The shared pool: size classes, growth, trimming, and the handle to one stack.
+//! The shared pool: size classes, growth, trimming.
 
 use super::arena::{Arena, Slot, SlotList};
 use super::cache::{CacheCount, StackCache};
 use super::error::StackError;
 use super::guard::{GuardKind, Guards};
+use super::handle::Stack;
 use super::opts::{OnOverflow, StackOpts, TrustDomain, Zeroing};
-use super::overflow::{self, LABEL_SIZE, Label};
+use super::overflow;
 use super::size::{CLASSES, StackSize};
 use super::stats::StackStats;
 use super::sys::{Linux, Sys, page_size};
@@ -418,7 +419,8 @@ impl Shared {
                 (*slot.as_ptr()).domain = domain;
             }
         }
-        Stack { slot }
+        // SAFETY: as the caller says.
+        unsafe { Stack::new(slot) }
     }
 
     /// Clears a stack.
@@ -525,124 +527,4 @@ impl Drop for Shared {
 /// done, since list operations do not panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A stack that its holder may run on. Dropping it gives it back to its pool.
-///
-/// The memory is between [`bottom`](Stack::bottom) and [`top`](Stack::top); the guard
-/// is below the bottom. Contents are arbitrary.
-pub struct Stack {
-    slot: NonNull<Slot>,
-}
-
-// SAFETY: a stack is memory that only its holder uses; the slot belongs to the holder
-// too, and the pool that it points to is shared by threads.
-unsafe impl Send for Stack {}
-// SAFETY: shared access only reads fields that no one changes while the stack is held.
-unsafe impl Sync for Stack {}
-
-impl Stack {
-    /// The size class.
-    pub fn size(&self) -> StackSize {
-        // SAFETY: a held slot's arena is live.
-        unsafe { (*(*self.slot.as_ptr()).arena.as_ptr()).size }
-    }
-
-    /// The address above the stack, where it begins. Page-aligned.
-    pub fn top(&self) -> *mut u8 {
-        // SAFETY: the slot is held.
-        unsafe { (*self.slot.as_ptr()).top.as_ptr() }
-    }
-
-    /// The lowest address of the stack, directly above its guard. Page-aligned.
-    pub fn bottom(&self) -> *mut u8 {
-        // SAFETY: the slot is held.
-        unsafe { Slot::bottom(self.slot).as_ptr() }
-    }
-
-    /// The guard below this stack.
-    pub fn guard(&self) -> GuardKind {
-        // SAFETY: the slot is held.
-        unsafe { (*self.slot.as_ptr()).guard.unwrap_or(GuardKind::Off) }
-    }
-
-    /// How deep the stack has ever been used, in bytes, up to a whole page, since its
-    /// memory was last given back. A system call.
-    ///
-    /// Includes earlier users of the same stack: the figure says which size would have
-    /// been enough for all of them.
-    ///
-    /// # Errors
-    ///
-    /// If the system does not say.
-    pub fn high_water(&self) -> io::Result<usize> {
-        // SAFETY: a held slot keeps its pool alive.
-        let shared = unsafe { &*self.shared() };
-        // SAFETY: the slot is held.
-        let bottom = unsafe { Slot::bottom(self.slot) };
-        let len = self.top().addr() - bottom.addr().get();
-        let mut pages = Vec::new();
-        pages.try_reserve_exact(len / shared.page)?;
-        pages.resize(len / shared.page, 0);
-        shared.sys.residency(bottom, len, &mut pages).map_err(io::Error::from_raw_os_error)?;
-        let untouched = pages.iter().take_while(|&&byte| byte & 1 == 0).count();
-        Ok(len - untouched * shared.page)
-    }
-
-    /// Prepares this thread for running on the stack: overflow reports need a signal stack.
-    pub(crate) fn arm_thread(&self) -> Result<(), StackError> {
-        // SAFETY: a held slot keeps its pool alive.
-        if unsafe { (*self.shared()).reports_overflows() } {
-            overflow::arm_thread()
-        } else {
-            Ok(())
-        }
-    }
-
-    /// The bytes at the top that say whose stack this is, for overflow reports.
-    pub(crate) fn label(&self) -> &Label {
-        // SAFETY: the top of the stack is mapped and aligned, and reserved for the
-        // label by everybody who runs on the stack; any bytes are a valid label.
-        unsafe { &*self.top().sub(LABEL_SIZE).cast::<Label>() }
-    }
-
-    /// Where frames may begin: below the label, and shifted by some cache lines so
-    /// that the hot ends of many stacks do not compete for the same cache sets.
-    pub(crate) fn usable_top(&self) -> *mut u8 {
-        const LINE: usize = 64;
-        const COLOURS: usize = 8;
-        let stride = self.size().bytes();
-        let colour = (self.top().addr() / stride) % COLOURS;
-        // SAFETY: less than 1 KiB below the top, and no stack is that small.
-        unsafe { self.top().sub(LABEL_SIZE + colour * LINE) }
-    }
-
-    pub(super) fn slot(&self) -> NonNull<Slot> {
-        self.slot
-    }
-
-    pub(super) fn shared(&self) -> *const Shared {
-        // SAFETY: a held slot's arena is live.
-        unsafe { (*(*self.slot.as_ptr()).arena.as_ptr()).shared }
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: the stack's strong count, which becomes this handle's.
-        let shared = unsafe {
-            let shared = self.shared();
-            Arc::increment_strong_count(shared);
-            Arc::from_raw(shared)
-        };
-        let mut one = SlotList::default();
-        one.push(self.slot);
-        Shared::take_back(&shared, self.size(), one);
-    }
-}
-
-impl fmt::Debug for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stack({} at {:p})", self.size(), self.bottom())
-    }
 }

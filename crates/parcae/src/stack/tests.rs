@@ -1,101 +1,15 @@
 //! Pools of stacks: sizes, reuse, limits, and every system call failing in turn.
 
+mod faulty;
+
 use super::guard::Guards;
-use super::sys::{Errno, Linux, Sys, page_size};
+use super::sys::page_size;
 use super::*;
+use faulty::{Faulty, Plan};
 use proptest::prelude::*;
 use std::collections::HashSet;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// What a [`Faulty`] system did and shall do; shared with the test.
-#[derive(Default)]
-struct Plan {
-    calls: AtomicUsize,
-    /// Which call fails, counted from 1; 0 for none.
-    fail_at: AtomicUsize,
-    /// Fail every call from that one on.
-    from_then_on: AtomicBool,
-    no_page_table_guards: AtomicBool,
-    no_discard: AtomicBool,
-    no_reserve: AtomicBool,
-    /// Bytes mapped and not unmapped.
-    mapped: AtomicI64,
-    log: Mutex<Vec<&'static str>>,
-}
-
-impl Plan {
-    fn fails(&self, call: &'static str) -> bool {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        self.log.lock().unwrap().push(call);
-        let at = self.fail_at.load(Ordering::Relaxed);
-        at != 0 && (number == at || number > at && self.from_then_on.load(Ordering::Relaxed))
-    }
-
-    fn fail_next(&self) {
-        self.fail_at.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-}
-
-/// The real system, except for the calls that the plan lets fail.
-struct Faulty(Arc<Plan>);
-
-impl Sys for Faulty {
-    fn reserve(&self, len: usize) -> Result<NonNull<u8>, Errno> {
-        if self.0.fails("reserve") || self.0.no_reserve.load(Ordering::Relaxed) {
-            return Err(libc::ENOMEM);
-        }
-        self.0.mapped.fetch_add(len as i64, Ordering::Relaxed);
-        Linux.reserve(len)
-    }
-
-    fn unreserve(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        if self.0.fails("unreserve") {
-            return Err(libc::ENOMEM);
-        }
-        self.0.mapped.fetch_sub(len as i64, Ordering::Relaxed);
-        Linux.unreserve(addr, len)
-    }
-
-    fn forbid_huge_pages(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        if self.0.fails("forbid_huge_pages") {
-            return Err(libc::EINVAL);
-        }
-        Linux.forbid_huge_pages(addr, len)
-    }
-
-    fn install_guard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        if self.0.no_page_table_guards.load(Ordering::Relaxed) {
-            return Err(libc::EINVAL);
-        }
-        if self.0.fails("install_guard") {
-            return Err(libc::ENOMEM);
-        }
-        Linux.install_guard(addr, len)
-    }
-
-    fn protect_guard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        if self.0.fails("protect_guard") {
-            return Err(libc::ENOMEM);
-        }
-        Linux.protect_guard(addr, len)
-    }
-
-    fn discard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        if self.0.no_discard.load(Ordering::Relaxed) || self.0.fails("discard") {
-            return Err(libc::EINVAL);
-        }
-        Linux.discard(addr, len)
-    }
-
-    fn residency(&self, addr: NonNull<u8>, len: usize, pages: &mut [u8]) -> Result<(), Errno> {
-        if self.0.fails("residency") {
-            return Err(libc::ENOMEM);
-        }
-        Linux.residency(addr, len, pages)
-    }
-}
 
 fn faulty(opts: StackOpts, plan: &Arc<Plan>) -> Result<StackPool, StackError> {
     StackPool::on(opts, Box::new(Faulty(Arc::clone(plan))), |_| {})
