@@ -43,11 +43,14 @@ pub struct Args {
 }
 
 impl Args {
-    /// The workloads to run: each once, in the order of `--list`.
+    /// The workloads to run: each once, in the order of `--list`. Not those that have no
+    /// rounds.
     pub(crate) fn chosen(&self) -> impl Iterator<Item = &'static Workload> {
-        WORKLOADS.iter().copied().filter(|workload| {
+        let named = |workload: &&Workload| {
             self.workloads.is_empty() || self.workloads.iter().any(|w| w.name == workload.name)
-        })
+        };
+        let all = WORKLOADS.iter().copied();
+        all.filter(named).filter(|workload| self.rounds_of(workload) > 0)
     }
 
     /// Whether this peer takes part.
@@ -104,6 +107,14 @@ mod tests {
         let args = parse(&["stack", "switch", "stack"]).unwrap();
         let names: Vec<_> = args.chosen().map(|workload| workload.name).collect();
         assert_eq!(names, ["switch", "stack"]);
+    }
+
+    #[test]
+    fn the_large_ones_are_left_out_of_quick_runs_unless_rounds_are_given() {
+        let count = |args: &[&str]| parse(args).unwrap().chosen().count();
+        assert!(WORKLOADS.iter().all(|workload| workload.rounds.full > 0));
+        assert_eq!(count(&["--quick", "million"]), 0);
+        assert_eq!(count(&["--quick", "--rounds", "1", "million"]), 1);
     }
 
     #[test]

@@ -12,11 +12,27 @@ pub enum Peer {
     Corosensei,
     /// <https://docs.rs/generator>
     Generator,
+    /// <https://docs.rs/tokio>
+    Tokio,
+    /// <https://docs.rs/async-executor>, the scheduler of smol.
+    AsyncExecutor,
+    /// <https://docs.rs/may>
+    May,
+    /// <https://docs.rs/rayon>
+    Rayon,
 }
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 3] = [Peer::Parcae, Peer::Corosensei, Peer::Generator];
+    pub const ALL: [Peer; 7] = [
+        Peer::Parcae,
+        Peer::Corosensei,
+        Peer::Generator,
+        Peer::Tokio,
+        Peer::AsyncExecutor,
+        Peer::May,
+        Peer::Rayon,
+    ];
 
     /// The name in arguments and output.
     pub const fn name(self) -> &'static str {
@@ -24,6 +40,10 @@ impl Peer {
             Peer::Parcae => "parcae",
             Peer::Corosensei => "corosensei",
             Peer::Generator => "generator",
+            Peer::Tokio => "tokio",
+            Peer::AsyncExecutor => "async-executor",
+            Peer::May => "may",
+            Peer::Rayon => "rayon",
         }
     }
 
@@ -33,6 +53,10 @@ impl Peer {
             Peer::Parcae => env!("CARGO_PKG_VERSION"), // one version for the workspace
             Peer::Corosensei => "0.3.4",
             Peer::Generator => "0.8.11",
+            Peer::Tokio => "1.54.1",
+            Peer::AsyncExecutor => "1.14.1",
+            Peer::May => "0.3.51",
+            Peer::Rayon => "1.12.0",
         }
     }
 }
@@ -120,7 +144,7 @@ pub struct Variant {
 pub struct Rounds {
     /// Normally.
     pub full: u32,
-    /// With `--quick`.
+    /// With `--quick`. Nothing is measured if it is 0.
     pub quick: u32,
 }
 
@@ -192,9 +216,11 @@ mod tests {
     #[test]
     fn the_versions_shown_are_those_of_the_manifest() {
         let manifest = include_str!("../Cargo.toml");
-        for peer in [Peer::Corosensei, Peer::Generator] {
+        for peer in Peer::ALL.into_iter().filter(|&peer| peer != Peer::Parcae) {
             let line = format!("{} = \"={}\"", peer.name(), peer.version());
-            assert!(manifest.lines().any(|l| l == line), "{line}");
+            let table = format!("{} = {{ version = \"={}\",", peer.name(), peer.version());
+            let found = manifest.lines().any(|l| l == line || l.starts_with(&table));
+            assert!(found, "{line}");
         }
     }
 

@@ -114,7 +114,7 @@ pub fn list(out: &mut dyn Write) -> io::Result<()> {
             let peers: Vec<&str> = variant.sides.iter().map(|side| side.peer.name()).collect();
             let (name, unit) = (variant.name, variant.unit);
             let peers = peers.join(",");
-            writeln!(out, "{:<8}{name:<26}{unit:<12}{peers:<30}{}", workload.name, variant.about)?;
+            writeln!(out, "{:<12}{name:<26}{unit:<12}{peers:<42}{}", workload.name, variant.about)?;
         }
     }
     out.flush()

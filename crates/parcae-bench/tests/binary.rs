@@ -36,6 +36,21 @@ fn switch_prints_a_positive_figure_of_every_peer() {
 }
 
 #[test]
+fn yield_prints_a_positive_figure_of_every_scheduler() {
+    let output = bench(&["--quick", "--rounds", "1", "--tsv", "yield"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Vec<&str>> =
+        text(&output.stdout).lines().map(|line| line.split('\t').collect()).collect();
+    for peer in ["parcae", "tokio", "async-executor", "may"] {
+        for variant in ["t1", "t2", "t1000"] {
+            let line = lines.iter().find(|line| line[..3] == ["yield", peer, variant]);
+            let value = line.and_then(|line| line[3].parse::<f64>().ok());
+            assert!(value.is_some_and(|value| value > 0.0), "{peer} {variant}: {line:?}");
+        }
+    }
+}
+
+#[test]
 fn a_pipe_gets_lines_and_the_flag_gives_a_table() {
     let lines = bench(&["--quick", "--rounds", "1", "--peer", "corosensei", "stack"]);
     assert!(lines.status.success(), "{}", text(&lines.stderr));
@@ -63,7 +78,8 @@ fn the_list_measures_nothing() {
     let output = bench(&["--list"]);
     assert!(output.status.success());
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
-    for workload in ["switch", "stack", "memory"] {
+    for workload in ["switch", "stack", "memory", "yield", "spawn_join", "wake", "scale", "parked"]
+    {
         assert!(text(&output.stdout).lines().any(|line| line.starts_with(workload)));
     }
 }

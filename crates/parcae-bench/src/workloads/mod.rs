@@ -1,17 +1,33 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
 mod memory;
+mod parked;
+mod runtimes;
+mod scale;
+mod spawn_join;
 mod stack;
 mod switch;
+mod wake;
+mod yielding;
 
 use crate::case::Workload;
 use parcae::stack::StackSize;
 use std::time::Instant;
 
 /// All workloads, in the order in which they run.
-pub static WORKLOADS: &[&Workload] = &[&switch::SWITCH, &stack::STACK, &memory::MEMORY];
+pub static WORKLOADS: &[&Workload] = &[
+    &switch::SWITCH,
+    &stack::STACK,
+    &memory::MEMORY,
+    &yielding::YIELD,
+    &spawn_join::SPAWN_JOIN,
+    &wake::WAKE,
+    &scale::SCALE,
+    &parked::PARKED,
+    &parked::MILLION,
+];
 
-/// The size of every stack, of every peer: parcae's default, 256 KiB of addresses.
+/// The size of every stack, of every peer but may, which has its own default: parcae's default, 256 KiB of addresses.
 const STACK_SIZE: StackSize = StackSize::SERVICE;
 
 /// Nanoseconds since `start`, per one of `count`.
