@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use crate::sched::Victims;
@@ -118,7 +118,13 @@ impl Engine {
     }
 
     /// Runs `root` as a task and returns its value. Blocks the calling thread.
+    ///
+    /// # Panics
+    ///
+    /// On a task of the same scheduler, which would wait for itself; under the
+    /// deterministic executor on another thread than the one that made it.
     pub fn run<R: Send>(&self, root: impl FnOnce() -> R + Send) -> R {
+        let conductor = self.conductor();
         struct Slot<R> {
             value: Mutex<Option<std::thread::Result<R>>>,
             done: AtomicBool,
@@ -154,8 +160,7 @@ impl Engine {
         // SAFETY: this function does not return before the task has run to its end, but for
         // the drop of `theirs`, which borrows nothing.
         unsafe { self.spawn_unchecked(NORMAL, body) };
-        if let Executor::Deterministic(conductor) = &self.executor {
-            let conductor = conductor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(conductor) = conductor {
             conductor.run_until(|| slot.done.load(Ordering::Acquire));
         }
         slot.parker.park();
@@ -165,6 +170,19 @@ impl Engine {
             Some(Err(payload)) => resume_unwind(payload),
             None => unreachable!("the task has run"),
         }
+    }
+
+    /// Checks that the calling thread may wait for tasks, before anything is spawned; the
+    /// conductor if it has to drive them itself.
+    fn conductor(&self) -> Option<MutexGuard<'_, Conductor>> {
+        assert!(
+            worker::current_of(&self.shared).is_none(),
+            "a task must not wait for its own scheduler: use a scope"
+        );
+        let Executor::Deterministic(conductor) = &self.executor else { return None };
+        let conductor = conductor.lock().unwrap_or_else(PoisonError::into_inner);
+        conductor.check_thread();
+        Some(conductor)
     }
 
     /// Spawns a task from any thread.
@@ -184,8 +202,7 @@ impl Engine {
 
     /// Under the deterministic executor: steps until nobody can run.
     pub fn run_until_idle(&self) {
-        if let Executor::Deterministic(conductor) = &self.executor {
-            let conductor = conductor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(conductor) = self.conductor() {
             conductor.run_until(|| conductor.is_stuck());
         }
     }
@@ -231,6 +248,10 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// Runs `body`, which may spawn tasks that borrow from outside of it, and waits for them.
 /// Must be called on a task.
 pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+    assert!(
+        !std::thread::panicking(),
+        "a scope in a destructor that runs for a panic: children could not be waited for"
+    );
     let owner = current_task();
     let scope = Scope {
         group: Group::new(owner),
@@ -287,10 +308,11 @@ impl<'scope> Scope<'scope, '_> {
     #[inline]
     unsafe fn spawn_with(&'scope self, traits: Traits, child: impl FnOnce() + Send + 'scope) {
         let Some(worker) = worker::current() else { panic!("spawn outside of a task") };
-        self.group.add();
         // SAFETY: the scope waits for the child.
         let spawned = unsafe { worker.spawn(Some(NonNull::from(&self.group)), traits, child) };
         spawned.expect("memory for a task record");
+        // Counted when it is certain; the bias covers a child that has ended already.
+        self.group.add();
     }
 }
 

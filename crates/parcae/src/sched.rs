@@ -2,7 +2,7 @@
 
 use crate::deque::Stealer;
 use crate::executor::log::{Event, Kind, Log};
-use crate::idle::{Idle, Parker};
+use crate::idle::{Idle, Notified, Parker};
 use crate::queue::{Inbox, Inject};
 use crate::stack::{StackPool, StackSize};
 use crate::task::slab::{OutOfRecords, Slab};
@@ -129,8 +129,10 @@ impl Shared {
 
     /// Makes sure that this worker looks at work that only it can take.
     pub(crate) fn notify(&self, worker: usize) {
-        if self.idle.notify(worker) {
-            self.unpark_worker(worker);
+        match self.idle.notify(worker) {
+            Notified::Awake => {}
+            Notified::Chosen => self.unpark_worker(worker),
+            Notified::Raced => self.notify_any(),
         }
     }
 

@@ -513,6 +513,125 @@ fn movable_tasks_park_and_are_woken_anywhere() {
 }
 
 #[test]
+fn a_payload_that_panics_when_dropped_does_not_hold_up_its_scope() {
+    struct Bad;
+    impl Drop for Bad {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                resume_unwind(Box::new("from a payload"));
+            }
+        }
+    }
+    everywhere(|engine| {
+        engine.run(|| {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                scope(|s| {
+                    for _ in 0..3 {
+                        s.spawn(|| resume_unwind(Box::new(Bad)));
+                    }
+                });
+            }));
+            std::mem::forget(outcome.unwrap_err());
+        });
+    });
+}
+
+#[test]
+fn schedulers_nest() {
+    everywhere(|engine| {
+        for deterministic in [false, true] {
+            let sum = engine.run(|| {
+                let opts = EngineOpts { workers: 2, deterministic, ..EngineOpts::default() };
+                let inner = Engine::new(opts).unwrap();
+                let inside = inner.run(|| 20);
+                yield_now();
+                inside + 1
+            });
+            assert_eq!(sum, 21);
+        }
+    });
+}
+
+#[test]
+fn waiting_for_the_own_scheduler_is_refused() {
+    everywhere(|engine| {
+        engine.run(|| {
+            let outcome =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.run(|| 1)));
+            assert!(outcome.is_err());
+        });
+    });
+}
+
+#[test]
+fn a_deterministic_scheduler_refuses_another_thread_before_it_spawns() {
+    let opts = EngineOpts { workers: 1, deterministic: true, ..EngineOpts::default() };
+    let engine = Engine::new(opts).unwrap();
+    let ran = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let other = s.spawn(|| engine.run(|| ran.store(true, Ordering::Relaxed)));
+        assert!(other.join().is_err());
+    });
+    engine.run_until_idle();
+    assert!(!ran.load(Ordering::Relaxed), "a closure outlived its caller");
+}
+
+#[test]
+fn a_refused_closure_may_yield_in_its_destructor() {
+    struct Yields;
+    impl Drop for Yields {
+        fn drop(&mut self) {
+            yield_now();
+        }
+    }
+    let opts = EngineOpts { workers: 1, max_stacks: 3, ..EngineOpts::default() };
+    let engine = Engine::new(opts).unwrap();
+    engine.run(|| {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            scope(|s| {
+                for _ in 0..10 {
+                    let yields = Yields;
+                    s.spawn(move || {
+                        let _yields = yields;
+                        (0..20).for_each(|_| yield_now());
+                    });
+                }
+            });
+        }));
+        assert!(outcome.is_err(), "there are not enough stacks");
+    });
+}
+
+#[test]
+fn as_many_workers_wake_as_there_is_work() {
+    // Each task blocks its thread until all of them run: none may be left behind.
+    for priority in [Priority::Normal, Priority::High, Priority::Low] {
+        for workers in [2, 3] {
+            let engine = Engine::new(EngineOpts { workers, ..EngineOpts::default() }).unwrap();
+            for round in 0..60 {
+                let running = AtomicUsize::new(0);
+                engine.run(|| {
+                    scope(|s| {
+                        let meet = || {
+                            running.fetch_add(1, Ordering::AcqRel);
+                            let deadline = Instant::now() + Duration::from_secs(20);
+                            while running.load(Ordering::Acquire) < workers {
+                                assert!(Instant::now() < deadline, "stranded in round {round}");
+                                std::thread::yield_now();
+                            }
+                        };
+                        for _ in 1..workers {
+                            s.spawn_at(priority, meet);
+                        }
+                        meet();
+                    });
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn wrong_numbers_of_workers_are_refused() {
     for workers in [0, 1025] {
         let outcome = Engine::new(EngineOpts { workers, ..EngineOpts::default() });

@@ -39,11 +39,7 @@ impl Conductor {
     /// Steps until `done` says so. Sleeps while nobody can run: only a foreign thread can
     /// change that, and it will wake us.
     pub(crate) fn run_until(&self, done: impl Fn() -> bool) {
-        assert_eq!(
-            thread::current().id(),
-            self.thread,
-            "a deterministic scheduler runs on the thread that made it"
-        );
+        self.check_thread();
         let mut awake = Vec::with_capacity(self.workers.len());
         while !done() {
             awake.clear();
@@ -56,10 +52,20 @@ impl Conductor {
             if let Some(log) = &self.shared.log {
                 log.advance();
             }
-            worker::make_current(worker);
+            // A scheduler may run inside of another's task.
+            let before = worker::make_current(worker);
             worker.go();
-            worker::make_current(std::ptr::null());
+            worker::make_current(before);
         }
+    }
+
+    /// Panics on another thread than the one that made the scheduler.
+    pub(crate) fn check_thread(&self) {
+        assert_eq!(
+            thread::current().id(),
+            self.thread,
+            "a deterministic scheduler runs on the thread that made it"
+        );
     }
 
     /// Whether nobody can run.

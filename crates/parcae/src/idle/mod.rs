@@ -41,6 +41,18 @@ use crate::sync::atomic::{AtomicU64, Ordering, fence};
 const SLEEPING: u64 = 1;
 const SEARCHING: u64 = 1 << 32;
 
+/// What became of choosing one worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notified {
+    /// It was awake.
+    Awake,
+    /// It slept: the caller unparks it.
+    Chosen,
+    /// Another was faster. For a moment there seemed to be one searcher more than there
+    /// was; who was kept from waking somebody by that is made up for by `notify_any`.
+    Raced,
+}
+
 /// Who searches and who sleeps.
 #[derive(Debug)]
 pub(crate) struct Idle {
@@ -88,14 +100,16 @@ impl Idle {
         fence(Ordering::SeqCst); // the sleeper's
     }
 
-    /// Stops being a sleeper. False if somebody has chosen this worker: it counts as a
-    /// searcher then, and its futex is about to be set.
+    /// Stops being a sleeper and becomes a searcher: there is work, and whoever published
+    /// it may have woken nobody because this worker was searching before. False if somebody
+    /// has chosen this worker meanwhile: its futex is about to be set.
     pub(crate) fn stay_awake(&self, worker: usize) -> bool {
         let (word, bit) = self.bit(worker);
         // AcqRel: of two who clear the bit, one sees that the other did.
         let mine = word.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
         if mine {
-            self.counts.fetch_sub(SLEEPING, Ordering::AcqRel); // as in `stop_searching`
+            // As in `claim`.
+            self.counts.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::AcqRel);
         }
         mine
     }
@@ -130,12 +144,17 @@ impl Idle {
     }
 
     /// Chooses this worker, for work that only it can take and that was published before.
-    /// The caller unparks it if this says so.
     #[must_use]
-    pub(crate) fn notify(&self, worker: usize) -> bool {
+    pub(crate) fn notify(&self, worker: usize) -> Notified {
         // Pairs with the fence in `fall_asleep`.
         fence(Ordering::SeqCst); // the sender's
-        self.is_asleep(worker) && self.claim(worker)
+        if !self.is_asleep(worker) {
+            Notified::Awake
+        } else if self.claim(worker) {
+            Notified::Chosen
+        } else {
+            Notified::Raced
+        }
     }
 
     /// Whether the worker's bit is set.

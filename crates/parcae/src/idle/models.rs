@@ -53,11 +53,11 @@ impl World {
             if self.queue.load(Ordering::Acquire) == 0 {
                 return (taken, woken); // asleep
             }
-            // Work after all. If somebody chose us, we are a searcher.
-            searching = !self.idle.stay_awake(worker);
-            if searching {
+            // Work after all: a searcher, by our own choice or somebody else's.
+            if !self.idle.stay_awake(worker) {
                 self.noticed[worker].store(true, Ordering::Release);
             }
+            searching = true;
         }
     }
 }
@@ -100,7 +100,7 @@ fn inbox_against_sleep() {
             thread::spawn(move || world.search_and_sleep(0, false))
         };
         world.queue.fetch_add(1, Ordering::Release);
-        let woken = world.idle.notify(0);
+        let woken = world.idle.notify(0) == Notified::Chosen;
         let (taken, _) = worker.join().unwrap();
         assert!(taken == 1 || woken, "work is stranded");
     });

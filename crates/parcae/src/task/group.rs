@@ -86,12 +86,14 @@ impl Group {
         }
     }
 
-    /// Keeps the first panic.
-    pub(crate) fn panicked(&self, payload: Box<dyn Any + Send>) {
+    /// Keeps the first panic; gives others back, to be dropped where that does no harm.
+    pub(crate) fn panicked(&self, payload: Box<dyn Any + Send>) -> Option<Box<dyn Any + Send>> {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.is_none() {
-            *first = Some(payload);
+        if first.is_some() {
+            return Some(payload);
         }
+        *first = Some(payload);
+        None
     }
 
     /// The first panic of a child, when all have ended.

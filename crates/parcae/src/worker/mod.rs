@@ -49,7 +49,7 @@ use crate::stack::{StackCache, StackError};
 use crate::task::group::Group;
 use crate::task::slab::{FreeRecords, OutOfRecords};
 use crate::task::state::Parking;
-use crate::task::{Task, TaskRef, Traits};
+use crate::task::{Priority, Task, TaskRef, Traits};
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -151,10 +151,10 @@ fn must_not_switch() -> bool {
     panicking
 }
 
-/// Says which worker this thread is; none with null.
+/// Says which worker this thread is, none with null; returns which one it was.
 #[inline(never)]
-pub(crate) fn make_current(worker: *const Worker) {
-    CURRENT.with(|current| current.set(worker));
+pub(crate) fn make_current(worker: *const Worker) -> *const Worker {
+    CURRENT.with(|current| current.replace(worker))
 }
 
 impl Worker {
@@ -235,7 +235,7 @@ impl Worker {
     /// Puts a task that anybody may take where it belongs.
     #[inline]
     fn enqueue(&self, task: NonNull<Task>, traits: Traits) {
-        if traits.priority != crate::task::Priority::Normal {
+        if traits.priority != Priority::Normal {
             self.shared.submit(traits.priority, task);
             return;
         }
@@ -255,7 +255,7 @@ impl Worker {
         self.deque.take_half(|task| unsafe { chain.push_back(task) });
         // SAFETY: never was in the deque.
         unsafe { chain.push_back(task) };
-        self.shared.inject[crate::task::Priority::Normal as usize].push_chain(chain);
+        self.shared.inject[Priority::Normal as usize].push_chain(chain);
     }
 
     #[inline]
@@ -312,8 +312,13 @@ impl Worker {
                 let outcome = match self.ensure_spare() {
                     // SAFETY: claimed, and it has no strand, so it has not run.
                     Ok(()) => unsafe { Task::run(task) },
-                    // SAFETY: as above.
-                    Err(error) => unsafe { Task::refuse(task, error) },
+                    Err(error) => {
+                        // What the closure owns is dropped outside of any task: there is no
+                        // strand to wait on.
+                        self.current.set(None);
+                        // SAFETY: as above.
+                        unsafe { Task::refuse(task, error) }
+                    }
                 };
                 // The task may have waited, and come back on another worker.
                 if let Some(worker) = current() {
@@ -340,15 +345,15 @@ impl Worker {
         self.free_record(task);
         if let Some(group) = group {
             // SAFETY: the group waits for this task; it is not touched after `complete`.
-            let owner = unsafe {
-                if let Err(payload) = outcome {
-                    group.as_ref().panicked(payload);
-                }
-                Group::complete(group.as_ptr())
+            let (owner, surplus) = unsafe {
+                let surplus = outcome.err().and_then(|payload| group.as_ref().panicked(payload));
+                (Group::complete(group.as_ptr()), surplus)
             };
             if let Some(owner) = owner {
                 self.shared.unpark(owner);
             }
+            // Last, and contained: dropping it may panic.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(surplus)));
         }
     }
 
@@ -387,7 +392,12 @@ impl Worker {
             }
             return;
         }
-        match self.pick() {
+        // A panic of the runtime's own must not end the task, which is half-way out.
+        let next = catch_unwind(AssertUnwindSafe(|| self.pick())).unwrap_or_else(|_| {
+            self.stats().restarts.bump();
+            None
+        });
+        match next {
             Some(next) if next == task => {
                 // It yielded, and there is nobody else.
                 self.left.set(Left::Nothing);
@@ -428,10 +438,10 @@ impl Worker {
             Left::Spare(strand) => self.keep_spare(strand),
             Left::Park(task) => {
                 // SAFETY: the task is OWNED by this worker; after `Parked` it is not touched.
-                let (parking, id, priority) = unsafe {
+                let (parking, id, traits) = unsafe {
                     let this = &*task.as_ptr();
-                    let (id, priority) = (this.id.get(), this.traits.get().priority);
-                    (this.state.park(), id, priority)
+                    let (id, traits) = (this.id.get(), this.traits.get());
+                    (this.state.park(), id, traits)
                 };
                 match parking {
                     Parking::Parked => {
@@ -439,21 +449,27 @@ impl Worker {
                         self.shared.record(self.index, Kind::Park, id, 0);
                     }
                     // Still ours: behind those who were ready.
+                    Parking::Woken if traits.migratable => self.requeue(task),
                     // SAFETY: in no other queue.
-                    Parking::Woken => unsafe { self.local()[priority as usize].push_back(task) },
+                    Parking::Woken => unsafe {
+                        self.local()[traits.priority as usize].push_back(task);
+                    },
                 }
             }
-            Left::Requeue(task) => {
-                // SAFETY: the task is OWNED by this worker until `release`.
-                let priority = unsafe {
-                    let this = &*task.as_ptr();
-                    let priority = this.traits.get().priority;
-                    this.state.release();
-                    priority
-                };
-                self.shared.submit(priority, task);
-            }
+            Left::Requeue(task) => self.requeue(task),
         }
+    }
+
+    /// Lets any worker go on with a task whose stack was left.
+    fn requeue(&self, task: NonNull<Task>) {
+        // SAFETY: the task is OWNED by this worker until `release`.
+        let priority = unsafe {
+            let this = &*task.as_ptr();
+            let priority = this.traits.get().priority;
+            this.state.release();
+            priority
+        };
+        self.shared.submit(priority, task);
     }
 
     /// Makes sure that the loop can go on elsewhere if the next task keeps this strand. No
@@ -545,11 +561,20 @@ impl Worker {
             if self.shared.remotes.len() > 1 {
                 self.shared.notify_any();
             }
-        } else if let Some(earlier) = self.lifo.replace(Some(task)) {
-            // SAFETY: out of its slot, in no other queue.
+            return;
+        }
+        // SAFETY: QUEUED, and ours to put into a queue.
+        let priority = unsafe { (*task.as_ptr()).traits.get().priority };
+        // Having just been woken makes nobody more urgent than others of its priority.
+        let private = match priority {
+            Priority::Normal => self.lifo.replace(Some(task)),
+            Priority::Low | Priority::High => Some(task),
+        };
+        if let Some(task) = private {
+            // SAFETY: in no other queue.
             unsafe {
-                let priority = (*earlier.as_ptr()).traits.get().priority;
-                self.local()[priority as usize].push_back(earlier);
+                let priority = (*task.as_ptr()).traits.get().priority;
+                self.local()[priority as usize].push_back(task);
             }
         }
     }

@@ -256,7 +256,8 @@ impl Worker {
         }
         idle.fall_asleep(self.index, self.searching.take());
         if self.last_look() {
-            self.searching.set(!idle.stay_awake(self.index));
+            idle.stay_awake(self.index);
+            self.searching.set(true);
             return false;
         }
         self.stats().slept.bump();
@@ -295,9 +296,10 @@ impl Worker {
             }
             shared.idle.fall_asleep(self.index, searching);
             if self.last_look() || shared.is_stopping() {
-                // If somebody chose us we count as a searcher, and our token is on its way.
-                searching = !shared.idle.stay_awake(self.index);
-                if shared.is_stopping() && !searching {
+                // A searcher again. If somebody chose us, our token is on its way.
+                shared.idle.stay_awake(self.index);
+                searching = true;
+                if shared.is_stopping() {
                     std::thread::yield_now();
                 }
                 continue;
@@ -306,7 +308,8 @@ impl Worker {
             shared.remotes[self.index].parker.park();
             // Woken by whoever took our bit, which made us a searcher; or by a token from
             // an earlier choice, or by `stop`: then the bit is still ours.
-            searching = !shared.idle.stay_awake(self.index);
+            shared.idle.stay_awake(self.index);
+            searching = true;
         }
     }
 }
