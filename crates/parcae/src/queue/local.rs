@@ -21,14 +21,14 @@ impl<T: Linked> Local<T> {
 
     /// How many tasks wait.
     #[inline]
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn len(&self) -> usize {
         self.tasks.len()
     }
 
     /// Whether none waits.
     #[inline]
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
@@ -51,7 +51,7 @@ impl<T: Linked> Local<T> {
     ///
     /// As for [`push_back`](Local::push_back).
     #[inline]
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) unsafe fn push_front(&mut self, task: NonNull<T>) {
         // SAFETY: the caller's promise.
         unsafe { self.tasks.push_front(task) }
@@ -64,13 +64,13 @@ impl<T: Linked> Local<T> {
     }
 
     /// Adds a chain at the end, in constant time: what came in through the inbox.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn append(&mut self, chain: Chain<T>) {
         self.tasks.append(chain);
     }
 
     /// Takes everything: a worker that ends leaves nothing behind.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn take(&mut self) -> Chain<T> {
         std::mem::take(&mut self.tasks)
     }

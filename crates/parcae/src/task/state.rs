@@ -243,7 +243,7 @@ impl StateWord {
     }
 
     /// Whether the task of this generation has ended.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn is_done(&self, generation: Generation) -> bool {
         // Acquire: pairs with the Release of `finish`: what the task did is seen.
         let word = self.0.load(Ordering::Acquire);
