@@ -51,3 +51,23 @@ pub(crate) use std::sync::PoisonError;
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 }
+
+/// Explores a model and says how many executions that took. `bound` limits the preemptions
+/// of one schedule; without it the exploration is complete.
+#[cfg(all(test, loom))]
+pub(crate) fn explore(name: &str, bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+    // Of `std`, not of loom: it lasts across executions.
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&executions);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = bound;
+    builder.check(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    let line = format!("model {name}: {} executions\n", executions.load(Ordering::Relaxed));
+    // Not by macro: a library does not print.
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
+}

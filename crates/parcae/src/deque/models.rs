@@ -19,25 +19,11 @@
 #![allow(clippy::print_stdout)] // the figures are for people
 
 use super::{CAPACITY, Owner, Steal, Stealer, deque};
+use crate::sync::explore;
 use loom::cell::UnsafeCell;
-use loom::model::Builder;
 use loom::thread;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Explores a model, all of it, and prints how many executions it had.
-fn explore(name: &str, model: impl Fn() + Send + Sync + 'static) {
-    let count = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&count);
-    let mut builder = Builder::new();
-    builder.preemption_bound = None; // all are small enough to be explored to the end
-    builder.check(move || {
-        counter.fetch_add(1, Ordering::Relaxed);
-        model();
-    });
-    println!("model {name}: {} executions", count.load(Ordering::Relaxed));
-}
 
 /// 0: not pushed, 1: pushed, 2: taken.
 struct Task(UnsafeCell<u32>);
@@ -113,7 +99,7 @@ impl Tasks {
 /// the second task without a CAS just when the thief has taken the first.
 #[test]
 fn push_and_pop_against_one_thief() {
-    explore("push_and_pop_against_one_thief", || {
+    explore("deque::push_and_pop_against_one_thief", None, || {
         let (owner, stealer) = deque();
         let tasks = Tasks::new(3);
         let thief = tasks.thief(&stealer, 2);
@@ -131,7 +117,7 @@ fn push_and_pop_against_one_thief() {
 /// owner and two thieves want it, one gets it.
 #[test]
 fn single_task_wanted_by_three() {
-    explore("single_task_wanted_by_three", || {
+    explore("deque::single_task_wanted_by_three", None, || {
         let (owner, stealer) = deque();
         let tasks = Tasks::new(1);
         tasks.push(0, &owner).expect("room");
@@ -146,7 +132,7 @@ fn single_task_wanted_by_three() {
 /// one or none; `bottom` comes back up, and the next push lands where thieves look for it.
 #[test]
 fn last_task_after_the_fence() {
-    explore("last_task_after_the_fence", || {
+    explore("deque::last_task_after_the_fence", None, || {
         let (owner, stealer) = deque();
         let tasks = Tasks::new(3);
         tasks.push(0, &owner).expect("room");
@@ -164,7 +150,7 @@ fn last_task_after_the_fence() {
 /// same end, and then reuses a slot that they may have read.
 #[test]
 fn overflow_against_thieves() {
-    explore("overflow_against_thieves", || {
+    explore("deque::overflow_against_thieves", None, || {
         let (owner, stealer) = deque();
         let tasks = Tasks::new(CAPACITY + 1);
         for number in 0..CAPACITY {
@@ -184,7 +170,7 @@ fn overflow_against_thieves() {
 /// the middle. What was moved is the thief's to pop, and the owner steals it back.
 #[test]
 fn steal_batch_against_pop() {
-    explore("steal_batch_against_pop", || {
+    explore("deque::steal_batch_against_pop", None, || {
         let (owner, stealer) = deque();
         let tasks = Tasks::new(CAPACITY - 1);
         for number in 0..CAPACITY - 1 {
@@ -209,7 +195,7 @@ fn steal_batch_against_pop() {
 /// finds it, and the slot holds it.
 #[test]
 fn push_publishes_the_task() {
-    explore("push_publishes_the_task", || {
+    explore("deque::push_publishes_the_task", None, || {
         let (owner, stealer) = deque();
         let tasks = Tasks::new(2);
         let thief = tasks.thief(&stealer, 2);
@@ -224,7 +210,7 @@ fn push_publishes_the_task() {
 /// an older task, and sees what was written to that.
 #[test]
 fn pop_publishes_the_tasks_below() {
-    explore("pop_publishes_the_tasks_below", || {
+    explore("deque::pop_publishes_the_tasks_below", None, || {
         let (owner, stealer) = deque();
         let tasks = Tasks::new(2);
         let thief = tasks.thief(&stealer, 1);

@@ -105,14 +105,12 @@ mod imp {
         outer_size: Cell<usize>,
     }
 
-    // SAFETY (all blocks below): the calls are made in the order that the sanitizer
-    // demands: start on the old stack, finish first thing on the new one.
-    #[allow(clippy::undocumented_unsafe_blocks)]
     impl Hooks {
         pub(in crate::fiber) fn new(stack: &Stack) -> Hooks {
             let bottom = stack.bottom().cast_const().cast();
             let size = stack.top().addr() - stack.bottom().addr();
             // The last user's frames may have left poison behind.
+            // SAFETY: the stack is ours, and nothing on it is in use.
             unsafe { __asan_unpoison_memory_region(bottom, size) };
             Hooks {
                 bottom,
@@ -126,6 +124,7 @@ mod imp {
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn before_enter(&self) {
+            // SAFETY: on the stack that is about to be left, directly before the switch.
             unsafe {
                 __sanitizer_start_switch_fiber(self.outer_fake.as_ptr(), self.bottom, self.size);
             }
@@ -134,17 +133,20 @@ mod imp {
         #[inline(always)]
         pub(in crate::fiber) unsafe fn after_enter(&self) {
             let fake = self.outer_fake.get();
+            // SAFETY: first thing on the stack that was switched to.
             unsafe { __sanitizer_finish_switch_fiber(fake, ptr::null_mut(), ptr::null_mut()) };
         }
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn before_leave(&self) {
             let (bottom, size) = (self.outer_bottom.get(), self.outer_size.get());
+            // SAFETY: on the stack that is about to be left, directly before the switch.
             unsafe { __sanitizer_start_switch_fiber(self.inner_fake.as_ptr(), bottom, size) };
         }
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn after_leave(&self) {
+            // SAFETY: first thing on the stack that was switched to.
             unsafe {
                 __sanitizer_finish_switch_fiber(
                     self.inner_fake.get(),
@@ -158,6 +160,7 @@ mod imp {
         pub(in crate::fiber) unsafe fn before_exit(&self) {
             let (bottom, size) = (self.outer_bottom.get(), self.outer_size.get());
             // No place to save: the fake stack is destroyed.
+            // SAFETY: on the stack that is about to be left, directly before the switch.
             unsafe { __sanitizer_start_switch_fiber(ptr::null_mut(), bottom, size) };
         }
 
@@ -172,18 +175,18 @@ mod imp {
         fake: Cell<*mut c_void>,
     }
 
-    // SAFETY (all blocks below): start on the old stack, finish first thing on the new one.
-    #[allow(clippy::undocumented_unsafe_blocks)]
     impl SwitchHooks {
         pub(in crate::fiber) fn new(stack: &Stack) -> SwitchHooks {
             let bottom = stack.bottom().cast_const().cast();
             let size = stack.top().addr() - stack.bottom().addr();
+            // SAFETY: the stack is ours, and nothing on it is in use.
             unsafe { __asan_unpoison_memory_region(bottom, size) };
             SwitchHooks { bottom, size, fake: Cell::new(ptr::null_mut()) }
         }
 
         pub(in crate::fiber) fn ground() -> SwitchHooks {
             let (mut bottom, mut size) = (ptr::null_mut(), 0);
+            // SAFETY: asks for the bounds of this thread's own stack.
             unsafe {
                 let mut attributes = std::mem::zeroed();
                 libc::pthread_getattr_np(libc::pthread_self(), &mut attributes);
@@ -195,12 +198,14 @@ mod imp {
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn before_switch_to(&self, to: &SwitchHooks) {
+            // SAFETY: on the stack that is about to be left, directly before the switch.
             unsafe { __sanitizer_start_switch_fiber(self.fake.as_ptr(), to.bottom, to.size) };
         }
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn after_switch(&self) {
             let fake = self.fake.get();
+            // SAFETY: first thing on the stack that was switched to.
             unsafe { __sanitizer_finish_switch_fiber(fake, ptr::null_mut(), ptr::null_mut()) };
         }
 
@@ -228,18 +233,18 @@ mod imp {
         outer: Cell<*mut c_void>,
     }
 
-    // SAFETY (all blocks below): a fiber's record is created before its first switch,
-    // switched to directly before each switch, and destroyed from another stack.
-    #[allow(clippy::undocumented_unsafe_blocks)]
     impl Hooks {
         pub(in crate::fiber) fn new(_stack: &Stack) -> Hooks {
+            // SAFETY: makes a record; nothing is switched.
             let inner = unsafe { __tsan_create_fiber(0) };
             Hooks { inner, outer: Cell::new(ptr::null_mut()) }
         }
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn before_enter(&self) {
+            // SAFETY: asks for this thread's record.
             self.outer.set(unsafe { __tsan_get_current_fiber() });
+            // SAFETY: directly before the switch to that stack; its record exists.
             unsafe { __tsan_switch_to_fiber(self.inner, 0) };
         }
 
@@ -248,6 +253,7 @@ mod imp {
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn before_leave(&self) {
+            // SAFETY: directly before the switch to that stack; its record exists.
             unsafe { __tsan_switch_to_fiber(self.outer.get(), 0) };
         }
 
@@ -256,10 +262,12 @@ mod imp {
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn before_exit(&self) {
+            // SAFETY: directly before the switch to that stack; its record exists.
             unsafe { __tsan_switch_to_fiber(self.outer.get(), 0) };
         }
 
         pub(in crate::fiber) fn destroy(&self) {
+            // SAFETY: called from another stack, and the record is not used again.
             unsafe { __tsan_destroy_fiber(self.inner) };
         }
     }
@@ -269,19 +277,20 @@ mod imp {
         fiber: *mut c_void,
     }
 
-    // SAFETY (all blocks below): as above.
-    #[allow(clippy::undocumented_unsafe_blocks)]
     impl SwitchHooks {
         pub(in crate::fiber) fn new(_stack: &Stack) -> SwitchHooks {
+            // SAFETY: makes a record; nothing is switched.
             SwitchHooks { fiber: unsafe { __tsan_create_fiber(0) } }
         }
 
         pub(in crate::fiber) fn ground() -> SwitchHooks {
+            // SAFETY: asks for this thread's record.
             SwitchHooks { fiber: unsafe { __tsan_get_current_fiber() } }
         }
 
         #[inline(always)]
         pub(in crate::fiber) unsafe fn before_switch_to(&self, to: &SwitchHooks) {
+            // SAFETY: directly before the switch to that stack; its record exists.
             unsafe { __tsan_switch_to_fiber(to.fiber, 0) };
         }
 
@@ -289,6 +298,7 @@ mod imp {
         pub(in crate::fiber) unsafe fn after_switch(&self) {}
 
         pub(in crate::fiber) fn destroy(&self) {
+            // SAFETY: called from another stack, and the record is not used again.
             unsafe { __tsan_destroy_fiber(self.fiber) };
         }
     }

@@ -5,6 +5,7 @@
 //! somebody is awake to take it. Run: `.ci/run loom`.
 
 use super::*;
+use crate::sync::explore;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize};
 use loom::thread;
@@ -62,23 +63,10 @@ impl World {
     }
 }
 
-fn explore(name: &str, bound: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    let executions = std::sync::Arc::new(AtomicUsize::new(0));
-    let counter = std::sync::Arc::clone(&executions);
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = bound;
-    builder.check(move || {
-        counter.fetch_add(1, Ordering::Relaxed);
-        model();
-    });
-    std::println!("model idle::{name}: {} executions", executions.load(Ordering::Relaxed));
-}
-
 /// A submit against a worker that falls asleep: the work is taken, or somebody was woken.
 #[test]
 fn submit_against_sleep() {
-    explore("submit_against_sleep", None, || {
+    explore("idle::submit_against_sleep", None, || {
         let world = World::new(1);
         let worker = {
             let world = Arc::clone(&world);
@@ -93,7 +81,7 @@ fn submit_against_sleep() {
 /// Work for one worker only, against that worker falling asleep.
 #[test]
 fn inbox_against_sleep() {
-    explore("inbox_against_sleep", None, || {
+    explore("idle::inbox_against_sleep", None, || {
         let world = World::new(2);
         let worker = {
             let world = Arc::clone(&world);
@@ -109,7 +97,7 @@ fn inbox_against_sleep() {
 /// Two submits against two workers: everything is taken or somebody is woken to take it.
 #[test]
 fn two_submits_against_two_workers() {
-    explore("two_submits_against_two_workers", Some(2), || {
+    explore("idle::two_submits_against_two_workers", Some(2), || {
         let world = World::new(2);
         let workers: Vec<_> = (0..2)
             .map(|worker| {
@@ -133,7 +121,7 @@ fn two_submits_against_two_workers() {
 /// The last searcher takes one unit while another is submitted: it wakes somebody for it.
 #[test]
 fn last_searcher_passes_the_wake_on() {
-    explore("last_searcher_passes_the_wake_on", Some(3), || {
+    explore("idle::last_searcher_passes_the_wake_on", Some(3), || {
         let world = World::new(2);
         // Worker 1 sleeps; worker 0 searches.
         world.idle.fall_asleep(1, false);
@@ -164,7 +152,7 @@ fn last_searcher_passes_the_wake_on() {
 /// counts come out right, and nothing is left.
 #[test]
 fn two_publishers_against_two_workers() {
-    explore("two_publishers_against_two_workers", Some(2), || {
+    explore("idle::two_publishers_against_two_workers", Some(2), || {
         let world = World::new(2);
         world.idle.fall_asleep(1, false);
         let publishers: Vec<_> = (0..2)

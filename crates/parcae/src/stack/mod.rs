@@ -60,7 +60,9 @@
 //!
 //! No call here aborts or leaks when the system says no: every system call may fail
 //! and is turned into a [`StackError`] that names the limit and how to raise it.
-//! `tests.rs` fails each call of a scenario in turn and checks that nothing is lost.
+//! `tests.rs` fails each call of a scenario in turn and checks that nothing is lost. The
+//! heap is another matter where handles are made: a new pool or cache takes its few bytes
+//! as the standard library does, which aborts when there are none.
 
 mod arena;
 mod cache;

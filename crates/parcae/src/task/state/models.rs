@@ -5,10 +5,14 @@
 //! one left, is an error that loom finds. Run: `.ci/run loom`.
 
 use super::*;
+use crate::sync::explore;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
+
+/// Preemptions that a schedule may have: enough for every bug that was put in on purpose.
+const BOUND: Option<usize> = Some(4);
 
 /// A task: its word, its stack, and what it waits for.
 struct Modelled {
@@ -57,27 +61,10 @@ fn wake(task: &Modelled, generation: Generation, worker: usize) -> bool {
     }
 }
 
-fn explore(name: &str, model: impl Fn() + Sync + Send + 'static) {
-    // Preemptions that a schedule may have; enough for every bug that was put in on purpose.
-    const BOUND: usize = 4;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one_at_a_time = LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let executions = std::sync::Arc::new(AtomicUsize::new(0));
-    let counter = std::sync::Arc::clone(&executions);
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(BOUND);
-    builder.check(move || {
-        counter.fetch_add(1, Ordering::Relaxed);
-        model();
-    });
-    std::println!("model state::{name}: {} executions", executions.load(Ordering::Relaxed));
-}
-
 /// A park against an unpark: the task ends exactly once, whoever ends it.
 #[test]
 fn park_against_unpark() {
-    explore("park_against_unpark", || {
+    explore("state::park_against_unpark", BOUND, || {
         let (task, generation) = modelled();
         let waker = {
             let task = Arc::clone(&task);
@@ -92,7 +79,7 @@ fn park_against_unpark() {
 /// Two unparkers: one enqueues at most, and the task ends exactly once.
 #[test]
 fn two_unparkers() {
-    explore("two_unparkers", || {
+    explore("state::two_unparkers", BOUND, || {
         let (task, generation) = modelled();
         let wakers: Vec<_> = (1..=2)
             .map(|worker| {
@@ -111,7 +98,7 @@ fn two_unparkers() {
 /// A cancel against a park: the request is seen, and the task does not sleep through it.
 #[test]
 fn cancel_against_park() {
-    explore("cancel_against_park", || {
+    explore("state::cancel_against_park", BOUND, || {
         let (task, generation) = modelled();
         let canceller = {
             let task = Arc::clone(&task);
@@ -143,7 +130,7 @@ fn cancel_against_park() {
 /// A task that yields and may move: the next worker sees its stack.
 #[test]
 fn yield_moves_the_stack() {
-    explore("yield_moves_the_stack", || {
+    explore("state::yield_moves_the_stack", BOUND, || {
         let (task, _) = modelled();
         task.word.claim(0);
         let next = {
@@ -169,7 +156,7 @@ fn yield_moves_the_stack() {
 /// next life, or if it is that early, its wake is the last life's.
 #[test]
 fn a_recycled_record_is_not_woken() {
-    explore("a_recycled_record_is_not_woken", || {
+    explore("state::a_recycled_record_is_not_woken", BOUND, || {
         let (task, old) = modelled();
         task.word.claim(0);
         let stale = {
