@@ -11,16 +11,25 @@ pub(crate) struct Rng {
     state: Cell<[u64; 4]>,
 }
 
+/// The step of splitmix64: 2⁶⁴ divided by the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The finalizer of splitmix64.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
 impl Rng {
     /// The stream number `stream` of a seed: different streams do not overlap in practice.
     pub(crate) fn new(seed: u64, stream: u64) -> Rng {
-        let mut x = seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The number of the stream is mixed before it meets the seed: the states of one
+        // stream are then no shifted copy of those of the next.
+        let mut x = seed ^ mix(stream.wrapping_add(GOLDEN));
         let mut split = || {
-            x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = x;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
+            x = x.wrapping_add(GOLDEN);
+            mix(x)
         };
         Rng { state: Cell::new([split(), split(), split(), split()]) }
     }
@@ -68,6 +77,18 @@ mod tests {
         assert_eq!(numbers(1, 2), numbers(1, 2));
         assert_ne!(numbers(1, 2), numbers(1, 3));
         assert_ne!(numbers(1, 2), numbers(2, 2));
+    }
+
+    #[test]
+    fn states_of_streams_share_nothing() {
+        // A stream that starts from the shifted words of another would be close to it.
+        for seed in [0, 1, u64::MAX] {
+            let mut words: Vec<u64> =
+                (0..1_000).flat_map(|stream| Rng::new(seed, stream).state.get()).collect();
+            words.sort_unstable();
+            words.dedup();
+            assert_eq!(words.len(), 4_000, "seed {seed}");
+        }
     }
 
     #[test]

@@ -207,7 +207,8 @@ impl Shared {
         self.stopping.load(Ordering::Acquire) // pairs with the Release in `stop`
     }
 
-    /// Tells all workers to leave when nothing is left to do.
+    /// Tells all workers to leave when nothing is left to do. Until then they go on, and sleep
+    /// as ever; whoever finds that all tasks have ended calls this again.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         for worker in 0..self.remotes.len() {

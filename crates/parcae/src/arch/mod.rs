@@ -91,3 +91,20 @@ unsafe extern "C" {
 
 #[cfg(test)]
 mod tests;
+
+/// Asks for the memory at an address that will be used soon. A hint: no address is wrong.
+#[inline]
+pub(crate) fn prefetch<T>(address: std::ptr::NonNull<T>) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.as_ptr().cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address.as_ptr(),
+            options(nostack, readonly, preserves_flags));
+    }
+}

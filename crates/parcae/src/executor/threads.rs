@@ -7,7 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The threads of a scheduler. Dropping it waits until all tasks have ended.
+/// The threads of a scheduler. Dropping it waits until all tasks have ended, unless it is
+/// dropped by one of them.
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
@@ -48,6 +49,11 @@ fn run(worker: SendWorker) {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.stop();
+        if worker::current_of(&self.shared).is_some() {
+            // The last owner is one of the scheduler's own tasks. It cannot wait for itself:
+            // the threads end when it and the other tasks have.
+            return;
+        }
         for handle in self.handles.drain(..) {
             // A worker thread does not panic: its loop catches everything.
             let _ = handle.join();

@@ -114,6 +114,14 @@ impl Idle {
         mine
     }
 
+    /// A sleeper leaves for good: it is neither chosen nor counted any more.
+    pub(crate) fn leave(&self, worker: usize) {
+        if self.stay_awake(worker) {
+            // Relaxed: there is no more work that anybody could be kept from.
+            self.counts.fetch_sub(SEARCHING, Ordering::Relaxed);
+        }
+    }
+
     /// Chooses a sleeper for work that any worker can take and that was published before.
     /// The caller unparks it.
     #[must_use]

@@ -36,6 +36,7 @@
 //! `push` blocks on nothing but the list's lock, under which nobody waits or allocates and
 //! at most [`REFILL`] tasks (and a caller's batch) are moved.
 
+use super::lanes::Lanes;
 use super::link::{Chain, Linked};
 use super::ring::Ring;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +56,7 @@ pub(crate) struct Inject<T: Linked> {
     ring: Ring<T>,
     /// Length of the list. Written under its lock; read without, to stay away from it.
     spilled: AtomicUsize,
-    list: Mutex<Chain<T>>,
+    list: Mutex<Lanes<T>>,
 }
 
 impl<T: Linked> Inject<T> {
@@ -69,7 +70,7 @@ impl<T: Linked> Inject<T> {
         Inject {
             ring: Ring::new(capacity),
             spilled: AtomicUsize::new(0),
-            list: Mutex::new(Chain::new()),
+            list: Mutex::new(Lanes::new()),
         }
     }
 
@@ -171,24 +172,24 @@ impl<T: Linked> Inject<T> {
         // Another taker may have moved tasks to the ring since; these are older.
         let mut taken = Chain::new();
         self.ring.pop_chain(limit, &mut taken);
-        taken.append(list.split_front(limit - taken.len()));
-        // What the ring does not take goes back to the front.
-        let mut refill = list.split_front(REFILL);
+        let missing = limit - taken.len();
+        list.take(missing, &mut taken);
+        let mut refill = Chain::new();
+        list.take(REFILL, &mut refill);
         self.ring.push_chain(&mut refill);
-        refill.append(std::mem::take(&mut *list));
-        *list = refill;
+        list.prepend(refill); // what the ring does not take
         self.set_spilled(&list);
         taken
     }
 
     /// Publishes the length of the list. Under its lock, after the tasks have moved.
-    fn set_spilled(&self, list: &MutexGuard<'_, Chain<T>>) {
+    fn set_spilled(&self, list: &MutexGuard<'_, Lanes<T>>) {
         // Release: who reads zero finds in the ring what was moved there before; pairs
         // with the loads in `has_spilled` and `may_use_ring`.
         self.spilled.store(list.len(), Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Chain<T>> {
+    fn lock(&self) -> MutexGuard<'_, Lanes<T>> {
         // Nothing under the lock panics, except assertions that tell of a broken caller.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }

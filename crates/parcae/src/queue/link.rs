@@ -204,6 +204,22 @@ impl<T: Linked> Chain<T> {
         self.len += 1;
     }
 
+    /// The first task, which stays.
+    #[inline]
+    pub(super) fn front(&self) -> Option<NonNull<T>> {
+        NonNull::new(self.head)
+    }
+
+    /// The tasks in the opposite order.
+    pub(crate) fn reversed(mut self) -> Chain<T> {
+        let mut reversed = Chain::new();
+        while let Some(task) = self.pop_front() {
+            // SAFETY: out of one chain, into another.
+            unsafe { reversed.push_front(task) };
+        }
+        reversed
+    }
+
     /// Takes the first task.
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<NonNull<T>> {
@@ -218,39 +234,6 @@ impl<T: Linked> Chain<T> {
         }
         self.len -= 1;
         Some(task)
-    }
-
-    /// Puts the tasks of `other` behind those of this chain, in constant time.
-    pub(crate) fn append(&mut self, mut other: Chain<T>) {
-        if other.is_empty() {
-            return;
-        }
-        match NonNull::new(self.tail) {
-            // SAFETY: the tail is in this chain.
-            Some(tail) => unsafe { set_next(tail, other.head) },
-            None => self.head = other.head,
-        }
-        self.tail = other.tail;
-        self.len += other.len;
-        other.forget();
-    }
-
-    /// Takes the first `count` tasks, or all when there are fewer.
-    pub(crate) fn split_front(&mut self, count: usize) -> Chain<T> {
-        let mut front = Chain::new();
-        for _ in 0..count {
-            let Some(task) = self.pop_front() else { break };
-            // SAFETY: the task just left this chain.
-            unsafe { front.push_back(task) };
-        }
-        front
-    }
-
-    /// Leaves an empty chain behind without looking at the tasks: they have another owner.
-    fn forget(&mut self) {
-        self.head = ptr::null_mut();
-        self.tail = ptr::null_mut();
-        self.len = 0;
     }
 }
 

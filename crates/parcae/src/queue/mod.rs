@@ -2,10 +2,9 @@
 //!
 //! | queue | pushed by | taken by | made of |
 //! |---|---|---|---|
-//! | [`Local`] | its worker | its worker | links, plain moves |
 //! | [`Inbox`] | any thread | its worker, or a thief that rescues | one word, links |
 //! | [`Inject`] | any thread | any worker | ring of 4096, then links under a lock |
-//! | [`Chain`] | whoever has it | whoever has it | links; what batches travel in |
+//! | [`Chain`] | whoever has it | whoever has it | links, plain moves; a worker's own queues, and what batches travel in |
 //!
 //! # Who owns what
 //!
@@ -89,8 +88,8 @@
 
 mod inbox;
 mod inject;
+mod lanes;
 mod link;
-mod local;
 mod ring;
 
 #[cfg(all(test, loom))]
@@ -98,10 +97,8 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-#[allow(unused_imports)] // until the workers come
 pub(crate) use {
     inbox::Inbox,
     inject::Inject,
     link::{Chain, Link, Linked},
-    local::Local,
 };

@@ -1,7 +1,8 @@
 //! The queues with real threads, and against plain models.
 
+use super::lanes::Lanes;
 use super::link::{Chain, Link, Linked};
-use super::{Inbox, Inject, Local};
+use super::{Inbox, Inject};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -84,18 +85,41 @@ fn chain_is_first_in_first_out() {
     let mut a = chain(&tasks[1..4]);
     // SAFETY: as in `chain`.
     unsafe { a.push_front(NonNull::from(&tasks[0])) };
-    a.append(Chain::new());
-    a.append(chain(&tasks[4..]));
-    assert_eq!(a.len(), 7);
-    let front = a.split_front(3);
-    assert_eq!((front.len(), a.len()), (3, 4));
-    assert_eq!(ids(front), [0, 1, 2]);
-    assert_eq!(ids(a.split_front(9)), [3, 4, 5, 6]);
-    assert!(a.is_empty() && a.pop_front().is_none());
+    assert_eq!((a.len(), a.front()), (4, Some(NonNull::from(&tasks[0]))));
+    assert_eq!(ids(a), [0, 1, 2, 3]);
     // An emptied chain starts over.
-    a.append(chain(&tasks[2..4]));
-    a.append(chain(&tasks[4..6]));
-    assert_eq!(ids(a), [2, 3, 4, 5]);
+    let mut a = chain(&tasks[4..5]);
+    assert_eq!(a.pop_front(), Some(NonNull::from(&tasks[4])));
+    assert!(a.is_empty() && a.pop_front().is_none() && a.front().is_none());
+    // SAFETY: as in `chain`.
+    unsafe { a.push_back(NonNull::from(&tasks[5])) };
+    assert_eq!(ids(a.reversed()), [5]);
+    assert_eq!(ids(chain(&tasks).reversed()), [6, 5, 4, 3, 2, 1, 0]);
+}
+
+#[test]
+fn lanes_are_first_in_first_out() {
+    // Lengths around the number of lanes, taken in steps that are not multiples of it.
+    for len in 0..40 {
+        let tasks = tasks(len);
+        for step in 1..12 {
+            let mut lanes = Lanes::new();
+            let split = len / 3;
+            lanes.append(chain(&tasks[split..]));
+            let mut first = Chain::new();
+            lanes.take(step, &mut first);
+            let taken = first.len();
+            assert_eq!(taken, step.min(len - split));
+            lanes.prepend(first);
+            lanes.prepend(chain(&tasks[..split]));
+            assert_eq!(lanes.len(), len);
+            let mut all = Chain::new();
+            while lanes.len() > 0 {
+                lanes.take(step, &mut all);
+            }
+            assert_eq!(ids(all), (0..len).collect::<Vec<_>>(), "length {len}, step {step}");
+        }
+    }
 }
 
 #[cfg(debug_assertions)]
@@ -369,7 +393,7 @@ proptest! {
         let tasks = tasks(120 * 12);
         let mut fresh = 0;
         let (inject, inbox) = (Inject::with_capacity(8), Inbox::new());
-        let (mut local, mut model) = (Local::new(), VecDeque::new());
+        let (mut local, mut model) = (Chain::new(), VecDeque::new());
         // Inject and its model; the inbox feeds the local queue, whose model is `own`.
         let mut own = VecDeque::new();
         for op in ops {
@@ -391,7 +415,11 @@ proptest! {
                         let _ = post(&inbox, task);
                         own.push_back(task.id);
                     }
-                    local.append(inbox.drain());
+                    let mut posted = inbox.drain();
+                    while let Some(task) = posted.pop_front() {
+                        // SAFETY: as in `chain`.
+                        unsafe { local.push_back(task) };
+                    }
                 }
                 Op::Front => {
                     let task = &take(1)[0];
@@ -422,6 +450,6 @@ proptest! {
         }
         let rest: Vec<_> = std::iter::from_fn(|| inject.pop()).map(taken).collect();
         prop_assert_eq!(rest, Vec::from(model));
-        prop_assert_eq!(ids(local.take()), Vec::from(own));
+        prop_assert_eq!(ids(local), Vec::from(own));
     }
 }

@@ -10,7 +10,9 @@
 //! close:      − (BIAS − spawned)                      ►  spawned − ended
 //! ```
 //!
-//! Spawning thus costs no atomic operation, and ending costs one.
+//! Spawning thus costs no atomic operation. A worker that runs several children of one group in
+//! a row counts them together when it turns to something else (see `worker`): while it
+//! runs a child the group is not complete anyway.
 //!
 //! # Why no wake-up is lost, and nobody touches a group that is gone
 //!
@@ -69,20 +71,20 @@ impl Group {
         self.remaining.load(Ordering::Acquire) == 0
     }
 
-    /// Counts a child that has ended; returns the owner if it has to be woken.
+    /// Counts children that have ended; returns the owner if it has to be woken.
     ///
     /// # Safety
     ///
-    /// Called once for each child, when nothing of it is left that could use what the owner lent it. The
-    /// group may be gone when this returns.
-    pub(crate) unsafe fn complete(group: *const Group) -> Option<TaskRef> {
-        // SAFETY: the owner does not leave before this child is counted.
+    /// Each child is counted once, when nothing of it is left that could use what the owner
+    /// lent it. The group may be gone when this returns.
+    pub(crate) unsafe fn complete(group: *const Group, children: usize) -> Option<TaskRef> {
+        // SAFETY: the owner does not leave before these children are counted.
         unsafe {
             let owner = (*group).owner;
             // AcqRel. Release: pairs with the Acquire of `is_empty`. Acquire: the last one
             // orders the others before its wake.
-            let before = (*group).remaining.fetch_sub(1, Ordering::AcqRel);
-            (before == 1).then_some(owner)
+            let before = (*group).remaining.fetch_sub(children, Ordering::AcqRel);
+            (before == children).then_some(owner)
         }
     }
 
@@ -99,5 +101,123 @@ impl Group {
     /// The first panic of a child, when all have ended.
     pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    //! Completion against join, with the state word that the owner really parks on.
+
+    use super::*;
+    use crate::sync::cell::UnsafeCell;
+    use crate::sync::explore;
+    use crate::task::Task;
+    use crate::task::state::{Parking, Woken};
+    use loom::sync::Arc;
+    use loom::thread;
+    use std::ptr::NonNull;
+
+    struct World {
+        /// Stands for the owner's stack, where the group is: written when the owner leaves.
+        stack: UnsafeCell<bool>,
+        /// What a child did, for the owner to see.
+        work: [UnsafeCell<bool>; 2],
+        group: Group,
+        owner: TaskRef,
+    }
+
+    // SAFETY: the model is about just that.
+    unsafe impl Send for World {}
+    // SAFETY: as above.
+    unsafe impl Sync for World {}
+
+    impl World {
+        /// Children `from..to` end and are counted together.
+        fn end(&self, from: usize, to: usize) {
+            for work in &self.work[from..to] {
+                // SAFETY: checked by loom.
+                work.with_mut(|work| unsafe { *work = true });
+            }
+            // SAFETY: each child once; loom checks that the owner has not left.
+            let owner = unsafe {
+                self.stack.with(|left| assert!(!*left, "the owner has left"));
+                Group::complete(&raw const self.group, to - from)
+            };
+            if let Some(owner) = owner {
+                // SAFETY: the record outlives the model.
+                let state = unsafe { &owner.task.as_ref().state };
+                if let Woken::Enqueue { .. } = state.unpark(owner.generation) {
+                    state.claim(0); // the owner's worker takes it out of its queue
+                }
+            }
+        }
+
+        /// The owner waits for two children, and leaves.
+        fn join(&self) {
+            // SAFETY: the record outlives the model.
+            let state = unsafe { &self.owner.task.as_ref().state };
+            self.group.close();
+            while !self.group.is_empty() {
+                if state.park() == Parking::Parked {
+                    while state.is_parked() {
+                        thread::yield_now();
+                    }
+                }
+            }
+            for work in &self.work {
+                // SAFETY: checked by loom.
+                work.with(|work| assert!(unsafe { *work }, "counted before it was done"));
+            }
+            // SAFETY: checked by loom: nobody may touch the group any more.
+            self.stack.with_mut(|left| unsafe { *left = true });
+        }
+    }
+
+    fn world() -> Arc<World> {
+        let record = NonNull::from(Box::leak(Box::new(Task::free())));
+        // SAFETY: just made.
+        let state = unsafe { &record.as_ref().state };
+        let generation = state.spawn();
+        state.claim(0);
+        let owner = TaskRef { task: record, generation };
+        let group = Group::new(owner);
+        group.add();
+        group.add();
+        Arc::new(World {
+            stack: UnsafeCell::new(false),
+            work: [UnsafeCell::new(false), UnsafeCell::new(false)],
+            group,
+            owner,
+        })
+    }
+
+    /// Two children on two workers end while the owner begins to wait.
+    #[test]
+    fn group_complete_against_join() {
+        explore("group_complete_against_join", None, || {
+            let world = world();
+            let children: Vec<_> = (0..2)
+                .map(|child| {
+                    let world = Arc::clone(&world);
+                    thread::spawn(move || world.end(child, child + 1))
+                })
+                .collect();
+            world.join();
+            children.into_iter().for_each(|child| child.join().unwrap());
+        });
+    }
+
+    /// Both children are counted at once, by one worker.
+    #[test]
+    fn group_complete_two_at_once() {
+        explore("group_complete_two_at_once", None, || {
+            let world = world();
+            let children = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.end(0, 2))
+            };
+            world.join();
+            children.join().unwrap();
+        });
     }
 }

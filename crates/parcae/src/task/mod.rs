@@ -46,22 +46,27 @@ pub(crate) struct Traits {
 pub(crate) struct Task {
     link: Link<Task>,
     pub(crate) state: StateWord,
-    /// Where it waits; none before it first does.
-    pub(crate) strand: Cell<Option<NonNull<Strand>>>,
-    /// Runs the closure, or drops it unrun.
+    /// Runs the closure, or drops it unrun; none once the task has started.
     call: Cell<Option<Call>>,
     pub(crate) group: Cell<Option<NonNull<Group>>>,
     /// Names the task in logs; unique in a scheduler.
     pub(crate) id: Cell<u64>,
     pub(crate) traits: Cell<Traits>,
-    closure: UnsafeCell<MaybeUninit<Inline>>,
+    /// Before the task starts its closure, or a box with it; after that the strand on which it
+    /// waits, from its first wait on.
+    place: UnsafeCell<MaybeUninit<Place>>,
 }
 
-/// The closure's place in the record.
-#[repr(C, align(64))]
-struct Inline([u8; 64]);
+/// As much as is left of two cache lines. The first two words are on the first line: a task
+/// with a small closure touches only that.
+#[repr(C, align(16))]
+struct Place([u8; 80]);
 
+// Links carry a mark in debug builds.
+#[cfg(not(debug_assertions))]
 const _: () = assert!(size_of::<Task>() == 128, "two cache lines");
+#[cfg(not(debug_assertions))]
+const _: () = assert!(std::mem::offset_of!(Task, place) == 48, "begins on the first line");
 
 /// How a task ended: with a payload if it panicked.
 pub(crate) type Outcome = Result<(), Box<dyn std::any::Any + Send>>;
@@ -102,12 +107,11 @@ impl Task {
         Task {
             link: Link::new(),
             state: StateWord::new(),
-            strand: Cell::new(None),
             call: Cell::new(None),
             group: Cell::new(None),
             id: Cell::new(0),
             traits: Cell::new(Traits { priority: Priority::Normal, migratable: false }),
-            closure: UnsafeCell::new(MaybeUninit::uninit()),
+            place: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
 
@@ -128,11 +132,10 @@ impl Task {
         // SAFETY: the caller holds the record.
         unsafe {
             let this = &*task.as_ptr();
-            this.strand.set(None);
             this.group.set(group);
             this.traits.set(traits);
             this.id.set(id);
-            let place = this.closure.get();
+            let place = this.place.get();
             if fits::<F>() {
                 place.cast::<F>().write(closure);
                 this.call.set(Some(call_inline::<F>));
@@ -142,6 +145,39 @@ impl Task {
             }
             TaskRef { task, generation: this.state.spawn() }
         }
+    }
+
+    /// Where a task waits that has started; none if it has not.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the task, which does not run.
+    #[inline]
+    pub(crate) unsafe fn strand(&self) -> Option<NonNull<Strand>> {
+        if self.has_started() {
+            // SAFETY: a task that has started and does not run has left its strand, and said
+            // so by `left`.
+            Some(unsafe { self.place.get().cast::<NonNull<Strand>>().read() })
+        } else {
+            None
+        }
+    }
+
+    /// Whether the closure was moved out of the record. Asked by the task's owner.
+    #[inline]
+    fn has_started(&self) -> bool {
+        self.call.get().is_none()
+    }
+
+    /// Notes where the task waits.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the task, which has started.
+    #[inline]
+    pub(crate) unsafe fn left(&self, strand: NonNull<Strand>) {
+        // SAFETY: the closure is no longer in the record, and the place is large enough.
+        unsafe { self.place.get().cast::<NonNull<Strand>>().write(strand) };
     }
 
     /// Drops the task's closure unrun, because there is no stack for it.
@@ -178,7 +214,7 @@ impl Task {
 }
 
 const fn fits<F>() -> bool {
-    size_of::<F>() <= size_of::<Inline>() && align_of::<F>() <= align_of::<Inline>()
+    size_of::<F>() <= size_of::<Place>() && align_of::<F>() <= align_of::<Place>()
 }
 
 /// # Safety
@@ -186,7 +222,7 @@ const fn fits<F>() -> bool {
 /// The record holds an `F` inline, which is moved out.
 unsafe fn call_inline<F: FnOnce()>(task: NonNull<Task>, what: Do) -> Outcome {
     // SAFETY: as the caller says.
-    let closure = unsafe { (*task.as_ptr()).closure.get().cast::<F>().read() };
+    let closure = unsafe { (*task.as_ptr()).place.get().cast::<F>().read() };
     finish_with(closure, what)
 }
 
@@ -195,7 +231,7 @@ unsafe fn call_inline<F: FnOnce()>(task: NonNull<Task>, what: Do) -> Outcome {
 /// The record holds a boxed `F`, which is moved out.
 unsafe fn call_boxed<F: FnOnce()>(task: NonNull<Task>, what: Do) -> Outcome {
     // SAFETY: as the caller says.
-    let closure = unsafe { (*task.as_ptr()).closure.get().cast::<Box<F>>().read() };
+    let closure = unsafe { (*task.as_ptr()).place.get().cast::<Box<F>>().read() };
     finish_with(*closure, what)
 }
 

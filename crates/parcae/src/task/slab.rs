@@ -9,6 +9,7 @@
 //! has to load each record to find the next, one cache miss after the other.
 
 use super::Task;
+use crate::arch::prefetch;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,9 @@ const CHUNK: usize = 1024;
 const BATCH: usize = 256;
 /// How many free records a worker keeps.
 const KEEP: usize = 8 * BATCH;
+
+/// How many takes before its own a record is asked for from memory.
+const AHEAD: usize = 8;
 
 /// No heap memory for more task records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +59,10 @@ impl FreeRecords {
     #[inline]
     pub(crate) fn take(&mut self, slab: &Slab) -> Result<NonNull<Task>, OutOfRecords> {
         if let Some(record) = self.free.pop() {
+            // One that will be needed soon, and may have been free for long.
+            if let Some(&soon) = self.free.len().checked_sub(AHEAD).and_then(|i| self.free.get(i)) {
+                prefetch(soon);
+            }
             return Ok(record);
         }
         slab.refill(&mut self.free)?;

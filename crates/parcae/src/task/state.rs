@@ -226,10 +226,20 @@ impl StateWord {
     pub(crate) fn finish(&self) {
         let word = self.0.load(Ordering::Relaxed); // the owner's own generation
         debug_assert_eq!(word & PHASE, OWNED, "finished a task that was not owned");
-        // Release: pairs with the Acquire of `is_done`. A swap and no store, so that every
-        // successful CAS of a waker comes before it or fails; it may overwrite a WAKE or
-        // CANCEL: nobody waits for those any more.
-        self.0.swap(word & GENERATION | DONE, Ordering::Release);
+        // Release: pairs with the Acquire of `is_done`. It may overwrite a WAKE or CANCEL:
+        // nobody waits for those any more. A waker's CAS comes before it in the order of the
+        // word, or reads this value or a later one and fails.
+        self.replace(word & GENERATION | DONE, Ordering::Release);
+    }
+
+    /// A store. Loom 0.7 can order a CAS after a plain store that it did not read, which no
+    /// memory model allows; an exchange keeps it to what can happen.
+    #[inline]
+    fn replace(&self, word: u64, ordering: Ordering) {
+        #[cfg(not(loom))]
+        self.0.store(word, ordering);
+        #[cfg(loom)]
+        self.0.swap(word, ordering);
     }
 
     /// DONE → FREE with the next generation, by the holder of the record.
@@ -248,6 +258,14 @@ impl StateWord {
         // Acquire: pairs with the Release of `finish`: what the task did is seen.
         let word = self.0.load(Ordering::Acquire);
         word & GENERATION != generation.0 || word & PHASE == DONE
+    }
+
+    /// Whether the task waits to be woken.
+    #[cfg(all(test, loom))]
+    pub(crate) fn is_parked(&self) -> bool {
+        // Acquire: pairs with the Release of whoever woke it.
+        let word = self.0.load(Ordering::Acquire);
+        word & PHASE != OWNED
     }
 
     /// The generation, asked by somebody who keeps the task alive.

@@ -42,7 +42,7 @@ pub(crate) mod stats;
 use crate::deque::Owner;
 use crate::executor::log::Kind;
 use crate::fiber::strand::{Ground, Strand};
-use crate::queue::{Chain, Local};
+use crate::queue::Chain;
 use crate::rng::Rng;
 use crate::sched::Shared;
 use crate::stack::{StackCache, StackError};
@@ -68,7 +68,7 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) deque: Owner<Task>,
-    local: UnsafeCell<[Local<Task>; 3]>,
+    local: UnsafeCell<[Chain<Task>; 3]>,
     lifo: Cell<Option<NonNull<Task>>>,
     lifo_streak: Cell<u32>,
     tick: Cell<u32>,
@@ -79,6 +79,8 @@ pub(crate) struct Worker {
     spares: Cell<Option<NonNull<Strand>>>,
     spare_count: Cell<usize>,
     left: Cell<Left>,
+    /// Children that ended here and are not counted yet; all of one group.
+    ended: Cell<Ended>,
     /// A task that was picked on a stack that could not run it.
     handoff: Cell<Option<NonNull<Task>>>,
     /// Under the deterministic executor: the worker fell asleep.
@@ -107,6 +109,17 @@ enum Left {
     Park(NonNull<Task>),
     /// The task may go on anywhere.
     Requeue(NonNull<Task>),
+}
+
+/// Children of one group that have ended.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    group: Option<NonNull<Group>>,
+    children: usize,
+}
+
+impl Ended {
+    const NONE: Ended = Ended { group: None, children: 0 };
 }
 
 /// What a step did.
@@ -163,7 +176,7 @@ impl Worker {
         Worker {
             index,
             deque,
-            local: UnsafeCell::new([Local::new(), Local::new(), Local::new()]),
+            local: UnsafeCell::new(Default::default()),
             lifo: Cell::new(None),
             lifo_streak: Cell::new(0),
             tick: Cell::new(0),
@@ -172,6 +185,7 @@ impl Worker {
             spares: Cell::new(None),
             spare_count: Cell::new(0),
             left: Cell::new(Left::Nothing),
+            ended: Cell::new(Ended::NONE),
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
@@ -202,7 +216,7 @@ impl Worker {
     ///
     /// The reference is not kept over anything that may use the queues.
     #[allow(clippy::mut_from_ref)]
-    unsafe fn local(&self) -> &mut [Local<Task>; 3] {
+    unsafe fn local(&self) -> &mut [Chain<Task>; 3] {
         // SAFETY: one thread, and no other reference at the same time (caller).
         unsafe { &mut *self.local.get() }
     }
@@ -280,7 +294,9 @@ impl Worker {
         if self.sabotage.take() {
             panic!("sabotage");
         }
-        let Some(task) = self.handoff.take().or_else(|| self.pick()) else {
+        let next = self.handoff.take().or_else(|| self.pick());
+        // Nothing left of the group that ran: its owner may be next.
+        let Some(task) = next.or_else(|| self.count_ended().and_then(|()| self.pick())) else {
             return Stepped::Idle;
         };
         if self.searching.take() && self.shared.idle.stop_searching() {
@@ -298,8 +314,10 @@ impl Worker {
         this.state.claim(self.index);
         self.current.set(Some(task));
         self.stats().executed.bump();
-        match this.strand.get() {
+        // SAFETY: ours, and it does not run.
+        match unsafe { this.strand() } {
             Some(strand) => {
+                self.count_ended();
                 self.shared.record(self.index, Kind::Resume, this.id.get(), 0);
                 if let Some(here) = self.strand.get() {
                     self.left.set(Left::Spare(here));
@@ -308,6 +326,9 @@ impl Worker {
                 }
             }
             None => {
+                if this.group.get() != self.ended.get().group {
+                    self.count_ended();
+                }
                 self.shared.record(self.index, Kind::Start, this.id.get(), 0);
                 let outcome = match self.ensure_spare() {
                     // SAFETY: claimed, and it has no strand, so it has not run.
@@ -343,18 +364,29 @@ impl Worker {
         self.stats().ended.bump();
         self.shared.record(self.index, Kind::Finish, id, 0);
         self.free_record(task);
-        if let Some(group) = group {
-            // SAFETY: the group waits for this task; it is not touched after `complete`.
-            let (owner, surplus) = unsafe {
-                let surplus = outcome.err().and_then(|payload| group.as_ref().panicked(payload));
-                (Group::complete(group.as_ptr()), surplus)
-            };
-            if let Some(owner) = owner {
-                self.shared.unpark(owner);
-            }
-            // Last, and contained: dropping it may panic.
+        let Some(group) = group else { return };
+        let ended = self.ended.get();
+        debug_assert!(ended.group.is_none_or(|other| other == group), "children not counted");
+        self.ended.set(Ended { group: Some(group), children: ended.children + 1 });
+        if let Err(payload) = outcome {
+            // SAFETY: the group waits for this task, which is not counted yet.
+            let surplus = unsafe { group.as_ref().panicked(payload) };
+            // Contained: dropping it may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(surplus)));
         }
+    }
+
+    /// Tells a group which of its children have ended here, when the worker turns to anything else
+    /// than another child of it: only then can the group be complete. Says whether
+    /// there were any.
+    #[inline]
+    fn count_ended(&self) -> Option<()> {
+        let Ended { group, children } = self.ended.replace(Ended::NONE);
+        // SAFETY: the group waits for these children; it is not touched after `complete`.
+        if let Some(owner) = unsafe { Group::complete(group?.as_ptr(), children) } {
+            self.shared.unpark(owner);
+        }
+        Some(())
     }
 
     // ----- leaving and entering stacks --------------------------------------------------
@@ -380,10 +412,11 @@ impl Worker {
     fn leave(&self, task: NonNull<Task>, left: Left) {
         let Some(here) = self.strand.get() else { return };
         // SAFETY: the task runs here, so it is ours until `settle`.
-        unsafe { (*task.as_ptr()).strand.set(Some(here)) };
+        unsafe { (*task.as_ptr()).left(here) };
         self.left.set(left);
         self.current.set(None);
         if self.shared.config.deterministic {
+            self.count_ended();
             self.strand.set(None);
             // SAFETY: the executor waits on its own stack; this strand is `left`.
             unsafe { self.ground.return_from(here.as_ref()) };
@@ -405,9 +438,10 @@ impl Worker {
             }
             Some(next) => {
                 // SAFETY: picked, hence ours.
-                let strand = unsafe { (*next.as_ptr()).strand.get() };
+                let strand = unsafe { (*next.as_ptr()).strand() };
                 let to = match strand {
                     Some(strand) => {
+                        self.count_ended();
                         // SAFETY: as above.
                         unsafe { (*next.as_ptr()).state.claim(self.index) };
                         self.current.set(Some(next));
@@ -615,6 +649,7 @@ unsafe extern "C" fn strand_main(_: *mut ()) {
         let Err(_payload): Result<std::convert::Infallible, _> = turn;
         if let Some(worker) = current() {
             worker.current.set(None);
+            worker.count_ended();
             worker.stats().restarts.bump();
         }
     }
@@ -623,6 +658,7 @@ unsafe extern "C" fn strand_main(_: *mut ()) {
 impl Worker {
     /// Between two steps: back to the executor, or to sleep.
     fn rest(&self, stepped: Stepped) {
+        self.count_ended();
         if self.shared.config.deterministic {
             if stepped == Stepped::Idle && self.fall_asleep() {
                 self.asleep.set(true);

@@ -13,6 +13,8 @@ use std::time::Instant;
 const VICTIMS: usize = 4;
 /// How many tasks come from the global queue at once.
 const INJECT_BATCH: usize = 32;
+/// At most this many are stolen at once, half of what the victim has otherwise.
+const STEAL_BATCH: usize = 256;
 
 impl Worker {
     /// The next task, in the order of the table in the module header.
@@ -134,12 +136,7 @@ impl Worker {
         if !chain.is_empty() {
             // Started ones may only be movable here. The oldest is taken next: the deque
             // is last in, first out, so they go in backwards.
-            let mut reversed = Chain::new();
-            while let Some(task) = chain.pop_front() {
-                // SAFETY: out of one chain, into another.
-                unsafe { reversed.push_front(task) };
-            }
-            self.adopt(reversed);
+            self.adopt(chain.reversed());
         }
         first
     }
@@ -151,18 +148,19 @@ impl Worker {
     /// The queues that would be looked at last, in turn.
     #[cold]
     fn pick_neglected(&self, turn: u32) -> Option<NonNull<Task>> {
-        match turn % 5 {
+        // Each is looked at until one has something, and each has its turn to be the first.
+        (0..5).find_map(|i| match (turn + i) % 5 {
             0 => self.pick_injected(Priority::Normal),
+            1 => self.pick_inboxes(),
             // Past urgent tasks that never end.
-            3 => self.pick_normal(turn),
-            1 => self.pick_low(),
+            2 => self.pick_normal(turn),
+            3 => self.pick_low(),
             // The oldest of our own deque, as a thief would take it.
-            2 => match self.shared.remotes[self.index].stealer.steal() {
+            _ => match self.shared.remotes[self.index].stealer.steal() {
                 Steal::Task(task) => Some(task),
                 Steal::Empty | Steal::Retry => None,
             },
-            _ => self.pick_inboxes(),
-        }
+        })
     }
 
     /// Tries to steal from up to `limit` victims.
@@ -206,7 +204,7 @@ impl Worker {
         let stealer = &self.shared.remotes[victim].stealer;
         // A lost race means that somebody else made progress; once more, then elsewhere.
         for _ in 0..2 {
-            match stealer.steal_batch(&self.deque, INJECT_BATCH) {
+            match stealer.steal_batch(&self.deque, STEAL_BATCH) {
                 Steal::Task(task) => {
                     self.announce_rest();
                     self.stats().stolen.bump();
@@ -288,20 +286,18 @@ impl Worker {
                 }
                 pause = (pause * 2).min(64);
             }
+            shared.idle.fall_asleep(self.index, searching);
+            // After the fence of `fall_asleep`: of the workers that ran the last tasks, at
+            // least the one whose fence comes last sees that all have ended, and tells.
             if shared.is_stopping() && shared.live() == 0 {
-                if searching {
-                    shared.idle.stop_searching();
-                }
+                shared.idle.leave(self.index);
+                shared.stop();
                 return false;
             }
-            shared.idle.fall_asleep(self.index, searching);
-            if self.last_look() || shared.is_stopping() {
+            if self.last_look() {
                 // A searcher again. If somebody chose us, our token is on its way.
                 shared.idle.stay_awake(self.index);
                 searching = true;
-                if shared.is_stopping() {
-                    std::thread::yield_now();
-                }
                 continue;
             }
             self.stats().slept.bump();
