@@ -54,6 +54,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often the worker looks at the queues that it would get to last. A prime, so that it
 /// does not fall in step with a loop of the program; the number is Go's.
@@ -88,6 +89,8 @@ pub(crate) struct Worker {
     /// Under the deterministic executor: the worker was chosen while it slept, and counts
     /// as a searcher until it has found something.
     searching: Cell<bool>,
+    /// How long to look for work before sleeping; see `wait_for_work`.
+    patience: Cell<Duration>,
     records: UnsafeCell<FreeRecords>,
     stacks: UnsafeCell<StackCache>,
     pub(crate) rng: Rng,
@@ -189,6 +192,7 @@ impl Worker {
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
+            patience: Cell::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
