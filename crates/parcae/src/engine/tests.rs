@@ -3,6 +3,7 @@
 
 mod determinism;
 mod fairness;
+mod rules;
 
 use super::*;
 use std::sync::Mutex;
