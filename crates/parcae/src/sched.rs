@@ -24,6 +24,9 @@ pub enum Victims {
     RoundRobin,
     /// Whoever has the most to do.
     MostLoaded,
+    /// From nobody: a task runs on the worker that it was spawned on. Work does not spread by
+    /// itself then; what is spawned from outside still goes to whoever is free.
+    Nobody,
 }
 
 /// How a scheduler is set up.
@@ -117,6 +120,12 @@ impl Shared {
         // SAFETY: the caller owns the task and gives it to the queue.
         unsafe { self.inject[priority as usize].push(task) };
         self.notify_any();
+    }
+
+    /// Whether what is in one worker's deque may be taken by others.
+    #[inline]
+    pub(crate) fn steals(&self) -> bool {
+        self.remotes.len() > 1 && self.config.victims != Victims::Nobody
     }
 
     /// Makes sure that somebody looks at work that any worker can take.

@@ -260,7 +260,7 @@ impl Worker {
         if let Err(task) = self.deque.push(task) {
             self.overflow(task);
         }
-        if self.shared.remotes.len() > 1 {
+        if self.shared.steals() {
             self.shared.notify_any();
         }
     }
@@ -596,7 +596,7 @@ impl Worker {
             if let Err(task) = self.deque.push(task) {
                 self.overflow(task);
             }
-            if self.shared.remotes.len() > 1 {
+            if self.shared.steals() {
                 self.shared.notify_any();
             }
             return;

@@ -113,7 +113,7 @@ impl Worker {
     /// Tasks were moved, and for a moment no queue showed them: whoever looked then and
     /// went to sleep is woken for what the worker does not run itself.
     fn announce_rest(&self) {
-        if self.shared.remotes.len() > 1 && !self.deque.is_empty() {
+        if self.shared.steals() && !self.deque.is_empty() {
             self.shared.notify_any();
         }
     }
@@ -149,12 +149,14 @@ impl Worker {
     #[cold]
     fn pick_neglected(&self, turn: u32) -> Option<NonNull<Task>> {
         // Each is looked at until one has something, and each has its turn to be the first.
-        (0..5).find_map(|i| match (turn + i) % 5 {
+        (0..6).find_map(|i| match (turn + i) % 6 {
             0 => self.pick_injected(Priority::Normal),
             1 => self.pick_inboxes(),
             // Past urgent tasks that never end.
             2 => self.pick_normal(turn),
             3 => self.pick_low(),
+            // Woken tasks whose worker is stuck, while nobody is idle enough to rescue them.
+            4 => self.rescue_mail((self.index + 1 + turn as usize) % self.shared.remotes.len()),
             // The oldest of our own deque, as a thief would take it.
             _ => match self.shared.remotes[self.index].stealer.steal() {
                 Steal::Task(task) => Some(task),
@@ -165,6 +167,9 @@ impl Worker {
 
     /// Tries to steal from up to `limit` victims.
     fn steal(&self, limit: usize) -> Option<NonNull<Task>> {
+        if !self.shared.steals() {
+            return None;
+        }
         let workers = self.shared.remotes.len();
         for attempt in 0..limit.min(workers - 1) {
             let victim = self.victim(attempt, workers);
@@ -181,6 +186,7 @@ impl Worker {
 
     fn victim(&self, attempt: usize, workers: usize) -> usize {
         match self.shared.config.victims {
+            Victims::Nobody => self.index,
             Victims::Random => self.rng.below(workers),
             Victims::RoundRobin => {
                 let next = (self.next_victim.get() + 1) % workers;
@@ -201,6 +207,9 @@ impl Worker {
     }
 
     fn steal_from(&self, victim: usize) -> Option<NonNull<Task>> {
+        if !self.shared.steals() {
+            return None;
+        }
         let stealer = &self.shared.remotes[victim].stealer;
         // A lost race means that somebody else made progress; once more, then elsewhere.
         for _ in 0..2 {
@@ -224,25 +233,32 @@ impl Worker {
     fn last_look(&self) -> bool {
         let shared = &self.shared;
         let mine = &shared.remotes[self.index];
+        let steals = shared.steals();
         !mine.inbox.is_empty()
             || shared.inject.iter().any(|inject| !inject.is_empty())
-            || shared.remotes.iter().any(|r| !r.mail.is_empty() || r.stealer.len_hint() > 0)
+            || shared
+                .remotes
+                .iter()
+                .any(|r| !r.mail.is_empty() || steals && r.stealer.len_hint() > 0)
     }
 
     /// Any task of any queue that this worker may take from; nothing is left out.
     fn pick_anywhere(&self) -> Option<NonNull<Task>> {
         self.pick().or_else(|| {
-            (0..self.shared.remotes.len()).filter(|&other| other != self.index).find_map(|other| {
-                self.steal_from(other).or_else(|| {
-                    let mail = &self.shared.remotes[other].mail;
-                    if mail.is_empty() {
-                        return None;
-                    }
-                    self.adopt(mail.rescue());
-                    self.deque.pop()
-                })
-            })
+            (0..self.shared.remotes.len())
+                .filter(|&other| other != self.index)
+                .find_map(|other| self.steal_from(other).or_else(|| self.rescue_mail(other)))
         })
+    }
+
+    /// Takes the movable tasks that were woken for another worker, if there are any.
+    fn rescue_mail(&self, other: usize) -> Option<NonNull<Task>> {
+        let mail = &self.shared.remotes[other].mail;
+        if mail.is_empty() {
+            return None;
+        }
+        self.adopt(mail.rescue());
+        self.deque.pop()
     }
 
     /// Becomes a sleeper of the idle protocol; false if there was something to do after all.

@@ -47,7 +47,7 @@ stats! {
     parked,
     /// Tasks woken by this worker into its own queues.
     woken,
-    /// Tasks stolen from other workers.
+    /// Times that tasks were stolen from another worker: one or a batch each.
     stolen,
     /// Looks at a victim that brought nothing.
     failed_steals,

@@ -123,3 +123,82 @@ fn an_urgent_task_that_yields_for_ever_starves_nobody() {
         });
     });
 }
+
+#[test]
+fn nobody_steals_if_that_is_asked_for() {
+    for deterministic in [true, false] {
+        let opts = EngineOpts {
+            workers: 3,
+            victims: Victims::Nobody,
+            deterministic,
+            ..EngineOpts::default()
+        };
+        let engine = Engine::new(opts).unwrap();
+        let elsewhere = AtomicUsize::new(0);
+        engine.run(|| {
+            let home = worker_index();
+            scope(|s| {
+                for _ in 0..500 {
+                    s.spawn(|| {
+                        elsewhere.fetch_add(usize::from(worker_index() != home), Ordering::Relaxed);
+                    });
+                }
+            });
+        });
+        assert_eq!(elsewhere.into_inner(), 0);
+        assert_eq!(engine.stats().iter().map(|stats| stats.stolen).sum::<u64>(), 0);
+    }
+}
+
+/// The worker that a movable task is woken for is stuck, and no other is ever idle.
+#[test]
+fn a_woken_movable_task_does_not_wait_for_an_idle_worker() {
+    for _ in 0..5 {
+        let engine = Engine::new(EngineOpts { workers: 2, ..EngineOpts::default() }).unwrap();
+        let (slot, open, done) = (Mutex::new(None), AtomicBool::new(false), AtomicBool::new(false));
+        engine.run(|| {
+            scope(|s| {
+                let movable = || {
+                    *slot.lock().unwrap() = Some((Waker::current(), worker_index()));
+                    while !open.load(Ordering::Acquire) {
+                        park().unwrap();
+                    }
+                    done.store(true, Ordering::Release);
+                };
+                // SAFETY: references to what is shared on its stack.
+                unsafe { s.spawn_migratable(movable) };
+                let (waker, home) = loop {
+                    yield_now();
+                    if let Some(parked) = slot.lock().unwrap().take() {
+                        break parked;
+                    }
+                };
+                let deadline = Instant::now() + Duration::from_secs(30);
+                let busy = AtomicUsize::new(0);
+                scope(|s| {
+                    // Two of these: one on each worker. The one at home gets stuck, the other
+                    // has always something to do.
+                    for _ in 0..2 {
+                        s.spawn(|| {
+                            busy.fetch_add(1, Ordering::Relaxed);
+                            while busy.load(Ordering::Relaxed) < 2 {
+                                std::hint::spin_loop();
+                            }
+                            if worker_index() == home {
+                                open.store(true, Ordering::Release);
+                                let waker = &waker;
+                                std::thread::scope(|s| drop(s.spawn(|| waker.wake())));
+                            }
+                            while !done.load(Ordering::Acquire) {
+                                assert!(Instant::now() < deadline, "nobody went on with it");
+                                if worker_index() != home {
+                                    yield_now();
+                                }
+                            }
+                        });
+                    }
+                });
+            });
+        });
+    }
+}

@@ -2,7 +2,6 @@
 //! that belong together.
 
 use super::*;
-use crate::deque::{Steal, deque};
 use crate::executor::log::Kind;
 use crate::rng::Rng;
 use std::collections::{BTreeSet, HashSet};
@@ -46,16 +45,6 @@ fn total(engine: &Engine, count: impl Fn(&WorkerStats) -> u64) -> u64 {
 fn my_id() -> u64 {
     // SAFETY: the running task is live.
     unsafe { current_task().task.as_ref().id.get() }
-}
-
-/// The shortest of several tries, per unit: what the code needs when nobody disturbs it.
-fn best(units: u32, mut run: impl FnMut()) -> Duration {
-    let once = |_| {
-        let start = Instant::now();
-        run();
-        start.elapsed()
-    };
-    (0..30).map(once).min().unwrap() / units
 }
 
 // ----- tasks ------------------------------------------------------------------------------
@@ -610,7 +599,6 @@ fn a_million_tasks_are_alive_at_once() {
 
 /// Stack and record of a task that waits.
 #[test]
-#[cfg_attr(parcae_asan, ignore = "frames are larger under the sanitizer")]
 fn a_task_needs_less_than_sixteen_kilobytes() {
     const TASKS: usize = 1_000;
     let engine = virtual_engine(1, 0, Victims::Random);
@@ -631,36 +619,9 @@ fn a_task_needs_less_than_sixteen_kilobytes() {
             let bytes =
                 engine.stacks().resident().unwrap() / TASKS + size_of::<crate::task::Task>();
             open.store(true, Ordering::Relaxed);
-            assert!(bytes < 16_000, "{bytes}");
+            // Frames are larger under the sanitizer.
+            let limit = if cfg!(parcae_asan) { 64_000 } else { 16_000 };
+            assert!(bytes < limit, "{bytes}");
         });
-    });
-}
-
-#[test]
-fn a_steal_takes_less_than_ten_microseconds() {
-    let (owner, stealer) = deque::<u8>();
-    let mut byte = 0;
-    let each = best(200, || {
-        (0..200).for_each(|_| owner.push(NonNull::from(&mut byte)).unwrap());
-        (0..200).for_each(|_| assert!(matches!(stealer.steal(), Steal::Task(_))));
-    });
-    assert!(each < Duration::from_micros(10), "{each:?}");
-}
-
-#[test]
-#[cfg_attr(debug_assertions, ignore = "measures optimised code")]
-fn a_yield_takes_less_than_a_microsecond_and_a_spawn_too() {
-    let engine = Engine::new(EngineOpts { workers: 1, ..EngineOpts::default() }).unwrap();
-    engine.run(|| {
-        let yields = || (0..500).for_each(|_| yield_now());
-        let each = best(1_000, || {
-            scope(|s| {
-                s.spawn(yields);
-                yields();
-            });
-        });
-        assert!(each < Duration::from_micros(1), "yield: {each:?}");
-        let each = best(1_000, || scope(|s| (0..1_000).for_each(|_| s.spawn(|| {}))));
-        assert!(each < Duration::from_micros(1), "spawn and end: {each:?}");
     });
 }
