@@ -20,11 +20,13 @@ pub enum Peer {
     May,
     /// <https://docs.rs/rayon>
     Rayon,
+    /// <https://docs.rs/crossbeam-deque>, the deques of rayon.
+    Crossbeam,
 }
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 7] = [
+    pub const ALL: [Peer; 8] = [
         Peer::Parcae,
         Peer::Corosensei,
         Peer::Generator,
@@ -32,6 +34,7 @@ impl Peer {
         Peer::AsyncExecutor,
         Peer::May,
         Peer::Rayon,
+        Peer::Crossbeam,
     ];
 
     /// The name in arguments and output.
@@ -44,6 +47,7 @@ impl Peer {
             Peer::AsyncExecutor => "async-executor",
             Peer::May => "may",
             Peer::Rayon => "rayon",
+            Peer::Crossbeam => "crossbeam-deque",
         }
     }
 
@@ -57,6 +61,7 @@ impl Peer {
             Peer::AsyncExecutor => "1.14.1",
             Peer::May => "0.3.51",
             Peer::Rayon => "1.12.0",
+            Peer::Crossbeam => "0.8.8",
         }
     }
 }

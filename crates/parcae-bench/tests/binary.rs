@@ -78,8 +78,19 @@ fn the_list_measures_nothing() {
     let output = bench(&["--list"]);
     assert!(output.status.success());
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
-    for workload in ["switch", "stack", "memory", "yield", "spawn_join", "wake", "scale", "parked"]
-    {
+    let workloads = [
+        "switch",
+        "stack",
+        "memory",
+        "yield",
+        "spawn_join",
+        "wake",
+        "steal",
+        "deque",
+        "scale",
+        "parked",
+    ];
+    for workload in workloads {
         assert!(text(&output.stdout).lines().any(|line| line.starts_with(workload)));
     }
 }

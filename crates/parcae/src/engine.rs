@@ -2,6 +2,8 @@
 //!
 //! Not a public interface: hidden, incomplete, and gone without notice.
 
+pub mod bench_only;
+
 use crate::deque::deque;
 use crate::executor::deterministic::Conductor;
 use crate::executor::threads::Threads;

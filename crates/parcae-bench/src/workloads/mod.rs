@@ -1,11 +1,14 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
+mod deque;
+mod latency;
 mod memory;
 mod parked;
 mod runtimes;
 mod scale;
 mod spawn_join;
 mod stack;
+mod steal;
 mod switch;
 mod wake;
 mod yielding;
@@ -22,6 +25,8 @@ pub static WORKLOADS: &[&Workload] = &[
     &yielding::YIELD,
     &spawn_join::SPAWN_JOIN,
     &wake::WAKE,
+    &steal::STEAL,
+    &deque::DEQUE,
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,

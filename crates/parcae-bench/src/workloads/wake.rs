@@ -8,13 +8,12 @@
 //! machine with two. Times are from before the call that spawns; reading the clock costs some
 //! 25 ns of each. The 99th percentile is good for an order of magnitude only.
 
-use super::runtimes::{self, AsyncExecutor, Futures, PATIENCE, Spawner, Tokio};
+use super::latency::{Arrival, percentile, spin};
+use super::runtimes::{self, AsyncExecutor, Futures, Spawner, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
 use parcae::engine::EngineOpts;
-use std::hint;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(super) static WAKE: Workload = Workload {
     name: "wake",
@@ -55,52 +54,15 @@ const LONG_PAUSE: Duration = Duration::from_millis(1);
 /// Between spawns, where it is not: enough for it to have found that there is nothing to do.
 const SHORT_PAUSE: Duration = Duration::from_micros(50);
 
-/// Where a task puts down how long it waited. 0 is nothing yet.
-struct Arrival(AtomicU64);
-
-impl Arrival {
-    /// The first thing that a task does.
-    #[inline]
-    fn record(&self, spawned: Instant) {
-        let nanos = spawned.elapsed().as_nanos() as u64;
-        self.0.store(nanos.max(1), Ordering::Release);
-    }
-}
-
-/// Spawns one after the other and returns a percentile of the times.
+/// Spawns from the calling thread, with a pause before each.
 fn measure<const ASLEEP: bool, const PERCENT: usize>(
     scale: &Scale,
-    spawn: impl Fn(&'static Arrival, Instant),
+    spawn: impl FnMut(&'static Arrival),
 ) -> Result<f64, Failure> {
-    let count = if ASLEEP { scale.of(500) } else { scale.of(5000) };
-    // Leaked, so that tasks need not count references to it.
-    let arrival: &'static Arrival = Box::leak(Box::new(Arrival(AtomicU64::new(0))));
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..count {
-        if ASLEEP {
-            thread::sleep(LONG_PAUSE);
-        } else {
-            let start = Instant::now();
-            while start.elapsed() < SHORT_PAUSE {
-                hint::spin_loop();
-            }
-        }
-        let spawned = Instant::now();
-        spawn(arrival, spawned);
-        times.push(take(arrival, spawned)?);
-    }
-    times.sort_unstable();
-    Ok(times[(count * PERCENT / 100).min(count - 1)] as f64)
-}
-
-/// Waits for a task and takes its time.
-fn take(arrival: &Arrival, spawned: Instant) -> Result<u64, Failure> {
-    loop {
-        match arrival.0.swap(0, Ordering::Acquire) {
-            0 if spawned.elapsed() > PATIENCE => return Err("a task has not run".into()),
-            0 => hint::spin_loop(),
-            nanos => return Ok(nanos),
-        }
+    if ASLEEP {
+        percentile(scale.of(500), PERCENT, || thread::sleep(LONG_PAUSE), spawn)
+    } else {
+        percentile(scale.of(5000), PERCENT, || spin(SHORT_PAUSE), spawn)
     }
 }
 
@@ -110,14 +72,14 @@ fn parcae<const ASLEEP: bool, const PERCENT: usize>(scale: &Scale) -> Result<f64
         opts.spin = SPIN;
     }
     let engine = runtimes::engine(opts)?;
-    measure::<ASLEEP, PERCENT>(scale, |arrival, spawned| {
-        engine.spawn(move || arrival.record(spawned));
+    measure::<ASLEEP, PERCENT>(scale, |arrival| {
+        engine.spawn(|| arrival.record());
     })
 }
 
 fn may<const ASLEEP: bool, const PERCENT: usize>(scale: &Scale) -> Result<f64, Failure> {
-    measure::<ASLEEP, PERCENT>(scale, |arrival, spawned| {
-        drop(runtimes::may(move || arrival.record(spawned)));
+    measure::<ASLEEP, PERCENT>(scale, |arrival| {
+        drop(runtimes::may(|| arrival.record()));
     })
 }
 
@@ -126,7 +88,7 @@ fn futures<R: Futures, const ASLEEP: bool, const PERCENT: usize>(
 ) -> Result<f64, Failure> {
     let runtime = R::start(1)?;
     let spawner = runtime.spawner();
-    measure::<ASLEEP, PERCENT>(scale, |arrival, spawned| {
-        spawner.detach(async move { arrival.record(spawned) });
+    measure::<ASLEEP, PERCENT>(scale, |arrival| {
+        spawner.detach(async { arrival.record() });
     })
 }
