@@ -3,7 +3,12 @@
 
 mod determinism;
 mod fairness;
+mod joining;
+mod lifecycle;
+mod parking;
 mod rules;
+mod stealing;
+mod storms;
 
 use super::*;
 use std::sync::Mutex;
@@ -49,6 +54,52 @@ fn threads(test: impl Fn(&Engine)) {
 fn everywhere(test: impl Fn(&Engine)) {
     deterministic(&test);
     threads(&test);
+}
+
+/// Runs `root` as [`Engine::run`] does. If nobody can run any more before it has ended, that is
+/// a failure, where `run` would wait for ever.
+fn completes<R: Send + 'static>(engine: &Engine, root: impl FnOnce() -> R + Send + 'static) -> R {
+    let (answer, answers) = std::sync::mpsc::channel();
+    engine.spawn(move || {
+        let _ = answer.send(std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)));
+    });
+    engine.run_until_idle(); // threads run by themselves
+    let deterministic = engine.shared.config.deterministic;
+    let patience = Duration::from_secs(if deterministic { 0 } else { 60 });
+    match answers.recv_timeout(patience) {
+        Ok(outcome) => outcome.unwrap_or_else(|payload| resume_unwind(payload)),
+        Err(_) if deterministic => panic!("stuck: {} tasks have not ended", engine.live()),
+        Err(_) => give_up(engine),
+    }
+}
+
+/// Waits until all tasks have ended.
+fn settles(engine: &Engine) {
+    engine.run_until_idle();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while engine.live() > 0 {
+        if Instant::now() > deadline {
+            give_up(engine);
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// Not a panic: dropping a scheduler on threads waits for its tasks.
+fn give_up(engine: &Engine) -> ! {
+    let line = format!("stuck: {} tasks have not ended: {:#?}\n", engine.live(), engine.stats());
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    std::process::abort();
+}
+
+/// `small` under the deterministic executor, which runs everything many more times.
+fn by_executor(engine: &Engine, small: usize, large: usize) -> usize {
+    if engine.shared.config.deterministic { small } else { large }
+}
+
+/// The counters of all workers together.
+fn total(engine: &Engine) -> WorkerStats {
+    engine.stats().into_iter().fold(WorkerStats::default(), |sum, worker| sum + worker)
 }
 
 #[test]

@@ -1,0 +1,219 @@
+//! Wakes that come before, while and after a task parks; from tasks, from foreign threads; and
+//! requests to end.
+
+use super::*;
+
+#[test]
+fn a_wake_before_the_park_is_kept() {
+    everywhere(|engine| {
+        let rounds = by_executor(engine, 100, 1000);
+        completes(engine, move || {
+            let me = Waker::current();
+            for _ in 0..rounds {
+                me.wake(); // nobody else would
+                park().unwrap();
+            }
+        });
+        settles(engine);
+        assert_eq!(total(engine).parked, 0, "no park took effect");
+    });
+}
+
+#[test]
+fn a_wake_after_the_park_takes_effect() {
+    everywhere(|engine| {
+        let rounds = by_executor(engine, 30, 1000);
+        let shared = Arc::clone(&engine.shared);
+        let parks =
+            move || -> u64 { shared.remotes.iter().map(|r| r.stats.snapshot().parked).sum() };
+        let returned = completes(engine, move || {
+            let (waker, returned) = (Mutex::new(None::<Waker>), AtomicUsize::new(0));
+            scope(|s| {
+                s.spawn(|| {
+                    *waker.lock().unwrap() = Some(Waker::current());
+                    for _ in 0..rounds {
+                        park().unwrap();
+                        returned.fetch_add(1, Ordering::Release);
+                    }
+                });
+                for round in 0..rounds {
+                    // Only the child parks while this task yields.
+                    while parks() <= round as u64 {
+                        yield_now();
+                    }
+                    waker.lock().unwrap().as_ref().unwrap().wake();
+                    while returned.load(Ordering::Acquire) <= round {
+                        yield_now();
+                    }
+                }
+            });
+            returned.into_inner()
+        });
+        assert_eq!(returned, rounds);
+    });
+}
+
+#[test]
+fn many_wakers_at_once_run_a_task_once() {
+    everywhere(|engine| {
+        const WAKERS: usize = 6;
+        let rounds = by_executor(engine, 30, 400);
+        completes(engine, move || {
+            let sleeper = Mutex::new(None::<Waker>);
+            let (inside, ended) = (AtomicBool::new(false), AtomicUsize::new(0));
+            scope(|s| {
+                s.spawn(|| {
+                    *sleeper.lock().unwrap() = Some(Waker::current());
+                    while ended.load(Ordering::Acquire) < WAKERS {
+                        assert!(!inside.swap(true, Ordering::AcqRel), "run twice");
+                        yield_now(); // a wake while queued must not queue it again
+                        inside.store(false, Ordering::Release);
+                        park().unwrap();
+                    }
+                });
+                for n in 0..WAKERS {
+                    let (sleeper, ended) = (&sleeper, &ended);
+                    let wake = || {
+                        let waker = sleeper.lock().unwrap().clone();
+                        if let Some(waker) = waker {
+                            waker.wake();
+                            waker.wake();
+                        }
+                    };
+                    s.spawn(move || {
+                        for round in 0..rounds {
+                            wake();
+                            if round % WAKERS == n {
+                                yield_now();
+                            }
+                        }
+                        ended.fetch_add(1, Ordering::AcqRel);
+                        wake();
+                    });
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn foreign_threads_wake_what_is_parked() {
+    threads(|engine| {
+        const TASKS: usize = 23; // a prime, see below
+        const THREADS: usize = 3;
+        const EACH: usize = 100;
+        struct Seat {
+            calls: AtomicUsize,
+            waker: Mutex<Option<Waker>>,
+        }
+        let seats: Arc<Vec<Seat>> = Arc::new(
+            (0..TASKS)
+                .map(|_| Seat { calls: AtomicUsize::new(0), waker: Mutex::new(None) })
+                .collect(),
+        );
+        for n in 0..TASKS {
+            let seats = Arc::clone(&seats);
+            engine.spawn(move || {
+                *seats[n].waker.lock().unwrap() = Some(Waker::current());
+                while seats[n].calls.load(Ordering::Acquire) < THREADS * EACH {
+                    park().unwrap();
+                }
+            });
+        }
+        std::thread::scope(|s| {
+            for thread in 0..THREADS {
+                let seats = &seats;
+                s.spawn(move || {
+                    for round in 0..EACH {
+                        for n in 0..TASKS {
+                            // Everybody once, each thread in an order of its own.
+                            let seat = &seats[(n * (2 * thread + 1) + round) % TASKS];
+                            seat.calls.fetch_add(1, Ordering::AcqRel);
+                            let waker = seat.waker.lock().unwrap().clone();
+                            if let Some(waker) = waker {
+                                waker.wake();
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        // Whoever got its last call before it had a waker has not parked since.
+        settles(engine);
+        assert_eq!(total(engine).ended, TASKS as u64);
+    });
+}
+
+#[test]
+fn tasks_that_move_are_cancelled_wherever_they_are() {
+    everywhere(|engine| {
+        for _ in 0..by_executor(engine, 2, 40) {
+            let ended = completes(engine, || {
+                const TASKS: usize = 16;
+                let (targets, ended) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+                scope(|s| {
+                    for n in 0..TASKS {
+                        let (targets, ended) = (&targets, &ended);
+                        // SAFETY: numbers and shared references on its stack.
+                        unsafe {
+                            s.spawn_migratable(move || {
+                                targets.lock().unwrap().push(Waker::current());
+                                while park().is_ok() {
+                                    (0..n).for_each(|_| yield_now());
+                                }
+                                ended.fetch_add(1, Ordering::Relaxed);
+                            });
+                        }
+                    }
+                    let mut cancelled = 0;
+                    while cancelled < TASKS {
+                        let known: Vec<Waker> = targets.lock().unwrap().clone();
+                        known.iter().for_each(Waker::wake); // in motion
+                        for target in &known[cancelled..] {
+                            target.cancel();
+                            target.cancel();
+                        }
+                        cancelled = known.len();
+                        yield_now();
+                    }
+                });
+                ended.into_inner()
+            });
+            assert_eq!(ended, 16);
+        }
+    });
+}
+
+#[test]
+fn a_tree_of_waiting_tasks_is_cancelled() {
+    everywhere(|engine| {
+        const WIDTH: usize = 6;
+        let ended = completes(engine, || {
+            let (targets, ended) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+            let wait = || {
+                targets.lock().unwrap().push(Waker::current());
+                while park().is_ok() {}
+                ended.fetch_add(1, Ordering::Relaxed);
+            };
+            let wait = &wait;
+            scope(|s| {
+                for _ in 0..WIDTH {
+                    s.spawn(move || {
+                        scope(|s| {
+                            (0..WIDTH).for_each(|_| s.spawn(wait));
+                            wait();
+                        });
+                    });
+                }
+                // Parents too, so that some wait for their children when they are asked to end.
+                while targets.lock().unwrap().len() < WIDTH * (WIDTH + 1) {
+                    yield_now();
+                }
+                let targets: Vec<Waker> = targets.lock().unwrap().clone();
+                targets.iter().for_each(Waker::cancel);
+            });
+            ended.into_inner()
+        });
+        assert_eq!(ended, WIDTH * (WIDTH + 1));
+    });
+}

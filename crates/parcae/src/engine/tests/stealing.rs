@@ -1,0 +1,175 @@
+//! Who runs what: idle workers take from busy ones, and the counters say so.
+
+use super::*;
+use std::collections::HashSet;
+use std::sync::mpsc;
+
+#[test]
+fn an_idle_worker_takes_what_a_busy_one_spawned() {
+    let engine = Engine::new(EngineOpts { workers: 2, ..EngineOpts::default() }).unwrap();
+    for _ in 0..200 {
+        let (here, there) = completes(&engine, || {
+            let there = AtomicUsize::new(usize::MAX);
+            scope(|s| {
+                s.spawn(|| there.store(worker_index().unwrap(), Ordering::Release));
+                // Never lets go of its worker.
+                while there.load(Ordering::Acquire) == usize::MAX {
+                    std::thread::yield_now();
+                }
+            });
+            (worker_index().unwrap(), there.into_inner())
+        });
+        assert_ne!(here, there);
+    }
+    assert_eq!(total(&engine).spawned_here, 200);
+    assert!(total(&engine).stolen >= 200);
+}
+
+#[test]
+fn a_worker_that_is_held_up_holds_up_nobody_else() {
+    for workers in [2, 4] {
+        let engine = Engine::new(EngineOpts { workers, ..EngineOpts::default() }).unwrap();
+        for _ in 0..20 {
+            let (tell, told) = mpsc::channel();
+            let ran = completes(&engine, move || {
+                let ran = AtomicUsize::new(0);
+                scope(|s| {
+                    for n in 0..100 {
+                        let (ran, tell) = (&ran, tell.clone());
+                        s.spawn(move || {
+                            if n % 2 == 0 {
+                                yield_now();
+                            }
+                            if ran.fetch_add(1, Ordering::AcqRel) == 99 {
+                                tell.send(()).unwrap();
+                            }
+                        });
+                    }
+                    told.recv().unwrap(); // blocks the thread until all have run elsewhere
+                });
+                ran.into_inner()
+            });
+            assert_eq!(ran, 100);
+        }
+    }
+}
+
+#[test]
+fn siblings_do_not_stay_on_one_worker() {
+    const WORKERS: usize = 4;
+    let mut used = [0; WORKERS];
+    for seed in seeds() {
+        let opts =
+            EngineOpts { workers: WORKERS, seed, deterministic: true, ..EngineOpts::default() };
+        let engine = Engine::new(opts).unwrap();
+        let places = completes(&engine, || {
+            let places = Mutex::new(HashSet::new());
+            scope(|s| {
+                for _ in 0..20 {
+                    s.spawn(|| {
+                        (0..5).for_each(|_| yield_now());
+                        places.lock().unwrap().insert(worker_index().unwrap());
+                    });
+                }
+            });
+            places.into_inner().unwrap()
+        });
+        assert!(places.len() > 1, "all on {places:?}");
+        assert!(total(&engine).stolen > 0);
+        places.iter().for_each(|&worker| used[worker] += 1);
+    }
+    assert!(std::env::var_os("PARCAE_SEED").is_some() || !used.contains(&0), "{used:?}");
+}
+
+#[test]
+fn all_workers_take_part_in_what_one_has_spawned() {
+    // Twenty tasks on four workers; the first of each worker waits for the other workers.
+    const WORKERS: usize = 4;
+    for _ in 0..20 {
+        let engine = Engine::new(EngineOpts { workers: WORKERS, ..EngineOpts::default() }).unwrap();
+        let ran = completes(&engine, || {
+            let (places, ran) = (Mutex::new(HashSet::new()), AtomicUsize::new(0));
+            scope(|s| {
+                for _ in 0..20 {
+                    s.spawn(|| {
+                        places.lock().unwrap().insert(worker_index());
+                        let deadline = Instant::now() + Duration::from_secs(60);
+                        while places.lock().unwrap().len() < WORKERS {
+                            assert!(Instant::now() < deadline, "only {places:?} take part");
+                            std::thread::yield_now();
+                        }
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+            ran.into_inner()
+        });
+        assert_eq!(ran, 20);
+    }
+}
+
+#[test]
+fn every_way_to_choose_victims_finds_all_work() {
+    for victims in [Victims::Random, Victims::RoundRobin, Victims::MostLoaded] {
+        let mut stolen = 0;
+        for deterministic in [true, false] {
+            for (workers, seed) in [1, 2, 3, 8].into_iter().zip(0..) {
+                let opts =
+                    EngineOpts { workers, seed, victims, deterministic, ..EngineOpts::default() };
+                let engine = Engine::new(opts).unwrap();
+                let ran = completes(&engine, || {
+                    let ran = AtomicUsize::new(0);
+                    scope(|s| {
+                        for _ in 0..500 {
+                            s.spawn(|| {
+                                yield_now();
+                                ran.fetch_add(1, Ordering::Relaxed);
+                            });
+                        }
+                    });
+                    ran.into_inner()
+                });
+                assert_eq!(ran, 500, "{victims:?}, {workers} workers");
+                stolen += total(&engine).stolen;
+            }
+        }
+        assert!(stolen > 0, "{victims:?}");
+    }
+}
+
+#[test]
+fn the_counters_add_up() {
+    everywhere(|engine| {
+        const TASKS: u64 = 40;
+        const PARKED: u64 = 5;
+        completes(engine, || {
+            scope(|s| {
+                for n in 0..TASKS {
+                    s.spawn(move || {
+                        yield_now();
+                        yield_now();
+                        if n < PARKED {
+                            Waker::current().wake();
+                            park().unwrap(); // takes no effect
+                        }
+                    });
+                }
+            });
+        });
+        settles(engine);
+        let total = total(engine);
+        assert_eq!(total.spawned_here, TASKS);
+        assert_eq!(total.ended, TASKS + 1);
+        assert_eq!(total.yielded, 2 * TASKS);
+        assert!(total.woken <= total.parked, "only what is parked is woken: {total:?}");
+        // Each task was started; a yield that found nobody else is none of these.
+        assert!(total.executed > TASKS, "{total:?}");
+        assert!(
+            total.executed <= TASKS + 1 + total.yielded + total.parked + PARKED + 1,
+            "{total:?}"
+        );
+        assert!(total.injected >= 1, "the root came from outside");
+        assert!(total.stolen + 1 <= total.executed);
+        assert_eq!(total.restarts, 0);
+    });
+}
