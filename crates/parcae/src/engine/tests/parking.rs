@@ -145,6 +145,44 @@ fn foreign_threads_wake_what_is_parked() {
 }
 
 #[test]
+fn a_foreign_thread_wakes_a_deterministic_scheduler() {
+    const ROUNDS: usize = 200;
+    for workers in [1, 2, 8] {
+        let (calls, waker) = (AtomicUsize::new(0), Mutex::new(None::<Waker>));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let deadline = Instant::now() + Duration::from_secs(60);
+                while !over.load(Ordering::Acquire) {
+                    // One call at a time: in between, nothing can run over there.
+                    let known = waker.lock().unwrap().take();
+                    if let Some(waker) = known {
+                        calls.fetch_add(1, Ordering::AcqRel);
+                        waker.wake();
+                    } else if Instant::now() > deadline {
+                        std::process::abort(); // the other thread sleeps for ever
+                    } else {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let opts = EngineOpts { workers, deterministic: true, ..EngineOpts::default() };
+            let engine = Engine::new(opts).unwrap();
+            engine.run(|| {
+                for round in 1..=ROUNDS {
+                    *waker.lock().unwrap() = Some(Waker::current());
+                    while calls.load(Ordering::Acquire) < round {
+                        park().unwrap();
+                    }
+                }
+            });
+            over.store(true, Ordering::Release);
+        });
+        assert_eq!(calls.into_inner(), ROUNDS);
+    }
+}
+
+#[test]
 fn tasks_that_move_are_cancelled_wherever_they_are() {
     everywhere(|engine| {
         for _ in 0..by_executor(engine, 2, 40) {

@@ -262,6 +262,25 @@ fn wakes_of_few_tasks_that_hardly_ever_sleep() {
 }
 
 #[test]
+fn a_storm_of_the_same_seed_is_the_same_storm() {
+    for workers in [1, 2, 7, 64, 256] {
+        let storm = |seed| {
+            let opts = EngineOpts { workers, seed, deterministic: true, ..EngineOpts::default() };
+            let engine = Engine::new(opts).unwrap();
+            pass_tokens(&engine, 20, 5, 200);
+            engine.log()
+        };
+        let logs: Vec<Vec<u8>> = seeds().take(4).map(storm).collect();
+        for (seed, log) in seeds().zip(&logs) {
+            assert!(*log == storm(seed), "{workers} workers: PARCAE_SEED={seed}");
+        }
+        if workers > 1 && logs.len() > 1 {
+            assert!(logs.iter().any(|log| *log != logs[0]), "{workers} workers: seeds do nothing");
+        }
+    }
+}
+
+#[test]
 fn two_hundred_and_fifty_six_workers() {
     for deterministic in [true, false] {
         for seed in 0..3 {
