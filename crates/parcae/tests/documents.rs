@@ -1,11 +1,14 @@
 //! Documents say what is true: the README's program is the one that runs, with the output
-//! that it prints, and the contract of the context switch covers what it has to.
+//! that it prints, the contract of the context switch covers what it has to, and the tests of
+//! the checklist exist.
 
 use std::process::Command;
 
 const README: &str = include_str!("../../../README.md");
 const FIRST: &str = include_str!("../examples/first.rs");
 const INVARIANTS: &str = include_str!("../src/arch/CONTEXT-SWITCH-INVARIANTS.md");
+
+const CHECKLIST: &str = include_str!("../../../docs/checklist.md");
 
 /// The contents of the fenced blocks of this language, in order.
 fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
@@ -67,4 +70,18 @@ fn invariants_of_the_switch_cover_what_they_must() {
     {
         assert!(INVARIANTS.contains(word), "no word of {word}");
     }
+}
+
+#[test]
+fn the_checklist_names_tests_that_exist() {
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut named = 0;
+    for code in CHECKLIST.split('`').skip(1).step_by(2) {
+        let Some((file, test)) = code.split_once(".rs::") else { continue };
+        named += 1;
+        let source = std::fs::read_to_string(sources.join(format!("{file}.rs")));
+        let source = source.unwrap_or_else(|error| panic!("{code}: {error}"));
+        assert!(test == "*" || source.contains(&format!("fn {test}(")), "no such test: {code}");
+    }
+    assert!(named > 50, "only {named} tests are named");
 }

@@ -169,7 +169,7 @@ fn the_counters_add_up() {
             "{total:?}"
         );
         assert!(total.injected >= 1, "the root came from outside");
-        assert!(total.stolen + 1 <= total.executed);
+        assert!(total.stolen < total.executed, "what is stolen is run: {total:?}");
         assert_eq!(total.restarts, 0);
     });
 }

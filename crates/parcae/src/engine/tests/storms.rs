@@ -211,11 +211,13 @@ fn pass_tokens(engine: &Engine, stations: usize, tokens: usize, hops: usize) {
         scope(|s| {
             for n in 0..stations {
                 let (ring, taken, over) = (&ring, &taken, &over);
+                let movable = n.is_multiple_of(3);
                 let body = move || {
-                    let station = &ring[n];
+                    let (station, home) = (&ring[n], worker_index());
                     *station.waker.lock().unwrap() = Some(Waker::current());
                     station.occupied.store(true, Ordering::Release);
                     while station.take(over) {
+                        assert!(movable || worker_index() == home, "a pinned task has moved");
                         let hop = taken.fetch_add(1, Ordering::Relaxed) + 1;
                         if hop >= hops {
                             over.store(true, Ordering::Release);
@@ -226,7 +228,7 @@ fn pass_tokens(engine: &Engine, stations: usize, tokens: usize, hops: usize) {
                         }
                     }
                 };
-                if n.is_multiple_of(3) {
+                if movable {
                     // SAFETY: numbers and shared references on its stack.
                     unsafe { s.spawn_migratable(body) };
                 } else {
