@@ -145,6 +145,60 @@ fn foreign_threads_wake_what_is_parked() {
 }
 
 #[test]
+fn a_movable_task_does_not_wait_for_its_busy_worker() {
+    const ROUNDS: usize = 2_000;
+    let engine = Engine::new(EngineOpts {
+        workers: 2,
+        spin: Duration::from_micros(2),
+        ..EngineOpts::default()
+    });
+    let engine = engine.unwrap();
+    let (sleeper, called) = (Arc::new(Mutex::new(None::<Waker>)), Arc::new(AtomicUsize::new(0)));
+    let (theirs, calls) = (Arc::clone(&sleeper), Arc::clone(&called));
+    let caller = std::thread::spawn(move || {
+        while calls.load(Ordering::Relaxed) < ROUNDS {
+            let Some(waker) = theirs.lock().unwrap().take() else {
+                std::thread::yield_now();
+                continue;
+            };
+            let call = calls.fetch_add(1, Ordering::AcqRel);
+            (0..call % 300).for_each(|_| std::hint::spin_loop());
+            waker.wake();
+        }
+    });
+    let rescued = completes(&engine, move || {
+        let mut rescued = 0;
+        for round in 0..ROUNDS {
+            let (home, ended) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(usize::MAX));
+            scope(|s| {
+                // SAFETY: numbers and shared references on its stack.
+                unsafe {
+                    s.spawn_migratable(|| {
+                        *sleeper.lock().unwrap() = Some(Waker::current());
+                        home.store(worker_index().unwrap(), Ordering::Release);
+                        while called.load(Ordering::Acquire) <= round {
+                            park().unwrap();
+                        }
+                        ended.store(worker_index().unwrap(), Ordering::Release);
+                    });
+                }
+                while home.load(Ordering::Acquire) == usize::MAX {
+                    yield_now();
+                }
+                // From here on this worker is busy, whether or not the task has been on it.
+                while ended.load(Ordering::Acquire) == usize::MAX {
+                    std::thread::yield_now();
+                }
+            });
+            rescued += usize::from(home.into_inner() != ended.into_inner());
+        }
+        rescued
+    });
+    caller.join().unwrap();
+    assert!(rescued > 0, "no task was woken on a busy worker");
+}
+
+#[test]
 fn a_foreign_thread_wakes_a_deterministic_scheduler() {
     const ROUNDS: usize = 200;
     for workers in [1, 2, 8] {

@@ -26,6 +26,28 @@ fn an_idle_worker_takes_what_a_busy_one_spawned() {
 }
 
 #[test]
+fn a_task_spawned_while_the_other_worker_falls_asleep_is_not_left_behind() {
+    for spin in [Duration::ZERO, Duration::from_micros(5)] {
+        let engine = Engine::new(EngineOpts { workers: 2, spin, ..EngineOpts::default() }).unwrap();
+        completes(&engine, || {
+            let ran = AtomicUsize::new(0);
+            scope(|s| {
+                for round in 0..5_000 {
+                    // The other worker has just run a task. Each time a bit later on its way.
+                    (0..round % 500).for_each(|_| std::hint::spin_loop());
+                    s.spawn(|| {
+                        ran.fetch_add(1, Ordering::Release);
+                    });
+                    while ran.load(Ordering::Acquire) <= round {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        });
+    }
+}
+
+#[test]
 fn a_worker_that_is_held_up_holds_up_nobody_else() {
     for workers in [2, 4] {
         let engine = Engine::new(EngineOpts { workers, ..EngineOpts::default() }).unwrap();
