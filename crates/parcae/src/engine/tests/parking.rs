@@ -166,36 +166,33 @@ fn a_movable_task_does_not_wait_for_its_busy_worker() {
             waker.wake();
         }
     });
-    let rescued = completes(&engine, move || {
-        let mut rescued = 0;
+    // It never ends if a task is left in the mail of the worker that is busy.
+    completes(&engine, move || {
         for round in 0..ROUNDS {
-            let (home, ended) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(usize::MAX));
+            let (started, ended) = (AtomicBool::new(false), AtomicBool::new(false));
             scope(|s| {
                 // SAFETY: numbers and shared references on its stack.
                 unsafe {
                     s.spawn_migratable(|| {
                         *sleeper.lock().unwrap() = Some(Waker::current());
-                        home.store(worker_index().unwrap(), Ordering::Release);
+                        started.store(true, Ordering::Release);
                         while called.load(Ordering::Acquire) <= round {
                             park().unwrap();
                         }
-                        ended.store(worker_index().unwrap(), Ordering::Release);
+                        ended.store(true, Ordering::Release);
                     });
                 }
-                while home.load(Ordering::Acquire) == usize::MAX {
+                while !started.load(Ordering::Acquire) {
                     yield_now();
                 }
                 // From here on this worker is busy, whether or not the task has been on it.
-                while ended.load(Ordering::Acquire) == usize::MAX {
+                while !ended.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
             });
-            rescued += usize::from(home.into_inner() != ended.into_inner());
         }
-        rescued
     });
     caller.join().unwrap();
-    assert!(rescued > 0, "no task was woken on a busy worker");
 }
 
 #[test]
