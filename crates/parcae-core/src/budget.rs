@@ -211,7 +211,13 @@ impl Budget {
         Resource::ALL.iter().all(|&resource| cost.get(resource) <= self.get(resource))
     }
 
-    fn zip(self, other: Budget, f: impl Fn(u64, u64) -> u64) -> Budget {
+    /// The larger of each component.
+    pub fn max(self, other: Budget) -> Budget {
+        self.zip(other, u64::max)
+    }
+
+    /// Combines two budgets component by component.
+    pub fn zip(self, other: Budget, f: impl Fn(u64, u64) -> u64) -> Budget {
         Budget {
             ops: f(self.ops, other.ops),
             memory: f(self.memory, other.memory),

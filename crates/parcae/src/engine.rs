@@ -11,7 +11,8 @@ use crate::idle::Parker;
 use crate::sched::{Config, Shared};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::task::group::Group;
-use crate::task::{TaskRef, Traits};
+use crate::task::state::Handle as Held;
+use crate::task::{Start, Task, TaskRef, Traits};
 use crate::worker::{self, Worker};
 use std::io;
 use std::marker::PhantomData;
@@ -124,11 +125,25 @@ impl Engine {
     /// # Panics
     ///
     /// On a task of the same scheduler, which would wait for itself; under the
-    /// deterministic executor on another thread than the one that made it.
+    /// deterministic executor on another thread than the one that made it. If there is no stack
+    /// for it.
     pub fn run<R: Send>(&self, root: impl FnOnce() -> R + Send) -> R {
+        let outcome = self.run_task(|_, start| match start {
+            Start::Run => std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)),
+            Start::Refused(error) => Err(Box::new(error) as Box<dyn std::any::Any + Send>),
+        });
+        outcome.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Runs `root`, which does not unwind, as a task and returns its value. Blocks the calling
+    /// thread. Panics as [`run`](Engine::run) does.
+    pub(crate) fn run_task<R: Send>(
+        &self,
+        root: impl FnOnce(NonNull<Task>, Start) -> R + Send,
+    ) -> R {
         let conductor = self.conductor();
         struct Slot<R> {
-            value: Mutex<Option<std::thread::Result<R>>>,
+            value: Mutex<Option<R>>,
             done: AtomicBool,
             parker: Parker,
         }
@@ -138,40 +153,40 @@ impl Engine {
             done: AtomicBool::new(false),
             parker: Parker::default(),
         });
-        /// Tells the waiting thread, also if the closure is dropped unrun.
-        struct Answer<R>(Arc<Slot<R>>);
-        impl<R> Answer<R> {
-            fn set(&self, outcome: std::thread::Result<R>) {
-                let mut value = self.0.value.lock().unwrap_or_else(PoisonError::into_inner);
-                if value.is_none() {
-                    *value = Some(outcome);
-                }
-            }
-        }
-        impl<R> Drop for Answer<R> {
-            fn drop(&mut self) {
-                self.set(Err(Box::new("the root task could not be started: no stack for it")));
-                self.0.done.store(true, Ordering::Release); // pairs with the load below
-                self.0.parker.unpark();
-            }
-        }
-        let answer = Answer(Arc::clone(&slot));
-        let body = move || {
-            answer.set(std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)));
+        let theirs = Arc::clone(&slot);
+        let body = move |task: NonNull<Task>, start: Start| {
+            let value = root(task, start);
+            *theirs.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+            theirs.done.store(true, Ordering::Release); // pairs with the load below
+            theirs.parker.unpark();
         };
         // SAFETY: this function does not return before the task has run to its end, but for
         // the drop of `theirs`, which borrows nothing.
-        unsafe { self.spawn_unchecked(NORMAL, body) };
+        let spawned = unsafe { self.shared.spawn_outside(None, self.shared.usual_traits(), body) };
+        spawned.expect("memory for a task record");
         if let Some(conductor) = conductor {
             conductor.run_until(|| slot.done.load(Ordering::Acquire));
         }
         slot.parker.park();
-        let outcome = slot.value.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match outcome {
-            Some(Ok(value)) => value,
-            Some(Err(payload)) => resume_unwind(payload),
-            None => unreachable!("the task has run"),
+        let value = slot.value.lock().unwrap_or_else(PoisonError::into_inner).take();
+        value.unwrap_or_else(|| unreachable!("the task has run"))
+    }
+
+    /// Spawns a task from any thread.
+    pub(crate) fn spawn_task(
+        &self,
+        task: impl FnOnce(NonNull<Task>, Start) + Send + 'static,
+    ) -> crate::Result<()> {
+        // SAFETY: owns what it uses.
+        let spawned = unsafe { self.shared.spawn_outside(None, self.shared.usual_traits(), task) };
+        match spawned {
+            Ok(_) => Ok(()),
+            Err(_) => Err(crate::Error::new(crate::ErrorKind::OutOfMemory)),
         }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     /// Checks that the calling thread may wait for tasks, before anything is spawned; the
@@ -190,15 +205,16 @@ impl Engine {
     /// Spawns a task from any thread.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         // SAFETY: owns what it uses.
-        unsafe { self.spawn_unchecked(NORMAL, task) }
+        unsafe { self.spawn_unchecked(task) }
     }
 
     /// # Safety
     ///
     /// What the closure borrows outlives the task.
-    unsafe fn spawn_unchecked(&self, traits: Traits, closure: impl FnOnce() + Send) {
+    unsafe fn spawn_unchecked(&self, closure: impl FnOnce() + Send) {
+        let traits = self.shared.usual_traits();
         // SAFETY: as the caller says.
-        let spawned = unsafe { self.shared.spawn_outside(traits, closure) };
+        let spawned = unsafe { self.shared.spawn_outside(None, traits, plain(closure)) };
         spawned.expect("memory for a task record");
     }
 
@@ -230,7 +246,20 @@ impl Engine {
     }
 }
 
-const NORMAL: Traits = Traits { priority: Priority::Normal, migratable: false };
+/// Whether a started task may move.
+enum Moves {
+    No,
+    Freely,
+}
+
+/// A closure that needs to know nothing of its task.
+fn plain(closure: impl FnOnce()) -> impl FnOnce(NonNull<Task>, Start) {
+    move |_, start| {
+        if let Start::Run = start {
+            closure();
+        }
+    }
+}
 
 /// Children that borrow from the task that waits for them.
 ///
@@ -283,13 +312,13 @@ impl<'scope> Scope<'scope, '_> {
     #[inline]
     pub fn spawn(&'scope self, child: impl FnOnce() + Send + 'scope) {
         // SAFETY: the scope waits for the child, which therefore does not outlive 'scope.
-        unsafe { self.spawn_with(NORMAL, child) };
+        unsafe { self.spawn_with(Priority::Normal, Moves::No, child) };
     }
 
     /// Spawns a child with a priority.
     pub fn spawn_at(&'scope self, priority: Priority, child: impl FnOnce() + Send + 'scope) {
         // SAFETY: as above.
-        unsafe { self.spawn_with(Traits { priority, migratable: false }, child) };
+        unsafe { self.spawn_with(priority, Moves::No, child) };
     }
 
     /// Spawns a child that may move to another thread after it has started.
@@ -301,17 +330,26 @@ impl<'scope> Scope<'scope, '_> {
     /// it was.
     pub unsafe fn spawn_migratable(&'scope self, child: impl FnOnce() + Send + 'scope) {
         // SAFETY: as above, and as the caller says.
-        unsafe { self.spawn_with(Traits { priority: Priority::Normal, migratable: true }, child) };
+        unsafe { self.spawn_with(Priority::Normal, Moves::Freely, child) };
     }
 
     /// # Safety
     ///
     /// As for [`spawn_migratable`](Scope::spawn_migratable) if it is.
     #[inline]
-    unsafe fn spawn_with(&'scope self, traits: Traits, child: impl FnOnce() + Send + 'scope) {
+    unsafe fn spawn_with(
+        &'scope self,
+        priority: Priority,
+        moves: Moves,
+        child: impl FnOnce() + Send + 'scope,
+    ) {
         let Some(worker) = worker::current() else { panic!("spawn outside of a task") };
+        let migratable = matches!(moves, Moves::Freely);
+        let traits = Traits { priority, migratable, ..worker.shared.usual_traits() };
         // SAFETY: the scope waits for the child.
-        let spawned = unsafe { worker.spawn(Some(NonNull::from(&self.group)), traits, child) };
+        let spawned = unsafe {
+            worker.spawn(Some(NonNull::from(&self.group)), traits, Held::None, plain(child))
+        };
         spawned.expect("memory for a task record");
         // Counted when it is certain; the bias covers a child that has ended already.
         self.group.add();
@@ -347,6 +385,10 @@ pub struct Waker {
 }
 
 impl Waker {
+    pub(crate) fn new(shared: Arc<Shared>, task: TaskRef) -> Waker {
+        Waker { shared, task }
+    }
+
     /// The waker of the running task.
     pub fn current() -> Waker {
         let shared = worker::current().map(|worker| Arc::clone(&worker.shared));

@@ -19,19 +19,55 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
 mod arch;
+pub mod budget;
+mod cancel;
+pub mod cap;
+mod cx;
 mod deque;
 #[doc(hidden)]
 pub mod engine;
+mod error;
 mod executor;
 pub mod fiber;
 mod idle;
+mod memory;
+mod nursery;
+pub mod profile;
 mod queue;
 mod rng;
+mod runtime;
 mod sched;
 pub mod stack;
 mod sync;
 mod task;
 mod worker;
 
-pub use parcae_core::budget;
-pub use parcae_core::{Budget, Resource, Shortfall};
+pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing};
+pub use cancel::{CancelReason, CancelToken, OnCancel};
+pub use cx::{Cx, Each, Strips};
+pub use engine::{Victims, Waker, WorkerStats};
+pub use error::{Error, ErrorKind, Result, TaskInfo};
+pub use memory::Allocator;
+pub use nursery::{Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskHandle};
+pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime};
+pub use task::Priority;
+
+/// What most programs use: `use parcae::prelude::*;`.
+pub mod prelude {
+    pub use crate::{
+        Budget, CancelToken, Cx, ErrorKind, Nursery, NurseryOpts, OnExhausted, OnFailure, Priority,
+        Runtime, SpawnOpts, TaskHandle,
+    };
+}
+
+/// What instrumented code calls. Not for programs to use.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::cx::Meter;
+
+    /// At the entry of a function that is budgeted.
+    #[inline]
+    pub fn enter() -> Meter {
+        Meter::enter()
+    }
+}

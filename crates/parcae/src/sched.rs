@@ -5,9 +5,10 @@ use crate::executor::log::{Event, Kind, Log};
 use crate::idle::{Idle, Notified, Parker};
 use crate::queue::{Inbox, Inject};
 use crate::stack::{StackPool, StackSize};
+use crate::task::group::Group;
 use crate::task::slab::{OutOfRecords, Slab};
-use crate::task::state::Woken;
-use crate::task::{Priority, Task, TaskRef, Traits};
+use crate::task::state::{Handle, Woken};
+use crate::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::worker::{self, stats::Stats};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,20 +97,27 @@ impl Shared {
         }
     }
 
+    /// What a task is like if nobody says otherwise.
+    #[inline]
+    pub(crate) fn usual_traits(&self) -> Traits {
+        Traits { priority: Priority::Normal, migratable: false, stack: self.config.stack_size }
+    }
+
     /// Spawns a task from a thread that is not a worker.
     ///
     /// # Safety
     ///
     /// As for [`Task::fill`].
-    pub(crate) unsafe fn spawn_outside<F: FnOnce()>(
+    pub(crate) unsafe fn spawn_outside<F: FnOnce(NonNull<Task>, Start)>(
         &self,
+        group: Option<NonNull<Group>>,
         traits: Traits,
         closure: F,
     ) -> Result<TaskRef, OutOfRecords> {
         let record = self.slab.take()?;
         let id = self.outside.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
         // SAFETY: the record is ours; the rest is the caller's obligation.
-        let task = unsafe { Task::fill(record, None, traits, id, closure) };
+        let task = unsafe { Task::fill(record, group, traits, id, Handle::None, closure) };
         self.record(usize::MAX, Kind::Spawn, id, 0);
         self.submit(traits.priority, task.task);
         Ok(task)
@@ -160,6 +168,26 @@ impl Shared {
         self.follow_up(task.task, woken);
     }
 
+    /// Wakes whichever task has this record now. For a waker that does not know which life of it was
+    /// meant: at worst somebody is woken for nothing.
+    pub(crate) fn unpark_whoever(&self, task: NonNull<Task>) {
+        // SAFETY: records live as long as the scheduler.
+        let generation = unsafe { (*task.as_ptr()).state.generation() };
+        self.unpark(TaskRef { task, generation });
+    }
+
+    /// Makes the record of a task that has ended, and that is the caller's, free for another.
+    pub(crate) fn recycle(&self, record: NonNull<Task>) {
+        match worker::current_of(self) {
+            Some(worker) => worker.recycle(record),
+            None => {
+                // SAFETY: the caller's.
+                unsafe { (*record.as_ptr()).state.recycle() };
+                self.slab.give(record);
+            }
+        }
+    }
+
     /// Asks a task to end, from anywhere.
     pub(crate) fn cancel(&self, task: TaskRef) {
         // SAFETY: as above.
@@ -200,6 +228,11 @@ impl Shared {
         if let Some(log) = &self.log {
             log.push(Event { time: log.now(), worker: worker as u16, kind, task, detail });
         }
+    }
+
+    /// The number of the step, under the deterministic executor.
+    pub(crate) fn virtual_time(&self) -> Option<u64> {
+        self.log.as_ref().map(Log::now)
     }
 
     /// Tasks that were spawned and have not ended. Exact when nothing happens meanwhile.

@@ -13,7 +13,7 @@
 //! spare may be given back without being run again.
 
 use crate::arch::{self, Context};
-use crate::stack::Stack;
+use crate::stack::{Stack, StackSize};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -47,6 +47,17 @@ impl Strand {
             });
             NonNull::new_unchecked(place)
         }
+    }
+
+    /// The size of its stack.
+    #[inline]
+    pub(crate) fn size(&self) -> StackSize {
+        self.stack.size()
+    }
+
+    /// The lowest address of its stack.
+    pub(crate) fn stack_end(&self) -> usize {
+        self.stack.bottom().addr()
     }
 
     /// Takes the stack out of a strand.

@@ -59,6 +59,12 @@ impl Group {
         self.spawned.set(self.spawned.get() + 1);
     }
 
+    /// How many children have not been counted as ended. The owner's, before `close`.
+    pub(crate) fn live(&self) -> usize {
+        // Relaxed: a figure.
+        self.spawned.get() - (BIAS - self.remaining.load(Ordering::Relaxed))
+    }
+
     /// Says that there will be no more children. The owner's, once.
     pub(crate) fn close(&self) {
         // Relaxed: `is_empty` below acquires what the children released.
@@ -177,7 +183,7 @@ mod models {
         let record = NonNull::from(Box::leak(Box::new(Task::free())));
         // SAFETY: just made.
         let state = unsafe { &record.as_ref().state };
-        let generation = state.spawn();
+        let generation = state.spawn(Handle::None);
         state.claim(0);
         let owner = TaskRef { task: record, generation };
         let group = Group::new(owner);

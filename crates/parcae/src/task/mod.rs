@@ -10,15 +10,17 @@ pub(crate) mod group;
 pub(crate) mod slab;
 pub(crate) mod state;
 
+use crate::cx::Frame;
 use crate::fiber::strand::Strand;
 use crate::queue::{Link, Linked};
-use crate::stack::StackError;
+use crate::stack::{StackError, StackSize};
 use group::Group;
-use state::{Generation, StateWord};
+use state::{Generation, Handle, StateWord};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
 
 /// How urgent a task is. A hint: nobody starves (see `worker::pick`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +40,8 @@ pub(crate) struct Traits {
     pub(crate) priority: Priority,
     /// Whether it may go on on another worker after it has started.
     pub(crate) migratable: bool,
+    /// How much stack it needs.
+    pub(crate) stack: StackSize,
 }
 
 /// A record. Fields are written by whoever owns the task in its present phase; the state
@@ -52,15 +56,19 @@ pub(crate) struct Task {
     /// Names the task in logs; unique in a scheduler.
     pub(crate) id: Cell<u64>,
     pub(crate) traits: Cell<Traits>,
+    /// 0, or more than any count of a checkpoint: the task is to look around. A hint, which
+    /// may come to the record's next task.
+    pub(crate) signal: AtomicU32,
     /// Before the task starts its closure, or a box with it; after that the strand on which it
     /// waits, from its first wait on.
     place: UnsafeCell<MaybeUninit<Place>>,
+    /// The task that waits for the end of this one; read if JOIN is set.
+    pub(crate) joiner: Cell<Option<NonNull<Task>>>,
 }
 
 /// As much as is left of two cache lines. The first two words are on the first line: a task
-/// with a small closure touches only that.
-#[repr(C, align(16))]
-struct Place([u8; 80]);
+/// with a small closure touches only that. Begins at a multiple of 16.
+type Place = [u64; 9];
 
 // Links carry a mark in debug builds.
 #[cfg(not(debug_assertions))]
@@ -71,15 +79,17 @@ const _: () = assert!(std::mem::offset_of!(Task, place) == 48, "begins on the fi
 /// How a task ended: with a payload if it panicked.
 pub(crate) type Outcome = Result<(), Box<dyn std::any::Any + Send>>;
 
-/// What to do with a closure.
-#[derive(Clone, Copy)]
-enum Do {
+/// What a task's closure is called for.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// To do its work.
     Run,
-    Drop,
+    /// To give up what it owns: there is no stack for it.
+    Refused(StackError),
 }
 
-/// Moves the closure out of the record and runs or drops it.
-type Call = unsafe fn(NonNull<Task>, Do) -> Outcome;
+/// Moves the closure out of the record and calls it.
+type Call = unsafe fn(NonNull<Task>, Start) -> Outcome;
 
 // SAFETY: a record does not move, and a task is in one queue at a time.
 unsafe impl Linked for Task {
@@ -110,8 +120,14 @@ impl Task {
             call: Cell::new(None),
             group: Cell::new(None),
             id: Cell::new(0),
-            traits: Cell::new(Traits { priority: Priority::Normal, migratable: false }),
+            traits: Cell::new(Traits {
+                priority: Priority::Normal,
+                migratable: false,
+                stack: StackSize::SERVICE,
+            }),
+            signal: AtomicU32::new(0),
             place: UnsafeCell::new(MaybeUninit::uninit()),
+            joiner: Cell::new(None),
         }
     }
 
@@ -122,11 +138,12 @@ impl Task {
     /// The caller holds the record. What the closure borrows outlives the task; what it owns
     /// may be sent to another thread.
     #[inline]
-    pub(crate) unsafe fn fill<F: FnOnce()>(
+    pub(crate) unsafe fn fill<F: FnOnce(NonNull<Task>, Start)>(
         task: NonNull<Task>,
         group: Option<NonNull<Group>>,
         traits: Traits,
         id: u64,
+        handle: Handle,
         closure: F,
     ) -> TaskRef {
         // SAFETY: the caller holds the record.
@@ -135,15 +152,9 @@ impl Task {
             this.group.set(group);
             this.traits.set(traits);
             this.id.set(id);
-            let place = this.place.get();
-            if fits::<F>() {
-                place.cast::<F>().write(closure);
-                this.call.set(Some(call_inline::<F>));
-            } else {
-                place.cast::<Box<F>>().write(Box::new(closure));
-                this.call.set(Some(call_boxed::<F>));
-            }
-            TaskRef { task, generation: this.state.spawn() }
+            Stored::put(task, closure);
+            this.call.set(Some(call::<F>));
+            TaskRef { task, generation: this.state.spawn(handle) }
         }
     }
 
@@ -165,8 +176,30 @@ impl Task {
 
     /// Whether the closure was moved out of the record. Asked by the task's owner.
     #[inline]
-    fn has_started(&self) -> bool {
+    pub(crate) fn has_started(&self) -> bool {
         self.call.get().is_none()
+    }
+
+    /// Notes where the running task keeps what is its own.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the task, which has started.
+    #[inline]
+    pub(crate) unsafe fn set_frame(&self, frame: *const Frame) {
+        // SAFETY: the closure is no longer in the record; the second word is the frame's.
+        unsafe { self.place.get().cast::<*const Frame>().add(1).write(frame) };
+    }
+
+    /// What `set_frame` noted.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the task, which has started and called `set_frame`.
+    #[inline]
+    pub(crate) unsafe fn frame(&self) -> *const Frame {
+        // SAFETY: as the caller says.
+        unsafe { self.place.get().cast::<*const Frame>().add(1).read() }
     }
 
     /// Notes where the task waits.
@@ -180,7 +213,7 @@ impl Task {
         unsafe { self.place.get().cast::<NonNull<Strand>>().write(strand) };
     }
 
-    /// Drops the task's closure unrun, because there is no stack for it.
+    /// Calls the task's closure only to tell it that there is no stack for it.
     ///
     /// # Safety
     ///
@@ -190,10 +223,54 @@ impl Task {
         // SAFETY: as the caller says.
         unsafe {
             if let Some(call) = (*task.as_ptr()).call.take() {
-                call(task, Do::Drop)?;
+                call(task, Start::Refused(error.clone()))?;
             }
         }
         Err(Box::new(error))
+    }
+
+    /// Leaves the task's result in its record, for whoever holds its handle.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the task, or its worker: the closure was moved out of the record, and the
+    /// task does not wait any more.
+    #[inline]
+    pub(crate) unsafe fn put_output<T>(task: NonNull<Task>, output: T) {
+        // SAFETY: as the caller says: the place is empty.
+        unsafe {
+            Stored::put(task, output);
+            (*task.as_ptr()).call.set(Some(drop_output::<T>));
+        }
+    }
+
+    /// Takes the result out again.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the record of a task that has ended, in which a `T` was put.
+    #[inline]
+    pub(crate) unsafe fn take_output<T>(task: NonNull<Task>) -> T {
+        // SAFETY: as the caller says.
+        unsafe {
+            (*task.as_ptr()).call.set(None);
+            Stored::take(task)
+        }
+    }
+
+    /// Drops a result that nobody took, if there is one.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the record of a task that has ended.
+    #[inline]
+    pub(crate) unsafe fn drop_output(task: NonNull<Task>) {
+        // SAFETY: as the caller says: what is called now drops the result.
+        unsafe {
+            if let Some(call) = (*task.as_ptr()).call.take() {
+                drop(call(task, Start::Run));
+            }
+        }
     }
 
     /// Runs the task's closure here and now.
@@ -206,39 +283,72 @@ impl Task {
         // SAFETY: filled by `fill`; the caller owns the task.
         unsafe {
             match (*task.as_ptr()).call.take() {
-                Some(call) => call(task, Do::Run),
+                Some(call) => call(task, Start::Run),
                 None => unreachable!("a task runs once"),
             }
         }
     }
 }
 
-const fn fits<F>() -> bool {
-    size_of::<F>() <= size_of::<Place>() && align_of::<F>() <= align_of::<Place>()
+/// A value in the place of a record, or in a box there if it does not fit.
+struct Stored;
+
+impl Stored {
+    const fn fits<T>() -> bool {
+        size_of::<T>() <= size_of::<Place>() && align_of::<T>() <= 16
+    }
+
+    /// # Safety
+    ///
+    /// The caller owns the place, and there is nothing in it.
+    #[inline]
+    unsafe fn put<T>(task: NonNull<Task>, value: T) {
+        // SAFETY: as the caller says; the place is large and aligned enough.
+        unsafe {
+            let place = (*task.as_ptr()).place.get();
+            if Stored::fits::<T>() {
+                place.cast::<T>().write(value);
+            } else {
+                place.cast::<Box<T>>().write(Box::new(value));
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The caller owns the place, and a `T` was put there and not taken since.
+    #[inline]
+    unsafe fn take<T>(task: NonNull<Task>) -> T {
+        // SAFETY: as the caller says.
+        unsafe {
+            let place = (*task.as_ptr()).place.get();
+            if Stored::fits::<T>() {
+                place.cast::<T>().read()
+            } else {
+                *place.cast::<Box<T>>().read()
+            }
+        }
+    }
 }
 
 /// # Safety
 ///
-/// The record holds an `F` inline, which is moved out.
-unsafe fn call_inline<F: FnOnce()>(task: NonNull<Task>, what: Do) -> Outcome {
+/// The record holds an `F`, which is moved out; the caller owns the task.
+unsafe fn call<F: FnOnce(NonNull<Task>, Start)>(task: NonNull<Task>, start: Start) -> Outcome {
     // SAFETY: as the caller says.
-    let closure = unsafe { (*task.as_ptr()).place.get().cast::<F>().read() };
-    finish_with(closure, what)
+    let closure: F = unsafe {
+        let closure = Stored::take(task);
+        (*task.as_ptr()).set_frame(std::ptr::null());
+        closure
+    };
+    catch_unwind(AssertUnwindSafe(|| closure(task, start)))
 }
 
 /// # Safety
 ///
-/// The record holds a boxed `F`, which is moved out.
-unsafe fn call_boxed<F: FnOnce()>(task: NonNull<Task>, what: Do) -> Outcome {
+/// The record holds a result of type `T`, and is the caller's.
+unsafe fn drop_output<T>(task: NonNull<Task>, _: Start) -> Outcome {
     // SAFETY: as the caller says.
-    let closure = unsafe { (*task.as_ptr()).place.get().cast::<Box<F>>().read() };
-    finish_with(*closure, what)
-}
-
-#[inline]
-fn finish_with<F: FnOnce()>(closure: F, what: Do) -> Outcome {
-    catch_unwind(AssertUnwindSafe(|| match what {
-        Do::Run => closure(),
-        Do::Drop => drop(closure),
-    }))
+    let output: T = unsafe { Stored::take(task) };
+    catch_unwind(AssertUnwindSafe(|| drop(output)))
 }

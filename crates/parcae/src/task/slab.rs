@@ -115,6 +115,11 @@ impl Slab {
         records.free.pop().ok_or(OutOfRecords)
     }
 
+    /// Takes one free record back, from a caller that keeps none of its own.
+    pub(crate) fn give(&self, record: NonNull<Task>) {
+        self.lock().free.push(record);
+    }
+
     /// Takes `count` free records back, those that have been free for longest.
     #[cold]
     fn give_back(&self, from: &mut Vec<NonNull<Task>>, count: usize) {

@@ -1,10 +1,10 @@
 //! The state word: one atomic that says where a task is and who may touch it.
 //!
 //! ```text
-//!  63            24 23      8 7  5   4       3     2..0
-//! ┌────────────────┬─────────┬────┬───────┬──────┬───────┐
-//! │ generation     │ owner   │ 0  │CANCEL │ WAKE │ phase │
-//! └────────────────┴─────────┴────┴───────┴──────┴───────┘
+//!  63            24 23      8 7   6    5      4       3     2..0
+//! ┌────────────────┬─────────┬───┬────┬──────┬───────┬──────┬───────┐
+//! │ generation     │ owner   │ 0 │JOIN│ HELD │CANCEL │ WAKE │ phase │
+//! └────────────────┴─────────┴───┴────┴──────┴───────┴──────┴───────┘
 //! ```
 //!
 //! # Phases, and who owns the stack
@@ -35,6 +35,10 @@
 //!   taken out of a queue, and by a park that it aborts. Excludes nothing. A WAKE that is left over from an
 //!   earlier wait makes one park return at once: spurious, which waiters must stand anyway.
 //! - `CANCEL`: set once, by whoever asks the task to end; cleared when the record is recycled.
+//! - `HELD`: set when the task is spawned with a handle; cleared when the handle goes first. Who
+//!   comes second frees the record: see below.
+//! - `JOIN`: set by the holder of the handle after it has put its own task into the record;
+//!   cleared by it when it gives up. Whoever finishes the task unparks that one.
 //! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
 //! - `generation`: counts the lives of the record. A handle names (record, generation);
 //!   with another generation it is stale, and nothing happens. 40 bits: a record that is
@@ -59,11 +63,20 @@
 //! No two wakers enqueue: only one CAS from PARKED succeeds. Nobody runs a stack in use:
 //! PARKED and QUEUED are only published from another stack.
 //!
+//! # Who frees a record that somebody holds a handle to
+//!
+//! The worker finishes the task by a CAS that keeps HELD, the holder lets go by a CAS that
+//! clears it; both are on this word, so one is second. If the worker is second it finds HELD
+//! gone and recycles the record; HELD is never set again, so a worker that does not find it
+//! needs no CAS. If the holder is second it finds DONE, and takes the result out of the
+//! record and recycles it. The worker reads who joins *before* its CAS: afterwards the
+//! record may be another task's already.
+//!
 //! What was rejected: a latch beside the state (needs two fences and a proof across two
 //! words; S4's traps 1, 5, 6 and 13), and a `fetch_or` in `unpark` (would set a bit in
 //! the next life of a recycled record).
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
 const PHASE: u64 = 0b111;
 const FREE: u64 = 0;
@@ -73,6 +86,8 @@ const PARKED: u64 = 3;
 const DONE: u64 = 4;
 const WAKE: u64 = 1 << 3;
 const CANCEL: u64 = 1 << 4;
+const HELD: u64 = 1 << 5;
+const JOIN: u64 = 1 << 6;
 const OWNER_SHIFT: u32 = 8;
 const OWNER: u64 = 0xffff << OWNER_SHIFT;
 const GENERATION_SHIFT: u32 = 24;
@@ -97,6 +112,33 @@ pub(crate) enum Woken {
     Stale,
 }
 
+/// What is left to do for whoever finished a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished<J> {
+    /// Nobody holds a handle: the record is the caller's, to be recycled.
+    Free,
+    /// The record is the holder's now. This one waits for it, if any.
+    Held(Option<J>),
+}
+
+/// What is left to do for whoever lets go of a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LetGo {
+    /// The task goes on; its worker will free the record.
+    Running,
+    /// The task has ended: result and record are the caller's.
+    Done,
+}
+
+/// Whether somebody waits for the end of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handle {
+    /// Nobody can.
+    None,
+    /// Whoever has the handle may.
+    Held,
+}
+
 /// What became of a park.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parking {
@@ -116,14 +158,15 @@ impl StateWord {
     }
 
     /// FREE → QUEUED, by the holder of the record, before anybody else can know it.
-    pub(crate) fn spawn(&self) -> Generation {
+    pub(crate) fn spawn(&self, handle: Handle) -> Generation {
         // Relaxed: the holder wrote it last, or got the record from whoever did, by a lock.
         let word = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(word & PHASE, FREE, "spawned a record that is in use");
         // Relaxed: published by the queue that the task is put into. A store may overwrite
         // the CAS of a waker with a stale handle only if that CAS fails: it compares the
         // generation.
-        self.0.store(word & GENERATION | QUEUED, Ordering::Relaxed);
+        let held = if handle == Handle::Held { HELD } else { 0 };
+        self.0.store(word & GENERATION | QUEUED | held, Ordering::Relaxed);
         Generation(word & GENERATION)
     }
 
@@ -221,15 +264,76 @@ impl StateWord {
         self.0.load(Ordering::Acquire) & CANCEL != 0
     }
 
-    /// OWNED → DONE, by the owner, when the closure has returned to the worker's loop.
+    /// OWNED → DONE, by the owner, when the closure has returned to the worker's loop and its
+    /// result is in the record. `joiner` reads who waits for it; it may be called more
+    /// than once.
     #[inline]
-    pub(crate) fn finish(&self) {
-        let word = self.0.load(Ordering::Relaxed); // the owner's own generation
-        debug_assert_eq!(word & PHASE, OWNED, "finished a task that was not owned");
-        // Release: pairs with the Acquire of `is_done`. It may overwrite a WAKE or CANCEL:
-        // nobody waits for those any more. A waker's CAS comes before it in the order of the
-        // word, or reads this value or a later one and fails.
-        self.replace(word & GENERATION | DONE, Ordering::Release);
+    pub(crate) fn finish<J>(&self, mut joiner: impl FnMut() -> J) -> Finished<J> {
+        // Relaxed: without HELD there is nothing to read that others wrote; with it the CAS
+        // decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!(seen & PHASE, OWNED, "finished a task that was not owned");
+        loop {
+            if seen & HELD == 0 {
+                // Release: pairs with the Acquire of `is_done`. It may overwrite a WAKE or
+                // CANCEL: nobody waits for those any more. A waker's CAS comes before it in the
+                // order of the word, or reads this value or a later one and fails.
+                self.replace(seen & GENERATION | DONE, Ordering::Release);
+                return Finished::Free;
+            }
+            if seen & JOIN != 0 {
+                // Pairs with the Release in `join`: who waits is read below.
+                fence(Ordering::Acquire);
+            }
+            let waiting = (seen & JOIN != 0).then(&mut joiner);
+            let done = seen & (GENERATION | HELD) | DONE;
+            // Release: pairs with the Acquire of `is_done`, `let_go` and `join`: the result.
+            match self.0.compare_exchange_weak(seen, done, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Finished::Held(waiting),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Says that the holder waits for the end and has put itself into the record; false if
+    /// the task has ended. By the holder.
+    pub(crate) fn join(&self) -> bool {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        while seen & PHASE != DONE {
+            // Release: pairs with the Acquire in `finish`: who waits.
+            match self.0.compare_exchange_weak(
+                seen,
+                seen | JOIN,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        fence(Ordering::Acquire); // pairs with the Release of `finish`
+        false
+    }
+
+    /// The holder lets go of the task.
+    pub(crate) fn let_go(&self) -> LetGo {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        while seen & PHASE != DONE {
+            let next = seen & !(HELD | JOIN);
+            // Relaxed: the worker reads nothing of the holder's after it.
+            match self.0.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return LetGo::Running,
+                Err(now) => seen = now,
+            }
+        }
+        fence(Ordering::Acquire); // pairs with the Release of `finish`: the result
+        LetGo::Done
+    }
+
+    /// Whether the handle was not let go yet. Asked by the owner: a false stays false.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & HELD != 0
     }
 
     /// A store. Loom 0.7 can order a CAS after a plain store that it did not read, which no
@@ -253,7 +357,6 @@ impl StateWord {
     }
 
     /// Whether the task of this generation has ended.
-    #[cfg(all(test, not(loom)))]
     pub(crate) fn is_done(&self, generation: Generation) -> bool {
         // Acquire: pairs with the Release of `finish`: what the task did is seen.
         let word = self.0.load(Ordering::Acquire);

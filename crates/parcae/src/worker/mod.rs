@@ -45,11 +45,11 @@ use crate::fiber::strand::{Ground, Strand};
 use crate::queue::Chain;
 use crate::rng::Rng;
 use crate::sched::Shared;
-use crate::stack::{StackCache, StackError};
+use crate::stack::{StackCache, StackError, StackSize};
 use crate::task::group::Group;
 use crate::task::slab::{FreeRecords, OutOfRecords};
-use crate::task::state::Parking;
-use crate::task::{Priority, Task, TaskRef, Traits};
+use crate::task::state::{Finished, Handle, Parking};
+use crate::task::{Priority, Start, Task, TaskRef, Traits};
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -156,6 +156,13 @@ pub(crate) fn current_of(shared: &Shared) -> Option<&'static Worker> {
     current().filter(|worker| std::ptr::eq(Arc::as_ptr(&worker.shared), shared))
 }
 
+/// The lowest address that the stack of the running task may reach; 0 outside of tasks.
+pub(crate) fn stack_end() -> usize {
+    let strand = current().and_then(|worker| worker.strand.get());
+    // SAFETY: the strand that this runs on.
+    strand.map_or(0, |strand| unsafe { strand.as_ref() }.stack_end())
+}
+
 /// Whether the thread is unwinding. The count of panics is the thread's, so nothing may be
 /// switched to. The caller will ask again; whoever it waits for runs on another worker, or
 /// after the unwind.
@@ -233,17 +240,18 @@ impl Worker {
     ///
     /// As for [`Task::fill`].
     #[inline]
-    pub(crate) unsafe fn spawn<F: FnOnce()>(
+    pub(crate) unsafe fn spawn<F: FnOnce(NonNull<Task>, Start)>(
         &self,
         group: Option<NonNull<Group>>,
         traits: Traits,
+        handle: Handle,
         closure: F,
     ) -> Result<TaskRef, OutOfRecords> {
         let record = self.take_record()?;
         let id = self.next_id.get();
         self.next_id.set(id + 1);
         // SAFETY: the record is ours; the rest is the caller's obligation.
-        let task = unsafe { Task::fill(record, group, traits, id, closure) };
+        let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
         self.stats().spawned_here.bump();
         self.shared.record(self.index, Kind::Spawn, id, 0);
         self.enqueue(task.task, traits);
@@ -282,10 +290,14 @@ impl Worker {
         unsafe { (*self.records.get()).take(&self.shared.slab) }
     }
 
+    /// Makes the record of a task that has ended, and that is ours, free for another.
     #[inline]
-    fn free_record(&self, record: NonNull<Task>) {
+    pub(crate) fn recycle(&self, record: NonNull<Task>) {
         // SAFETY: one thread; no other reference at the same time. The record is ours.
-        unsafe { (*self.records.get()).give(record, &self.shared.slab) };
+        unsafe {
+            (*record.as_ptr()).state.recycle();
+            (*self.records.get()).give(record, &self.shared.slab);
+        }
     }
 
     // ----- running --------------------------------------------------------------------
@@ -294,6 +306,7 @@ impl Worker {
     ///
     /// Runs at the base of a strand. May return on another worker: ask for the current one.
     fn step(&self) -> Stepped {
+        self.leave_odd_strand();
         #[cfg(test)]
         if self.sabotage.take() {
             panic!("sabotage");
@@ -315,6 +328,13 @@ impl Worker {
     fn dispatch(&self, task: NonNull<Task>) {
         // SAFETY: picked, hence ours.
         let this = unsafe { &*task.as_ptr() };
+        let stack = this.traits.get().stack;
+        if stack != self.shared.config.stack_size
+            && !this.has_started()
+            && self.dispatch_elsewhere(task, stack)
+        {
+            return;
+        }
         this.state.claim(self.index);
         self.current.set(Some(task));
         self.stats().executed.bump();
@@ -353,21 +373,79 @@ impl Worker {
         }
     }
 
+    /// Goes on with the loop on a strand of another size, which starts with this task. False if this
+    /// strand has that size, or there is no stack of it and the task is refused.
+    #[cold]
+    fn dispatch_elsewhere(&self, task: NonNull<Task>, size: StackSize) -> bool {
+        let Some(here) = self.strand.get() else { return false };
+        // SAFETY: the strand that this runs on.
+        if unsafe { here.as_ref() }.size() == size {
+            return false;
+        }
+        // SAFETY: one thread; no other reference at the same time.
+        match unsafe { (*self.stacks.get()).acquire(size) } {
+            Ok(stack) => {
+                self.handoff.set(Some(task));
+                self.left.set(Left::Spare(here));
+                // SAFETY: new; this one is spare.
+                unsafe { self.switch(here, Strand::new(stack, strand_main)) };
+            }
+            Err(error) => {
+                self.stats().executed.bump();
+                // SAFETY: picked, hence ours; it has not run.
+                let outcome = unsafe {
+                    (*task.as_ptr()).state.claim(self.index);
+                    Task::refuse(task, error)
+                };
+                self.finish(task, outcome);
+            }
+        }
+        true
+    }
+
+    /// Leaves a strand that was made for one task, when that has ended.
+    #[inline]
+    fn leave_odd_strand(&self) {
+        let Some(here) = self.strand.get() else { return };
+        // SAFETY: the strand that this runs on.
+        let odd = unsafe { here.as_ref() }.size() != self.shared.config.stack_size;
+        if odd && self.handoff_is_empty() {
+            self.left.set(Left::Spare(here));
+            // A task that waits, or the one before, has left a strand of the usual size.
+            let to = self.spare();
+            // SAFETY: spare; so is this one, which is given back and not entered again.
+            unsafe { self.switch(here, to) };
+        }
+    }
+
+    fn handoff_is_empty(&self) -> bool {
+        self.handoff.get().is_none()
+    }
+
     /// The closure has returned to the loop below it: the strand is the worker's again.
     #[inline]
     fn finish(&self, task: NonNull<Task>, outcome: Result<(), Box<dyn std::any::Any + Send>>) {
-        // SAFETY: the task is OWNED by this worker, which just ran it.
-        let (group, id) = unsafe {
+        // SAFETY: the task is OWNED by this worker, which just ran it; the record is not
+        // touched after `finish` unless it is ours.
+        let (group, id, finished) = unsafe {
             let this = &*task.as_ptr();
-            let (group, id) = (this.group.get(), this.id.get());
-            this.state.finish();
-            this.state.recycle();
-            (group, id)
+            (this.group.get(), this.id.get(), this.state.finish(|| this.joiner.get()))
         };
         self.current.set(None);
         self.stats().ended.bump();
         self.shared.record(self.index, Kind::Finish, id, 0);
-        self.free_record(task);
+        match finished {
+            Finished::Free => {
+                // SAFETY: the record is ours.
+                unsafe { Task::drop_output(task) };
+                self.recycle(task);
+            }
+            Finished::Held(joiner) => {
+                if let Some(joiner) = joiner.flatten() {
+                    self.shared.unpark_whoever(joiner);
+                }
+            }
+        }
         let Some(group) = group else { return };
         let ended = self.ended.get();
         debug_assert!(ended.group.is_none_or(|other| other == group), "children not counted");
@@ -536,7 +614,9 @@ impl Worker {
     }
 
     fn keep_spare(&self, strand: NonNull<Strand>) {
-        if self.spare_count.get() < SPARES {
+        // SAFETY: just left, or new: the worker's.
+        let usual = unsafe { strand.as_ref() }.size() == self.shared.config.stack_size;
+        if usual && self.spare_count.get() < SPARES {
             // SAFETY: just left, without a task: the worker's.
             unsafe { strand.as_ref().next.set(self.spares.replace(Some(strand))) };
             self.spare_count.set(self.spare_count.get() + 1);

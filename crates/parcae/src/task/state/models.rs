@@ -27,7 +27,7 @@ fn modelled() -> (Arc<Modelled>, Generation) {
         stack: UnsafeCell::new(0),
         condition: AtomicBool::new(false),
     };
-    let generation = task.word.spawn();
+    let generation = task.word.spawn(Handle::None);
     (Arc::new(task), generation)
 }
 
@@ -42,7 +42,7 @@ fn run(task: &Modelled, worker: usize) -> bool {
         });
         // Relaxed: the word orders it.
         if task.condition.load(std::sync::atomic::Ordering::Relaxed) {
-            task.word.finish();
+            task.word.finish(|| ());
             return true;
         }
         match task.word.park() {
@@ -163,9 +163,9 @@ fn a_recycled_record_is_not_woken() {
             let task = Arc::clone(&task);
             thread::spawn(move || task.word.unpark(old))
         };
-        task.word.finish();
+        task.word.finish(|| ());
         task.word.recycle();
-        task.word.spawn();
+        task.word.spawn(Handle::None);
         task.word.claim(0);
         assert_eq!(task.word.park(), Parking::Parked, "woken by a handle to the last life");
         assert!(!matches!(stale.join().unwrap(), Woken::Enqueue { .. }));

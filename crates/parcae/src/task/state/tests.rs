@@ -4,7 +4,7 @@ use super::*;
 
 fn queued() -> (StateWord, Generation) {
     let word = StateWord::new();
-    let generation = word.spawn();
+    let generation = word.spawn(Handle::None);
     (word, generation)
 }
 
@@ -24,11 +24,11 @@ fn a_task_is_spawned_runs_parks_wakes_and_ends() {
     assert_eq!(word.unpark(generation), Woken::Enqueue { owner: 5 });
     word.claim(5);
     assert!(!word.is_done(generation));
-    word.finish();
+    word.finish(|| ());
     assert!(word.is_done(generation));
     word.recycle();
     assert!(word.is_done(generation));
-    assert_ne!(word.spawn(), generation);
+    assert_ne!(word.spawn(Handle::None), generation);
 }
 
 #[test]
@@ -83,20 +83,20 @@ fn cancel_is_a_request_that_wakes() {
     assert!(matches!(word.cancel(generation), Woken::Enqueue { .. }));
     assert!(word.is_cancelled());
     word.claim(0);
-    word.finish();
+    word.finish(|| ());
     word.recycle();
-    word.spawn();
+    word.spawn(Handle::None);
     assert!(!word.is_cancelled(), "the next life starts without it");
 }
 
 #[test]
 fn a_stale_handle_does_nothing() {
     let (word, old) = owned();
-    word.finish();
+    word.finish(|| ());
     assert_eq!(word.unpark(old), Woken::Stale);
     word.recycle();
     assert_eq!(word.unpark(old), Woken::Stale);
-    let new = word.spawn();
+    let new = word.spawn(Handle::None);
     assert_eq!(word.unpark(old), Woken::Stale);
     word.claim(0);
     assert_eq!(word.cancel(old), Woken::Stale);
@@ -120,7 +120,7 @@ mod illegal {
     #[test]
     #[should_panic(expected = "spawned a record that is in use")]
     fn spawning_twice() {
-        queued().0.spawn();
+        queued().0.spawn(Handle::None);
     }
 
     #[test]
@@ -146,6 +146,50 @@ mod illegal {
     fn finishing_a_parked_task() {
         let (word, _) = owned();
         word.park();
-        word.finish();
+        word.finish(|| ());
     }
+}
+
+fn held() -> (StateWord, Generation) {
+    let word = StateWord::new();
+    let generation = word.spawn(Handle::Held);
+    word.claim(0);
+    (word, generation)
+}
+
+#[test]
+fn who_comes_second_frees_the_record() {
+    let (word, generation) = held();
+    assert!(word.is_held());
+    assert_eq!(word.finish(|| 1), Finished::Held(None));
+    assert!(word.is_done(generation));
+    assert_eq!(word.let_go(), LetGo::Done);
+    let (word, _) = held();
+    assert_eq!(word.let_go(), LetGo::Running);
+    assert!(!word.is_held());
+    assert_eq!(word.finish(|| 1), Finished::Free);
+}
+
+#[test]
+fn who_joins_is_told_unless_it_gave_up() {
+    let (word, _) = held();
+    assert!(word.join());
+    assert_eq!(word.finish(|| 7), Finished::Held(Some(7)));
+    assert!(!word.join());
+    let (word, _) = held();
+    assert!(word.join());
+    assert_eq!(word.let_go(), LetGo::Running);
+    assert_eq!(word.finish(|| 7), Finished::Free);
+}
+
+#[test]
+fn parking_keeps_the_handle() {
+    let (word, generation) = held();
+    assert!(word.join());
+    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.unpark(generation), Woken::Enqueue { owner: 0 });
+    word.claim(1);
+    word.release();
+    word.claim(0);
+    assert_eq!(word.finish(|| 7), Finished::Held(Some(7)));
 }

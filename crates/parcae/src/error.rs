@@ -1,0 +1,392 @@
+//! Errors: one type for everything that a task can end with.
+//!
+//! Like a boxed error, [`Error`] takes in any [`std::error::Error`] by `?`. Beyond that it
+//! knows what the runtime itself had to say ([`ErrorKind`]) and, once it has left a task, which
+//! task that was and where it was spawned ([`TaskInfo`]). It is cheap to clone: a nursery
+//! and a handle may both report the same failure.
+
+use crate::cancel::CancelReason;
+use crate::stack::StackError;
+use parcae_core::{Resource, Shortfall};
+use std::any::Any;
+use std::error::Error as StdError;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What tasks return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a task, a nursery or a call failed.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// fn parse(text: &str) -> parcae::Result<u16> {
+///     Ok(text.parse()?) // any error of the standard library, or yours
+/// }
+///
+/// let error = parse("many").unwrap_err();
+/// assert!(error.downcast_ref::<std::num::ParseIntError>().is_some());
+/// assert_eq!(error.to_string(), "invalid digit found in string");
+/// ```
+///
+/// Because of that conversion `Error` does not implement [`std::error::Error`] itself; where
+/// one is asked for, [`into_std`](Error::into_std) or `?` into a `Box<dyn Error + Send + Sync>` help.
+#[derive(Clone)]
+pub struct Error {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    /// What was thrown or returned, for `Other` and `Panicked`.
+    source: Option<Box<dyn StdError + Send + Sync>>,
+    payload: Mutex<Option<Box<dyn Any + Send>>>,
+    task: Option<TaskInfo>,
+    /// Other failures of the same nursery.
+    others: usize,
+}
+
+/// What kind of failure it is.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The task was asked to end.
+    Cancelled(CancelReason),
+    /// A budget is used up, and its nursery does not grant more.
+    BudgetExceeded(Shortfall),
+    /// There is no budget for another child.
+    SpawnBudgetExhausted(Shortfall),
+    /// There is no budget for this much memory.
+    MemoryBudgetExhausted(Shortfall),
+    /// The nursery does not take children any more: it is closing, or was cancelled.
+    NurseryNotActive,
+    /// The task has not enough stack left for the next call.
+    StackOverflow {
+        /// What was left, in bytes.
+        left: usize,
+        /// What a call should have, in bytes.
+        needed: usize,
+    },
+    /// There is no stack for the task.
+    NoStack(StackError),
+    /// There is no memory for the task's record.
+    OutOfMemory,
+    /// The task panicked; this is the message, if it is a text.
+    Panicked(Option<Arc<str>>),
+    /// The runtime itself failed while it ran the task.
+    WorkerPanic,
+    /// A capability does not allow it.
+    Capability(crate::cap::CapError),
+    /// All failures of a nursery that collects them.
+    Several(Arc<[Error]>),
+    /// The runtime is shutting down.
+    ShuttingDown,
+    /// A nursery in a destructor that runs because of a panic: its children could not be waited
+    /// for.
+    Unwinding,
+    /// An error of the program's own.
+    Other,
+}
+
+/// Which task failed.
+#[derive(Debug, Clone)]
+pub struct TaskInfo {
+    pub(crate) id: u64,
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) nursery: Option<Arc<str>>,
+    pub(crate) spawned_at: &'static Location<'static>,
+}
+
+impl TaskInfo {
+    /// The task's number, unique in its runtime.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The task's name, if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The name of its nursery, if that has one.
+    pub fn nursery(&self) -> Option<&str> {
+        self.nursery.as_deref()
+    }
+
+    /// Where it was spawned.
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.spawned_at
+    }
+}
+
+impl fmt::Display for TaskInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "task `{name}`")?,
+            None => write!(f, "task {:#x}", self.id)?,
+        }
+        if let Some(nursery) = &self.nursery {
+            write!(f, " of `{nursery}`")?;
+        }
+        write!(f, ", spawned at {}", self.spawned_at)
+    }
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind) -> Error {
+        Error::with_source(kind, None)
+    }
+
+    fn with_source(kind: ErrorKind, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {
+        let inner = Inner { kind, source, payload: Mutex::new(None), task: None, others: 0 };
+        Error { inner: Arc::new(inner) }
+    }
+
+    /// An error with a message.
+    ///
+    /// ```
+    /// let error = parcae::Error::msg("the plugin sent nonsense");
+    /// assert_eq!(error.to_string(), "the plugin sent nonsense");
+    /// ```
+    pub fn msg(message: impl Into<String>) -> Error {
+        let message: String = message.into();
+        Error::with_source(ErrorKind::Other, Some(message.into()))
+    }
+
+    pub(crate) fn cancelled(reason: CancelReason) -> Error {
+        Error::new(ErrorKind::Cancelled(reason))
+    }
+
+    pub(crate) fn short(shortfall: Shortfall) -> Error {
+        Error::new(match shortfall.resource {
+            Resource::SpawnCount => ErrorKind::SpawnBudgetExhausted(shortfall),
+            Resource::Memory => ErrorKind::MemoryBudgetExhausted(shortfall),
+            _ => ErrorKind::BudgetExceeded(shortfall),
+        })
+    }
+
+    /// What a task ended with that panicked, or that was stopped by unwinding.
+    pub(crate) fn from_panic(payload: Box<dyn Any + Send>) -> Error {
+        let payload = match payload.downcast::<Stop>() {
+            Ok(stop) => return stop.0,
+            Err(payload) => payload,
+        };
+        let text = (payload.downcast_ref::<&str>().copied())
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let error = Error::new(ErrorKind::Panicked(text.map(Arc::from)));
+        *error.inner.payload.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+        error
+    }
+
+    /// Says which task it came from, unless an inner task has said so.
+    pub(crate) fn in_task(mut self, task: impl FnOnce() -> TaskInfo) -> Error {
+        if let Some(inner) = Arc::get_mut(&mut self.inner)
+            && inner.task.is_none()
+        {
+            inner.task = Some(task());
+        }
+        self
+    }
+
+    /// The same failure, with the number of others that it stands for.
+    pub(crate) fn with_others(mut self, others: usize) -> Error {
+        if others > 0
+            && let Some(inner) = Arc::get_mut(&mut self.inner)
+        {
+            inner.others = others;
+        }
+        self
+    }
+
+    /// Whether both are the same failure.
+    pub(crate) fn is_same(&self, other: &Error) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.inner.kind
+    }
+
+    /// The task that failed; none for an error that did not leave a task yet.
+    pub fn task(&self) -> Option<&TaskInfo> {
+        self.inner.task.as_ref()
+    }
+
+    /// How many siblings failed too, after this one.
+    pub fn others(&self) -> usize {
+        self.inner.others
+    }
+
+    /// Whether the task ended because it was asked to.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.inner.kind, ErrorKind::Cancelled(_))
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.inner.kind, ErrorKind::Panicked(_))
+    }
+
+    /// What the task panicked with. Gives it out once, to whoever asks first.
+    pub fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.inner.payload.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The program's own error, if it is one of this type.
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        self.inner.source.as_deref()?.downcast_ref()
+    }
+
+    /// This error as one of the standard library's kind.
+    pub fn into_std(self) -> Box<dyn StdError + Send + Sync> {
+        Box::new(AsStd(self))
+    }
+}
+
+/// Carries an error out of code that does not return one: thrown without a panic message,
+/// caught at the base of the task.
+pub(crate) struct Stop(Error);
+
+impl Stop {
+    /// Unwinds the running task.
+    pub(crate) fn unwind(error: Error) -> ! {
+        std::panic::resume_unwind(Box::new(Stop(error)))
+    }
+}
+
+impl<E: StdError + Send + Sync + 'static> From<E> for Error {
+    fn from(error: E) -> Error {
+        let error: Box<dyn StdError + Send + Sync> = Box::new(error);
+        let error = match error.downcast::<AsStd>() {
+            Ok(ours) => return ours.0,
+            Err(error) => error,
+        };
+        let error = match error.downcast::<Shortfall>() {
+            Ok(short) => return Error::short(*short),
+            Err(error) => error,
+        };
+        match error.downcast::<crate::cap::CapError>() {
+            Ok(refused) => Error::new(ErrorKind::Capability(*refused)),
+            Err(error) => Error::with_source(ErrorKind::Other, Some(error)),
+        }
+    }
+}
+
+impl From<Error> for Box<dyn StdError + Send + Sync> {
+    fn from(error: Error) -> Box<dyn StdError + Send + Sync> {
+        error.into_std()
+    }
+}
+
+impl From<Error> for Box<dyn StdError> {
+    fn from(error: Error) -> Box<dyn StdError> {
+        error.into_std()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, source, task, others, .. } = &*self.inner;
+        match (source, kind) {
+            (Some(source), _) => write!(f, "{source}")?,
+            (None, kind) => write!(f, "{kind}")?,
+        }
+        if let Some(task) = task {
+            write!(f, " ({task})")?;
+        }
+        match others {
+            0 => Ok(()),
+            1 => write!(f, "; another task of the nursery failed too"),
+            n => write!(f, "; {n} other tasks of the nursery failed too"),
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::Cancelled(reason) => write!(f, "cancelled: {reason}"),
+            ErrorKind::BudgetExceeded(short) => write!(
+                f,
+                "out of budget: {} {} needed, {} left; give its nursery or task more {}, or recharge it",
+                short.needed, short.resource, short.left, short.resource
+            ),
+            ErrorKind::SpawnBudgetExhausted(short) => write!(
+                f,
+                "no budget for another child: {} spawn_count needed, {} left; give the nursery a larger \
+                 spawn_count, or recharge it",
+                short.needed, short.left
+            ),
+            ErrorKind::MemoryBudgetExhausted(short) => write!(
+                f,
+                "out of memory budget: {} bytes needed, {} left; give its nursery or task more memory, or \
+                 recharge it",
+                short.needed, short.left
+            ),
+            ErrorKind::NurseryNotActive => f.write_str(
+                "the nursery takes no more children: it is closing or was cancelled; spawn while its body runs",
+            ),
+            ErrorKind::StackOverflow { left, needed } => write!(
+                f,
+                "the stack is used up: {left} bytes left, {needed} wanted for a call; recurse less deeply, or \
+                 spawn with a larger `SpawnOpts::stack_size`"
+            ),
+            ErrorKind::NoStack(error) => write!(f, "no stack for the task: {error}"),
+            ErrorKind::OutOfMemory => f.write_str("no memory for another task"),
+            ErrorKind::Panicked(Some(text)) => write!(f, "panicked: {text}"),
+            ErrorKind::Panicked(None) => f.write_str("panicked"),
+            ErrorKind::WorkerPanic => f.write_str("the runtime failed while it ran the task; please report it"),
+            ErrorKind::Capability(refused) => write!(f, "{refused}"),
+            ErrorKind::Several(errors) => {
+                write!(f, "{} tasks failed", errors.len())?;
+                for error in errors.iter() {
+                    write!(f, "\n- {error}")?;
+                }
+                Ok(())
+            }
+            ErrorKind::ShuttingDown => f.write_str("the runtime is shutting down"),
+            ErrorKind::Unwinding => f.write_str(
+                "a nursery cannot be opened in a destructor that runs because of a panic: its children could \
+                 not be waited for",
+            ),
+            ErrorKind::Other => f.write_str("failed"),
+        }
+    }
+}
+
+/// As [`Display`](fmt::Display), with the causes: what `main` prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut cause = self.inner.source.as_deref().and_then(StdError::source);
+        while let Some(error) = cause {
+            write!(f, "\n  caused by: {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// An [`Error`] that implements the standard trait.
+struct AsStd(Error);
+
+impl fmt::Debug for AsStd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for AsStd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for AsStd {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.inner.source.as_deref().and_then(StdError::source)
+    }
+}

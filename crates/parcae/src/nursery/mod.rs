@@ -1,0 +1,418 @@
+//! Nurseries: tasks that end before the place that spawned them goes on.
+//!
+//! [`Cx::nursery`] works like [`std::thread::scope`]: its body spawns children, which may borrow
+//! whatever outlives the call, and the call returns when the body and all children have
+//! ended, however the body ends.
+//!
+//! # States
+//!
+//! ```text
+//!            body returns              all children ended
+//!   Open ─────────────────► Closing ────────────────────────► Closed
+//!     │                        │
+//!     │ cancel: by somebody, by the parent, by a failure
+//!     ▼                        ▼       all children ended
+//!   Cancelling ◄───────────────┘ ────────────────────────────► Cancelled
+//! ```
+//!
+//! The state is not stored. It follows from three facts that only ever go one way, so no other
+//! transition is possible: the body has returned (known to the owner), the node is
+//! cancelled (`cancel`), all children have ended (the group's counter, `task::group`).
+//!
+//! # Who owns what
+//!
+//! The [`Core`] lies on the stack of the task that opened the nursery, which does not leave
+//! before its group is empty. Children reach it through their record; they are counted as
+//! ended when nothing of them is left that could use it, or anything that was lent to them.
+//! Only the owner spawns (`Nursery` is not `Sync`), so children need no lock to be counted in.
+//!
+//! # Results
+//!
+//! A child's result stays in its record until its [`TaskHandle`] takes it; if the handle is
+//! gone the child drops it itself (`task::state` has the protocol). The first failure is kept
+//! in the core, the others are counted. A child that ended because it was cancelled has not
+//! failed.
+
+mod handle;
+mod opts;
+mod spawn;
+
+pub use handle::TaskHandle;
+pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
+
+use crate::budget::{Budget, Pool, Standing};
+use crate::cancel::{CancelReason, CancelToken};
+use crate::cx::{Cx, Frame, Terms};
+use crate::error::{Error, ErrorKind, Result};
+use crate::profile::{Profile, Spawns};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::task::group::Group;
+use crate::task::{Task, Traits};
+use crate::worker;
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The five states of a nursery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NurseryState {
+    /// Children can be spawned.
+    Open,
+    /// The body has returned; children run.
+    Closing,
+    /// Children were asked to end.
+    Cancelling,
+    /// All have ended.
+    Closed,
+    /// All have ended, after they were asked to.
+    Cancelled,
+}
+
+/// What a nursery is made of, on its owner's stack.
+#[repr(C)]
+pub(crate) struct Core {
+    /// First, because a child's record points to it.
+    group: Group,
+    terms: Terms,
+    on_failure: OnFailure,
+    traits: Traits,
+    /// Children that came to an end by a failure.
+    failures: Mutex<Failures>,
+    /// The body has returned; the owner's.
+    closing: Cell<bool>,
+    /// The rest was asked to end, but the result counts; the owner's.
+    winding_down: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Failures {
+    first: Option<Error>,
+    /// Without the first; kept only if the nursery collects them.
+    others: Vec<Error>,
+    count: usize,
+}
+
+// SAFETY: the cells are touched by the owner alone, which is one flow of control; the rest is
+// made for sharing.
+unsafe impl Sync for Core {}
+
+impl Core {
+    /// The core that a child belongs to.
+    ///
+    /// # Safety
+    ///
+    /// The task was spawned by a nursery and is not counted as ended.
+    unsafe fn of<'c>(task: NonNull<Task>) -> &'c Core {
+        // SAFETY: as the caller says; the group is the core's first field, and the pointer was
+        // made from the core.
+        unsafe {
+            match task.as_ref().group.get() {
+                Some(group) => group.cast::<Core>().as_ref(),
+                None => unreachable!("a child without a nursery"),
+            }
+        }
+    }
+
+    fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A child has failed, and nobody else will hear of it.
+    fn failed(&self, error: Error) {
+        let mut failures = self.failures();
+        failures.count += 1;
+        if failures.first.is_none() {
+            failures.first = Some(error);
+        } else if self.on_failure == OnFailure::Collect {
+            failures.others.push(error);
+        }
+    }
+
+    fn cancel(&self, reason: CancelReason) {
+        self.terms.node.cancel(reason);
+    }
+
+    /// The body has returned an error.
+    fn body_failed(&self, error: Error, frame: &Frame) {
+        // One that came out of a child that has failed is known already.
+        let told = error.is_cancelled() && self.terms.node.is_cancelled();
+        let known = self.failures().first.as_ref().is_some_and(|first| first.is_same(&error));
+        if !told && !known {
+            self.failed(error.in_task(|| frame.info()));
+        }
+        self.cancel(CancelReason::Failure);
+    }
+
+    /// What the nursery comes to, when all has ended and the body has returned `value`.
+    fn result<R>(&self, value: Option<R>) -> Result<R> {
+        let Failures { first, others, count } = std::mem::take(&mut *self.failures());
+        if let Some(first) = first {
+            if self.on_failure == OnFailure::Collect && !others.is_empty() {
+                let all = std::iter::once(first).chain(others).collect();
+                return Err(Error::new(ErrorKind::Several(all)));
+            }
+            return Err(first.with_others(count - 1));
+        }
+        match (value, self.terms.node.reason()) {
+            (Some(value), None) => Ok(value),
+            (Some(value), Some(CancelReason::Explicit)) if self.winding_down.get() => Ok(value),
+            (_, reason) => Err(Error::cancelled(reason.unwrap_or(CancelReason::Failure))),
+        }
+    }
+}
+
+/// An open nursery: where children are spawned. See [`Cx::nursery`].
+///
+/// Only the body has it. It cannot be handed to a child, and nothing that lives inside of the
+/// body can be lent to one:
+///
+/// ```compile_fail,E0373
+/// use parcae::prelude::*;
+/// let rt = Runtime::builder().build().unwrap();
+/// rt.run(|cx| cx.nursery(|n| {
+///     let local = 1;
+///     n.spawn(|_| Ok(local == 1))?; // ends before the child
+///     Ok(())
+/// })).unwrap();
+/// ```
+///
+/// ```compile_fail,E0277
+/// use parcae::prelude::*;
+/// let rt = Runtime::builder().build().unwrap();
+/// rt.run(|cx| cx.nursery(|n| {
+///     n.spawn(move |_| { n.spawn(|_| Ok(()))?; Ok(()) })?; // only the owner spawns
+///     Ok(())
+/// })).unwrap();
+/// ```
+pub struct Nursery<'scope, 'env: 'scope, P: Profile> {
+    core: Core,
+    /// The owner's frame, at the base of the stack that this is on.
+    owner: NonNull<Frame>,
+    _profile: PhantomData<P>,
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<P: Spawns> Cx<P> {
+    /// Opens a nursery, runs `body` in it, and waits for all children.
+    ///
+    /// Returns what the body returned, or the first failure of a child. When a child fails, or
+    /// the body does, the others are cancelled; [`nursery_with`](Cx::nursery_with) offers other
+    /// ways. A panic of the body cancels the children, waits for them, and goes on.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let text = String::from("the thread of life");
+    /// let longest = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let mut lengths = Vec::new();
+    ///         for word in text.split(' ') {
+    ///             lengths.push(n.spawn(move |_| Ok(word.len()))?); // borrows from outside
+    ///         }
+    ///         let mut longest = 0;
+    ///         for length in lengths {
+    ///             longest = longest.max(length.join()?);
+    ///         }
+    ///         Ok(longest)
+    ///     })
+    /// })?;
+    /// assert_eq!(longest, 6);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A child's failure comes before a cancellation, a cancellation before the body's
+    /// value.
+    pub fn nursery<'env, R>(
+        &self,
+        body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
+    ) -> Result<R> {
+        self.nursery_with(NurseryOpts::new(), body)
+    }
+
+    /// As [`nursery`](Cx::nursery), with options: a name, a budget of its own, what happens when
+    /// a child fails or has used up its budget.
+    ///
+    /// # Errors
+    ///
+    /// As for [`nursery`](Cx::nursery), and if the task has less than the budget that the
+    /// options name.
+    pub fn nursery_with<'env, R>(
+        &self,
+        opts: NurseryOpts,
+        body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
+    ) -> Result<R> {
+        let frame = self.frame();
+        if std::thread::panicking() {
+            return Err(Error::new(ErrorKind::Unwinding));
+        }
+        frame.check_cancelled()?;
+        let Some(owner) = worker::current().and_then(worker::Worker::task) else {
+            return Err(Error::new(ErrorKind::NurseryNotActive));
+        };
+        let (core, shares) = opts.open(frame, owner)?;
+        let nursery = Nursery {
+            core,
+            owner: NonNull::from(frame),
+            _profile: PhantomData,
+            _scope: PhantomData,
+            _env: PhantomData,
+        };
+        let core = &nursery.core;
+        let outer = frame.enter_nursery(&core.terms, shares);
+        let outcome = catch_unwind(AssertUnwindSafe(|| body(&nursery)));
+        core.closing.set(true);
+        let value = match outcome {
+            Ok(Ok(value)) => Ok(Some(value)),
+            Ok(Err(error)) => {
+                core.body_failed(error, frame);
+                Ok(None)
+            }
+            Err(payload) => {
+                core.cancel(CancelReason::Failure);
+                Err(payload)
+            }
+        };
+        core.group.close();
+        while !core.group.is_empty() {
+            // Not a cancel point: children that are cancelled end, and are waited for.
+            if let Some(worker) = worker::current() {
+                worker.wait();
+            }
+        }
+        frame.leave_nursery(&core.terms, shares, outer);
+        match value {
+            Ok(value) => core.result(value),
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+}
+
+impl<P: Spawns> Nursery<'_, '_, P> {
+    /// Asks the children and the body to end. The nursery then returns an error that says so,
+    /// unless a child has failed.
+    pub fn cancel(&self) {
+        self.core.cancel(CancelReason::Explicit);
+    }
+
+    /// Asks the children to end; what the body returns counts all the same. For a race of which
+    /// the first to arrive wins:
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let winner = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let fast = n.spawn(|_| Ok("hare"))?;
+    ///         n.spawn(|cx| loop { cx.checkpoint()? } as parcae::Result<()>)?; // for ever
+    ///         let winner = fast.join()?;
+    ///         n.wind_down();
+    ///         Ok(winner)
+    ///     })
+    /// })?;
+    /// assert_eq!(winner, "hare");
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn wind_down(&self) {
+        self.core.winding_down.set(true);
+        self.core.cancel(CancelReason::Explicit);
+    }
+
+    /// Whether somebody asked the children to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.core.terms.node.is_cancelled()
+    }
+
+    /// What cancels this nursery, from anywhere.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.core.terms.node)
+    }
+
+    /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`.
+    pub fn state(&self) -> NurseryState {
+        match (self.is_cancelled(), self.core.closing.get()) {
+            (true, _) => NurseryState::Cancelling,
+            (false, true) => NurseryState::Closing,
+            (false, false) => NurseryState::Open,
+        }
+    }
+
+    /// How many children have not ended. One that has just ended may count for a moment.
+    pub fn live(&self) -> usize {
+        self.core.group.live()
+    }
+
+    /// How the nursery's budget stands.
+    pub fn budget(&self) -> Standing {
+        self.core.terms.pool.standing()
+    }
+
+    /// Moves budget from the owner's account into the nursery's, and wakes children that are
+    /// suspended.
+    ///
+    /// # Errors
+    ///
+    /// If the owner has not as much; nothing is moved then.
+    pub fn recharge(&self, amount: Budget) -> Result<()> {
+        // SAFETY: at the base of the stack that this is on.
+        unsafe { self.owner.as_ref() }.recharge(&self.core.terms.pool, amount)
+    }
+
+    /// What recharges this nursery from elsewhere, by the authority of a
+    /// [`CapBudget`](crate::cap::CapBudget).
+    pub fn account(&self) -> Account {
+        Account { pool: Arc::clone(&self.core.terms.pool) }
+    }
+}
+
+/// The budget of a nursery, for somebody who may recharge it: from any thread. After the
+/// nursery has ended it does nothing.
+#[derive(Clone)]
+pub struct Account {
+    pool: Arc<Pool>,
+}
+
+impl Account {
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        self.pool.standing()
+    }
+
+    /// Adds as much of `amount` as the capability allows, and wakes tasks that wait for it.
+    /// Returns what was added.
+    ///
+    /// # Errors
+    ///
+    /// If the capability was revoked or has nothing left of what is asked for, or the nursery
+    /// has ended.
+    pub fn recharge(&self, cap: &crate::cap::CapBudget, amount: Budget) -> Result<Budget> {
+        let granted = cap.take(amount)?;
+        if !self.pool.recharge(granted) {
+            cap.give_back(granted);
+            return Err(Error::new(ErrorKind::NurseryNotActive));
+        }
+        Ok(granted)
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Account").field(&self.standing()).finish()
+    }
+}
+
+impl<P: Profile> fmt::Debug for Nursery<'_, '_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nursery").field("name", &self.core.terms.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

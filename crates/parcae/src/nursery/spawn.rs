@@ -1,0 +1,320 @@
+//! From a closure to a task that runs and leaves its result.
+
+use super::{Core, Nursery, OnFailure, SpawnOpts, TaskHandle};
+use crate::budget::{Budget, UNLIMITED};
+use crate::cancel::CancelReason;
+use crate::cap::{CapSpawn, TaskPermit};
+use crate::cx::{Cx, Frame, Origin, Terms};
+use crate::error::{Error, ErrorKind, Result};
+use crate::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
+use crate::task::group::Group;
+use crate::task::state::Handle as Held;
+use crate::task::{Start, Task, TaskRef, Traits};
+use crate::worker;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::ptr::NonNull;
+
+impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
+    /// Spawns a child.
+    ///
+    /// The handle gives the child's result to whoever [joins](TaskHandle::join) it. It may be
+    /// dropped: the child runs all the same, and the nursery waits for it.
+    ///
+    /// # Errors
+    ///
+    /// If the nursery was cancelled, or there is no budget for another child, or no memory.
+    #[track_caller]
+    #[inline]
+    pub fn spawn<T, F>(&'scope self, child: F) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        self.start(child)
+    }
+
+    /// Spawns a child with options: a name, a priority, a stack size, a budget of its own.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery_with(NurseryOpts::new().on_exhausted(OnExhausted::Fail), |n| {
+    ///         let opts = SpawnOpts::new()
+    ///             .name("parser")
+    ///             .budget(Budget { ops: 100, ..Budget::UNLIMITED });
+    ///         n.spawn_with(opts, |cx| loop { cx.checkpoint()? } as parcae::Result<()>)?.join()
+    ///     })
+    /// }).unwrap_err();
+    /// assert_eq!(error.task().and_then(|task| task.name()), Some("parser"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](Nursery::spawn), and if the nursery has less than the budget that the
+    /// options name.
+    #[track_caller]
+    pub fn spawn_with<T, F>(
+        &'scope self,
+        opts: SpawnOpts,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        self.start_with(opts, None, child)
+    }
+}
+
+impl<'scope> Nursery<'scope, '_, Sovereign> {
+    /// Spawns a child by the authority of a capability.
+    ///
+    /// # Errors
+    ///
+    /// If the capability was revoked or has as many tasks as it allows; and as in the other
+    /// profiles.
+    #[track_caller]
+    pub fn spawn<T, F>(&'scope self, cap: &CapSpawn, child: F) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'scope,
+    {
+        self.spawn_with(cap, SpawnOpts::new(), child)
+    }
+
+    /// As [`spawn`](Nursery::spawn), with options. A budget is lowered to what the capability
+    /// allows for a task.
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](Nursery::spawn).
+    #[track_caller]
+    pub fn spawn_with<T, F>(
+        &'scope self,
+        cap: &CapSpawn,
+        opts: SpawnOpts,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'scope,
+    {
+        let permit = cap.admit()?;
+        let most = cap.task_budget();
+        let opts = match opts.budget {
+            Some(budget) => opts.budget(budget.min(most)),
+            None if most == Budget::UNLIMITED => opts,
+            None => opts.budget(most),
+        };
+        self.start_with(opts, Some(permit), child)
+    }
+}
+
+/// What an unusual child starts with, beside its closure.
+struct Extra {
+    origin: Origin,
+    account: Budget,
+    /// A budget of its own.
+    own: Option<Terms>,
+    permit: Option<TaskPermit>,
+}
+
+impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
+    /// The usual child: its record's first line has room for two words, the place where it was
+    /// spawned and one that it captures.
+    #[track_caller]
+    #[inline]
+    fn start<T, F>(&'scope self, child: F) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        let terms = &self.core.terms;
+        self.check_open()?;
+        let spawned_at = Location::caller();
+        let account = terms.pool.spawn(terms.grant)?;
+        if account != terms.usual_account() {
+            // There was less than usual: that has to be noted.
+            let origin = Origin { name: None, spawned_at };
+            let extra = Extra { origin, account, own: None, permit: None };
+            return self.start_unusual(self.core.traits, extra, child);
+        }
+        let task = self.submit(self.core.traits, account, move |task, start| {
+            // SAFETY: a child of this nursery.
+            let core = unsafe { Core::of(task) };
+            let account = core.terms.usual_account();
+            let origin = Origin { name: None, spawned_at };
+            run::<P, T, F>(task, start, core, &core.terms, account, origin, child);
+        })?;
+        Ok(TaskHandle::new(task, &self.core))
+    }
+
+    #[track_caller]
+    fn start_with<T, F>(
+        &'scope self,
+        opts: SpawnOpts,
+        permit: Option<TaskPermit>,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        let terms = &self.core.terms;
+        self.check_open()?;
+        let account = terms.pool.spawn(opts.budget.unwrap_or(terms.grant))?;
+        let own = match opts.budget {
+            None => None,
+            Some(budget) => {
+                // All of it, or none; all that there is where it is asked for without limit.
+                let counted = |own: u64, zero| if own == UNLIMITED { zero } else { own };
+                if let Err(short) = { account }.charge(budget.zip(Budget::ZERO, counted)) {
+                    terms.pool.unspawn(account);
+                    return Err(Error::short(short));
+                }
+                Some(terms.with_budget(budget, account.min(budget)))
+            }
+        };
+        let mut traits = self.core.traits;
+        traits.priority = opts.priority.unwrap_or(traits.priority);
+        traits.stack = opts.stack_size.unwrap_or(traits.stack);
+        traits.migratable = opts.migratable;
+        let origin = Origin { name: opts.name, spawned_at: Location::caller() };
+        self.start_unusual(traits, Extra { origin, account, own, permit }, child)
+    }
+
+    fn start_unusual<T, F>(
+        &'scope self,
+        traits: Traits,
+        extra: Extra,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        let account = extra.account;
+        let extra = Box::new(extra);
+        let task = self.submit(traits, account, move |task, start| {
+            // SAFETY: a child of this nursery.
+            let core = unsafe { Core::of(task) };
+            let Extra { origin, account, own, permit } = *extra;
+            match own {
+                None => run::<P, T, F>(task, start, core, &core.terms, account, origin, child),
+                Some(own) => {
+                    let all = own.pool.draw_all();
+                    run::<P, T, F>(task, start, core, &own, all, origin, child);
+                    let closed = own.pool.close();
+                    let mut drawn = account;
+                    drawn.absorb(closed.topped_up);
+                    core.terms.pool.settle(drawn, closed.left);
+                }
+            }
+            drop(permit);
+        })?;
+        Ok(TaskHandle::new(task, &self.core))
+    }
+
+    /// Puts a child into a queue, which has been paid for with `account`.
+    #[inline]
+    fn submit<F>(&self, traits: Traits, account: Budget, closure: F) -> Result<TaskRef>
+    where
+        F: FnOnce(NonNull<Task>, Start) + Send,
+    {
+        let core = NonNull::from(&self.core).cast::<Group>();
+        let spawned = match worker::current_of(&self.core.terms.shared) {
+            // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
+            Some(worker) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
+                .map_err(|_| ErrorKind::OutOfMemory),
+            None => Err(ErrorKind::NurseryNotActive),
+        };
+        match spawned {
+            Ok(task) => {
+                // Counted when it is certain; the bias covers a child that has ended already.
+                self.core.group.add();
+                Ok(task)
+            }
+            Err(kind) => {
+                self.core.terms.pool.unspawn(account);
+                Err(Error::new(kind))
+            }
+        }
+    }
+
+    #[inline]
+    fn check_open(&self) -> Result<()> {
+        if self.core.terms.node.is_cancelled() { Err(self.not_open()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn not_open(&self) -> Error {
+        let reason = self.core.terms.node.reason();
+        reason.map_or_else(|| Error::new(ErrorKind::NurseryNotActive), Error::cancelled)
+    }
+}
+
+/// Runs a child from beginning to end: everything that is its own is gone when this returns,
+/// but for its result.
+#[inline]
+fn run<P: Profile, T, F>(
+    task: NonNull<Task>,
+    start: Start,
+    core: &Core,
+    terms: &Terms,
+    account: Budget,
+    origin: Origin,
+    child: F,
+) where
+    F: FnOnce(&Cx<P>) -> Result<T>,
+{
+    // SAFETY: the terms outlive the frame; the account was drawn for it; this is the task.
+    let cx: Cx<P> = Cx::new(unsafe { Frame::new(task, terms, account, origin) });
+    let frame = cx.frame();
+    frame.enter();
+    let refused = match start {
+        Start::Run => frame.check_cancelled(), // before its first run it ends without one
+        Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
+    };
+    let output = catch_unwind(AssertUnwindSafe(|| match refused {
+        Ok(()) => child(&cx),
+        Err(error) => {
+            drop(child);
+            Err(error)
+        }
+    }));
+    let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
+    let told_to = frame.cancel_reason().is_some();
+    let output = output.map_err(|error| error.in_task(|| frame.info()));
+    frame.leave();
+    if let Err(error) = &output
+        && !(told_to && error.is_cancelled())
+    {
+        failed(task, core, error);
+    }
+    // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
+    // does not wait any more.
+    unsafe {
+        if task.as_ref().state.is_held() {
+            Task::put_output(task, output);
+        } else {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
+        }
+    }
+}
+
+/// What a child's failure means for its siblings.
+#[cold]
+fn failed(task: NonNull<Task>, core: &Core, error: &Error) {
+    match core.on_failure {
+        OnFailure::FailFast => {
+            core.failed(error.clone());
+            core.cancel(CancelReason::Failure);
+        }
+        // SAFETY: the running task. Whoever has the handle hears of it.
+        _ if unsafe { task.as_ref().state.is_held() } => {}
+        _ => core.failed(error.clone()),
+    }
+}

@@ -1,0 +1,223 @@
+//! How a runtime is set up.
+
+use super::{Inner, Runtime};
+use crate::budget::{Budget, OnExhausted, Pool};
+use crate::cancel::Node;
+use crate::cap::{AuditLevel, Mint};
+use crate::cx::Terms;
+use crate::engine::{Engine, EngineError, EngineOpts, Victims};
+use crate::error::Result;
+use crate::profile::Profile;
+use crate::stack::{StackError, StackSize};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Sets up a [`Runtime`]. Whatever is not set has a default that suits a server.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder()
+///     .workers(4)
+///     .budget(Budget { memory: 1 << 30, ..Budget::UNLIMITED })
+///     .build()?;
+/// # Ok::<(), parcae::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Builder<P: Profile> {
+    engine: EngineOpts,
+    budget: Budget,
+    on_exhausted: OnExhausted,
+    stack_size: Option<StackSize>,
+    interval: Option<u64>,
+    audit: AuditLevel,
+    _profile: PhantomData<P>,
+}
+
+impl<P: Profile> Builder<P> {
+    pub(super) fn new() -> Builder<P> {
+        Builder {
+            engine: EngineOpts::default(),
+            budget: Budget::UNLIMITED,
+            on_exhausted: OnExhausted::Refill,
+            stack_size: None,
+            interval: None,
+            audit: AuditLevel::default(),
+            _profile: PhantomData,
+        }
+    }
+
+    /// Another profile, with its defaults: see [`profile`](crate::profile).
+    pub fn profile<Q: Profile>(self) -> Builder<Q> {
+        let Builder { engine, budget, on_exhausted, stack_size, interval, audit, .. } = self;
+        Builder { engine, budget, on_exhausted, stack_size, interval, audit, _profile: PhantomData }
+    }
+
+    /// How many workers run tasks: 1 to 1024. As many as the machine runs in parallel, if it is not set.
+    pub fn workers(mut self, workers: usize) -> Builder<P> {
+        self.engine.workers = workers;
+        self
+    }
+
+    /// What random choices start from, such as whom to steal from. With threads that makes runs similar;
+    /// only [`deterministic`](Builder::deterministic) makes them equal.
+    pub fn seed(mut self, seed: u64) -> Builder<P> {
+        self.engine.seed = seed;
+        self
+    }
+
+    /// Runs all workers in turn on the thread that builds the runtime, in an order that follows from the
+    /// seed: the same seed, number of workers and program give the same run. For tests.
+    ///
+    /// The environment variable `PARCAE_SEED` overrides the seed, to run a failure again.
+    pub fn deterministic(mut self, seed: u64) -> Builder<P> {
+        let given = std::env::var("PARCAE_SEED").ok().and_then(|text| text.parse().ok());
+        self.engine.seed = given.unwrap_or(seed);
+        self.engine.deterministic = true;
+        self
+    }
+
+    /// How much stack a task gets, if nobody says otherwise.
+    pub fn stack_size(mut self, size: StackSize) -> Builder<P> {
+        self.stack_size = Some(size);
+        self
+    }
+
+    /// The most stacks that tasks may use at the same time. A task for which there is none
+    /// fails.
+    pub fn max_stacks(mut self, stacks: usize) -> Builder<P> {
+        self.engine.max_stacks = stacks;
+        self
+    }
+
+    /// Whom a worker without work steals from.
+    pub fn victims(mut self, victims: Victims) -> Builder<P> {
+        self.engine.victims = victims;
+        self
+    }
+
+    /// How long a worker looks for work, at most, before it sleeps.
+    pub fn spin(mut self, time: Duration) -> Builder<P> {
+        self.engine.spin = time;
+        self
+    }
+
+    /// What all tasks together may use. Unlimited if it is not set.
+    pub fn budget(mut self, budget: Budget) -> Builder<P> {
+        self.budget = budget;
+        self
+    }
+
+    /// What happens to a root task that has used up its budget.
+    pub fn on_exhausted(mut self, policy: OnExhausted) -> Builder<P> {
+        self.on_exhausted = policy;
+        self
+    }
+
+    /// How many ops a task does before it lets others run: at least 1.
+    pub fn yield_interval(mut self, ops: u64) -> Builder<P> {
+        self.interval = Some(ops);
+        self
+    }
+
+    /// What is written down about the use of capabilities.
+    pub fn audit(mut self, level: AuditLevel) -> Builder<P> {
+        self.audit = level;
+        self
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] says which option is wrong, or what the system refused.
+    pub fn build(self) -> Result<Runtime<P>, BuildError> {
+        let interval = self.interval.unwrap_or(P::YIELD_INTERVAL);
+        if interval == 0 {
+            return Err(BuildError::YieldInterval);
+        }
+        if self.budget.ops == 0 {
+            return Err(BuildError::NoOps);
+        }
+        let workers = self.engine.workers;
+        let stack_size = self.stack_size.unwrap_or(P::STACK);
+        let engine =
+            Engine::new(EngineOpts { stack_size, ..self.engine }).map_err(|error| match error {
+                EngineError::Workers(_) => BuildError::Workers { requested: workers },
+                EngineError::Stack(error) => BuildError::Stack(error),
+                EngineError::Thread(error) => BuildError::Thread(error),
+            })?;
+        let terms = Terms {
+            shared: engine.shared(),
+            node: Node::root(),
+            pool: Arc::new(Pool::new(self.budget, None)),
+            grant: P::CHILD,
+            on_exhausted: self.on_exhausted,
+            interval,
+            name: None,
+        };
+        let (shared, started) = (engine.shared(), Instant::now());
+        let clock = move || shared.virtual_time().unwrap_or(started.elapsed().as_nanos() as u64);
+        let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
+        Ok(Runtime { inner: Arc::new(Inner { engine, terms, mint }), _profile: PhantomData })
+    }
+}
+
+/// How many entries the audit log keeps.
+const AUDIT_ENTRIES: usize = 4096;
+
+/// Why a runtime could not be built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The number of workers is not between 1 and 1024.
+    Workers {
+        /// What was asked for.
+        requested: usize,
+    },
+    /// There have to be ops between two yields.
+    YieldInterval,
+    /// A budget without ops: nothing could run.
+    NoOps,
+    /// Stacks.
+    Stack(StackError),
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Workers { requested } => {
+                write!(f, "{requested} workers: `Builder::workers` takes 1 to 1024")
+            }
+            BuildError::YieldInterval => {
+                f.write_str("`Builder::yield_interval` takes at least 1: a task does that many ops in a turn")
+            }
+            BuildError::NoOps => f.write_str(
+                "`Builder::budget` without ops: nothing could run; leave what is not to be bounded at \
+                 `Budget::UNLIMITED`",
+            ),
+            BuildError::Stack(error) => write!(f, "stacks for the workers: {error}"),
+            BuildError::Thread(error) => write!(
+                f,
+                "a thread for a worker could not be started: {error}; lower `Builder::workers` or raise the \
+                 limit of processes"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Stack(error) => Some(error),
+            BuildError::Thread(error) => Some(error),
+            _ => None,
+        }
+    }
+}

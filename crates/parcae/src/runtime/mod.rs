@@ -1,0 +1,230 @@
+//! A runtime: workers, and the root of every task.
+//!
+//! A [`Runtime`] is a value. Any number of them live side by side; none is global. It is made
+//! by a [`Builder`], runs root tasks with [`run`](Runtime::run), and ends when it is dropped:
+//! the tasks that are left are cancelled and waited for. A [`Handle`] starts root tasks from
+//! other threads.
+
+mod builder;
+mod root;
+
+pub use builder::{BuildError, Builder};
+pub use root::RootTask;
+
+use crate::budget::Standing;
+use crate::cancel::{CancelReason, CancelToken};
+use crate::cap::{
+    Audit, BudgetLimits, CapBudget, CapChannel, CapSpawn, ChannelLimits, Delegation, Mint,
+    SpawnLimits,
+};
+use crate::cx::{Cx, Terms};
+use crate::engine::{Engine, WorkerStats};
+use crate::error::Result;
+use crate::profile::{Profile, Service};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Workers that run tasks, and what tasks run under.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().workers(2).build()?;
+/// let answer = rt.run(|cx| {
+///     cx.nursery(|n| {
+///         let six = n.spawn(|_| Ok(6))?;
+///         let seven = n.spawn(|_| Ok(7))?;
+///         Ok(six.join()? * seven.join()?)
+///     })
+/// })?;
+/// assert_eq!(answer, 42);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// Dropping it cancels the tasks that are left and waits for them. A task that does not come to a cancel point
+/// is waited for as long as it takes.
+pub struct Runtime<P: Profile = Service> {
+    inner: Arc<Inner>,
+    _profile: PhantomData<P>,
+}
+
+pub(crate) struct Inner {
+    engine: Engine,
+    terms: Terms,
+    mint: Mint,
+}
+
+impl Runtime {
+    /// What makes a runtime; of another profile after [`Builder::profile`].
+    pub fn builder() -> Builder<Service> {
+        Builder::new()
+    }
+}
+
+impl<P: Profile> Runtime<P> {
+    /// Runs a closure as a root task and returns its result. Blocks the calling thread, from
+    /// which the closure may borrow.
+    ///
+    /// Under the deterministic executor this thread does all the work, and has to be the one that
+    /// built the runtime.
+    ///
+    /// # Errors
+    ///
+    /// What the task failed with; a panic is an error too.
+    ///
+    /// # Panics
+    ///
+    /// On a task of the same runtime, which would wait for itself: use a nursery there.
+    #[track_caller]
+    pub fn run<R: Send>(&self, task: impl FnOnce(&Cx<P>) -> Result<R> + Send) -> Result<R> {
+        root::run(&self.inner, task)
+    }
+
+    /// What starts tasks from other threads.
+    pub fn handle(&self) -> Handle<P> {
+        Handle { inner: Arc::clone(&self.inner), _profile: PhantomData }
+    }
+
+    /// What cancels everything that runs here.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.inner.terms.node)
+    }
+
+    /// How the budget of the runtime stands.
+    pub fn budget(&self) -> Standing {
+        self.inner.terms.pool.standing()
+    }
+
+    /// The counters of each worker.
+    pub fn stats(&self) -> Vec<WorkerStats> {
+        self.inner.engine.stats()
+    }
+
+    /// Tasks that have not ended.
+    pub fn live_tasks(&self) -> u64 {
+        self.inner.engine.live()
+    }
+
+    /// Under the deterministic executor, all that happened so far: the same bytes for the same seed, number of workers
+    /// and program. Empty otherwise.
+    pub fn event_log(&self) -> Vec<u8> {
+        self.inner.engine.log()
+    }
+
+    /// Mints a capability to spawn. Whoever has the runtime has all authority in it, and gives
+    /// parts of it away like this.
+    ///
+    /// ```
+    /// use parcae::cap::{Delegation, SpawnLimits};
+    /// use parcae::prelude::*;
+    /// use parcae::profile::Sovereign;
+    ///
+    /// let rt = Runtime::builder().profile::<Sovereign>().build()?;
+    /// let two = SpawnLimits { max_tasks: 2, task_budget: Budget::UNLIMITED };
+    /// let cap = rt.cap_spawn(two, Delegation::Forbidden);
+    /// let sum = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let (a, b) = (n.spawn(&cap, |_| Ok(1))?, n.spawn(&cap, |_| Ok(2))?);
+    ///         Ok(a.join()? + b.join()?)
+    ///     })
+    /// })?;
+    /// assert_eq!(sum, 3);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn cap_spawn(&self, limits: SpawnLimits, delegation: Delegation) -> CapSpawn {
+        self.inner.mint.spawn(limits, delegation)
+    }
+
+    /// Mints a capability to recharge budgets; see [`Account`](crate::Account).
+    pub fn cap_budget(&self, limits: BudgetLimits, delegation: Delegation) -> CapBudget {
+        self.inner.mint.budget(limits, delegation)
+    }
+
+    /// Mints a capability to create channels.
+    pub fn cap_channel(&self, limits: ChannelLimits, delegation: Delegation) -> CapChannel {
+        self.inner.mint.channel(limits, delegation)
+    }
+
+    /// What capabilities were minted, used, refused and revoked.
+    pub fn audit(&self) -> Audit {
+        self.inner.mint.audit()
+    }
+}
+
+impl<P: Profile> Drop for Runtime<P> {
+    fn drop(&mut self) {
+        self.inner.terms.node.cancel(CancelReason::Shutdown);
+    }
+}
+
+impl<P: Profile> fmt::Debug for Runtime<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("profile", &P::ID)
+            .field("engine", &self.inner.engine)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Starts tasks of a [`Runtime`] from any thread. As long as there is one the runtime's workers stay.
+pub struct Handle<P: Profile = Service> {
+    inner: Arc<Inner>,
+    _profile: PhantomData<P>,
+}
+
+impl<P: Profile> Handle<P> {
+    /// As [`Runtime::run`].
+    ///
+    /// # Errors
+    ///
+    /// What the task failed with; or that the runtime is shutting down.
+    ///
+    /// # Panics
+    ///
+    /// On a task of the same runtime.
+    #[track_caller]
+    pub fn run<R: Send>(&self, task: impl FnOnce(&Cx<P>) -> Result<R> + Send) -> Result<R> {
+        root::run(&self.inner, task)
+    }
+
+    /// Starts a root task, which belongs to the runtime and is waited for when that is dropped.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let handle = rt.handle();
+    /// let task = std::thread::spawn(move || handle.spawn(|_| Ok(42))).join().unwrap()?;
+    /// assert_eq!(task.join()?, 42);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the runtime is shutting down, or has no budget or memory for another task.
+    #[track_caller]
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
+    ) -> Result<RootTask<T>> {
+        root::spawn(&self.inner, task)
+    }
+
+    /// What cancels everything that runs there.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.inner.terms.node)
+    }
+}
+
+impl<P: Profile> Clone for Handle<P> {
+    fn clone(&self) -> Handle<P> {
+        Handle { inner: Arc::clone(&self.inner), _profile: PhantomData }
+    }
+}
+
+impl<P: Profile> fmt::Debug for Handle<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("profile", &P::ID).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,167 @@
+//! Root tasks: those that no nursery spawned.
+
+use super::Inner;
+use crate::cx::{self, Cx, Frame, Origin};
+use crate::engine::Waker;
+use crate::error::{Error, ErrorKind, Result};
+use crate::profile::Profile;
+use crate::task::{Start, Task};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Runs a root task and waits for it.
+#[track_caller]
+pub(super) fn run<P: Profile, R: Send>(
+    inner: &Arc<Inner>,
+    task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
+) -> Result<R> {
+    let origin = Origin { name: None, spawned_at: Location::caller() };
+    if let Some(reason) = inner.terms.node.reason() {
+        return Err(Error::cancelled(reason));
+    }
+    inner.engine.run_task(|record, start| body(inner, record, start, origin, task))
+}
+
+/// Starts a root task that belongs to the runtime.
+#[track_caller]
+pub(super) fn spawn<P: Profile, T: Send + 'static>(
+    inner: &Arc<Inner>,
+    task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
+) -> Result<RootTask<T>> {
+    let origin = Origin { name: None, spawned_at: Location::caller() };
+    if inner.terms.node.is_cancelled() {
+        return Err(Error::new(ErrorKind::ShuttingDown));
+    }
+    let slot = Arc::new(Slot { state: Mutex::default(), changed: Condvar::new() });
+    let answer = Arc::clone(&slot);
+    let owner = Arc::clone(inner);
+    inner.engine.spawn_task(move |record, start| {
+        let output = body(&owner, record, start, origin, task);
+        answer.set(output);
+        // Perhaps the last: then the workers end when this task has.
+        drop(owner);
+    })?;
+    Ok(RootTask { slot })
+}
+
+/// A root task from beginning to end.
+fn body<P: Profile, R>(
+    inner: &Inner,
+    record: NonNull<Task>,
+    start: Start,
+    origin: Origin,
+    task: impl FnOnce(&Cx<P>) -> Result<R>,
+) -> Result<R> {
+    let terms = &inner.terms;
+    // All that the runtime has: what is left goes back in the end, and what others left
+    // meanwhile can be drawn.
+    let account = terms.pool.draw_all();
+    // SAFETY: the terms are the runtime's, which waits; this is the task.
+    let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, origin) });
+    let frame = cx.frame();
+    frame.enter();
+    let refused = match start {
+        Start::Run => frame.check_cancelled(),
+        Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
+    };
+    let output = catch_unwind(AssertUnwindSafe(|| match refused {
+        Ok(()) => task(&cx),
+        Err(error) => {
+            drop(task);
+            Err(error)
+        }
+    }));
+    let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
+    let output = output.map_err(|error| error.in_task(|| frame.info()));
+    frame.leave();
+    output
+}
+
+/// A task that was started by a [`Handle`](super::Handle).
+///
+/// Dropping it lets the task run on.
+pub struct RootTask<T> {
+    slot: Arc<Slot<T>>,
+}
+
+struct Slot<T> {
+    state: Mutex<State<T>>,
+    /// For threads that wait.
+    changed: Condvar,
+}
+
+struct State<T> {
+    output: Option<Result<T>>,
+    ended: bool,
+    /// The task that waits.
+    waiter: Option<Waker>,
+}
+
+impl<T> Default for State<T> {
+    fn default() -> State<T> {
+        State { output: None, ended: false, waiter: None }
+    }
+}
+
+impl<T> Slot<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, output: Result<T>) {
+        let waiter = {
+            let mut state = self.lock();
+            state.output = Some(output);
+            state.ended = true;
+            state.waiter.take()
+        };
+        self.changed.notify_all();
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+}
+
+impl<T> RootTask<T> {
+    /// Waits until the task has ended and returns its result. On a task this parks the task, and is a
+    /// cancel point; elsewhere it blocks the thread.
+    ///
+    /// Under the deterministic executor, the thread that built the runtime has to
+    /// [run](super::Runtime::run) something meanwhile: nobody else does the work.
+    ///
+    /// # Errors
+    ///
+    /// What the task failed with, or that the caller was cancelled.
+    pub fn join(self) -> Result<T> {
+        let mut state = self.slot.lock();
+        loop {
+            if let Some(output) = state.output.take() {
+                return output;
+            }
+            match cx::current() {
+                None => {
+                    state = self.slot.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                Some(frame) => {
+                    state.waiter = Some(frame.waker());
+                    drop(state);
+                    frame.park()?;
+                    state = self.slot.lock();
+                }
+            }
+        }
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.slot.lock().ended
+    }
+}
+
+impl<T> fmt::Debug for RootTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RootTask").field("finished", &self.is_finished()).finish()
+    }
+}
