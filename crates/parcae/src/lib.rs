@@ -49,6 +49,7 @@ pub use engine::{Victims, Waker, WorkerStats};
 pub use error::{Error, ErrorKind, Result, TaskInfo};
 pub use memory::Allocator;
 pub use nursery::{Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskHandle};
+pub use parcae_macros::budgeted;
 pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime};
 pub use task::Priority;
 
@@ -56,7 +57,7 @@ pub use task::Priority;
 pub mod prelude {
     pub use crate::{
         Budget, CancelToken, Cx, ErrorKind, Nursery, NurseryOpts, OnExhausted, OnFailure, Priority,
-        Runtime, SpawnOpts, TaskHandle,
+        Runtime, SpawnOpts, TaskHandle, budgeted,
     };
 }
 
