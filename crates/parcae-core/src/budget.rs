@@ -165,6 +165,7 @@ impl Budget {
     /// # Errors
     ///
     /// The first component that does not suffice; the budget is unchanged.
+    #[inline]
     pub fn charge(&mut self, cost: Budget) -> Result<(), Shortfall> {
         for resource in Resource::ALL {
             let (needed, left) = (cost.get(resource), self.get(resource));
@@ -180,6 +181,7 @@ impl Budget {
     /// [`covers`](Budget::covers) tells beforehand whether all of it is there.
     ///
     /// A bounded pool never yields an unlimited component: it gives what it has.
+    #[inline]
     pub fn split(&mut self, wanted: Budget) -> Budget {
         let part = self.min(wanted);
         *self = self.zip(part, counted_sub);
@@ -188,6 +190,7 @@ impl Budget {
 
     /// Puts `part` back. Saturates just below [`UNLIMITED`], so that no bounded component
     /// becomes unlimited by adding; what is above that is lost.
+    #[inline]
     pub fn absorb(&mut self, part: Budget) {
         *self = self.zip(part, |whole, part| match whole {
             UNLIMITED => UNLIMITED,
@@ -196,6 +199,7 @@ impl Budget {
     }
 
     /// The smaller of each component: what a holder of `limits` may ask for.
+    #[inline]
     pub fn min(self, limits: Budget) -> Budget {
         self.zip(limits, u64::min)
     }
@@ -207,16 +211,30 @@ impl Budget {
     }
 
     /// Whether each component suffices for `cost`.
+    #[inline]
     pub fn covers(&self, cost: Budget) -> bool {
         Resource::ALL.iter().all(|&resource| cost.get(resource) <= self.get(resource))
     }
 
+    /// So many times as much. What is not counted stays so; what would be too much for a number stops
+    /// just below [`UNLIMITED`].
+    #[must_use]
+    #[inline]
+    pub fn times(self, count: u64) -> Budget {
+        self.zip(Budget::ZERO, |component, _| match component {
+            UNLIMITED => UNLIMITED,
+            _ => component.saturating_mul(count).min(UNLIMITED - 1),
+        })
+    }
+
     /// The larger of each component.
+    #[inline]
     pub fn max(self, other: Budget) -> Budget {
         self.zip(other, u64::max)
     }
 
     /// Combines two budgets component by component.
+    #[inline]
     pub fn zip(self, other: Budget, f: impl Fn(u64, u64) -> u64) -> Budget {
         Budget {
             ops: f(self.ops, other.ops),
@@ -229,6 +247,7 @@ impl Budget {
 }
 
 /// Subtracts, except from what is not counted. Callers have checked that it suffices.
+#[inline]
 fn counted_sub(whole: u64, part: u64) -> u64 {
     match whole {
         UNLIMITED => UNLIMITED,

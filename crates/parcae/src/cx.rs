@@ -43,6 +43,8 @@ pub(crate) struct Terms {
     pub(crate) pool: Arc<Pool>,
     /// How much a task draws at a time, of what is counted.
     pub(crate) grant: Budget,
+    /// What that comes to if the pool has enough.
+    pub(crate) usual: Budget,
     pub(crate) on_exhausted: OnExhausted,
     /// Ops between two yields.
     pub(crate) interval: u64,
@@ -54,6 +56,15 @@ pub(crate) struct Terms {
 pub(crate) struct Origin {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) spawned_at: &'static Location<'static>,
+}
+
+/// Whose pool a task draws on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kinship {
+    /// That of the nursery which waits for it.
+    Child,
+    /// Another, which may be gone when the task has ended: its own, or the runtime's.
+    Apart,
 }
 
 /// What a running task has of its own.
@@ -74,9 +85,10 @@ pub(crate) struct Frame {
     /// How many shields are open.
     shields: Cell<u32>,
     terms: NonNull<Terms>,
+    kinship: Kinship,
     origin: Origin,
-    /// The lowest address that the task's stack may reach.
-    stack_end: usize,
+    /// The lowest address that the task's stack may reach; 0 until somebody asks.
+    stack_end: Cell<usize>,
 }
 
 /// What a task is cancelled by and draws on, at the moment.
@@ -91,7 +103,7 @@ struct ScopeRef {
 /// A call should find at least so much stack: enough for a panic with a backtrace.
 pub(crate) const RED_ZONE: usize = 16 * 1024;
 /// No slice is longer: what a raised `signal` compares with is larger.
-const LONGEST_SLICE: u64 = u32::MAX as u64 - 1;
+pub(crate) const LONGEST_SLICE: u64 = u32::MAX as u64 - 1;
 
 /// A limit that is never reached: for shields.
 static NEVER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
@@ -103,10 +115,12 @@ impl Frame {
     /// # Safety
     ///
     /// `terms` outlives the frame. `account` was drawn from its pool.
+    #[inline]
     pub(crate) unsafe fn new(
         record: NonNull<Task>,
         terms: &Terms,
         account: Budget,
+        kinship: Kinship,
         origin: Origin,
     ) -> Frame {
         let scope = ScopeRef {
@@ -125,12 +139,14 @@ impl Frame {
             scope: Cell::new(scope),
             shields: Cell::new(0),
             terms: NonNull::from(terms),
+            kinship,
             origin,
-            stack_end: worker::stack_end(),
+            stack_end: Cell::new(0),
         }
     }
 
     /// Announces the frame of the running task, and takes its first slice.
+    #[inline]
     pub(crate) fn enter(&self) {
         // SAFETY: called by the task itself, which has started.
         unsafe { self.record().set_frame(self) };
@@ -138,11 +154,22 @@ impl Frame {
     }
 
     /// Ends the frame: gives back what is left of the account, and tells nobody any more.
+    #[inline]
     pub(crate) fn leave(&self) {
         // SAFETY: as in `enter`.
         unsafe { self.record().set_frame(std::ptr::null()) };
-        self.stop_waiting();
-        self.pool().settle(self.drawn.get(), self.balance());
+        if self.scope.get().waiter.is_some() {
+            self.stop_waiting();
+        }
+        let pool = self.pool();
+        if pool.is_unlimited() {
+            return;
+        }
+        let (drawn, left) = (self.drawn.get(), self.balance());
+        match (self.kinship, worker::current()) {
+            (Kinship::Child, Some(worker)) => worker.return_account(pool, drawn, left),
+            _ => pool.settle(drawn, left),
+        }
     }
 
     pub(crate) fn record(&self) -> &Task {
@@ -240,11 +267,14 @@ impl Frame {
     }
 
     /// Takes the next slice off the account; false if there is none.
+    #[inline]
     fn cut_slice(&self) -> bool {
         let mut account = self.account.get();
-        let wanted = Budget { ops: self.terms().interval.min(LONGEST_SLICE), ..Budget::ZERO };
-        let slice = account.split(wanted).ops;
-        self.account.set(account);
+        let slice = account.ops.min(self.terms().interval);
+        if account.ops != UNLIMITED {
+            account.ops -= slice;
+            self.account.set(account);
+        }
         self.slice.set(self.slice.get() + slice);
         slice > 0
     }
@@ -296,6 +326,9 @@ impl Frame {
     fn refill(&self, cost: Budget) -> Result<()> {
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
+            if let Some(worker) = worker::current() {
+                worker.count_ended(); // what siblings have left may be just here
+            }
             let wanted = cost.max(self.terms().grant);
             let drawn = match self.terms().on_exhausted {
                 OnExhausted::Fail => return Err(Error::short(short)),
@@ -536,8 +569,13 @@ impl Frame {
     /// How much stack is left below the caller.
     #[inline]
     pub(crate) fn stack_left(&self) -> usize {
+        let mut end = self.stack_end.get();
+        if end == 0 {
+            end = worker::stack_end();
+            self.stack_end.set(end);
+        }
         let here = 0_u8;
-        (&raw const here).addr().saturating_sub(self.stack_end)
+        (&raw const here).addr().saturating_sub(end)
     }
 }
 

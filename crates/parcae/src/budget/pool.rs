@@ -80,15 +80,37 @@ impl Pool {
         }
     }
 
-    /// Takes a child's payment back, because it was not spawned after all.
-    pub(crate) fn unspawn(&self, drawn: Budget) {
-        if !self.unlimited {
+    /// Pays for several children at once, each with all of `wanted`; false, and nothing
+    /// paid, if the pool has not a good deal more than that.
+    pub(crate) fn prepay(&self, wanted: Budget, children: u32) -> bool {
+        let mut state = self.lock();
+        let mut each = wanted;
+        each.absorb(Budget::SPAWN);
+        let covered = state.left.covers(each.times(4 * u64::from(children)));
+        if covered {
+            state.pay(u64::from(children));
+            state.draw(wanted.times(children.into()));
+        }
+        covered
+    }
+
+    /// Takes the payment for children back that were not spawned after all.
+    pub(crate) fn unspawn(&self, drawn: Budget, children: u32) {
+        if !self.unlimited && children > 0 {
             let mut state = self.lock();
+            let drawn = drawn.times(children.into());
             state.give_back(drawn, drawn);
-            let cost = state.counted(Budget::SPAWN);
+            let cost = state.counted(Budget::SPAWN.times(children.into()));
             state.left.absorb(cost);
             state.spent = minus(state.spent, cost);
         }
+    }
+
+    /// What a child draws that wants `grant`, if there is enough: what is not counted here is
+    /// not counted there.
+    pub(crate) fn usual(&self, grant: Budget) -> Budget {
+        let unlimited = |own, grant| if own == UNLIMITED { UNLIMITED } else { grant };
+        if self.unlimited { Budget::UNLIMITED } else { self.lock().left.zip(grant, unlimited) }
     }
 
     /// Draws up to `wanted`, for more of `resource`.
@@ -217,17 +239,24 @@ impl Pool {
 
 impl State {
     fn spawn(&mut self, wanted: Budget) -> Result<Budget, Shortfall> {
-        let cost = Budget::SPAWN;
-        let first = Budget { ops: cost.ops + 1, ..cost };
+        // With one op to begin with: it is not to be born dead.
+        let first = Budget { ops: Budget::SPAWN.ops + 1, ..Budget::SPAWN };
         for resource in [Resource::SpawnCount, Resource::Ops] {
             let (needed, left) = (first.get(resource), self.left.get(resource));
             if needed > left {
                 return Err(Shortfall { resource, needed, left });
             }
         }
-        self.left.charge(cost)?;
-        self.spent.absorb(self.counted(cost));
+        self.pay(1);
         Ok(self.draw(wanted))
+    }
+
+    /// Spends what spawning so many children costs; there has to be enough.
+    fn pay(&mut self, children: u64) {
+        let cost = self.counted(Budget::SPAWN.times(children));
+        let paid = self.left.charge(cost);
+        debug_assert!(paid.is_ok(), "spawned without paying");
+        self.spent.absorb(cost);
     }
 
     /// Moves up to `wanted` to a task. What is not counted here is not counted there.

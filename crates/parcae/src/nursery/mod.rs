@@ -40,7 +40,7 @@ mod spawn;
 pub use handle::TaskHandle;
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 
-use crate::budget::{Budget, Pool, Standing};
+use crate::budget::{Budget, Pool, Shortfall, Standing};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::cx::{Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result};
@@ -71,6 +71,9 @@ pub enum NurseryState {
     Cancelled,
 }
 
+/// How many children are paid for at a time.
+const PREPAID: u32 = 16;
+
 /// What a nursery is made of, on its owner's stack.
 #[repr(C)]
 pub(crate) struct Core {
@@ -85,6 +88,8 @@ pub(crate) struct Core {
     closing: Cell<bool>,
     /// The rest was asked to end, but the result counts; the owner's.
     winding_down: Cell<bool>,
+    /// Usual children that have been paid for and not spawned; the owner's.
+    prepaid: Cell<u32>,
 }
 
 #[derive(Default)]
@@ -118,6 +123,29 @@ impl Core {
 
     fn failures(&self) -> MutexGuard<'_, Failures> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pays for a usual child, and for some more of them if there is plenty; or for one that gets
+    /// less.
+    #[inline]
+    fn pay(&self) -> Result<Budget, Shortfall> {
+        let terms = &self.terms;
+        if terms.pool.is_unlimited() {
+            return Ok(Budget::UNLIMITED);
+        }
+        if self.prepaid.get() == 0 {
+            if !terms.pool.prepay(terms.usual, PREPAID) {
+                return terms.pool.spawn(terms.grant);
+            }
+            self.prepaid.set(PREPAID);
+        }
+        self.prepaid.set(self.prepaid.get() - 1);
+        Ok(terms.usual)
+    }
+
+    /// Takes back what was paid for children that were not spawned. The owner's.
+    fn refund(&self) {
+        self.terms.pool.unspawn(self.terms.usual, self.prepaid.take());
     }
 
     /// A child has failed, and nobody else will hear of it.
@@ -286,6 +314,7 @@ impl<P: Spawns> Cx<P> {
                 worker.wait();
             }
         }
+        core.refund();
         frame.leave_nursery(&core.terms, shares, outer);
         match value {
             Ok(value) => core.result(value),
@@ -351,6 +380,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 
     /// How the nursery's budget stands.
     pub fn budget(&self) -> Standing {
+        self.core.refund();
         self.core.terms.pool.standing()
     }
 

@@ -111,11 +111,14 @@ impl NurseryOpts {
     pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(Core, Shares)> {
         let outer = frame.terms();
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
+        let pool = frame.fund(self.budget)?;
+        let grant = self.child_budget.unwrap_or(outer.grant);
         let terms = Terms {
             shared: Arc::clone(&outer.shared),
             node: frame.child_node(),
-            pool: frame.fund(self.budget)?,
-            grant: self.child_budget.unwrap_or(outer.grant),
+            usual: pool.usual(grant),
+            pool,
+            grant,
             on_exhausted: self.on_exhausted.unwrap_or(outer.on_exhausted),
             interval: outer.interval,
             name: self.name,
@@ -133,6 +136,7 @@ impl NurseryOpts {
             failures: Mutex::new(Failures::default()),
             closing: Cell::new(false),
             winding_down: Cell::new(false),
+            prepaid: Cell::new(0),
         };
         Ok((core, shares))
     }
@@ -143,21 +147,17 @@ impl Terms {
     pub(super) fn with_budget(&self, budget: Budget, account: Budget) -> Terms {
         let more = (self.on_exhausted == OnExhausted::Refill)
             .then(|| More { pool: Arc::clone(&self.pool), grant: budget });
+        let pool = Arc::new(Pool::new(account, more));
         Terms {
             shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
-            pool: Arc::new(Pool::new(account, more)),
+            usual: pool.usual(budget),
+            pool,
             grant: budget,
             on_exhausted: self.on_exhausted,
             interval: self.interval,
             name: self.name.clone(),
         }
-    }
-
-    /// What a child is given if the pool has enough.
-    #[inline]
-    pub(super) fn usual_account(&self) -> Budget {
-        if self.pool.is_unlimited() { Budget::UNLIMITED } else { self.grant }
     }
 }
 

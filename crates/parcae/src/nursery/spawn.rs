@@ -4,7 +4,7 @@ use super::{Core, Nursery, OnFailure, SpawnOpts, TaskHandle};
 use crate::budget::{Budget, UNLIMITED};
 use crate::cancel::CancelReason;
 use crate::cap::{CapSpawn, TaskPermit};
-use crate::cx::{Cx, Frame, Origin, Terms};
+use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
 use crate::task::group::Group;
@@ -135,8 +135,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let terms = &self.core.terms;
         self.check_open()?;
         let spawned_at = Location::caller();
-        let account = terms.pool.spawn(terms.grant)?;
-        if account != terms.usual_account() {
+        let account = self.core.pay()?;
+        if account != terms.usual {
             // There was less than usual: that has to be noted.
             let origin = Origin { name: None, spawned_at };
             let extra = Extra { origin, account, own: None, permit: None };
@@ -145,9 +145,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let task = self.submit(self.core.traits, account, move |task, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { Core::of(task) };
-            let account = core.terms.usual_account();
-            let origin = Origin { name: None, spawned_at };
-            run::<P, T, F>(task, start, core, &core.terms, account, origin, child);
+            let (terms, origin) = (&core.terms, Origin { name: None, spawned_at });
+            run::<P, T, F>(task, start, core, Kinship::Child, terms, terms.usual, origin, child);
         })?;
         Ok(TaskHandle::new(task, &self.core))
     }
@@ -165,6 +164,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     {
         let terms = &self.core.terms;
         self.check_open()?;
+        self.core.refund();
         let account = terms.pool.spawn(opts.budget.unwrap_or(terms.grant))?;
         let own = match opts.budget {
             None => None,
@@ -172,7 +172,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                 // All of it, or none; all that there is where it is asked for without limit.
                 let counted = |own: u64, zero| if own == UNLIMITED { zero } else { own };
                 if let Err(short) = { account }.charge(budget.zip(Budget::ZERO, counted)) {
-                    terms.pool.unspawn(account);
+                    terms.pool.unspawn(account, 1);
                     return Err(Error::short(short));
                 }
                 Some(terms.with_budget(budget, account.min(budget)))
@@ -203,10 +203,22 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             let core = unsafe { Core::of(task) };
             let Extra { origin, account, own, permit } = *extra;
             match own {
-                None => run::<P, T, F>(task, start, core, &core.terms, account, origin, child),
+                None => {
+                    let terms = &core.terms;
+                    run::<P, T, F>(
+                        task,
+                        start,
+                        core,
+                        Kinship::Child,
+                        terms,
+                        account,
+                        origin,
+                        child,
+                    );
+                }
                 Some(own) => {
                     let all = own.pool.draw_all();
-                    run::<P, T, F>(task, start, core, &own, all, origin, child);
+                    run::<P, T, F>(task, start, core, Kinship::Apart, &own, all, origin, child);
                     let closed = own.pool.close();
                     let mut drawn = account;
                     drawn.absorb(closed.topped_up);
@@ -238,7 +250,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                 Ok(task)
             }
             Err(kind) => {
-                self.core.terms.pool.unspawn(account);
+                self.core.terms.pool.unspawn(account, 1);
                 Err(Error::new(kind))
             }
         }
@@ -259,10 +271,12 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
 /// Runs a child from beginning to end: everything that is its own is gone when this returns,
 /// but for its result.
 #[inline]
+#[allow(clippy::too_many_arguments)] // what differs between the ways to spawn
 fn run<P: Profile, T, F>(
     task: NonNull<Task>,
     start: Start,
     core: &Core,
+    kinship: Kinship,
     terms: &Terms,
     account: Budget,
     origin: Origin,
@@ -271,7 +285,7 @@ fn run<P: Profile, T, F>(
     F: FnOnce(&Cx<P>) -> Result<T>,
 {
     // SAFETY: the terms outlive the frame; the account was drawn for it; this is the task.
-    let cx: Cx<P> = Cx::new(unsafe { Frame::new(task, terms, account, origin) });
+    let cx: Cx<P> = Cx::new(unsafe { Frame::new(task, terms, account, kinship, origin) });
     let frame = cx.frame();
     frame.enter();
     let refused = match start {

@@ -4,7 +4,7 @@ use super::{Inner, Runtime};
 use crate::budget::{Budget, OnExhausted, Pool};
 use crate::cancel::Node;
 use crate::cap::{AuditLevel, Mint};
-use crate::cx::Terms;
+use crate::cx::{LONGEST_SLICE, Terms};
 use crate::engine::{Engine, EngineError, EngineOpts, Victims};
 use crate::error::Result;
 use crate::profile::Profile;
@@ -151,13 +151,15 @@ impl<P: Profile> Builder<P> {
                 EngineError::Stack(error) => BuildError::Stack(error),
                 EngineError::Thread(error) => BuildError::Thread(error),
             })?;
+        let pool = Arc::new(Pool::new(self.budget, None));
         let terms = Terms {
             shared: engine.shared(),
             node: Node::root(),
-            pool: Arc::new(Pool::new(self.budget, None)),
+            usual: pool.usual(P::CHILD),
+            pool,
             grant: P::CHILD,
             on_exhausted: self.on_exhausted,
-            interval,
+            interval: interval.min(LONGEST_SLICE),
             name: None,
         };
         let (shared, started) = (engine.shared(), Instant::now());

@@ -1,7 +1,7 @@
 //! Root tasks: those that no nursery spawned.
 
 use super::Inner;
-use crate::cx::{self, Cx, Frame, Origin};
+use crate::cx::{self, Cx, Frame, Kinship, Origin};
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Profile;
@@ -59,7 +59,7 @@ fn body<P: Profile, R>(
     // meanwhile can be drawn.
     let account = terms.pool.draw_all();
     // SAFETY: the terms are the runtime's, which waits; this is the task.
-    let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, origin) });
+    let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, Kinship::Apart, origin) });
     let frame = cx.frame();
     frame.enter();
     let refused = match start {

@@ -39,6 +39,7 @@
 pub(crate) mod pick;
 pub(crate) mod stats;
 
+use crate::budget::{Budget, Pool};
 use crate::deque::Owner;
 use crate::executor::log::Kind;
 use crate::fiber::strand::{Ground, Strand};
@@ -82,6 +83,8 @@ pub(crate) struct Worker {
     left: Cell<Left>,
     /// Children that ended here and are not counted yet; all of one group.
     ended: Cell<Ended>,
+    /// What those children have left of their accounts; of one pool.
+    returned: UnsafeCell<Returned>,
     /// A task that was picked on a stack that could not run it.
     handoff: Cell<Option<NonNull<Task>>>,
     /// Under the deterministic executor: the worker fell asleep.
@@ -123,6 +126,14 @@ struct Ended {
 
 impl Ended {
     const NONE: Ended = Ended { group: None, children: 0 };
+}
+
+/// Accounts of children that have ended, to be given back to their pool.
+#[derive(Default)]
+struct Returned {
+    pool: Option<NonNull<Pool>>,
+    drawn: Budget,
+    left: Budget,
 }
 
 /// What a step did.
@@ -196,6 +207,7 @@ impl Worker {
             spare_count: Cell::new(0),
             left: Cell::new(Left::Nothing),
             ended: Cell::new(Ended::NONE),
+            returned: UnsafeCell::new(Returned::default()),
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
@@ -462,13 +474,39 @@ impl Worker {
     /// than another child of it: only then can the group be complete. Says whether
     /// there were any.
     #[inline]
-    fn count_ended(&self) -> Option<()> {
+    pub(crate) fn count_ended(&self) -> Option<()> {
+        self.settle_accounts();
         let Ended { group, children } = self.ended.replace(Ended::NONE);
         // SAFETY: the group waits for these children; it is not touched after `complete`.
         if let Some(owner) = unsafe { Group::complete(group?.as_ptr(), children) } {
             self.shared.unpark(owner);
         }
         Some(())
+    }
+
+    /// Keeps what a child of the running group has left of its account until `count_ended`: the
+    /// pool is that of its nursery, which waits at least until then.
+    #[inline]
+    pub(crate) fn return_account(&self, pool: &Pool, drawn: Budget, left: Budget) {
+        // SAFETY: one thread; no other reference at the same time.
+        let returned = unsafe { &mut *self.returned.get() };
+        if returned.pool != Some(NonNull::from(pool)) {
+            self.settle_accounts();
+            *returned = Returned { pool: Some(NonNull::from(pool)), drawn, left };
+        } else {
+            returned.drawn.absorb(drawn);
+            returned.left.absorb(left);
+        }
+    }
+
+    #[inline]
+    fn settle_accounts(&self) {
+        // SAFETY: one thread; no other reference at the same time.
+        let returned = unsafe { &mut *self.returned.get() };
+        if let Some(pool) = returned.pool.take() {
+            // SAFETY: see `return_account`.
+            unsafe { pool.as_ref() }.settle(returned.drawn, returned.left);
+        }
     }
 
     // ----- leaving and entering stacks --------------------------------------------------
