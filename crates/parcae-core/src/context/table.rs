@@ -1,0 +1,689 @@
+//! The contexts of one worker: making, binding, running, charging.
+
+use super::event::{Ends, Event, EventKind, Pending, Places};
+use super::params::{Endpoint, Overrun, Params, Urgency};
+use super::refused::Refused;
+use super::supply::{NEVER, Refilled, Supply};
+use crate::admission::Demand;
+use crate::slab::{Key, Memory, Slab, Slot};
+
+/// A scheduling context, as a record in a table. Seen from outside through [`Contexts`].
+#[derive(Debug)]
+pub struct Context {
+    pub(super) params: Params,
+    pub(super) supply: Supply,
+    pub(super) state: State,
+    halted: bool,
+    /// Whom it belongs to.
+    pub(super) home: Option<u32>,
+    /// Who runs on it: the home, or the end of a chain of calls.
+    pub(super) holder: Option<u32>,
+    /// The caller that gets it back first.
+    pub(super) top: Option<u32>,
+    usage: Usage,
+    /// Used since it was last asked for.
+    unread: u64,
+    /// The deadline whose miss was told.
+    missed: u64,
+    /// The refill that a timeout was told for.
+    timed_out: u64,
+    events: Places,
+}
+
+/// What the holder of a context does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Asleep,
+    Ready,
+    Running,
+}
+
+/// Someone who runs on contexts: a task or a service, as a record in a table.
+#[derive(Debug)]
+pub struct Party {
+    /// The context it may be charged to.
+    pub(super) holds: Option<u32>,
+    /// The context that belongs to it.
+    pub(super) home: Option<u32>,
+    /// The call that it waits for.
+    pub(super) call: Option<super::call::Call>,
+    /// How many calls it has made: what makes the handles of calls unique.
+    pub(super) calls: u64,
+    timeout: Option<Endpoint>,
+}
+
+/// Handle of a scheduling context.
+pub type ContextId = Key<Context>;
+/// Handle of a party.
+pub type PartyId = Key<Party>;
+/// Memory for one context.
+pub type ContextSlot = Slot<Context>;
+/// Memory for one party.
+pub type PartySlot = Slot<Party>;
+
+/// What a context has used, and how it behaved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// All that was charged to it.
+    pub total: u64,
+    /// How often its budget was used up.
+    pub depletions: u64,
+    /// How often more was used than there was.
+    pub overruns: u64,
+    /// The most that was used beyond what there was: q*, as observed.
+    pub worst_overrun: u64,
+    /// How many deadlines passed with budget unused that a holder wanted to use.
+    pub missed: u64,
+    /// How often the clock jumped while it ran.
+    pub gaps: u64,
+}
+
+/// Leave to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// On which context.
+    pub context: ContextId,
+    /// For how long at most.
+    pub limit: u64,
+    /// The absolute deadline of what is granted.
+    pub deadline: u64,
+}
+
+/// What came of running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a depleted context must not go on"]
+pub struct Charge {
+    /// Who was charged.
+    pub context: ContextId,
+    /// Who ran.
+    pub party: PartyId,
+    /// How much was charged.
+    pub used: u64,
+    /// How much of it was not there.
+    pub overrun: u64,
+    /// What may be used now.
+    pub left: u64,
+    /// If nothing: when there will be some.
+    pub depleted: Option<u64>,
+}
+
+/// Why something stops to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// It wants to go on.
+    Preempted,
+    /// It waits until it is woken.
+    Blocked,
+    /// It gives up what it has until that comes back, and goes on then.
+    Yielded,
+}
+
+/// A context on its way to another worker's table. Dropping it destroys the context.
+#[derive(Debug)]
+#[must_use = "dropping it destroys the context"]
+pub struct Traveller {
+    params: Params,
+    supply: Supply,
+    usage: Usage,
+    unread: u64,
+    halted: bool,
+}
+
+/// What runs now, and since when it was not charged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Current {
+    pub(super) context: u32,
+    pub(super) since: u64,
+}
+
+/// The scheduling contexts of one worker. See the [module](super).
+#[derive(Debug)]
+pub struct Contexts<C, P> {
+    pub(super) contexts: Slab<Context, C>,
+    pub(super) parties: Slab<Party, P>,
+    pub(super) current: Option<Current>,
+    events: Ends,
+    worker: u8,
+    min_slice: u64,
+    clock_gap: u64,
+}
+
+impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
+    /// No contexts and no parties, on `worker`, in the given memory.
+    pub fn new(worker: u8, contexts: C, parties: P) -> Contexts<C, P> {
+        Contexts {
+            contexts: Slab::new(contexts),
+            parties: Slab::new(parties),
+            current: None,
+            events: Ends::default(),
+            worker,
+            min_slice: 1,
+            clock_gap: NEVER,
+        }
+    }
+
+    /// Budgets below this are not worth a dispatch: twice what a dispatch costs. Smaller
+    /// rests wait for the next refill, so a job that needs its budget to the last unit
+    /// should ask for so much more.
+    pub fn with_min_slice(mut self, min_slice: u64) -> Self {
+        self.min_slice = min_slice.max(1);
+        self
+    }
+
+    /// A single stretch longer than this is not use but a clock that jumped, as after the
+    /// suspension of a virtual machine: counted, and charged as one budget at most.
+    pub fn with_clock_gap(mut self, clock_gap: u64) -> Self {
+        self.clock_gap = clock_gap;
+        self
+    }
+
+    /// The worker whose contexts these are.
+    pub fn worker(&self) -> u8 {
+        self.worker
+    }
+
+    /// How many contexts can still be created.
+    pub fn vacant(&self) -> usize {
+        self.contexts.vacant()
+    }
+
+    /// A context with a full budget from `now` on, bound to nobody. Whether the worker can
+    /// keep what it promises is the question of [`admission`](crate::admission).
+    ///
+    /// # Errors
+    ///
+    /// Bad terms, terms that exclude this worker, no free slot.
+    pub fn create(&mut self, params: Params, now: u64) -> Result<ContextId, Refused> {
+        self.check_params(&params)?;
+        self.insert(params, Supply::new(&params, now)).ok_or(Refused::Full)
+    }
+
+    /// Whether [`create`](Contexts::create) would accept the terms, memory aside.
+    ///
+    /// # Errors
+    ///
+    /// Bad terms, terms that exclude this worker.
+    pub fn check_params(&self, params: &Params) -> Result<(), Refused> {
+        params.check(self.min_slice)?;
+        if params.workers.contains(self.worker) {
+            Ok(())
+        } else {
+            Err(Refused::WrongWorker { worker: self.worker })
+        }
+    }
+
+    /// Ends a context. Its parties are without one then; callers along its chain keep
+    /// waiting for their calls and get them back without a context. Returns who was running on
+    /// it and must be taken off the worker.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle.
+    pub fn destroy(&mut self, context: ContextId, now: u64) -> Result<Option<PartyId>, Refused> {
+        let interrupted = self.unbind(context, now)?;
+        self.unlist(context.index());
+        self.contexts.remove(context);
+        Ok(interrupted)
+    }
+
+    /// New terms. What was used under the old ones is not given again: unless the budget is
+    /// whole, the new one begins when the old would have been whole, a longer period counted.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle, bad terms, a context in use.
+    pub fn reconfigure(
+        &mut self,
+        context: ContextId,
+        params: Params,
+        now: u64,
+    ) -> Result<(), Refused> {
+        self.check_params(&params)?;
+        self.idle(context)?;
+        let record = self.contexts.at_mut(context.index());
+        let whole = record.supply.whole_at(&record.params);
+        let longer = params.period.saturating_sub(record.params.period);
+        let start = if whole <= now { now } else { whole.saturating_add(longer) };
+        record.supply = Supply::new(&params, start);
+        record.params = params;
+        Ok(())
+    }
+
+    /// A party without a context: passive until one is bound or lent to it. Nothing is
+    /// inherited from whoever registers it. Its own timeout endpoint, if it has one, hears of
+    /// budgets that end while it holds them: so a server learns that a caller's is used up.
+    ///
+    /// # Errors
+    ///
+    /// No free slot.
+    pub fn register(&mut self, timeout: Option<Endpoint>) -> Result<PartyId, Refused> {
+        let party = Party { holds: None, home: None, call: None, calls: 0, timeout };
+        self.parties.insert(party).ok_or(Refused::Full)
+    }
+
+    /// Makes the context the party's own. It sleeps until it is woken.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle, a context that is bound, a party that has one or waits.
+    pub fn bind(&mut self, context: ContextId, party: PartyId) -> Result<(), Refused> {
+        let record = self.contexts.get(context).ok_or(Refused::StaleContext)?;
+        let bound = record.home.is_some() || record.holder.is_some();
+        let taker = self.parties.get(party).ok_or(Refused::StaleParty)?;
+        if bound {
+            return Err(Refused::Bound);
+        }
+        if taker.home.is_some() || taker.holds.is_some() {
+            return Err(Refused::HasContext);
+        }
+        if taker.call.is_some() {
+            return Err(Refused::Waits);
+        }
+        let record = self.contexts.at_mut(context.index());
+        (record.home, record.holder) = (Some(party.index()), Some(party.index()));
+        let taker = self.parties.at_mut(party.index());
+        (taker.home, taker.holds) = (Some(context.index()), Some(context.index()));
+        Ok(())
+    }
+
+    /// Takes the context from its home and from whoever holds it. Callers along its chain
+    /// get their calls back without it. Returns who was running on it.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle.
+    pub fn unbind(&mut self, context: ContextId, now: u64) -> Result<Option<PartyId>, Refused> {
+        self.contexts.get(context).ok_or(Refused::StaleContext)?;
+        let index = context.index();
+        let interrupted = self.interrupt(index, now);
+        self.dissolve(index);
+        let record = self.contexts.at_mut(index);
+        record.state = State::Asleep;
+        let (home, holder) = (record.home.take(), record.holder.take());
+        if let Some(home) = home {
+            self.parties.at_mut(home).home = None;
+        }
+        if let Some(holder) = holder {
+            self.parties.at_mut(holder).holds = None;
+        }
+        Ok(interrupted)
+    }
+
+    /// The party wants to run from now on. Returns from when it may. Waking who is awake
+    /// changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle, a party without a context.
+    pub fn wake(&mut self, party: PartyId, now: u64) -> Result<u64, Refused> {
+        let index = self.held(party)?;
+        self.rouse(index, now);
+        Ok(self.contexts.at(index).supply.ready_at())
+    }
+
+    /// The worker begins to run the party.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle, a party without a context or asleep, a busy worker, a halted or a
+    /// depleted context. The last raises a [timeout](EventKind::Timeout), once per refill.
+    #[inline]
+    pub fn start(&mut self, party: PartyId, now: u64) -> Result<Grant, Refused> {
+        let index = self.held(party)?;
+        if self.current.is_some() {
+            return Err(Refused::WorkerBusy);
+        }
+        let record = self.contexts.at(index);
+        if record.state != State::Ready {
+            return Err(Refused::Asleep);
+        }
+        if record.halted {
+            return Err(Refused::Halted);
+        }
+        if !record.supply.is_ready(now) {
+            let until = record.supply.ready_at();
+            self.time_out(index, now);
+            return Err(Refused::Depleted { until });
+        }
+        let deadline = record.supply.deadline(&record.params);
+        if now > deadline {
+            self.miss(index, deadline, now);
+        }
+        let record = self.contexts.at_mut(index);
+        record.supply.begin(&record.params, now);
+        record.state = State::Running;
+        self.current = Some(Current { context: index, since: now });
+        let record = self.contexts.at(index);
+        Ok(Grant {
+            context: self.contexts.key(index),
+            limit: record.supply.piece(),
+            deadline: record.supply.deadline(&record.params),
+        })
+    }
+
+    /// Charges what was used until `now` to the one context that runs, which goes on.
+    ///
+    /// # Errors
+    ///
+    /// Nothing runs.
+    #[inline]
+    pub fn charge(&mut self, now: u64) -> Result<Charge, Refused> {
+        let current = self.current.ok_or(Refused::NotRunning)?;
+        let charge = self.settle(current, now, Stop::Preempted);
+        self.current = Some(Current { since: now.max(current.since), ..current });
+        Ok(charge)
+    }
+
+    /// Charges, and the worker is free for another.
+    ///
+    /// # Errors
+    ///
+    /// Nothing runs.
+    #[inline]
+    pub fn stop(&mut self, now: u64, why: Stop) -> Result<Charge, Refused> {
+        let current = self.current.ok_or(Refused::NotRunning)?;
+        let charge = self.settle(current, now, why);
+        self.current = None;
+        self.contexts.at_mut(current.context).state = match why {
+            Stop::Blocked => State::Asleep,
+            Stop::Preempted | Stop::Yielded => State::Ready,
+        };
+        Ok(charge)
+    }
+
+    /// Lets a context go on that an overrun halted.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle.
+    pub fn resume(&mut self, context: ContextId) -> Result<(), Refused> {
+        self.contexts.get_mut(context).ok_or(Refused::StaleContext)?.halted = false;
+        Ok(())
+    }
+
+    /// Takes a context out, for another worker's table. What it has used stays used.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle, a context in use or lent.
+    pub fn depart(&mut self, context: ContextId, now: u64) -> Result<Traveller, Refused> {
+        self.idle(context)?;
+        if self.contexts.at(context.index()).top.is_some() {
+            return Err(Refused::Lent);
+        }
+        self.unbind(context, now)?;
+        self.unlist(context.index());
+        let record = self.contexts.remove(context).ok_or(Refused::StaleContext)?;
+        let Context { params, supply, usage, unread, halted, .. } = record;
+        Ok(Traveller { params, supply, usage, unread, halted })
+    }
+
+    /// Takes in a context that departed elsewhere, bound to nobody.
+    ///
+    /// # Errors
+    ///
+    /// Terms that this worker does not accept, no free slot; with the context, unharmed.
+    pub fn arrive(&mut self, traveller: Traveller) -> Result<ContextId, (Refused, Traveller)> {
+        if let Err(why) = self.check_params(&traveller.params) {
+            return Err((why, traveller));
+        }
+        let Some(context) = self.insert(traveller.params, traveller.supply) else {
+            return Err((Refused::Full, traveller));
+        };
+        let record = self.contexts.at_mut(context.index());
+        (record.usage, record.unread) = (traveller.usage, traveller.unread);
+        record.halted = traveller.halted;
+        Ok(context)
+    }
+
+    /// The next event, if any waits.
+    pub fn take_event(&mut self) -> Option<Event> {
+        let index = self.events.first?;
+        let context = self.contexts.key(index);
+        let (kind, pending) = self.contexts.at_mut(index).events.take()?;
+        self.unlist(index);
+        if !self.contexts.at(index).events.is_empty() {
+            self.enlist(index);
+        }
+        let Pending { holder, endpoint, at, amount, count } = pending;
+        Some(Event { context, kind, holder, endpoint, at, amount, count })
+    }
+
+    fn insert(&mut self, params: Params, supply: Supply) -> Option<ContextId> {
+        self.contexts.insert(Context {
+            params,
+            supply,
+            state: State::Asleep,
+            halted: false,
+            home: None,
+            holder: None,
+            top: None,
+            usage: Usage::default(),
+            unread: 0,
+            missed: NEVER,
+            timed_out: NEVER,
+            events: Places::default(),
+        })
+    }
+
+    fn idle(&self, context: ContextId) -> Result<(), Refused> {
+        match self.contexts.get(context) {
+            None => Err(Refused::StaleContext),
+            Some(record) if record.state == State::Running => Err(Refused::Running),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The context that the party can be charged to.
+    #[inline]
+    pub(super) fn held(&self, party: PartyId) -> Result<u32, Refused> {
+        let party = self.parties.get(party).ok_or(Refused::StaleParty)?;
+        match (party.holds, &party.call) {
+            (Some(context), _) => Ok(context),
+            (None, Some(_)) => Err(Refused::Waits),
+            (None, None) => Err(Refused::NoContext),
+        }
+    }
+
+    pub(super) fn rouse(&mut self, index: u32, now: u64) {
+        let record = self.contexts.at_mut(index);
+        if record.state == State::Asleep {
+            record.supply.wake(&record.params, now);
+            record.state = State::Ready;
+        }
+    }
+
+    /// If the context runs: charges it and frees the worker. Returns who ran.
+    pub(super) fn interrupt(&mut self, index: u32, now: u64) -> Option<PartyId> {
+        if self.current?.context != index {
+            return None;
+        }
+        self.stop(now, Stop::Preempted).ok().map(|charge| charge.party)
+    }
+
+    /// The one place where time is charged, and it is charged to one context.
+    #[inline]
+    fn settle(&mut self, current: Current, now: u64, why: Stop) -> Charge {
+        let index = current.context;
+        let record = self.contexts.at_mut(index);
+        let params = &record.params;
+        let elapsed = now.saturating_sub(current.since);
+        let gap = elapsed > self.clock_gap;
+        let used = if gap { elapsed.min(params.budget) } else { elapsed };
+        record.usage.gaps += u64::from(gap);
+        let overrun = used.saturating_sub(record.supply.available(now));
+        let deadline = record.supply.deadline(params);
+        let piece_end = now - used.saturating_sub(record.supply.piece()).min(now);
+        record.supply.charge(params, used, now, self.min_slice);
+        record.usage.total = record.usage.total.saturating_add(used);
+        record.unread = record.unread.saturating_add(used);
+        let empty = !record.supply.is_ready(now);
+        if why == Stop::Yielded && !empty {
+            record.supply.forfeit(params, now);
+        }
+        let charge = Charge {
+            context: self.contexts.key(index),
+            party: self.parties.key(self.contexts.at(index).holder.expect("someone runs")),
+            used,
+            overrun,
+            left: self.contexts.at(index).supply.available(now),
+            depleted: (!self.contexts.at(index).supply.is_ready(now))
+                .then(|| self.contexts.at(index).supply.ready_at()),
+        };
+        if piece_end > deadline {
+            self.miss(index, deadline, piece_end);
+        }
+        if empty || overrun > 0 {
+            self.exhaust(index, overrun, now);
+            if empty && why == Stop::Preempted {
+                self.time_out(index, now);
+            }
+        }
+        charge
+    }
+
+    /// The budget is used up, or more than that.
+    #[cold]
+    fn exhaust(&mut self, index: u32, overrun: u64, now: u64) {
+        let record = self.contexts.at_mut(index);
+        let usage = &mut record.usage;
+        usage.depletions += 1;
+        usage.overruns += u64::from(overrun > 0);
+        usage.worst_overrun = usage.worst_overrun.max(overrun);
+        let total = usage.total;
+        if let Overrun::Halt { tolerance } = record.params.overrun {
+            record.halted |= overrun > tolerance;
+        }
+        self.tell(index, EventKind::Depleted, now, total);
+        if overrun > 0 {
+            self.tell(index, EventKind::Overrun, now, overrun);
+        }
+    }
+
+    /// Budget with this deadline was not used by it.
+    #[cold]
+    fn miss(&mut self, index: u32, deadline: u64, now: u64) {
+        let record = self.contexts.at_mut(index);
+        if record.missed != deadline {
+            record.missed = deadline;
+            record.usage.missed += 1;
+        }
+        self.tell(index, EventKind::Missed, now, now - deadline);
+    }
+
+    /// Someone wants to run and there is nothing to run on.
+    #[cold]
+    fn time_out(&mut self, index: u32, now: u64) {
+        let record = self.contexts.at_mut(index);
+        let refill = record.supply.ready_at();
+        if record.timed_out != refill {
+            record.timed_out = refill;
+            let amount = record.unread;
+            self.tell(index, EventKind::Timeout, now, amount);
+        }
+    }
+
+    /// Leaves an event in the context's place for it, if anyone is to be told.
+    fn tell(&mut self, index: u32, kind: EventKind, at: u64, amount: u64) {
+        let record = self.contexts.at_mut(index);
+        let holder = record.holder;
+        let own = holder.and_then(|holder| self.parties.at(holder).timeout);
+        let endpoint = own.or(record.params.timeout);
+        let wanted = match kind {
+            EventKind::Timeout => endpoint.is_some(),
+            _ => record.params.overrun != Overrun::Throttle,
+        };
+        if wanted {
+            let holder = holder.map(|holder| self.parties.key(holder));
+            let listed = !record.events.is_empty();
+            record.events.put(kind, Pending { holder, endpoint, at, amount, count: 1 });
+            if !listed {
+                self.enlist(index);
+            }
+        }
+    }
+
+    /// Puts the context at the end of the list of those with events.
+    fn enlist(&mut self, index: u32) {
+        let before = self.events.last.replace(index);
+        match before {
+            Some(last) => self.contexts.at_mut(last).events.after = Some(index),
+            None => self.events.first = Some(index),
+        }
+        let places = &mut self.contexts.at_mut(index).events;
+        (places.before, places.after) = (before, None);
+    }
+
+    /// Takes the context out of that list, if it is in it.
+    fn unlist(&mut self, index: u32) {
+        let places = &mut self.contexts.at_mut(index).events;
+        let (before, after) = (places.before.take(), places.after.take());
+        match before {
+            Some(before) => self.contexts.at_mut(before).events.after = after,
+            None if self.events.first == Some(index) => self.events.first = after,
+            None => return,
+        }
+        match after {
+            Some(after) => self.contexts.at_mut(after).events.before = before,
+            None => self.events.last = before,
+        }
+    }
+}
+
+/// What can be asked of a context without changing it.
+impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
+    /// Its terms.
+    pub fn params(&self, context: ContextId) -> Option<&Params> {
+        self.contexts.get(context).map(|record| &record.params)
+    }
+
+    /// What it used and how it behaved, up to the last charge.
+    pub fn usage(&self, context: ContextId) -> Option<Usage> {
+        self.contexts.get(context).map(|record| record.usage)
+    }
+
+    /// From when there is budget.
+    pub fn ready_at(&self, context: ContextId) -> Option<u64> {
+        self.contexts.get(context).map(|record| record.supply.ready_at())
+    }
+
+    /// What it may use at `now`, what runs uncharged taken off.
+    pub fn left(&self, context: ContextId, now: u64) -> Option<u64> {
+        let record = self.contexts.get(context)?;
+        let running = self.current.filter(|current| current.context == context.index());
+        let uncharged = running.map_or(0, |current| now.saturating_sub(current.since));
+        Some(record.supply.available(now).saturating_sub(uncharged))
+    }
+
+    /// Its place among the ready ones.
+    pub fn urgency(&self, context: ContextId) -> Option<Urgency> {
+        let record = self.contexts.get(context)?;
+        Some(Urgency::new(record.params.band, record.supply.deadline(&record.params)))
+    }
+
+    /// The parts of its budget and from when on they are there. They sum to the budget.
+    pub fn refills(&self, context: ContextId) -> impl Iterator<Item = Refilled> {
+        let record = self.contexts.get(context);
+        record.map(|record| record.supply.refills(&record.params)).into_iter().flatten()
+    }
+
+    /// Who runs on it.
+    pub fn holder(&self, context: ContextId) -> Option<PartyId> {
+        self.contexts.get(context)?.holder.map(|party| self.parties.key(party))
+    }
+
+    /// What the party is charged to when it runs: one context or none.
+    pub fn held_by(&self, party: PartyId) -> Option<ContextId> {
+        self.parties.get(party)?.holds.map(|context| self.contexts.key(context))
+    }
+
+    /// What was charged since this was last asked.
+    pub fn take_consumed(&mut self, context: ContextId) -> Option<u64> {
+        self.contexts.get_mut(context).map(|record| core::mem::take(&mut record.unread))
+    }
+
+    /// What all contexts of this worker ask of it, for admission.
+    pub fn demands(&self) -> impl Iterator<Item = Demand> + Clone {
+        self.contexts.iter().map(|(_, record)| Demand::from(&record.params))
+    }
+}
