@@ -3,12 +3,12 @@
 
 use super::answer::{Admitted, Cause, Rejected, Test};
 use super::{Capacity, Demand, Shape};
-use crate::context::Band;
+use crate::context::{Band, MAX_PERIOD};
 
 /// Millionths: the unit of shares.
 const MILLION: u128 = 1_000_000;
 /// Binary places of sums of fractions.
-const PLACES: u32 = 48;
+const PLACES: u32 = 40;
 
 /// A set of demands against a capacity.
 pub(super) struct Window<'c, S> {
@@ -55,27 +55,28 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
 
     /// ΣC/T in millionths, rounded up.
     pub(super) fn load(&self) -> u64 {
-        self.sum(|d| (self.work(d) * MILLION << 20).div_ceil(u128::from(d.period)))
-            .div_ceil(1 << 20) as u64
+        let load = self.sum(|d| ((self.work(d) * MILLION) << PLACES) / u128::from(d.period));
+        load.div_ceil(1 << PLACES) as u64
     }
 
-    /// The share that is left, in binary places, or how it comes to be none.
+    /// The share that is left, or how it comes to be none.
     fn spare(&self, band: Band) -> Spare {
         let share = self.share();
         let above = |d: &Demand| d.band >= band;
         let all = || self.set.clone().filter(above);
         let exact = share << PLACES;
-        let scaled = |d: &Demand| (self.work(d) * MILLION) << (PLACES - 8);
-        let most: u128 = all().map(|d| scaled(&d).div_ceil(u128::from(d.period)) << 8).sum();
+        let scaled = |d: &Demand| (self.work(d) * MILLION) << PLACES;
+        let most: u128 = all().map(|d| scaled(&d).div_ceil(u128::from(d.period))).sum();
         if most < exact {
-            return Spare::Some((exact - most) / MILLION);
+            return Spare::Some(exact - most);
         }
         // Too close to tell in binary: over a hyperperiod all fractions are whole numbers.
         let hyperperiod = all().try_fold(1_u64, |whole, d| {
-            (whole / gcd(whole, d.period)).checked_mul(d.period).filter(|&whole| whole < 1 << 60)
+            let next = (whole / gcd(whole, d.period)).checked_mul(d.period);
+            next.filter(|&next| next <= MAX_PERIOD)
         });
         let Some(hyperperiod) = hyperperiod else {
-            let least: u128 = all().map(|d| scaled(&d) / u128::from(d.period) << 8).sum();
+            let least: u128 = all().map(|d| scaled(&d) / u128::from(d.period)).sum();
             return if least > exact { Spare::Negative } else { Spare::Unknown };
         };
         let work: u128 =
@@ -109,9 +110,8 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
             return None;
         }
         let interval = self.set.clone().map(|d| d.deadline).min()?;
-        let dense = self.sum(|d| {
-            ((self.work(d) * MILLION) << (PLACES - 8)).div_ceil(u128::from(d.deadline)) << 8
-        });
+        let dense =
+            self.sum(|d| ((self.work(d) * MILLION) << PLACES).div_ceil(u128::from(d.deadline)));
         if dense > self.share() << PLACES {
             return None;
         }
@@ -158,7 +158,7 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
         let beyond = |_| Rejected::unknown(Test::Demand, Cause::OutOfRange, 0);
         let latest = self.set.clone().map(|d| d.deadline).max().unwrap_or(0);
         let limit = match self.spare(band) {
-            Spare::Some(spare) if spare > 0 => {
+            Spare::Some(spare) => {
                 let constant = self.sum(|d| {
                     let work = self.work(d);
                     let own = match d.band.cmp(&band) {
@@ -171,44 +171,49 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
                 }) + (u128::from(self.capacity.delay) * self.share())
                     .div_ceil(MILLION)
                     + 2;
-                constant.checked_mul(1 << PLACES).map(|constant| constant.div_ceil(spare))
+                constant.checked_mul(MILLION << PLACES).map(|constant| constant.div_ceil(spare))
             }
             Spare::None { hyperperiod } => Some(u128::from(hyperperiod) + u128::from(latest)),
-            _ => None,
+            Spare::Negative | Spare::Unknown => None,
         };
         u64::try_from(limit.unwrap_or(u128::MAX).max(u128::from(latest))).map_err(beyond)
     }
 
     /// The demand of a band in a window of length `t`, blocking and overruns included.
     fn needed(&self, band: Band, t: u64) -> u128 {
-        let mut blocking = 0;
-        let mut needed = 0;
+        let (mut needed, mut fraction, mut blocking) = (0, 0, 0);
         for d in self.set.clone() {
             let q = u128::from(d.check_distance);
             if d.band > band {
                 let extra = if d.shape == Shape::Ramp { 2 } else { 1 };
                 needed += self.work(&d) * (u128::from(t / d.period) + extra) + q;
             } else if d.band == band && (d.deadline <= t || d.shape == Shape::Ramp) {
-                needed += self.due(&d, t) + q;
+                let (whole, part) = self.due(&d, t);
+                needed += whole + q;
+                fraction += part;
             } else {
                 blocking = q.max(blocking);
             }
         }
-        needed + blocking
+        needed + fraction.div_ceil(1 << PLACES) + blocking
     }
 
-    /// What one context can have due within a window of length `t`.
-    fn due(&self, d: &Demand, t: u64) -> u128 {
+    /// What one context can have due within a window of length `t`, and binary places.
+    fn due(&self, d: &Demand, t: u64) -> (u128, u128) {
         let work = self.work(d);
         match d.shape {
             Shape::Step => match t.checked_sub(d.deadline) {
-                Some(rest) => work * u128::from(rest / d.period + 1),
-                None => 0,
+                Some(rest) => (work * u128::from(rest / d.period + 1), 0),
+                None => (0, 0),
             },
             Shape::Ramp => {
-                let part = (t % d.period).min(d.deadline);
-                work * u128::from(t / d.period)
-                    + (work * u128::from(part)).div_ceil(u128::from(d.deadline))
+                let (jobs, rest) = (t / d.period, t % d.period);
+                if rest >= d.deadline {
+                    return (work * u128::from(jobs + 1), 0);
+                }
+                let (part, deadline) = (work * u128::from(rest), u128::from(d.deadline));
+                let fraction = ((part % deadline) << PLACES).div_ceil(deadline);
+                (work * u128::from(jobs) + part / deadline, fraction)
             }
         }
     }
@@ -229,7 +234,7 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
 
 /// The share of a worker that is not promised.
 enum Spare {
-    /// So much, in binary places.
+    /// So much, in binary places of millionths; not 0.
     Some(u128),
     /// Exactly none: demand and supply repeat with the hyperperiod.
     None { hyperperiod: u64 },

@@ -77,8 +77,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         }
         let current = self.current.filter(|current| current.context == index);
         let since = current.ok_or(Refused::NotRunning)?.since;
-        let there = self.contexts.at(index).supply.available(now);
-        let left = there.saturating_sub(now.saturating_sub(since));
+        let lasts = self.contexts.at(index).supply.lasts(since);
+        let left = lasts.saturating_sub(now.saturating_sub(since));
         if left < gate.min_budget {
             return Err(Refused::BelowMinimum { left, needed: gate.min_budget });
         }

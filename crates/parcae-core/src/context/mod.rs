@@ -38,9 +38,9 @@
 //! - All that was used is charged, also beyond the budget: a context that overran waits the
 //!   longer. In a cooperative runtime the overrun is at most the distance between two yield
 //!   checks, q.
-//! - Sliding window: in *every* window as long as the period, use ≤ budget + q. Hard CBS: the
-//!   same holds between arrivals; a window across a border may hold two budgets, which
-//!   admission knows.
+//! - Sliding window: in *every* window as long as the period, use ≤ budget + q. Hard CBS: so
+//!   much per arrival, and arrivals are a period apart or were paid for by unused bandwidth; a
+//!   window across them may hold two budgets and more, which admission knows.
 //! - An operation first validates, then acts, and acting cannot fail. A refused operation
 //!   has changed nothing, except that a refused start may tell of a timeout.
 //!
@@ -75,6 +75,7 @@ mod event;
 mod params;
 mod refused;
 mod ring;
+mod run;
 pub mod supply;
 mod table;
 

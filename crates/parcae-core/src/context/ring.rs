@@ -53,12 +53,19 @@ impl Ring {
         (0..self.len).map(|nth| self.refills[self.place(nth)])
     }
 
-    pub(super) fn available(&self, now: u64) -> u64 {
-        self.iter().take_while(|refill| refill.time <= now).map(|refill| refill.amount).sum()
+    pub(super) fn lasts(&self, from: u64) -> u64 {
+        let mut sum = 0;
+        for refill in self.iter() {
+            if refill.time > from.saturating_add(sum) {
+                break;
+            }
+            sum += refill.amount;
+        }
+        sum
     }
 
     pub(super) fn wake(&mut self, params: &Params, now: u64) {
-        self.release(params, now);
+        self.release(params, self.head().time.max(now));
     }
 
     /// Nothing that is there is used before `now`: dates it so.
@@ -72,19 +79,19 @@ impl Ring {
         }
     }
 
-    pub(super) fn charge(&mut self, params: &Params, used: u64, now: u64, min_slice: u64) {
+    pub(super) fn charge(&mut self, params: &Params, used: u64, min_slice: u64) {
         // Whole budgets beyond the first move everything; what remains is less than one.
         let periods = (used / params.budget).saturating_mul(params.period);
         if periods > 0 {
             for refill in &mut self.refills {
                 refill.time = refill.time.saturating_add(periods);
             }
-            self.release(params, now);
+            self.release(params, self.head().time);
         }
         let mut used = used % params.budget;
         while used >= self.head().amount {
             used -= self.head().amount;
-            self.use_head(params, now);
+            self.use_head(params);
         }
         if used > 0 {
             let head = &mut self.refills[self.head as usize];
@@ -97,7 +104,7 @@ impl Ring {
         while self.head().amount < min_slice && self.len > 1 {
             let small = self.pop();
             self.refills[self.head as usize].amount += small.amount;
-            self.release(params, now);
+            self.release(params, self.head().time);
         }
     }
 
@@ -106,22 +113,22 @@ impl Ring {
             if self.head().time > now {
                 break;
             }
-            self.use_head(params, now);
+            self.use_head(params);
         }
     }
 
     /// The head is used up: it comes back a period later, and the next one is its turn.
-    fn use_head(&mut self, params: &Params, now: u64) {
+    fn use_head(&mut self, params: &Params) {
         let used = self.pop();
         self.append(Refilled { time: used.time.saturating_add(params.period), ..used });
         // What comes next is used after it, whenever it became available.
         self.begin(used.time.saturating_add(used.amount));
-        self.release(params, now);
+        self.release(params, self.head().time);
     }
 
-    /// The head can be used from `now` on, or from its time: a new deadline runs.
-    fn release(&mut self, params: &Params, now: u64) {
-        self.due = self.head().time.max(now).saturating_add(params.deadline);
+    /// The head is wanted and there from `time` on: a new deadline runs.
+    fn release(&mut self, params: &Params, time: u64) {
+        self.due = time.saturating_add(params.deadline);
         self.continues = false;
     }
 

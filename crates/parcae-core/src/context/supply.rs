@@ -5,7 +5,8 @@
 //!
 //! # Hard CBS (Abeni and Buttazzo's constant bandwidth server, throttled when empty)
 //!
-//! Two numbers: the *arrival* of the current job and what is *left* for it. The rest of the
+//! Two numbers: the *arrival* of the current job, or its earliest if nobody wants it yet,
+//! and what is *left* for it. The rest of the
 //! budget, and nothing else, comes back at arrival + period. Hence:
 //!
 //! - A charge beyond what is left moves the arrival by as many periods as the overrun eats
@@ -66,7 +67,7 @@ impl Supply {
     /// A full budget from `start` on.
     pub(super) fn new(params: &Params, start: u64) -> Supply {
         match params.refill {
-            Refill::HardCbs => Supply::Cbs(Cbs { arrival: start, left: params.budget }),
+            Refill::HardCbs => Supply::Cbs(Cbs::new(params, start)),
             Refill::SlidingWindow { refills } => Supply::Window(Ring::new(params, refills, start)),
         }
     }
@@ -95,13 +96,13 @@ impl Supply {
         }
     }
 
-    /// How much there is at `now`.
+    /// How much can be used from `from` on without a break.
     #[inline]
-    pub(super) fn available(&self, now: u64) -> u64 {
+    pub(super) fn lasts(&self, from: u64) -> u64 {
         match self {
-            _ if !self.is_ready(now) => 0,
+            _ if !self.is_ready(from) => 0,
             Supply::Cbs(cbs) => cbs.left,
-            Supply::Window(ring) => ring.available(now),
+            Supply::Window(ring) => ring.lasts(from),
         }
     }
 
@@ -140,13 +141,13 @@ impl Supply {
         }
     }
 
-    /// `used` was used up to `now`, whether or not there was that much. Pieces below
+    /// So much was used since it began, whether or not there was that much. Pieces below
     /// `min_slice` are not handed out: they wait for more.
     #[inline]
-    pub(super) fn charge(&mut self, params: &Params, used: u64, now: u64, min_slice: u64) {
+    pub(super) fn charge(&mut self, params: &Params, used: u64, min_slice: u64) {
         match self {
             Supply::Cbs(cbs) => cbs.charge(params, used, min_slice),
-            Supply::Window(ring) => ring.charge(params, used, now, min_slice),
+            Supply::Window(ring) => ring.charge(params, used, min_slice),
         }
         debug_assert_eq!(self.total(params), params.budget, "refills sum to the budget");
         debug_assert!(self.refills(params).is_sorted_by_key(|pair| pair.time), "in order");
@@ -165,7 +166,7 @@ impl Supply {
         const NOTHING: Refilled = Refilled { time: 0, amount: 0 };
         let mut pairs = [NOTHING; MAX_REFILLS as usize];
         match self {
-            Supply::Cbs(Cbs { arrival, left }) => {
+            Supply::Cbs(Cbs { arrival, left, .. }) => {
                 pairs[0] = Refilled { time: *arrival, amount: *left };
                 let time = arrival.saturating_add(params.period);
                 pairs[1] = Refilled { time, amount: params.budget - left };
@@ -192,16 +193,25 @@ pub(super) struct Cbs {
     arrival: u64,
     /// What is left for it: 1 to the budget.
     left: u64,
+    /// Whether some was used of it.
+    begun: bool,
 }
 
 impl Cbs {
+    fn new(params: &Params, arrival: u64) -> Cbs {
+        Cbs { arrival, left: params.budget, begun: false }
+    }
+
     fn wake(&mut self, params: &Params, now: u64) {
         if now < self.arrival {
             return; // throttled, and stays so
         }
-        let fresh = Cbs { arrival: now, left: params.budget };
         if now - self.arrival >= params.period {
-            *self = fresh;
+            *self = Cbs::new(params, now);
+            return;
+        }
+        if !self.begun {
+            self.arrival = now; // it could have arrived earlier, and did not
             return;
         }
         let deadline = self.arrival.saturating_add(params.deadline);
@@ -210,7 +220,7 @@ impl Cbs {
             return; // not denser than admitted: the job goes on
         }
         if params.deadline == params.period {
-            *self = fresh;
+            *self = Cbs::new(params, now);
             return;
         }
         match (laxity / u128::from(params.deadline)) as u64 {
@@ -232,6 +242,7 @@ impl Cbs {
     fn charge(&mut self, params: &Params, used: u64, min_slice: u64) {
         if used < self.left && self.left - used >= min_slice {
             self.left -= used;
+            self.begun = true;
         } else if used > 0 {
             self.next_job(params, used.saturating_sub(self.left));
         }
@@ -241,6 +252,7 @@ impl Cbs {
     fn next_job(&mut self, params: &Params, over: u64) {
         let periods = 1 + over / params.budget;
         self.left = params.budget - over % params.budget;
+        self.begun = false;
         self.arrival = self.arrival.saturating_add(periods.saturating_mul(params.period));
     }
 }
