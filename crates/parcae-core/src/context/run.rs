@@ -91,7 +91,18 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(charge)
     }
 
-    /// Lets a context go on that an overrun halted.
+    /// Keeps whoever holds the context from starting on it until it is resumed. What runs
+    /// now runs on to its next yield check.
+    ///
+    /// # Errors
+    ///
+    /// A stale handle.
+    pub fn halt(&mut self, context: ContextId) -> Result<(), Refused> {
+        self.contexts.get_mut(context).ok_or(Refused::StaleContext)?.halted = true;
+        Ok(())
+    }
+
+    /// Lets a context go on that was halted, by name or by an overrun.
     ///
     /// # Errors
     ///
