@@ -314,7 +314,11 @@ fn attempt(table: &mut Table, handles: &mut Handles, what: Try, now: u64) -> Opt
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 400 } else { 5000 }))]
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(debug_assertions) { 400 } else { 5000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// One holder per context, one context per party, budgets conserved, all time charged to
     /// exactly one context, nothing ever panics.
