@@ -290,20 +290,23 @@ fn simulate(set: &[Demand], random: &mut Random) -> u64 {
         .iter()
         .map(|&demand| {
             let Demand { budget, period, deadline, check_distance, band, shape } = demand;
+            let holder = match random.below(4) {
+                0 => Holder::Blocker { until: 0 },
+                1 => Holder::Hog,
+                _ => Holder::Jobs { late: random.below(3), release: 0, left: budget },
+            };
+            // A sliding window limits use, and does not promise jobs their deadlines.
+            let sliding = !matches!(holder, Holder::Jobs { .. }) && random.below(2) == 0;
             let refill = match shape {
                 Shape::Ramp => Refill::HardCbs,
-                Shape::Step => Refill::SlidingWindow { refills: random.within(2, 8) as u8 },
-            };
-            // Jobs keep their deadlines on a constant bandwidth server.
-            let jobs = Holder::Jobs { late: random.below(3), release: 0, left: budget };
-            let (refill, holder) = match (random.below(4), shape) {
-                (0, Shape::Ramp) => (refill, Holder::Blocker { until: 0 }),
-                (0, Shape::Step) => (refill, Holder::Hog),
-                (1, _) => (refill, Holder::Hog),
-                _ => (Refill::HardCbs, jobs),
+                Shape::Step if sliding => {
+                    Refill::SlidingWindow { refills: random.within(2, 8) as u8 }
+                }
+                Shape::Step => Refill::PerJob,
             };
             let terms = Params::new(budget, period);
             let terms = Params { deadline, check_distance, band, refill, ..terms };
+            assert_eq!(Demand::from(&terms), demand, "what was admitted is what runs");
             let context = table.create(terms, 0).unwrap();
             let party = table.register(None).unwrap();
             table.bind(context, party).unwrap();

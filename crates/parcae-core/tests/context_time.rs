@@ -40,7 +40,7 @@ fn events(table: &mut Table) -> Vec<Event> {
 /// Gate: depletion.
 #[test]
 fn depletion_stops_the_party_until_the_refill() {
-    for refill in [Refill::HardCbs, SLIDING] {
+    for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
         let mut table = table();
         let (party, context) = awake(&mut table, Params { refill, ..Params::new(30, 100) }, 0);
         table.start(party, 0).unwrap();
@@ -58,7 +58,7 @@ fn depletion_stops_the_party_until_the_refill() {
 /// Gate: replenishment.
 #[test]
 fn replenishment_is_a_period_after_and_of_the_whole_budget() {
-    for refill in [Refill::HardCbs, SLIDING] {
+    for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
         let mut table = table();
         let (party, context) = awake(&mut table, Params { refill, ..Params::new(30, 100) }, 0);
         for round in 0..5 {
@@ -136,7 +136,7 @@ fn without_an_endpoint_nothing_is_told() {
 
 #[test]
 fn overruns_are_charged_over_as_many_periods_as_it_takes() {
-    for refill in [Refill::HardCbs, SLIDING] {
+    for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
         let params = Params { refill, overrun: Overrun::Notify, ..Params::new(10, 100) };
         for (used, until, left) in
             [(10, 100, 10), (11, 100, 9), (19, 100, 1), (20, 200, 10), (25, 200, 5), (995, 9900, 5)]
@@ -215,7 +215,7 @@ fn missed_deadlines_are_counted_once_each() {
 
 #[test]
 fn yielding_gives_up_the_rest_of_the_period() {
-    for refill in [Refill::HardCbs, SLIDING] {
+    for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
         let mut table = table();
         let (party, context) = awake(&mut table, Params { refill, ..Params::new(30, 100) }, 0);
         table.start(party, 0).unwrap();
@@ -232,7 +232,7 @@ fn yielding_gives_up_the_rest_of_the_period() {
 /// However a party sleeps, wakes, is resumed, reconfigured or moved: no more than a budget.
 #[test]
 fn resuming_cannot_exceed_the_budget() {
-    for refill in [Refill::HardCbs, SLIDING] {
+    for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
         let mut table = table();
         let params = Params { refill, ..Params::new(10, 100) };
         let (party, context) = awake(&mut table, params, 0);
@@ -270,6 +270,24 @@ fn waking_does_not_jump_ahead_of_equals() {
         assert!(table.urgency(woken) >= table.urgency(waiting));
     }
     assert!(Urgency::new(Band(2), 900) < Urgency::new(Band(1), 100), "bands go first");
+}
+
+#[test]
+fn a_job_that_blocks_is_over() {
+    let mut table = table();
+    let params = Params { deadline: 60, refill: Refill::PerJob, ..Params::new(20, 100) };
+    let (party, context) = awake(&mut table, params, 0);
+    run(&mut table, party, 0, 2, Stop::Preempted);
+    assert_eq!(run(&mut table, party, 5, 7, Stop::Blocked), 16);
+    assert_eq!(table.wake(party, 8), Ok(100));
+    assert_eq!(table.start(party, 100).unwrap().limit, 20);
+    let _ = table.stop(120, Stop::Blocked).unwrap();
+    // The next may arrive at 200; it arrives later, and its deadline counts from then.
+    assert_eq!(table.wake(party, 230), Ok(230));
+    assert_eq!(
+        (table.urgency(context).unwrap().deadline(), table.left(context, 230)),
+        (290, Some(20))
+    );
 }
 
 /// The bug of a wake rule that is too generous when the deadline is before the period.
@@ -337,7 +355,7 @@ fn a_server_that_is_late_by_whole_jobs_does_not_catch_up() {
 
 #[test]
 fn slivers_below_the_minimum_wait_for_more() {
-    for refill in [Refill::HardCbs, SLIDING] {
+    for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
         let mut table = table().with_min_slice(5);
         let (party, context) = awake(&mut table, Params { refill, ..Params::new(30, 100) }, 0);
         table.start(party, 0).unwrap();
@@ -395,7 +413,7 @@ fn a_clock_that_jumps_is_counted_and_charged_as_one_budget() {
 #[test]
 fn extremes_of_time_fail_closed() {
     const FAR: u64 = NEVER - 10;
-    for refill in [Refill::HardCbs, SLIDING] {
+    for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
         let params = Params { refill, ..Params::new(1 << 59, 1 << 60) };
         let mut table = table();
         let (party, context) = awake(&mut table, params, FAR);
@@ -421,7 +439,7 @@ fn extremes_of_time_fail_closed() {
 
 #[test]
 fn a_budget_as_long_as_the_period_is_a_time_slice() {
-    for refill in [Refill::HardCbs, SLIDING] {
+    for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
         let mut table = table();
         let (party, _) = awake(&mut table, Params { refill, ..Params::new(10, 10) }, 0);
         for now in (0..100).step_by(10) {

@@ -161,7 +161,11 @@ fn demand_in_every_window_is_what_admission_assumes() {
     let random = &mut Random(0xd3);
     for seed in 1..=TRACES / 4 {
         let refills = random.within(2, 8) as u8;
-        let refill = [Refill::HardCbs, Refill::SlidingWindow { refills }][(seed % 2) as usize];
+        let refill = match seed % 3 {
+            0 => Refill::HardCbs,
+            1 => Refill::PerJob,
+            _ => Refill::SlidingWindow { refills },
+        };
         let params = random_params(random, refill);
         let (stretches, _) = trace(params, 1, seed, 120);
         let demand = Demand::from(&params);
@@ -258,8 +262,11 @@ fn attempt(table: &mut Table, handles: &mut Handles, what: Try, now: u64) -> Opt
     let call = |nth| recent(&handles.calls, nth);
     match what {
         Try::Create(budget) => {
-            let refill = [Refill::HardCbs, Refill::SlidingWindow { refills: 3 }];
-            let refill = refill[(budget % 2) as usize];
+            let refill = match budget % 3 {
+                0 => Refill::HardCbs,
+                1 => Refill::PerJob,
+                _ => Refill::SlidingWindow { refills: 3 },
+            };
             let params = Params { refill, ..Params::new(budget, 40) };
             handles.contexts.push(table.create(params, now).ok()?);
         }

@@ -1,5 +1,6 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
+mod context;
 mod memory;
 mod parked;
 mod runtimes;
@@ -22,6 +23,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &yielding::YIELD,
     &spawn_join::SPAWN_JOIN,
     &wake::WAKE,
+    &context::CONTEXT,
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,

@@ -18,9 +18,9 @@
 //!
 //! The step function is exact for jobs that arrive a period or more apart, and for a
 //! sliding window. A constant bandwidth server lets its holder block and come back inside a
-//! period with what is left, at no more than the density C/D: the ramp bounds that. The two
-//! touch at every deadline, so the ramp costs little, and it is what keeps the promise to the
-//! *others* when a holder does as it likes.
+//! period with what is left, at no more than the density C/D: the ramp bounds that. It is what
+//! keeps the promise to the *others* when a holder does as it likes, and its price is that
+//! with deadlines before the periods such sets are admitted hardly beyond density.
 //!
 //! A context in a higher band can delay a lower band by all it does in the window, not only
 //! by what is due in it: C·(⌊t/T⌋ + 1), one C more for a ramp.
@@ -75,7 +75,7 @@ use bound::Window;
 /// The worst that a context can do in a window. See the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Jobs arrive a period or more apart; a sliding window.
+    /// Jobs that arrive a period or more apart and run to their end; a sliding window.
     Step,
     /// A hard CBS whose holder may block and return at any time.
     Ramp,
@@ -122,7 +122,7 @@ impl From<&Params> for Demand {
             band: params.band,
             shape: match params.refill {
                 Refill::HardCbs => Shape::Ramp,
-                Refill::SlidingWindow { .. } => Shape::Step,
+                Refill::PerJob | Refill::SlidingWindow { .. } => Shape::Step,
             },
         }
     }

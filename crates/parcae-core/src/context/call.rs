@@ -13,15 +13,22 @@
 
 use super::refused::Refused;
 use super::table::{ContextId, ContextSlot, Contexts, PartyId, PartySlot, State};
-use crate::slab::Memory;
+use crate::slab::{Link, Memory};
+use core::mem::replace;
 
 /// A call that a party waits for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
-    /// What was lent; `None` once that was destroyed, unbound or recalled.
-    context: Option<u32>,
-    below: Option<u32>,
-    above: Option<u32>,
+    /// What was lent; none once that was destroyed, unbound or recalled.
+    context: Link,
+    below: Link,
+    above: Link,
+}
+
+impl Call {
+    /// None is open, or nothing is lent with it any more.
+    pub(super) const OVER: Call =
+        Call { context: Link::NONE, below: Link::NONE, above: Link::NONE };
 }
 
 /// Handle of an open call.
@@ -69,31 +76,33 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     ) -> Result<CallId, Refused> {
         let index = self.held(caller)?;
         let server = self.parties.get(callee).ok_or(Refused::StaleParty)?;
-        if server.holds.is_some() {
+        if !server.holds.is_none() {
             return Err(Refused::HasContext);
         }
-        if server.call.is_some() {
+        if server.waits {
             return Err(Refused::Waits);
         }
-        let current = self.current.filter(|current| current.context == index);
-        let since = current.ok_or(Refused::NotRunning)?.since;
-        let lasts = self.contexts.at(index).supply.lasts(since);
-        let left = lasts.saturating_sub(now.saturating_sub(since));
+        if self.running != Link::to(index) {
+            return Err(Refused::NotRunning);
+        }
+        let lasts = self.contexts.at(index).supply.lasts(self.since);
+        let left = lasts.saturating_sub(now.saturating_sub(self.since));
         if left < gate.min_budget {
             return Err(Refused::BelowMinimum { left, needed: gate.min_budget });
         }
 
         let context = self.contexts.at_mut(index);
-        context.holder = Some(callee.index());
-        let below = context.top.replace(caller.index());
-        self.parties.at_mut(callee.index()).holds = Some(index);
+        context.holder = Link::to(callee.index());
+        let below = replace(&mut context.top, Link::to(caller.index()));
+        self.parties.at_mut(callee.index()).holds = Link::to(index);
         let client = self.parties.at_mut(caller.index());
-        client.holds = None;
-        client.call = Some(Call { context: Some(index), below, above: None });
+        client.holds = Link::NONE;
+        client.waits = true;
+        client.call = Call { context: Link::to(index), below, above: Link::NONE };
         client.calls += 1;
         let number = client.calls;
-        if let Some(below) = below {
-            self.call_of(below).above = Some(caller.index());
+        if let Some(below) = below.get() {
+            self.call_of(below).above = Link::to(caller.index());
         }
         Ok(CallId { caller, number })
     }
@@ -105,13 +114,13 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// A stale handle, a callee that waits for a call of its own.
     #[inline]
     pub fn give_back(&mut self, call: CallId, now: u64) -> Result<Returned, Refused> {
-        let lent = self.open(call)?.context;
+        let lent = self.open(call)?;
         let caller = call.caller;
-        let Some(index) = lent else {
-            self.parties.at_mut(caller.index()).call = None;
+        let Some(index) = lent.get() else {
+            self.parties.at_mut(caller.index()).waits = false;
             return Ok(Returned { caller, context: None, interrupted: None });
         };
-        if self.contexts.at(index).top != Some(caller.index()) {
+        if self.contexts.at(index).top != Link::to(caller.index()) {
             return Err(Refused::NotLast);
         }
         self.unwind(index, now);
@@ -127,10 +136,10 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     ///
     /// A stale handle.
     pub fn revoke(&mut self, call: CallId, now: u64) -> Result<Returned, Refused> {
-        let lent = self.open(call)?.context;
+        let lent = self.open(call)?;
         let caller = call.caller;
-        match lent {
-            Some(index) if self.contexts.at(index).top == Some(caller.index()) => {
+        match lent.get() {
+            Some(index) if self.contexts.at(index).top == Link::to(caller.index()) => {
                 let interrupted = self.interrupt(index, now);
                 self.unwind(index, now);
                 Ok(Returned { caller, context: Some(self.contexts.key(index)), interrupted })
@@ -151,26 +160,26 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     pub fn recall(&mut self, context: ContextId, now: u64) -> Result<Option<PartyId>, Refused> {
         let index = context.index();
         let record = self.contexts.get(context).ok_or(Refused::StaleContext)?;
-        let home = record.home.ok_or(Refused::NotBound)?;
-        if record.holder == Some(home) {
+        let home = record.home.get().ok_or(Refused::NotBound)?;
+        if record.holder == Link::to(home) {
             return Ok(None);
         }
         let owner = self.parties.at(home);
-        if owner.holds.is_some() {
+        if !owner.holds.is_none() {
             return Err(Refused::HasContext);
         }
-        if owner.call.is_some_and(|call| call.context.is_some_and(|lent| lent != index)) {
+        if owner.call.context.get().is_some_and(|lent| lent != index) {
             return Err(Refused::Waits);
         }
 
         let interrupted = self.interrupt(index, now);
         self.dissolve(index);
-        let holder = self.contexts.at_mut(index).holder.replace(home);
-        if let Some(holder) = holder {
-            self.parties.at_mut(holder).holds = None;
+        let holder = replace(&mut self.contexts.at_mut(index).holder, Link::to(home));
+        if let Some(holder) = holder.get() {
+            self.parties.at_mut(holder).holds = Link::NONE;
         }
         let owner = self.parties.at_mut(home);
-        (owner.holds, owner.call) = (Some(index), None);
+        (owner.holds, owner.waits) = (Link::to(index), false);
         self.rouse(index, now);
         Ok(interrupted)
     }
@@ -185,31 +194,32 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         let record = self.parties.get(party).ok_or(Refused::StaleParty)?;
         let (holds, home) = (record.holds, record.home);
         let mut heir = None;
-        if let Some(index) = holds {
+        if let Some(index) = holds.get() {
             self.interrupt(index, now);
-            heir = self.contexts.at(index).top.map(|caller| self.parties.key(caller));
+            heir = self.contexts.at(index).top.get().map(|caller| self.parties.key(caller));
             if heir.is_some() {
                 self.unwind(index, now);
             } else {
                 let context = self.contexts.at_mut(index);
-                (context.holder, context.state) = (None, State::Asleep);
+                (context.holder, context.state) = (Link::NONE, State::Asleep);
             }
         }
-        if let Some(home) = home {
-            self.contexts.at_mut(home).home = None;
+        if let Some(home) = home.get() {
+            self.contexts.at_mut(home).home = Link::NONE;
         }
         self.bypass(party.index());
         self.parties.remove(party);
         Ok(heir)
     }
 
-    /// The record of an open call.
+    /// What is lent with an open call.
     #[inline]
-    fn open(&self, call: CallId) -> Result<Call, Refused> {
+    fn open(&self, call: CallId) -> Result<Link, Refused> {
         let caller = self.parties.get(call.caller).ok_or(Refused::StaleCall)?;
-        match caller.call {
-            Some(record) if caller.calls == call.number => Ok(record),
-            _ => Err(Refused::StaleCall),
+        if caller.waits && caller.calls == call.number {
+            Ok(caller.call.context)
+        } else {
+            Err(Refused::StaleCall)
         }
     }
 
@@ -217,30 +227,32 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     #[inline]
     fn unwind(&mut self, index: u32, now: u64) {
         let context = self.contexts.at_mut(index);
-        let caller = context.top.take().expect("there is a caller");
-        let callee = context.holder.replace(caller).expect("someone holds it");
-        self.parties.at_mut(callee).holds = None;
+        let caller = context.top.get().expect("there is a caller");
+        let callee = replace(&mut context.holder, Link::to(caller));
+        self.parties.at_mut(callee.get().expect("someone holds it")).holds = Link::NONE;
         let client = self.parties.at_mut(caller);
-        client.holds = Some(index);
-        let below = client.call.take().expect("callers wait").below;
+        client.holds = Link::to(index);
+        client.waits = false;
+        let below = client.call.below;
+        client.call = Call::OVER;
         self.contexts.at_mut(index).top = below;
-        if let Some(below) = below {
-            self.call_of(below).above = None;
+        if let Some(below) = below.get() {
+            self.call_of(below).above = Link::NONE;
         }
         self.rouse(index, now);
     }
 
     /// Ends the party's call, if it waits for one, and closes the chain over it.
     fn bypass(&mut self, party: u32) {
-        let Some(Call { context, below, above }) = self.parties.at_mut(party).call.take() else {
-            return;
-        };
-        let Some(context) = context else { return };
-        match above {
+        let record = self.parties.at_mut(party);
+        record.waits = false;
+        let Call { context, below, above } = replace(&mut record.call, Call::OVER);
+        let Some(context) = context.get() else { return };
+        match above.get() {
             Some(above) => self.call_of(above).below = below,
             None => self.contexts.at_mut(context).top = below,
         }
-        if let Some(below) = below {
+        if let Some(below) = below.get() {
             self.call_of(below).above = above;
         }
     }
@@ -248,14 +260,13 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// Lets all callers along the chain wait without the context.
     pub(super) fn dissolve(&mut self, index: u32) {
         let mut next = self.contexts.at_mut(index).top.take();
-        while let Some(caller) = next {
-            let call = self.call_of(caller);
-            next = call.below;
-            *call = Call { context: None, below: None, above: None };
+        while let Some(caller) = next.get() {
+            next = replace(self.call_of(caller), Call::OVER).below;
         }
     }
 
+    #[inline]
     fn call_of(&mut self, caller: u32) -> &mut Call {
-        self.parties.at_mut(caller).call.as_mut().expect("callers wait")
+        &mut self.parties.at_mut(caller).call
     }
 }

@@ -117,8 +117,11 @@ impl Urgency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refill {
     /// All at once, a period after the budget's job arrived (constant bandwidth server,
-    /// throttled when empty). Constant time; keeps a periodic job's deadlines.
+    /// throttled when empty). The holder may block and go on with what is left.
     HardCbs,
+    /// The same for jobs that run from start to end: who blocks gives up what is left, and
+    /// goes on when the next job may arrive. Admission can count on that, and admits more.
+    PerJob,
     /// Each piece a period after its use began (sporadic server). No window as long as the
     /// period holds more use than the budget, so neighbours are never hit twice at a border.
     SlidingWindow {

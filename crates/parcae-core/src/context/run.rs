@@ -3,9 +3,9 @@
 use super::event::{Event, EventKind, Pending};
 use super::params::Overrun;
 use super::refused::Refused;
-use super::table::{Charge, ContextId, ContextSlot, Contexts, Current, Grant, PartyId};
+use super::table::{Charge, ContextId, ContextSlot, Contexts, Grant, PartyId};
 use super::table::{PartySlot, State, Stop};
-use crate::slab::Memory;
+use crate::slab::{Link, Memory};
 
 impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// The party wants to run from now on. Returns from when it may. Waking who is awake
@@ -29,7 +29,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     #[inline]
     pub fn start(&mut self, party: PartyId, now: u64) -> Result<Grant, Refused> {
         let index = self.held(party)?;
-        if self.current.is_some() {
+        if !self.running.is_none() {
             return Err(Refused::WorkerBusy);
         }
         let record = self.contexts.at(index);
@@ -51,7 +51,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         let record = self.contexts.at_mut(index);
         record.supply.begin(&record.params, now);
         record.state = State::Running;
-        self.current = Some(Current { context: index, since: now, overrun: 0 });
+        (self.running, self.since, self.overrun) = (Link::to(index), now, 0);
         let record = self.contexts.at(index);
         Ok(Grant {
             context: self.contexts.key(index),
@@ -67,10 +67,9 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// Nothing runs.
     #[inline]
     pub fn charge(&mut self, now: u64) -> Result<Charge, Refused> {
-        let current = self.current.ok_or(Refused::NotRunning)?;
-        let charge = self.settle(current, now, Stop::Preempted);
-        let (since, overrun) = (now.max(current.since), charge.overrun);
-        self.current = Some(Current { since, overrun, ..current });
+        let index = self.running.get().ok_or(Refused::NotRunning)?;
+        let charge = self.settle(index, now, Stop::Preempted);
+        (self.since, self.overrun) = (now.max(self.since), charge.overrun);
         Ok(charge)
     }
 
@@ -81,10 +80,10 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// Nothing runs.
     #[inline]
     pub fn stop(&mut self, now: u64, why: Stop) -> Result<Charge, Refused> {
-        let current = self.current.ok_or(Refused::NotRunning)?;
-        let charge = self.settle(current, now, why);
-        self.current = None;
-        self.contexts.at_mut(current.context).state = match why {
+        let index = self.running.get().ok_or(Refused::NotRunning)?;
+        let charge = self.settle(index, now, why);
+        self.running = Link::NONE;
+        self.contexts.at_mut(index).state = match why {
             Stop::Blocked => State::Asleep,
             Stop::Preempted | Stop::Yielded => State::Ready,
         };
@@ -116,13 +115,14 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     #[inline]
     pub(super) fn held(&self, party: PartyId) -> Result<u32, Refused> {
         let party = self.parties.get(party).ok_or(Refused::StaleParty)?;
-        match (party.holds, &party.call) {
-            (Some(context), _) => Ok(context),
-            (None, Some(_)) => Err(Refused::Waits),
-            (None, None) => Err(Refused::NoContext),
+        match party.holds.get() {
+            Some(context) => Ok(context),
+            None if party.waits => Err(Refused::Waits),
+            None => Err(Refused::NoContext),
         }
     }
 
+    #[inline]
     pub(super) fn rouse(&mut self, index: u32, now: u64) {
         let record = self.contexts.at_mut(index);
         if record.state == State::Asleep {
@@ -133,7 +133,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
 
     /// If the context runs: charges it and frees the worker. Returns who ran.
     pub(super) fn interrupt(&mut self, index: u32, now: u64) -> Option<PartyId> {
-        if self.current?.context != index {
+        if self.running != Link::to(index) {
             return None;
         }
         self.stop(now, Stop::Preempted).ok().map(|charge| charge.party)
@@ -141,18 +141,21 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
 
     /// The one place where time is charged, and it is charged to one context.
     #[inline]
-    fn settle(&mut self, current: Current, now: u64, why: Stop) -> Charge {
-        let index = current.context;
+    fn settle(&mut self, index: u32, now: u64, why: Stop) -> Charge {
         let record = self.contexts.at_mut(index);
         let params = &record.params;
-        let elapsed = now.saturating_sub(current.since);
+        let elapsed = now.saturating_sub(self.since);
         let gap = elapsed > self.clock_gap;
         let used = if gap { elapsed.min(params.budget) } else { elapsed };
         record.usage.gaps += u64::from(gap);
-        let over = used.saturating_sub(record.supply.lasts(current.since));
-        let overrun = current.overrun.saturating_add(over);
+        let piece = record.supply.piece();
+        let over = match used <= piece && record.supply.is_ready(self.since) {
+            true => 0,
+            false => used.saturating_sub(record.supply.lasts(self.since)),
+        };
+        let overrun = self.overrun.saturating_add(over);
         let deadline = record.supply.deadline(params);
-        let piece_end = now - used.saturating_sub(record.supply.piece()).min(now);
+        let piece_end = now - used.saturating_sub(piece).min(now);
         record.supply.charge(params, used, self.min_slice);
         record.usage.total = record.usage.total.saturating_add(used);
         record.unread = record.unread.saturating_add(used);
@@ -160,14 +163,14 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         if why == Stop::Yielded && !empty {
             record.supply.forfeit(params, now);
         }
+        let ready = record.supply.is_ready(now);
         let charge = Charge {
+            party: self.parties.key(record.holder.get().expect("someone runs")),
+            left: record.supply.lasts(now),
+            depleted: (!ready).then(|| record.supply.ready_at()),
             context: self.contexts.key(index),
-            party: self.parties.key(self.contexts.at(index).holder.expect("someone runs")),
             used,
             overrun,
-            left: self.contexts.at(index).supply.lasts(now),
-            depleted: (!self.contexts.at(index).supply.is_ready(now))
-                .then(|| self.contexts.at(index).supply.ready_at()),
         };
         if piece_end > deadline {
             self.miss(index, deadline, piece_end);
@@ -241,7 +244,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// Leaves an event in the context's place for it, if anyone is to be told.
     fn tell(&mut self, index: u32, kind: EventKind, at: u64, amount: u64) {
         let record = self.contexts.at_mut(index);
-        let holder = record.holder;
+        let holder = record.holder.get();
         let own = holder.and_then(|holder| self.parties.at(holder).timeout);
         let endpoint = own.or(record.params.timeout);
         let wanted = match kind {

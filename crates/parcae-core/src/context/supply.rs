@@ -19,7 +19,9 @@
 //!   deadline and only as much as the density allows, because a new arrival less than a
 //!   period after the last would be too much (Linux calls this the revised wake-up rule).
 //!
-//! So arrivals with deadlines are never denser than [`Shape::Ramp`] in admission says.
+//! So arrivals with deadlines are never denser than [`Shape::Ramp`] in admission says. With
+//! [`Refill::PerJob`] a job that blocked is over, which makes them jobs a period apart:
+//! [`Shape::Step`].
 //!
 //! # Sliding window (sporadic server)
 //!
@@ -40,6 +42,7 @@
 //! the check distance q: **use ≤ budget + q in every window as long as the period**.
 //!
 //! [`Shape::Ramp`]: crate::admission::Shape::Ramp
+//! [`Shape::Step`]: crate::admission::Shape::Step
 
 use super::params::{MAX_REFILLS, Params, Refill};
 use super::ring::Ring;
@@ -67,7 +70,7 @@ impl Supply {
     /// A full budget from `start` on.
     pub(super) fn new(params: &Params, start: u64) -> Supply {
         match params.refill {
-            Refill::HardCbs => Supply::Cbs(Cbs::new(params, start)),
+            Refill::HardCbs | Refill::PerJob => Supply::Cbs(Cbs::new(params, start)),
             Refill::SlidingWindow { refills } => Supply::Window(Ring::new(params, refills, start)),
         }
     }
@@ -81,7 +84,7 @@ impl Supply {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_ready(&self, now: u64) -> bool {
         let ready = self.ready_at();
         ready <= now && ready != NEVER
@@ -125,6 +128,7 @@ impl Supply {
     }
 
     /// Someone wants to use it from `now` on, and nobody did just before.
+    #[inline]
     pub(super) fn wake(&mut self, params: &Params, now: u64) {
         match self {
             Supply::Cbs(cbs) => cbs.wake(params, now),
@@ -212,6 +216,10 @@ impl Cbs {
         }
         if !self.begun {
             self.arrival = now; // it could have arrived earlier, and did not
+            return;
+        }
+        if params.refill == Refill::PerJob {
+            self.next_job(params, 0);
             return;
         }
         let deadline = self.arrival.saturating_add(params.deadline);

@@ -1,11 +1,12 @@
 //! The contexts of one worker: making, binding, running, charging.
 
+use super::call::Call;
 use super::event::{Ends, Places};
 use super::params::{Endpoint, Params, Urgency};
 use super::refused::Refused;
 use super::supply::{NEVER, Refilled, Supply};
 use crate::admission::Demand;
-use crate::slab::{Key, Memory, Slab, Slot};
+use crate::slab::{Key, Link, Memory, Slab, Slot};
 
 /// A scheduling context, as a record in a table. Seen from outside through [`Contexts`].
 #[derive(Debug)]
@@ -15,11 +16,11 @@ pub struct Context {
     pub(super) state: State,
     pub(super) halted: bool,
     /// Whom it belongs to.
-    pub(super) home: Option<u32>,
+    pub(super) home: Link,
     /// Who runs on it: the home, or the end of a chain of calls.
-    pub(super) holder: Option<u32>,
+    pub(super) holder: Link,
     /// The caller that gets it back first.
-    pub(super) top: Option<u32>,
+    pub(super) top: Link,
     pub(super) usage: Usage,
     /// Used since it was last asked for.
     pub(super) unread: u64,
@@ -42,11 +43,13 @@ pub(super) enum State {
 #[derive(Debug)]
 pub struct Party {
     /// The context it may be charged to.
-    pub(super) holds: Option<u32>,
+    pub(super) holds: Link,
     /// The context that belongs to it.
-    pub(super) home: Option<u32>,
-    /// The call that it waits for.
-    pub(super) call: Option<super::call::Call>,
+    pub(super) home: Link,
+    /// Whether it waits for a call.
+    pub(super) waits: bool,
+    /// What it lent with that, and its neighbours on the chain.
+    pub(super) call: Call,
     /// How many calls it has made: what makes the handles of calls unique.
     pub(super) calls: u64,
     pub(super) timeout: Option<Endpoint>,
@@ -129,21 +132,17 @@ pub struct Traveller {
     halted: bool,
 }
 
-/// What runs now, and since when it was not charged.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Current {
-    pub(super) context: u32,
-    pub(super) since: u64,
-    /// What it used beyond what there was, since it started.
-    pub(super) overrun: u64,
-}
-
 /// The scheduling contexts of one worker. See the [module](super).
 #[derive(Debug)]
 pub struct Contexts<C, P> {
     pub(super) contexts: Slab<Context, C>,
     pub(super) parties: Slab<Party, P>,
-    pub(super) current: Option<Current>,
+    /// The context that runs, if any.
+    pub(super) running: Link,
+    /// Since when that was not charged.
+    pub(super) since: u64,
+    /// What it used beyond what there was, since it started.
+    pub(super) overrun: u64,
     pub(super) events: Ends,
     worker: u8,
     pub(super) min_slice: u64,
@@ -156,7 +155,9 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Contexts {
             contexts: Slab::new(contexts),
             parties: Slab::new(parties),
-            current: None,
+            running: Link::NONE,
+            since: 0,
+            overrun: 0,
             events: Ends::default(),
             worker,
             min_slice: 1,
@@ -259,7 +260,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     ///
     /// No free slot.
     pub fn register(&mut self, timeout: Option<Endpoint>) -> Result<PartyId, Refused> {
-        let party = Party { holds: None, home: None, call: None, calls: 0, timeout };
+        let (holds, home, call) = (Link::NONE, Link::NONE, Call::OVER);
+        let party = Party { holds, home, waits: false, call, calls: 0, timeout };
         self.parties.insert(party).ok_or(Refused::Full)
     }
 
@@ -270,21 +272,21 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// A stale handle, a context that is bound, a party that has one or waits.
     pub fn bind(&mut self, context: ContextId, party: PartyId) -> Result<(), Refused> {
         let record = self.contexts.get(context).ok_or(Refused::StaleContext)?;
-        let bound = record.home.is_some() || record.holder.is_some();
+        let bound = !record.home.is_none() || !record.holder.is_none();
         let taker = self.parties.get(party).ok_or(Refused::StaleParty)?;
         if bound {
             return Err(Refused::Bound);
         }
-        if taker.home.is_some() || taker.holds.is_some() {
+        if !taker.home.is_none() || !taker.holds.is_none() {
             return Err(Refused::HasContext);
         }
-        if taker.call.is_some() {
+        if taker.waits {
             return Err(Refused::Waits);
         }
         let record = self.contexts.at_mut(context.index());
-        (record.home, record.holder) = (Some(party.index()), Some(party.index()));
+        (record.home, record.holder) = (Link::to(party.index()), Link::to(party.index()));
         let taker = self.parties.at_mut(party.index());
-        (taker.home, taker.holds) = (Some(context.index()), Some(context.index()));
+        (taker.home, taker.holds) = (Link::to(context.index()), Link::to(context.index()));
         Ok(())
     }
 
@@ -302,11 +304,11 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         let record = self.contexts.at_mut(index);
         record.state = State::Asleep;
         let (home, holder) = (record.home.take(), record.holder.take());
-        if let Some(home) = home {
-            self.parties.at_mut(home).home = None;
+        if let Some(home) = home.get() {
+            self.parties.at_mut(home).home = Link::NONE;
         }
-        if let Some(holder) = holder {
-            self.parties.at_mut(holder).holds = None;
+        if let Some(holder) = holder.get() {
+            self.parties.at_mut(holder).holds = Link::NONE;
         }
         Ok(interrupted)
     }
@@ -318,7 +320,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// A stale handle, a context in use or lent.
     pub fn depart(&mut self, context: ContextId, now: u64) -> Result<Traveller, Refused> {
         self.idle(context)?;
-        if self.contexts.at(context.index()).top.is_some() {
+        if !self.contexts.at(context.index()).top.is_none() {
             return Err(Refused::Lent);
         }
         self.unbind(context, now)?;
@@ -353,9 +355,9 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
             supply,
             state: State::Asleep,
             halted: false,
-            home: None,
-            holder: None,
-            top: None,
+            home: Link::NONE,
+            holder: Link::NONE,
+            top: Link::NONE,
             usage: Usage::default(),
             unread: 0,
             missed: NEVER,
@@ -393,8 +395,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// For how long it can be used from `now` on, what runs uncharged taken off.
     pub fn left(&self, context: ContextId, now: u64) -> Option<u64> {
         let record = self.contexts.get(context)?;
-        let running = self.current.filter(|current| current.context == context.index());
-        let since = running.map_or(now, |current| current.since);
+        let running = self.running == Link::to(context.index());
+        let since = if running { self.since } else { now };
         Some(record.supply.lasts(since).saturating_sub(now.saturating_sub(since)))
     }
 
@@ -412,12 +414,12 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
 
     /// Who runs on it.
     pub fn holder(&self, context: ContextId) -> Option<PartyId> {
-        self.contexts.get(context)?.holder.map(|party| self.parties.key(party))
+        self.contexts.get(context)?.holder.get().map(|party| self.parties.key(party))
     }
 
     /// What the party is charged to when it runs: one context or none.
     pub fn held_by(&self, party: PartyId) -> Option<ContextId> {
-        self.parties.get(party)?.holds.map(|context| self.contexts.key(context))
+        self.parties.get(party)?.holds.get().map(|context| self.contexts.key(context))
     }
 
     /// What was charged since this was last asked.
