@@ -1,12 +1,15 @@
 //! Admission: its answers and explanations, against the definition, and against contexts that
 //! really run.
 
+mod random;
+
 use parcae_core::admission::{
     Admitted, Capacity, Cause, Demand, Rejected, Shape, Test, examine, place,
 };
 use parcae_core::context::{
     Band, ContextId, ContextSlot, Contexts, Params, PartyId, PartySlot, Refill, Stop,
 };
+use random::Random;
 
 /// All of a worker, at no cost.
 const WHOLE: Capacity = Capacity { share: 1_000_000, delay: 0, dispatch: 0, max_steps: 10_000 };
@@ -151,21 +154,6 @@ mod answers {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn within(&mut self, low: u64, high: u64) -> u64 {
-        low + self.below(high - low + 1)
-    }
-}
-
 /// All periods divide it.
 const HYPERPERIOD: u64 = 240;
 const PERIODS: [u64; 14] = [5, 6, 8, 10, 12, 15, 16, 20, 24, 30, 40, 60, 80, 120];
@@ -204,7 +192,7 @@ fn random_set(random: &mut Random, kind: Kind) -> Vec<Demand> {
         };
         let check_distance = random.within(0, kind.checks);
         let band = Band(random.below(kind.bands) as u8);
-        let shape = match kind.ramps && (kind.bands == 1 || random.below(2) == 0) {
+        let shape = match kind.ramps && (kind.bands == 1 || random.one_in(2)) {
             true => Shape::Ramp,
             false => Shape::Step,
         };
@@ -296,7 +284,7 @@ fn simulate(set: &[Demand], random: &mut Random) -> u64 {
                 _ => Holder::Jobs { late: random.below(3), release: 0, left: budget },
             };
             // A sliding window limits use, and does not promise jobs their deadlines.
-            let sliding = !matches!(holder, Holder::Jobs { .. }) && random.below(2) == 0;
+            let sliding = !matches!(holder, Holder::Jobs { .. }) && random.one_in(2);
             let refill = match shape {
                 Shape::Ramp => Refill::HardCbs,
                 Shape::Step if sliding => {

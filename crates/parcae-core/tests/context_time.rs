@@ -160,6 +160,19 @@ fn overruns_are_charged_over_as_many_periods_as_it_takes() {
 }
 
 #[test]
+fn running_on_without_budget_is_one_overrun_and_admission_learns_of_it() {
+    let mut table = table();
+    let (party, context) = awake(&mut table, Params::new(10, 100), 0);
+    table.start(party, 0).unwrap();
+    assert_eq!(table.charge(10).unwrap().overrun, 0);
+    assert_eq!(table.charge(12).unwrap().overrun, 2);
+    assert_eq!(table.stop(15, Stop::Preempted).unwrap().overrun, 5);
+    let usage = table.usage(context).unwrap();
+    assert_eq!((usage.depletions, usage.overruns, usage.worst_overrun), (1, 1, 5));
+    assert_eq!(table.demands().next().unwrap().check_distance, 5);
+}
+
+#[test]
 fn an_overrun_beyond_its_tolerance_halts_the_context() {
     let mut table = table();
     let params = Params { overrun: Overrun::Halt { tolerance: 2 }, ..Params::new(10, 100) };
@@ -194,8 +207,8 @@ fn events_of_one_context_do_not_crowd_out_the_others() {
     assert_eq!((of(loud), of(quiet)), (3, 3), "depleted, overrun, missed");
     assert_eq!(told[0].context, loud, "in the order of the first");
     assert_eq!(told[1].context, quiet, "one each in turn");
-    let depleted = told.iter().find(|e| e.context == loud && e.kind == EventKind::Depleted);
-    assert_eq!(depleted.unwrap().count, 50, "none is lost");
+    let overran = told.iter().find(|e| e.context == loud && e.kind == EventKind::Overrun);
+    assert_eq!(overran.unwrap().count, 50, "none is lost");
 }
 
 #[test]

@@ -1,31 +1,14 @@
 //! What a context can use in a window of time, by brute force over recorded traces; and what
 //! always holds between contexts and parties, under random operations.
 
+mod random;
+
 use parcae_core::admission::{Demand, Shape};
 use parcae_core::context::{
     CallId, ContextId, ContextSlot, Contexts, Gate, Params, PartyId, PartySlot, Refill, Stop,
 };
 use proptest::prelude::*;
-
-/// A small generator (xorshift), so that traces are long, cheap and the same every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn within(&mut self, low: u64, high: u64) -> u64 {
-        low + self.below(high - low + 1)
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
+use random::Random;
 
 /// A stretch of running, for a job that was released and due at these times.
 struct Stretch {

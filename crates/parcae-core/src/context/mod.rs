@@ -48,6 +48,8 @@
 //!
 //! Yielding to a named context: under deadlines the more urgent runs anyway. Reclaiming
 //! unused bandwidth (GRUB). Lending to another worker: fibers stay where they started.
+//! Queueing for a server that is busy with another's call: who does that adds the wait, at most
+//! the gate's `min_budget`, to the check distances that admission is told.
 //!
 //! ```
 //! use parcae_core::context::{Contexts, ContextSlot, Gate, Params, PartySlot, Refused, Stop};

@@ -39,8 +39,9 @@ pub struct Params {
     pub overrun: Overrun,
     /// Who is told that a party had to stop for lack of budget.
     pub timeout: Option<Endpoint>,
-    /// The longest stretch between two yield checks of the code that runs on it: how long
-    /// it may keep the worker although its budget is used up or something more urgent waits.
+    /// The longest stretch between two yield checks of the code that runs on it, services that
+    /// it calls included: how long it may keep the worker although its budget is used up or
+    /// something more urgent waits.
     pub check_distance: u64,
 }
 

@@ -149,7 +149,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         let used = if gap { elapsed.min(params.budget) } else { elapsed };
         record.usage.gaps += u64::from(gap);
         let piece = record.supply.piece();
-        let over = match used <= piece && record.supply.is_ready(self.since) {
+        let was_ready = record.supply.is_ready(self.since);
+        let over = match gap || (was_ready && used <= piece) {
             true => 0,
             false => used.saturating_sub(record.supply.lasts(self.since)),
         };
@@ -175,31 +176,38 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         if piece_end > deadline {
             self.miss(index, deadline, piece_end);
         }
-        if empty || over > 0 {
-            self.exhaust(index, overrun, over, now);
-            if empty && why == Stop::Preempted {
-                self.time_out(index, now);
-            }
+        if empty && was_ready {
+            self.deplete(index, now);
+        }
+        if over > 0 {
+            self.exceed(index, overrun, now);
+        }
+        if empty && why == Stop::Preempted {
+            self.time_out(index, now);
         }
         charge
     }
 
-    /// The budget is used up, and `over` more than that; `overrun` since the start.
+    /// The budget is used up.
     #[cold]
-    fn exhaust(&mut self, index: u32, overrun: u64, over: u64, now: u64) {
-        let record = self.contexts.at_mut(index);
-        let usage = &mut record.usage;
-        usage.depletions += u64::from(over == overrun);
-        usage.overruns += u64::from(over > 0 && over == overrun);
-        usage.worst_overrun = usage.worst_overrun.max(overrun);
+    fn deplete(&mut self, index: u32, now: u64) {
+        let usage = &mut self.contexts.at_mut(index).usage;
+        usage.depletions += 1;
         let total = usage.total;
+        self.tell(index, EventKind::Depleted, now, total);
+    }
+
+    /// More was used than there was: `overrun` since the start.
+    #[cold]
+    fn exceed(&mut self, index: u32, overrun: u64, now: u64) {
+        let first = self.overrun == 0;
+        let record = self.contexts.at_mut(index);
+        record.usage.overruns += u64::from(first);
+        record.usage.worst_overrun = record.usage.worst_overrun.max(overrun);
         if let Overrun::Halt { tolerance } = record.params.overrun {
             record.halted |= overrun > tolerance;
         }
-        self.tell(index, EventKind::Depleted, now, total);
-        if over > 0 {
-            self.tell(index, EventKind::Overrun, now, overrun);
-        }
+        self.tell(index, EventKind::Overrun, now, overrun);
     }
 
     /// Budget with this deadline was not used by it.

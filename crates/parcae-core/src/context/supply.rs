@@ -1,4 +1,4 @@
-//! How budget is used up and comes back: the two kinds of refill behind one set of verbs.
+//! How budget is used up and comes back: two servers behind one set of verbs.
 //!
 //! Both hold pairs *(time, amount)*: so much is available from then on. The amounts always
 //! sum to the budget; using some moves it into the future, never elsewhere.
@@ -6,8 +6,7 @@
 //! # Hard CBS (Abeni and Buttazzo's constant bandwidth server, throttled when empty)
 //!
 //! Two numbers: the *arrival* of the current job, or its earliest if nobody wants it yet,
-//! and what is *left* for it. The rest of the
-//! budget, and nothing else, comes back at arrival + period. Hence:
+//! and what is *left* for it. The rest of the budget comes back at arrival + period. Hence:
 //!
 //! - A charge beyond what is left moves the arrival by as many periods as the overrun eats
 //!   budgets, and the remainder is missing from the budget that arrives then. There are no
@@ -32,7 +31,8 @@
 //! - The date is that of the dispatch, not of the wake-up. A server that had to wait
 //!   before it ran would otherwise get its budget back less than a period after using it.
 //! - Merging two pairs only ever delays: the sum is available at the *later* time. The one
-//!   exception is the continuation of a use by the same dispatch of the same pair.
+//!   exception is what goes on using the pair that the last one came from: it comes back
+//!   with that, behind it, so none of it is used less than a period after it was.
 //!
 //! Let *u* be a unit of budget that is used at time *x*. Normally it is available again at
 //! *x* + period or later. An overrun uses units before their time, *n* > *x*; they come back at
@@ -47,7 +47,8 @@
 use super::params::{MAX_REFILLS, Params, Refill};
 use super::ring::Ring;
 
-/// A time that never comes. Sums of times stop here, and nothing is ever ready then.
+/// A time that never comes. Sums of times stop here, and nothing is ever ready then: a
+/// context that owes more than time can hold does not run again.
 pub const NEVER: u64 = u64::MAX;
 
 /// So much, from then on.

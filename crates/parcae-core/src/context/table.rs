@@ -427,8 +427,13 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         self.contexts.get_mut(context).map(|record| core::mem::take(&mut record.unread))
     }
 
-    /// What all contexts of this worker ask of it, for admission.
+    /// What all contexts of this worker ask of it, for admission. A check distance that
+    /// proved too short is replaced by what was seen.
     pub fn demands(&self) -> impl Iterator<Item = Demand> + Clone {
-        self.contexts.iter().map(|(_, record)| Demand::from(&record.params))
+        self.contexts.iter().map(|(_, record)| {
+            let demand = Demand::from(&record.params);
+            let seen = record.usage.worst_overrun;
+            Demand { check_distance: demand.check_distance.max(seen), ..demand }
+        })
     }
 }
