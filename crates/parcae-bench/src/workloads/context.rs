@@ -243,14 +243,14 @@ impl Switches {
     }
 }
 
-/// Contexts that only the demand test admits: half of them with tight deadlines, periods
-/// without common divisors, together 70 % of a worker.
+/// Contexts that only the demand test admits: every other one with a deadline before its
+/// period, periods without common divisors, together 90 % of a worker.
 fn demand_test(scale: &Scale, n: u64) -> Result<f64, Failure> {
     let set: Vec<Demand> = (0..n)
         .map(|nth| {
             let period = 1_000_003 + nth * 90_001;
-            let budget = period * 7 / 10 / n;
-            let deadline = if nth % 2 == 0 { period / 2 } else { period };
+            let budget = period * 9 / 10 / n;
+            let deadline = if nth % 2 == 0 { period * 4 / 5 } else { period };
             Demand { deadline, check_distance: 50, ..Demand::new(budget, period) }
         })
         .collect();

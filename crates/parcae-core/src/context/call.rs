@@ -85,13 +85,13 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         if self.running != Link::to(index) {
             return Err(Refused::NotRunning);
         }
-        let lasts = self.contexts.at(index).supply.lasts(self.since);
+        let context = self.contexts.at_mut(index);
+        let lasts = context.supply.lasts(self.since);
         let left = lasts.saturating_sub(now.saturating_sub(self.since));
         if left < gate.min_budget {
             return Err(Refused::BelowMinimum { left, needed: gate.min_budget });
         }
 
-        let context = self.contexts.at_mut(index);
         context.holder = Link::to(callee.index());
         let below = replace(&mut context.top, Link::to(caller.index()));
         self.parties.at_mut(callee.index()).holds = Link::to(index);
@@ -226,20 +226,19 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// Moves the context from its holder to the caller on top, who waits no longer.
     #[inline]
     fn unwind(&mut self, index: u32, now: u64) {
+        self.rouse(index, now);
         let context = self.contexts.at_mut(index);
         let caller = context.top.get().expect("there is a caller");
         let callee = replace(&mut context.holder, Link::to(caller));
-        self.parties.at_mut(callee.get().expect("someone holds it")).holds = Link::NONE;
         let client = self.parties.at_mut(caller);
         client.holds = Link::to(index);
         client.waits = false;
-        let below = client.call.below;
-        client.call = Call::OVER;
-        self.contexts.at_mut(index).top = below;
+        let below = replace(&mut client.call, Call::OVER).below;
+        context.top = below;
+        self.parties.at_mut(callee.get().expect("someone holds it")).holds = Link::NONE;
         if let Some(below) = below.get() {
             self.call_of(below).above = Link::NONE;
         }
-        self.rouse(index, now);
     }
 
     /// Ends the party's call, if it waits for one, and closes the chain over it.
