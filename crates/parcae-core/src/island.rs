@@ -241,7 +241,7 @@ impl<I: Memory<IslandSlot>, M: Memory<MemberSlot>> Islands<I, M> {
     fn check<T, L, C, P>(
         &self,
         plan: &Plan<'_>,
-        host: &mut Host<T, L>,
+        host: &Host<T, L>,
         now: u64,
     ) -> Result<Evidence, NotAdmitted>
     where
@@ -270,12 +270,11 @@ impl<I: Memory<IslandSlot>, M: Memory<MemberSlot>> Islands<I, M> {
         host.leases.check(plan.leases).map_err(NotAdmitted::Lease)?;
         let mut tightest = None;
         for (nth, &(worker, params)) in plan.contexts.iter().enumerate() {
-            let table = find(host.tables.as_mut(), worker).ok_or(NotAdmitted::NoWorker { nth })?;
-            if host.leases.owner_of(worker).is_some() {
-                return Err(NotAdmitted::NoWorker { nth });
-            }
+            let table = host.tables.as_ref().iter().find(|table| table.worker() == worker);
+            let table = table.filter(|_| host.leases.owner_of(worker).is_none());
+            let table = table.ok_or(NotAdmitted::NoWorker { nth })?;
             table.check_params(&params).map_err(|why| NotAdmitted::Context { nth, why })?;
-            if plan.response == Response::Stop && params.overrun == Overrun::Throttle {
+            if params.overrun == Overrun::Throttle {
                 return Err(NotAdmitted::Silent { nth });
             }
             let here = plan.contexts.iter().filter(|&&(other, _)| other == worker);
@@ -488,7 +487,7 @@ pub enum NotAdmitted {
         /// Why.
         why: context::Refused,
     },
-    /// An island that stops on overruns has a context that does not tell of them.
+    /// A context does not tell of overruns and missed deadlines, which an island must.
     Silent {
         /// Which one.
         nth: usize,

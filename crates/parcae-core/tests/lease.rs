@@ -49,20 +49,15 @@ fn polling() -> (All, Table, LeaseId, RingConsumer) {
 
 #[test]
 fn a_lease_grants_a_place_and_no_time() {
-    let (mut leases, table, lease, _consumer) = polling();
+    let (table, account) = table();
+    let mut leases = leases();
+    let lease = leases.grant(terms(account, 1)).unwrap();
+    assert_eq!(leases.owner_of(1), None, "reserved, not exclusive yet");
+    leases.activate(lease, PROOF, &table).unwrap();
+    assert_eq!(leases.status(lease), Some(Status::Active(PROOF)));
     assert_eq!(leases.owner_of(1), Some(Owner { service: 1, session: 9 }));
     assert_eq!(leases.owner_of(0), None);
-    let account = terms(table_account(&table), 1).account;
     assert_eq!(table.left(account, 0), Some(9), "what there was, and not more");
-    assert_eq!(leases.status(lease), Some(Status::Active(PROOF)));
-    leases.revoke(lease, 0, Cause::Policy).unwrap();
-    assert_eq!(table.left(account, 0), Some(9));
-}
-
-fn table_account(table: &Table) -> ContextId {
-    let (other, account) = self::table();
-    assert_eq!(table.params(account), other.params(account));
-    account
 }
 
 #[test]
