@@ -3,8 +3,8 @@
 
 use parcae_core::WorkerSet;
 use parcae_core::context::{
-    Band, CallId, ContextId, ContextSlot, Contexts, Gate, Params, PartyId, PartySlot, Refill,
-    Refused, Stop,
+    Band, CallId, ContextId, ContextSlot, Contexts, Gate, Overrun, Params, PartyId, PartySlot,
+    Refill, Refused, Stop,
 };
 
 type Table = Contexts<[ContextSlot; 8], [PartySlot; 8]>;
@@ -435,19 +435,24 @@ mod handles {
         let mut here = table();
         let mut there: Table = Contexts::new(5, [ContextSlot::EMPTY; 8], [PartySlot::EMPTY; 8]);
         let here_only = Params { workers: WorkerSet::of(0), ..Params::new(10, 100) };
-        let (party, context) = running(&mut here, Params::new(50, 100));
+        let loud = Params { overrun: Overrun::Notify, ..Params::new(50, 100) };
+        let (party, context) = running(&mut here, loud);
         assert_eq!(here.depart(context, 1).unwrap_err(), Refused::Running);
         let server = here.register(None).unwrap();
         let call = here.donate(party, server, FREE, 1).unwrap();
-        let _ = here.stop(20, Stop::Preempted).unwrap();
-        assert_eq!(here.depart(context, 20).unwrap_err(), Refused::Lent);
-        here.revoke(call, 20).unwrap();
-        let traveller = here.depart(context, 20).unwrap();
-        assert_eq!(here.start(party, 20), Err(Refused::NoContext));
+        let _ = here.stop(60, Stop::Preempted).unwrap();
+        assert_eq!(here.depart(context, 60).unwrap_err(), Refused::Lent);
+        here.revoke(call, 60).unwrap();
+        let traveller = here.depart(context, 60).unwrap();
+        assert_eq!(here.take_event(), None, "its events went along");
+        assert_eq!(here.start(party, 60), Err(Refused::NoContext));
         assert_eq!(here.params(context), None);
 
         let moved = there.arrive(traveller).unwrap();
-        assert_eq!((there.left(moved, 20), there.usage(moved).unwrap().total), (Some(30), 20));
+        assert_eq!((there.left(moved, 99), there.left(moved, 100)), (Some(0), Some(40)));
+        assert_eq!(there.usage(moved).unwrap().total, 60);
+        let told = [there.take_event().unwrap(), there.take_event().unwrap()];
+        assert!(told.iter().all(|event| event.context == moved && event.holder.is_none()));
         let bound_here = here.create(here_only, 20).unwrap();
         let refused = there.arrive(here.depart(bound_here, 20).unwrap());
         let (why, unharmed) = refused.unwrap_err();

@@ -408,6 +408,21 @@ fn a_sliding_window_returns_each_piece_a_period_after_its_use() {
 }
 
 #[test]
+fn after_a_long_sleep_the_pieces_are_one() {
+    let mut table = table();
+    let params = Params { refill: Refill::SlidingWindow { refills: 8 }, ..Params::new(30, 100) };
+    let (party, context) = awake(&mut table, params, 0);
+    for now in (0..50).step_by(10) {
+        table.wake(party, now).unwrap();
+        run(&mut table, party, now, now + 2, Stop::Blocked);
+    }
+    assert_eq!(refills(&table, context).len(), 6);
+    table.wake(party, 125).unwrap();
+    assert_eq!(refills(&table, context), [(120, 26), (130, 2), (140, 2)], "what was there by then");
+    assert_eq!(table.start(party, 125).unwrap().limit, 26);
+}
+
+#[test]
 fn a_clock_that_jumps_is_counted_and_charged_as_one_budget() {
     let mut table = table().with_clock_gap(1_000);
     let (party, context) = awake(&mut table, Params::new(10, 100), 0);

@@ -87,6 +87,11 @@ impl Places {
         });
     }
 
+    /// The holders' handles mean nothing where the context goes.
+    pub(super) fn forget_holders(&mut self) {
+        self.pending.iter_mut().flatten().for_each(|pending| pending.holder = None);
+    }
+
     /// The first that waits.
     pub(super) fn take(&mut self) -> Option<(EventKind, Pending)> {
         EventKind::ALL

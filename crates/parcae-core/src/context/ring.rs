@@ -64,7 +64,11 @@ impl Ring {
         sum
     }
 
+    /// All that is there is released together, so it can be one pair from now on.
     pub(super) fn wake(&mut self, params: &Params, now: u64) {
+        while self.len > 1 && self.refills[self.place(1)].time <= now {
+            self.join_next();
+        }
         self.release(params, self.head().time.max(now));
     }
 
@@ -102,8 +106,7 @@ impl Ring {
             self.begin(rest);
         }
         while self.head().amount < min_slice && self.len > 1 {
-            let small = self.pop();
-            self.refills[self.head as usize].amount += small.amount;
+            self.join_next();
             self.release(params, self.head().time);
         }
     }
@@ -144,6 +147,12 @@ impl Ring {
             self.len += 1;
         }
         self.continues = true;
+    }
+
+    /// Delays the head until the next comes.
+    fn join_next(&mut self) {
+        let amount = self.pop().amount;
+        self.refills[self.head as usize].amount += amount;
     }
 
     fn pop(&mut self) -> Refilled {

@@ -270,7 +270,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     }
 
     /// Puts the context at the end of the list of those with events.
-    fn enlist(&mut self, index: u32) {
+    pub(super) fn enlist(&mut self, index: u32) {
         let before = self.events.last.replace(index);
         match before {
             Some(last) => self.contexts.at_mut(last).events.after = Some(index),

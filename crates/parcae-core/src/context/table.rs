@@ -130,6 +130,7 @@ pub struct Traveller {
     usage: Usage,
     unread: u64,
     halted: bool,
+    events: Places,
 }
 
 /// The scheduling contexts of one worker. See the [module](super).
@@ -313,7 +314,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(interrupted)
     }
 
-    /// Takes a context out, for another worker's table. What it has used stays used.
+    /// Takes a context out, for another worker's table. What it has used stays used, and its
+    /// events go along; who held it is not known there.
     ///
     /// # Errors
     ///
@@ -326,8 +328,9 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         self.unbind(context, now)?;
         self.unlist(context.index());
         let record = self.contexts.remove(context).ok_or(Refused::StaleContext)?;
-        let Context { params, supply, usage, unread, halted, .. } = record;
-        Ok(Traveller { params, supply, usage, unread, halted })
+        let Context { params, supply, usage, unread, halted, mut events, .. } = record;
+        events.forget_holders();
+        Ok(Traveller { params, supply, usage, unread, halted, events })
     }
 
     /// Takes in a context that departed elsewhere, bound to nobody.
@@ -346,6 +349,10 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         let record = self.contexts.at_mut(context.index());
         (record.usage, record.unread) = (traveller.usage, traveller.unread);
         record.halted = traveller.halted;
+        record.events = traveller.events;
+        if !record.events.is_empty() {
+            self.enlist(context.index());
+        }
         Ok(context)
     }
 
@@ -361,7 +368,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
             usage: Usage::default(),
             unread: 0,
             missed: NEVER,
-            timed_out: NEVER,
+            timed_out: 0,
             events: Places::default(),
         })
     }
