@@ -6,10 +6,22 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`budget`] | the five resources that a task runs on, and their arithmetic |
+//! | [`context`] | processor time as something one holds, lends and loses |
+//! | [`admission`] | whether a worker can keep what its contexts are promised |
+//! | [`lease`] | workers for one owner alone |
+//! | [`island`] | graphs of contexts, memory and leases, admitted all or nothing |
+//! | [`slab`], [`workers`] | records in the caller's memory behind handles; sets of workers |
 
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod budget;
+pub mod context;
+pub mod island;
+pub mod lease;
+pub mod slab;
+pub mod workers;
 
 pub use budget::{Budget, Resource, Shortfall};
+pub use workers::WorkerSet;

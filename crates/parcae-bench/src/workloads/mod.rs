@@ -1,5 +1,6 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
+mod context;
 mod deque;
 mod latency;
 mod memory;
@@ -27,6 +28,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &wake::WAKE,
     &steal::STEAL,
     &deque::DEQUE,
+    &context::CONTEXT,
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,
