@@ -28,6 +28,7 @@ use crate::profile::{Profile, Service};
 use crate::sched::Shared;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
+use crate::time::{Deadline, Due};
 use crate::worker;
 use std::cell::Cell;
 use std::fmt;
@@ -35,6 +36,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the tasks of a nursery, or a root task, run under. Outlives them.
 pub(crate) struct Terms {
@@ -700,6 +702,30 @@ impl<P: Profile> Cx<P> {
         self.frame.park()
     }
 
+    /// Waits for a time. Under the deterministic executor that is virtual time, which passes at once
+    /// when nobody can run.
+    ///
+    /// # Errors
+    ///
+    /// If the task was cancelled.
+    pub fn sleep(&self, time: Duration) -> Result<()> {
+        let shared = &self.frame.terms().shared;
+        let due = shared.now().saturating_add(time.as_nanos() as u64);
+        let _deadline = shared.after(time, Due::Wake(self.waker()));
+        while shared.now() < due {
+            self.frame.park()?;
+        }
+        self.frame.check_cancelled()
+    }
+
+    /// A token below [the task's own](Cx::token) that is cancelled after a time, unless the guard
+    /// is dropped before.
+    pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
+        let node = self.frame.child_node();
+        let expiry = self.frame.terms().shared.after(time, Due::Cancel(Arc::downgrade(&node)));
+        (CancelToken::of(&node), Expiry(expiry))
+    }
+
     /// What wakes this task from a [`park`](Cx::park), from any thread, before, during or after it.
     pub fn waker(&self) -> Waker {
         self.frame.waker()
@@ -793,6 +819,16 @@ impl<P: Profile> Cx<P> {
 impl<P: Profile> fmt::Debug for Cx<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cx").field("task", &self.info()).finish_non_exhaustive()
+    }
+}
+
+/// Keeps a deadline; see [`Cx::token_with_timeout`].
+#[must_use = "dropping it takes the deadline back"]
+pub struct Expiry(#[allow(dead_code)] Deadline);
+
+impl fmt::Debug for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Expiry")
     }
 }
 

@@ -40,11 +40,12 @@ mod sched;
 pub mod stack;
 mod sync;
 mod task;
+mod time;
 mod worker;
 
 pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing};
 pub use cancel::{CancelReason, CancelToken, OnCancel};
-pub use cx::{Cx, Each, Strips};
+pub use cx::{Cx, Each, Expiry, Strips};
 pub use engine::{Victims, Waker, WorkerStats};
 pub use error::{Error, ErrorKind, Result, TaskInfo};
 pub use memory::Allocator;

@@ -9,6 +9,7 @@ use crate::task::group::Group;
 use crate::task::slab::{OutOfRecords, Slab};
 use crate::task::state::{Handle, Woken};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
+use crate::time::{Clock, Deadline, Due, Nanos, STEP, Timers};
 use crate::worker::{self, stats::Stats};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -69,6 +70,7 @@ pub(crate) struct Shared {
     /// Where the deterministic executor sleeps when nobody can run.
     pub(crate) conductor: Parker,
     pub(crate) log: Option<Log>,
+    timers: Timers,
 }
 
 /// Ids of tasks spawned from outside start here.
@@ -93,6 +95,7 @@ impl Shared {
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
             log: config.deterministic.then(Log::new),
+            timers: Timers::new(),
             config,
         }
     }
@@ -230,9 +233,39 @@ impl Shared {
         }
     }
 
-    /// The number of the step, under the deterministic executor.
-    pub(crate) fn virtual_time(&self) -> Option<u64> {
-        self.log.as_ref().map(Log::now)
+    /// What time it is.
+    pub(crate) fn now(&self) -> Nanos {
+        self.log.as_ref().map_or_else(|| self.timers.real_now(), |log| log.now() * STEP)
+    }
+
+    /// Has something happen after a time, unless what is returned is dropped before.
+    pub(crate) fn after(&self, time: Duration, what: Due) -> Deadline {
+        let clock = if self.log.is_some() { Clock::Virtual } else { Clock::Real };
+        let time = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
+        self.timers.set(self.now().saturating_add(time), what, clock)
+    }
+
+    /// Under the deterministic executor: acts on the deadlines that have passed.
+    pub(crate) fn fire_timers(&self) {
+        self.timers.fire(self.now());
+    }
+
+    /// Under the deterministic executor, when nobody can run: jumps to the next deadline;
+    /// false if there is none.
+    pub(crate) fn jump_to_next_deadline(&self) -> bool {
+        let (Some(log), Some(next)) = (&self.log, self.timers.next()) else { return false };
+        log.advance_to(next.div_ceil(STEP));
+        true
+    }
+
+    /// Whether there are deadlines that have not passed.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.timers.next().is_some()
+    }
+
+    /// Ends what waits for deadlines.
+    pub(crate) fn stop_timers(&self) {
+        self.timers.stop();
     }
 
     /// Tasks that were spawned and have not ended. Exact when nothing happens meanwhile.

@@ -4,7 +4,8 @@
 //! one step. What a step does depends only on the queues and on the worker's own random
 //! numbers, which come from the same seed; time is the number of the step. So the whole
 //! run is a function of seed, number of workers, configuration and program, as long as the
-//! program asks nobody else: no clock, no other threads.
+//! program asks nobody else: no clock, no other threads. When nobody can run, time jumps to
+//! the next deadline.
 
 use crate::rng::Rng;
 use crate::sched::Shared;
@@ -42,9 +43,13 @@ impl Conductor {
         self.check_thread();
         let mut awake = Vec::with_capacity(self.workers.len());
         while !done() {
+            self.shared.fire_timers();
             awake.clear();
             awake.extend(self.workers.iter().filter(|w| !self.shared.idle.is_asleep(w.index)));
             if awake.is_empty() {
+                if self.shared.jump_to_next_deadline() {
+                    continue;
+                }
                 self.shared.conductor.park();
                 continue;
             }
@@ -68,9 +73,10 @@ impl Conductor {
         );
     }
 
-    /// Whether nobody can run.
+    /// Whether nobody can run, however much time passes.
     pub(crate) fn is_stuck(&self) -> bool {
         self.workers.iter().all(|worker| self.shared.idle.is_asleep(worker.index))
+            && !self.shared.has_deadlines()
     }
 }
 

@@ -54,6 +54,11 @@ impl Log {
         self.now.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Jumps forward.
+    pub(crate) fn advance_to(&self, time: u64) {
+        self.now.fetch_max(time, Ordering::Relaxed);
+    }
+
     pub(crate) fn push(&self, event: Event) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }

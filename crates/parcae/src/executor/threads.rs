@@ -58,5 +58,6 @@ impl Drop for Threads {
             // A worker thread does not panic: its loop catches everything.
             let _ = handle.join();
         }
+        self.shared.stop_timers();
     }
 }

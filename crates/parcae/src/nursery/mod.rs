@@ -48,6 +48,7 @@ use crate::profile::{Profile, Spawns};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::task::group::Group;
 use crate::task::{Task, Traits};
+use crate::time::Deadline;
 use crate::worker;
 use std::cell::Cell;
 use std::fmt;
@@ -88,6 +89,9 @@ pub(crate) struct Core {
     closing: Cell<bool>,
     /// The rest was asked to end, but the result counts; the owner's.
     winding_down: Cell<bool>,
+    /// When it is cancelled by itself. Taken back with the core.
+    #[allow(dead_code)]
+    deadline: Option<Deadline>,
     /// Usual children that have been paid for and not spawned; the owner's.
     prepaid: Cell<u32>,
 }

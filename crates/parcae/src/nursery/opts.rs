@@ -8,8 +8,10 @@ use crate::stack::StackSize;
 use crate::sync::Mutex;
 use crate::task::group::Group;
 use crate::task::{Priority, TaskRef, Traits};
+use crate::time::Due;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What happens to the others when a child fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,6 +56,7 @@ pub struct NurseryOpts {
     on_exhausted: Option<OnExhausted>,
     stack_size: Option<StackSize>,
     priority: Option<Priority>,
+    timeout: Option<Duration>,
 }
 
 impl NurseryOpts {
@@ -101,6 +104,26 @@ impl NurseryOpts {
         self
     }
 
+    /// Cancels the nursery when it has not ended after this time.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery_with(NurseryOpts::new().timeout(Duration::from_millis(5)), |n| {
+    ///         n.spawn(|cx| cx.sleep(Duration::from_secs(60)))?.join()
+    ///     })
+    /// });
+    /// assert!(matches!(error.unwrap_err().kind(), ErrorKind::Cancelled(parcae::CancelReason::Timeout)));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn timeout(mut self, time: Duration) -> NurseryOpts {
+        self.timeout = Some(time);
+        self
+    }
+
     /// How urgent children are.
     pub fn priority(mut self, priority: Priority) -> NurseryOpts {
         self.priority = Some(priority);
@@ -128,7 +151,12 @@ impl NurseryOpts {
             migratable: false,
             stack: self.stack_size.unwrap_or(outer.shared.config.stack_size),
         };
+        let expire = |time| {
+            let node = Arc::downgrade(&terms.node);
+            terms.shared.after(time, Due::Cancel(node))
+        };
         let core = Core {
+            deadline: self.timeout.map(expire),
             group: Group::new(owner),
             terms,
             on_failure: self.on_failure,

@@ -13,7 +13,7 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Sets up a [`Runtime`]. Whatever is not set has a default that suits a server.
 ///
@@ -162,8 +162,8 @@ impl<P: Profile> Builder<P> {
             interval: interval.min(LONGEST_SLICE),
             name: None,
         };
-        let (shared, started) = (engine.shared(), Instant::now());
-        let clock = move || shared.virtual_time().unwrap_or(started.elapsed().as_nanos() as u64);
+        let shared = engine.shared();
+        let clock = move || shared.now();
         let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
         Ok(Runtime { inner: Arc::new(Inner { engine, terms, mint }), _profile: PhantomData })
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::CancelReason;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 #[test]
 fn running_waiting_and_unstarted_children_end() {
@@ -188,4 +189,56 @@ fn dropping_a_runtime_cancels_what_is_left() {
             assert!(matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Shutdown)));
         }
     }
+}
+
+#[test]
+fn a_nursery_that_takes_too_long_is_cancelled() {
+    everywhere(|cx| {
+        let opts = NurseryOpts::new().timeout(Duration::from_millis(3));
+        let outcome = cx.nursery_with(opts, |n| {
+            n.spawn(forever)?;
+            n.spawn(asleep)?;
+            n.spawn(|cx| cx.sleep(Duration::from_secs(1_000)))?;
+            Ok(())
+        });
+        assert!(matches!(kind_of(outcome), ErrorKind::Cancelled(CancelReason::Timeout)));
+        // One that ends in time is not.
+        let opts = NurseryOpts::new().timeout(Duration::from_secs(1_000));
+        cx.nursery_with(opts, |n| n.spawn(|cx| cx.sleep(Duration::from_millis(1)))?.join())
+    });
+}
+
+#[test]
+fn virtual_time_passes_at_once_and_in_order() {
+    let rt = Runtime::builder().workers(2).deterministic(7).build().unwrap();
+    let order = std::sync::Mutex::new(Vec::new());
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            for hours in [3_u64, 1, 2] {
+                let order = &order;
+                n.spawn(move |cx| {
+                    cx.sleep(Duration::from_secs(3600 * hours))?;
+                    order.lock().unwrap().push(hours);
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    })
+    .unwrap();
+    assert_eq!(order.into_inner().unwrap(), [1, 2, 3]);
+}
+
+#[test]
+fn a_token_expires_unless_its_guard_is_dropped() {
+    everywhere(|cx| {
+        let (token, expiry) = cx.token_with_timeout(Duration::from_millis(1));
+        let (other, dropped) = cx.token_with_timeout(Duration::from_millis(1));
+        drop(dropped);
+        cx.sleep(Duration::from_millis(3))?;
+        assert_eq!(token.reason(), Some(CancelReason::Timeout));
+        assert!(!other.is_cancelled());
+        drop(expiry);
+        Ok(())
+    });
 }
