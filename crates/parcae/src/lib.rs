@@ -1,14 +1,39 @@
-//! A runtime meant for code that must not be able to take its process down.
+//! A runtime for code that must not be able to take its process down.
 //!
-//! Parcae runs lightweight fibers on OS threads. Every task will run on a *budget*, spawn
-//! only with a *capability* and live in a *nursery*; a deterministic executor will make the
-//! same seed give the same run. This version holds the ground that all of it stands on:
+//! Parcae runs lightweight fibers on OS threads. Every task runs on a *budget*, spawns with a
+//! *capability* and lives in a *nursery*; a deterministic executor makes the same seed give
+//! the same run.
 //!
-//! | module | what it is |
+//! ```
+//! use parcae::prelude::*;
+//!
+//! fn main() -> parcae::Result<()> {
+//!     let text = String::from("spin, measure and cut");
+//!     let rt = Runtime::builder().workers(2).build()?;
+//!     let words = rt.run(|cx| {
+//!         cx.nursery(|n| {
+//!             let (a, b) = text.split_at(5);
+//!             let left = n.spawn(move |_| Ok(a.split_whitespace().count()))?; // children borrow
+//!             let right = n.spawn(move |_| Ok(b.split_whitespace().count()))?;
+//!             Ok(left.join()? + right.join()?)
+//!         })
+//!     })?;
+//!     assert_eq!(words, 4);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! | to | see |
 //! |---|---|
-//! | [`fiber`] | a stack and a context that run one closure after another |
-//! | [`stack`] | guarded stacks in large arenas, pooled, with limits that are errors |
-//! | [`budget`] | the five resources that a task will run on, and their arithmetic |
+//! | start | [`Runtime`], its [`Builder`], [`Handle`] for other threads |
+//! | run tasks together | [`Cx::nursery`], [`Nursery::spawn`], [`TaskHandle::join`] |
+//! | bound what they use | [`NurseryOpts::budget`], [`SpawnOpts::budget`], [`Budget`], [`budget`] |
+//! | stop code that does not wait | [`Cx::checkpoint`], [`Cx::strips`], [`budgeted`] |
+//! | bound their memory | [`Allocator`] |
+//! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
+//! | give authority away | [`cap`], [`profile`] |
+//! | replay | [`Builder::deterministic`] |
+//! | use fibers without a scheduler | [`fiber`], [`stack`] |
 //!
 //! # Platforms
 //!

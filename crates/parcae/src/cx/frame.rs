@@ -1,7 +1,4 @@
-//! What a running task has of its own: its account, its place in the tree of cancellation, and
-//! [`Cx`], through which it opens nurseries and looks around.
-//!
-//! # The frame
+//! The frame of a running task.
 //!
 //! A [`Frame`] lies on the task's own stack, at the base, from its first to its last instruction;
 //! the task's record points to it. Only the task itself uses it, so it is made of cells. What
@@ -15,28 +12,23 @@
 //! otherwise                ⇒   attend: cancelled? out of slice? out of budget?
 //! ```
 //!
-//! `slice` is what is left of the current slice of ops, at most `YIELD_INTERVAL`; it was taken off the
-//! account beforehand. `limit` is 0 until somebody cancels, then larger than any slice. At
-//! the end of a slice the task lets others run and takes the next one from its account; when that is
-//! empty, from its pool, as its nursery's policy says.
+//! `slice` is what is left of the current slice of ops, at most `YIELD_INTERVAL`; it was taken
+//! off the account beforehand. `limit` is 0 until somebody cancels, then larger than any
+//! slice. At the end of a slice the task lets others run and takes the next one from its
+//! account; when that is empty, from its pool, as its nursery's policy says.
 
 use crate::budget::{Budget, Closed, More, OnExhausted, Pool, UNLIMITED};
-use crate::cancel::{CancelReason, CancelToken, Node, Slot};
+use crate::cancel::{CancelReason, Node, Slot};
 use crate::engine::Waker;
-use crate::error::{Error, ErrorKind, Result, Stop, TaskInfo};
-use crate::profile::{Profile, Service};
+use crate::error::{Error, Result, TaskInfo};
 use crate::sched::Shared;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
-use crate::time::{Deadline, Due};
 use crate::worker;
 use std::cell::Cell;
-use std::fmt;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What the tasks of a nursery, or a root task, run under. Outlives them.
 pub(crate) struct Terms {
@@ -184,7 +176,7 @@ impl Frame {
         unsafe { self.terms.as_ref() }
     }
 
-    fn node(&self) -> &Arc<Node> {
+    pub(super) fn node(&self) -> &Arc<Node> {
         // SAFETY: as `new` demands, or of a nursery that has not ended.
         unsafe { self.scope.get().node.as_ref() }
     }
@@ -259,7 +251,7 @@ impl Frame {
 
     /// Charges up to `steps` ops at once, as many as the slice has; at least one.
     #[inline]
-    fn strip(&self, steps: usize) -> Result<usize> {
+    pub(super) fn strip(&self, steps: usize) -> Result<usize> {
         if !self.tick() {
             self.attend()?;
         }
@@ -485,7 +477,7 @@ impl Frame {
     }
 
     /// Lets the closure run as if nobody had cancelled.
-    fn shielded<R>(&self, body: impl FnOnce() -> R) -> R {
+    pub(super) fn shielded<R>(&self, body: impl FnOnce() -> R) -> R {
         struct Unshield<'f>(&'f Frame, NonNull<AtomicU64>);
         impl Drop for Unshield<'_> {
             fn drop(&mut self) {
@@ -617,326 +609,4 @@ pub(crate) fn current() -> Option<&'static Frame> {
     // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a
     // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.
     unsafe { worker::current()?.task()?.task.as_ref().frame().as_ref() }
-}
-
-/// The running task, as it sees itself: what it may do, and how it stands.
-///
-/// Every task is handed a `&Cx`. It cannot leave the task: not to another thread, and not to a
-/// child, which has its own. What may be done with it depends on the profile `P`, see
-/// [`profile`](crate::profile).
-pub struct Cx<P: Profile = Service> {
-    frame: Frame,
-    /// The profile; and neither `Send` nor `Sync`.
-    _profile: PhantomData<(P, *const ())>,
-}
-
-impl<P: Profile> Cx<P> {
-    pub(crate) fn new(frame: Frame) -> Cx<P> {
-        Cx { frame, _profile: PhantomData }
-    }
-
-    pub(crate) fn frame(&self) -> &Frame {
-        &self.frame
-    }
-
-    /// Charges one op of the task's budget, lets others run when it is their turn, and ends
-    /// the task if somebody asked for that.
-    ///
-    /// A loop that may take long calls this in every round: it costs about a nanosecond. For
-    /// short loop bodies see [`strips`](Cx::strips).
-    ///
-    /// # Errors
-    ///
-    /// If the task was cancelled, or has used up its budget and gets no more. Pass it on with
-    /// `?`.
-    ///
-    /// ```
-    /// use parcae::prelude::*;
-    ///
-    /// let rt = Runtime::builder().budget(Budget { ops: 1_000, ..Budget::UNLIMITED }).build()?;
-    /// let error = rt.run(|cx| loop { cx.checkpoint()? } as parcae::Result<()>).unwrap_err();
-    /// assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
-    /// # Ok::<(), parcae::Error>(())
-    /// ```
-    #[inline]
-    pub fn checkpoint(&self) -> Result<()> {
-        if self.frame.tick() { Ok(()) } else { self.frame.attend() }
-    }
-
-    /// Charges any cost to the task's budget, all of it or nothing: for operations that cost
-    /// more than an op, such as memory that the allocator does not see.
-    ///
-    /// # Errors
-    ///
-    /// As for [`checkpoint`](Cx::checkpoint).
-    pub fn charge(&self, cost: Budget) -> Result<()> {
-        self.frame.check_cancelled()?;
-        self.frame.charge(cost)
-    }
-
-    /// What the task has left, beside what its nursery would still give it.
-    pub fn budget(&self) -> Budget {
-        self.frame.balance()
-    }
-
-    /// Lets others run that are ready. Costs no budget. A cancel point.
-    ///
-    /// # Errors
-    ///
-    /// If the task was cancelled.
-    pub fn yield_now(&self) -> Result<()> {
-        self.frame.check_cancelled()?;
-        if let Some(worker) = worker::current() {
-            worker.yield_now();
-        }
-        self.frame.check_cancelled()
-    }
-
-    /// Waits until the task's [`waker`](Cx::waker) is used. May return early: look at what you
-    /// wait for, and call it again.
-    ///
-    /// # Errors
-    ///
-    /// If the task was cancelled.
-    pub fn park(&self) -> Result<()> {
-        self.frame.park()
-    }
-
-    /// Waits for a time. Under the deterministic executor that is virtual time, which passes at once
-    /// when nobody can run.
-    ///
-    /// # Errors
-    ///
-    /// If the task was cancelled.
-    pub fn sleep(&self, time: Duration) -> Result<()> {
-        let shared = &self.frame.terms().shared;
-        let due = shared.now().saturating_add(time.as_nanos() as u64);
-        let _deadline = shared.after(time, Due::Wake(self.waker()));
-        while shared.now() < due {
-            self.frame.park()?;
-        }
-        self.frame.check_cancelled()
-    }
-
-    /// A token below [the task's own](Cx::token) that is cancelled after a time, unless the guard
-    /// is dropped before.
-    pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
-        let node = self.frame.child_node();
-        let expiry = self.frame.terms().shared.after(time, Due::Cancel(Arc::downgrade(&node)));
-        (CancelToken::of(&node), Expiry(expiry))
-    }
-
-    /// What wakes this task from a [`park`](Cx::park), from any thread, before, during or after it.
-    pub fn waker(&self) -> Waker {
-        self.frame.waker()
-    }
-
-    /// Whether somebody asked the task to end.
-    pub fn is_cancelled(&self) -> bool {
-        self.frame.cancel_reason().is_some()
-    }
-
-    /// The token that this task is cancelled by: that of the innermost nursery that it has open, or
-    /// else of the nursery that it belongs to.
-    pub fn token(&self) -> CancelToken {
-        CancelToken::of(self.frame.node())
-    }
-
-    /// Runs a closure that is not to be interrupted, such as cleaning up: in it nothing is a
-    /// cancel point. A request that came meanwhile is noticed at the first cancel point after it.
-    ///
-    /// ```
-    /// use parcae::prelude::*;
-    ///
-    /// let rt = Runtime::builder().build()?;
-    /// rt.run(|cx| {
-    ///     cx.token().cancel();
-    ///     assert!(cx.checkpoint().is_err());
-    ///     cx.shield(|| cx.checkpoint())?; // goes on
-    ///     assert!(cx.checkpoint().is_err());
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), parcae::Error>(())
-    /// ```
-    pub fn shield<R>(&self, cleanup: impl FnOnce() -> R) -> R {
-        self.frame.shielded(cleanup)
-    }
-
-    /// Who this task is.
-    pub fn info(&self) -> TaskInfo {
-        self.frame.info()
-    }
-
-    /// Bytes of stack that are left.
-    pub fn stack_left(&self) -> usize {
-        self.frame.stack_left()
-    }
-
-    /// Cuts a range into strips of at most `YIELD_INTERVAL` steps, with a checkpoint before
-    /// each, which charges all its steps at once. The inner loop has nothing in it that keeps the compiler from
-    /// unrolling and vectorising.
-    ///
-    /// ```
-    /// use parcae::prelude::*;
-    ///
-    /// let numbers: Vec<u64> = (0..100_000).collect();
-    /// let rt = Runtime::builder().build()?;
-    /// let sum = rt.run(|cx| {
-    ///     let mut sum = 0;
-    ///     for strip in cx.strips(0..numbers.len()) {
-    ///         sum += numbers[strip?].iter().sum::<u64>();
-    ///     }
-    ///     Ok(sum)
-    /// })?;
-    /// assert_eq!(sum, 4_999_950_000);
-    /// # Ok::<(), parcae::Error>(())
-    /// ```
-    pub fn strips(&self, range: std::ops::Range<usize>) -> Strips<'_> {
-        Strips { frame: &self.frame, rest: range }
-    }
-
-    /// An iterator with a checkpoint before each item.
-    ///
-    /// ```
-    /// use parcae::prelude::*;
-    ///
-    /// let rt = Runtime::builder().build()?;
-    /// let words = rt.run(|cx| {
-    ///     let mut words = 0;
-    ///     for line in cx.each("one\ntwo three".lines()) {
-    ///         words += line?.split_whitespace().count();
-    ///     }
-    ///     Ok(words)
-    /// })?;
-    /// assert_eq!(words, 3);
-    /// # Ok::<(), parcae::Error>(())
-    /// ```
-    pub fn each<I: IntoIterator>(&self, items: I) -> Each<'_, I::IntoIter> {
-        Each { frame: &self.frame, items: items.into_iter() }
-    }
-}
-
-impl<P: Profile> fmt::Debug for Cx<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cx").field("task", &self.info()).finish_non_exhaustive()
-    }
-}
-
-/// Keeps a deadline; see [`Cx::token_with_timeout`].
-#[must_use = "dropping it takes the deadline back"]
-pub struct Expiry(#[allow(dead_code)] Deadline);
-
-impl fmt::Debug for Expiry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Expiry")
-    }
-}
-
-/// Strips of a range; see [`Cx::strips`].
-pub struct Strips<'c> {
-    frame: &'c Frame,
-    rest: std::ops::Range<usize>,
-}
-
-impl Iterator for Strips<'_> {
-    type Item = Result<std::ops::Range<usize>>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Result<std::ops::Range<usize>>> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        Some(self.frame.strip(self.rest.len()).map(|len| {
-            let strip = self.rest.start..self.rest.start + len;
-            self.rest.start = strip.end;
-            strip
-        }))
-    }
-}
-
-impl fmt::Debug for Strips<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Strips").field("rest", &self.rest).finish_non_exhaustive()
-    }
-}
-
-/// Items with a checkpoint before each; see [`Cx::each`].
-pub struct Each<'c, I> {
-    frame: &'c Frame,
-    items: I,
-}
-
-impl<I: Iterator> Iterator for Each<'_, I> {
-    type Item = Result<I::Item>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Result<I::Item>> {
-        if !self.frame.tick()
-            && let Err(error) = self.frame.attend()
-        {
-            return Some(Err(error));
-        }
-        self.items.next().map(Ok)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.items.size_hint()
-    }
-}
-
-impl<I> fmt::Debug for Each<'_, I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Each")
-    }
-}
-
-/// What code that was instrumented by `#[budgeted]` counts with.
-#[derive(Clone, Copy)]
-pub struct Meter {
-    frame: Option<NonNull<Frame>>,
-}
-
-impl Meter {
-    /// At the entry of a function: one op, and a look at the stack. Outside of a task nothing is counted.
-    #[inline]
-    pub fn enter() -> Meter {
-        let frame = current();
-        if let Some(frame) = frame {
-            let left = frame.stack_left();
-            if left < RED_ZONE {
-                Stop::unwind(Error::new(ErrorKind::StackOverflow { left, needed: RED_ZONE }));
-            }
-        }
-        let meter = Meter { frame: frame.map(NonNull::from) };
-        meter.tick();
-        meter
-    }
-
-    /// At each back-edge of a loop: one op. Unwinds the task if it is to end.
-    #[inline(always)]
-    pub fn tick(self) {
-        // SAFETY: the frame of the running task is at the base of its stack, below the function
-        // that holds this; and it is not `Send`.
-        if let Some(frame) = self.frame.map(|frame| unsafe { frame.as_ref() })
-            && !frame.tick()
-        {
-            Meter::attend(frame);
-        }
-    }
-
-    #[cold]
-    fn attend(frame: &Frame) {
-        if std::thread::panicking() {
-            return; // cleaning up: neither waits nor panics again
-        }
-        if let Err(error) = frame.attend() {
-            Stop::unwind(error);
-        }
-    }
-}
-
-impl fmt::Debug for Meter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Meter")
-    }
 }

@@ -1,0 +1,57 @@
+//! Checkpoints of code that returns no errors: they unwind the task.
+
+use super::frame::{Frame, RED_ZONE, current};
+use crate::error::{Error, ErrorKind, Stop};
+use std::fmt;
+use std::ptr::NonNull;
+
+/// What code that was instrumented by `#[budgeted]` counts with.
+#[derive(Clone, Copy)]
+pub struct Meter {
+    frame: Option<NonNull<Frame>>,
+}
+
+impl Meter {
+    /// At the entry of a function: one op, and a look at the stack. Outside of a task nothing is counted.
+    #[inline]
+    pub fn enter() -> Meter {
+        let frame = current();
+        if let Some(frame) = frame {
+            let left = frame.stack_left();
+            if left < RED_ZONE {
+                Stop::unwind(Error::new(ErrorKind::StackOverflow { left, needed: RED_ZONE }));
+            }
+        }
+        let meter = Meter { frame: frame.map(NonNull::from) };
+        meter.tick();
+        meter
+    }
+
+    /// At each back-edge of a loop: one op. Unwinds the task if it is to end.
+    #[inline(always)]
+    pub fn tick(self) {
+        // SAFETY: the frame of the running task is at the base of its stack, below the function
+        // that holds this; and it is not `Send`.
+        if let Some(frame) = self.frame.map(|frame| unsafe { frame.as_ref() })
+            && !frame.tick()
+        {
+            Meter::attend(frame);
+        }
+    }
+
+    #[cold]
+    fn attend(frame: &Frame) {
+        if std::thread::panicking() {
+            return; // cleaning up: neither waits nor panics again
+        }
+        if let Err(error) = frame.attend() {
+            Stop::unwind(error);
+        }
+    }
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meter")
+    }
+}
