@@ -66,6 +66,8 @@ pub mod stack;
 mod sync;
 mod task;
 mod time;
+#[allow(dead_code)] // what waits comes next
+mod wait;
 mod worker;
 
 pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing};

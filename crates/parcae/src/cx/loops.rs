@@ -4,7 +4,7 @@ use super::Frame;
 use crate::error::Result;
 use std::fmt;
 
-/// Strips of a range; see [`Cx::strips`].
+/// Strips of a range; see [`Cx::strips`](super::Cx::strips).
 pub struct Strips<'c> {
     pub(super) frame: &'c Frame,
     pub(super) rest: std::ops::Range<usize>,
@@ -32,7 +32,7 @@ impl fmt::Debug for Strips<'_> {
     }
 }
 
-/// Items with a checkpoint before each; see [`Cx::each`].
+/// Items with a checkpoint before each; see [`Cx::each`](super::Cx::each).
 pub struct Each<'c, I> {
     pub(super) frame: &'c Frame,
     pub(super) items: I,
