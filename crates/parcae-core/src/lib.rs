@@ -5,11 +5,18 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`account`] | processor accounts: how long something ran, and how it came to stop |
 //! | [`budget`] | the five resources that a task runs on, and their arithmetic |
+//! | [`fair`] | the fair queue: weighted shares by virtual deadlines |
 
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate std;
+
+pub mod account;
 pub mod budget;
+pub mod fair;
 
 pub use budget::{Budget, Resource, Shortfall};
