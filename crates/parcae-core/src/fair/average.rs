@@ -43,10 +43,6 @@ impl Average {
         i128::from(v.wrapping_sub(self.zero).cast_signed())
     }
 
-    pub(super) fn weight(&self) -> u64 {
-        self.weight
-    }
-
     /// Counts somebody.
     pub(super) fn add(&mut self, v: u64, weight: Weight) {
         self.sum += self.key(v) * i128::from(weight.get());

@@ -17,8 +17,6 @@ pub enum FairError {
     TooDeep,
     /// The entity is not the one that runs.
     NotRunning,
-    /// The entity runs.
-    Running,
     /// The entity is runnable already.
     Awake,
     /// The entity is asleep already.
@@ -48,7 +46,6 @@ impl fmt::Display for FairError {
             FairError::GroupsFull => f.write_str("no slot for another group: give the queue more, or remove an empty group first"),
             FairError::TooDeep => write!(f, "groups nest at most {} deep: put this one higher up", super::MAX_DEPTH),
             FairError::NotRunning => f.write_str("only the entity that runs can do this: use what `pick` returned last"),
-            FairError::Running => f.write_str("not while it runs: let `pick` or `sleep` take it off first"),
             FairError::Awake => f.write_str("it is runnable already: put it to sleep before it is woken"),
             FairError::Asleep => f.write_str("it is asleep already: wake it first"),
             FairError::IsGroup => f.write_str("it stands for a group: wake, move or remove the members instead"),

@@ -26,10 +26,13 @@
 //! 2. **If anybody waits, somebody is eligible**: the least v is not above the average.
 //!    Eligibility is compared exactly, in 128 bits and without dividing, so rounding cannot
 //!    break this.
-//! 3. **Lag is bounded** by −r_max < lag < max(r_max, q), in a set that does not change,
-//!    where q is the longest turn that was really taken ([`FairQueue::longest_run`]): who
-//!    depends on others to yield cannot promise more. So over any time T nobody's service is
-//!    further than that from wT/W, and everybody who is runnable runs.
+//! 3. **Lag is bounded**, in a set that does not change: −q ≤ lag < max(r_max, q), where r_max
+//!    is the longest request and q the longest turn that was really taken
+//!    ([`FairQueue::longest_run`]). So over any time T nobody's service is further than that
+//!    from wT/W, and everybody who is runnable runs. The bound takes for granted that turns
+//!    end with their requests ([`Charged::Served`]). Where nobody can enforce that, a turn
+//!    that goes on for o beyond its request was let in too early by as much, and costs
+//!    each other entity w/W of it: add w/W · Σ o over the worst overrun of each of the others.
 //! 4. **Charging does not drift**: v carries the remainder of its division.
 //!
 //! # Coming and going

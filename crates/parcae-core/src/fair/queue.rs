@@ -336,19 +336,19 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     }
 
     /// Takes an entity out, to be put into another queue with [`join`](FairQueue::join).
-    /// Its lag and what is left of its request go with it.
+    /// Its lag and what is left of its request go with it. If it runs, its turn ends.
     ///
     /// # Errors
     ///
-    /// [`FairError::Stale`], [`FairError::IsGroup`], [`FairError::Running`].
+    /// [`FairError::Stale`], [`FairError::IsGroup`].
     pub fn leave(&mut self, id: EntityId) -> Result<Departure, FairError> {
         let e = self.single(id)?;
+        if self.current == id.index {
+            self.put_back();
+        }
         let credit = self.credit();
         let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
         let (phase, group) = (slots[e].phase, slots[e].group as usize);
-        if phase == Phase::Running {
-            return Err(FairError::Running);
-        }
         let left = (phase == Phase::Queued).then(|| {
             let left = slots[e].deadline.wrapping_sub(slots[e].v).cast_signed();
             i128::from(left) * i128::from(slots[e].weight.get())
@@ -494,7 +494,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     }
 
     /// The same, unless it stands for a group.
-    fn single(&self, id: EntityId) -> Result<usize, FairError> {
+    pub(super) fn single(&self, id: EntityId) -> Result<usize, FairError> {
         let e = self.live(id)?;
         if self.slots.as_ref()[e].owns == NIL { Ok(e) } else { Err(FairError::IsGroup) }
     }
@@ -543,6 +543,10 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     /// Gives a slot back that is neither counted nor waits.
     pub(super) fn release(&mut self, e: usize) {
         let slot = &mut self.slots.as_mut()[e];
+        let group = &mut self.groups.as_mut()[slot.group as usize];
+        if group.last == e as u32 {
+            group.last = NIL; // whoever has the slot next did not run
+        }
         slot.phase = Phase::Free;
         slot.left = self.free;
         self.free = e as u32;
@@ -605,6 +609,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
             if was == Phase::Running {
                 if slot.is_served() {
                     slot.request(); // or it would wake up with a deadline it has had
+                    group.last = NIL;
                 }
                 group.ready.insert(slots, e as u32);
             }

@@ -32,16 +32,22 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
             let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
             let GroupSlot { ready, average, .. } = &mut groups[g];
             let e = ready.pop(slots, |v| average.eligible(v))? as usize;
-            match slots[e].phase {
-                Phase::Queued => match self.take(e) {
-                    Ok(id) => return Some(id),
-                    Err(inner) => g = inner,
-                },
+            let slot = &mut slots[e];
+            match slot.phase {
+                Phase::Queued => {
+                    slot.phase = Phase::Running;
+                    groups[g].last = e as u32;
+                    if slot.owns == NIL {
+                        (self.current, self.ran) = (e as u32, 0);
+                        return self.current();
+                    }
+                    g = slot.owns as usize; // it has a runnable member, or it would sleep
+                }
                 debtor => {
                     // Its turn has come, so it owes nothing any more; and nothing is owed
                     // to somebody who does not wait.
+                    slot.phase = Phase::Asleep;
                     groups[g].withdraw(slots, e as u32, 0);
-                    slots[e].phase = Phase::Asleep;
                     if debtor == Phase::Parting {
                         self.release(e);
                     }
@@ -50,37 +56,39 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
         }
     }
 
-    /// Picks this entity if it may run now without wronging anybody: it is queued, and it
-    /// and every group that it is in is eligible. Otherwise [`pick`](FairQueue::pick)s as
-    /// usual. For handing the processor on directly, say from a client to its server.
+    /// Picks this entity if it may run now without wronging anybody: it is queued, and so is
+    /// every group that it is in, and each of these is eligible or was the last to run in
+    /// its group and has not used up its request. Otherwise [`pick`](FairQueue::pick)s as usual.
+    ///
+    /// For handing the processor on directly, say from a client to its server; and for
+    /// letting somebody go on to the end of its request.
     ///
     /// # Errors
     ///
-    /// [`FairError::Stale`].
+    /// [`FairError::Stale`], [`FairError::IsGroup`].
     pub fn pick_preferring(&mut self, id: EntityId) -> Result<Option<EntityId>, FairError> {
-        let wanted = self.live(id)?;
+        let wanted = self.single(id)?;
         self.put_back();
         let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
         let mut e = wanted as u32;
         while let Some(slot) = slots.get(e as usize) {
             let group = &groups[slot.group as usize];
-            if slot.phase != Phase::Queued || !group.average.eligible(slot.v) {
+            let may = group.last == e || group.average.eligible(slot.v);
+            if slot.phase != Phase::Queued || !may {
                 return Ok(self.pick());
             }
             e = group.entity;
         }
-        if slots[wanted].owns != NIL {
-            return Ok(self.pick());
+        e = wanted as u32;
+        while let Some(slot) = slots.get_mut(e as usize) {
+            slot.phase = Phase::Running;
+            let group = &mut groups[slot.group as usize];
+            group.last = e;
+            group.ready.remove(slots, e);
+            e = group.entity;
         }
-        let mut e = slots[wanted].group as usize;
-        groups[e].ready.remove(slots, wanted as u32);
-        while groups[e].entity != NIL {
-            let entity = groups[e].entity;
-            e = slots[entity as usize].group as usize;
-            groups[e].ready.remove(slots, entity);
-            slots[entity as usize].phase = Phase::Running;
-        }
-        Ok(self.take(wanted).ok())
+        (self.current, self.ran) = (id.index, 0);
+        Ok(Some(id))
     }
 
     /// The entity that runs.
@@ -135,18 +143,6 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
         if self.current == id.index { Ok(e) } else { Err(FairError::NotRunning) }
     }
 
-    /// Sets running what was just taken out of its queue; or says which group to look into.
-    fn take(&mut self, e: usize) -> Result<EntityId, usize> {
-        let slot = &mut self.slots.as_mut()[e];
-        slot.phase = Phase::Running;
-        if slot.owns != NIL {
-            return Err(slot.owns as usize);
-        }
-        self.current = e as u32;
-        self.ran = 0;
-        Ok(EntityId { index: e as u32, generation: slot.generation })
-    }
-
     fn spend(&mut self, used: u64) -> Charged {
         let room = MAX_RUN - self.ran;
         self.forgiven = self.forgiven.saturating_add(used.saturating_sub(room));
@@ -175,7 +171,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
         self.longest_run = self.longest_run.max(self.ran);
     }
 
-    fn put_back(&mut self) {
+    pub(super) fn put_back(&mut self) {
         if self.current != NIL {
             self.settle();
             let e = core::mem::replace(&mut self.current, NIL);
@@ -187,11 +183,12 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     pub(super) fn step_back(&mut self, mut e: u32) {
         let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
         while let Some(slot) = slots.get_mut(e as usize) {
+            let group = &mut groups[slot.group as usize];
             if slot.is_served() {
                 slot.request();
+                group.last = NIL;
             }
             slot.phase = Phase::Queued;
-            let group = &mut groups[slot.group as usize];
             group.ready.insert(slots, e);
             e = group.entity;
         }

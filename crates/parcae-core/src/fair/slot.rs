@@ -161,6 +161,8 @@ pub struct GroupSlot {
     pub(super) ready: Ready,
     /// The entity that stands for it in its parent; [`NIL`] for the root and for free slots.
     pub(super) entity: u32,
+    /// The member that ran last, while its request is not served: it may go on.
+    pub(super) last: u32,
     /// Members that are queued or running: without them the group itself is asleep.
     pub(super) runnable: u32,
     /// Members that somebody holds a handle to.
@@ -178,6 +180,7 @@ impl GroupSlot {
         average: Average::starting_at(0),
         ready: Ready::EMPTY,
         entity: NIL,
+        last: NIL,
         runnable: 0,
         members: 0,
         generation: 0,

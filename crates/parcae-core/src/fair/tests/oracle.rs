@@ -40,6 +40,8 @@ struct Group {
     entity: Option<EntityId>,
     /// V while nobody is counted.
     last: i128,
+    /// Who ran last, if its request is not served.
+    ran: Option<EntityId>,
 }
 
 /// Entities in no order. A slot has at most one that is not gone.
@@ -53,7 +55,7 @@ struct Model {
 
 impl Model {
     fn new(limits: Limits, origin: i128) -> Model {
-        let root = Group { id: GroupId::ROOT, entity: None, last: origin };
+        let root = Group { id: GroupId::ROOT, entity: None, last: origin, ran: None };
         Model { entities: Vec::new(), groups: std::vec![root], limits, current: None, ran: 0 }
     }
 
@@ -143,7 +145,7 @@ impl Model {
 
     fn settle(&mut self) {
         if self.ran < self.limits.min_charge {
-            self.charge(self.limits.min_charge - self.ran);
+            let _ = self.charge(self.limits.min_charge - self.ran);
         }
     }
 
@@ -169,6 +171,7 @@ impl Model {
         while let Some(e) = at {
             if self.entities[e].v() >= self.entities[e].deadline {
                 self.entities[e].request();
+                self.groups[self.entities[e].group].ran = None;
             }
             self.entities[e].phase = Phase::Queued;
             at = self.parent(e);
@@ -186,6 +189,7 @@ impl Model {
             match self.entities[e].phase {
                 Phase::Queued => {
                     self.entities[e].phase = Phase::Running;
+                    self.groups[g].ran = Some(self.entities[e].id);
                     match self.entities[e].owns {
                         Some(inner) => g = inner,
                         None => return Some(self.start(e)),
@@ -211,7 +215,8 @@ impl Model {
         let mut path = Vec::new();
         let mut at = Some(wanted);
         while let Some(e) = at {
-            if self.entities[e].phase != Phase::Queued || !self.eligible(e) {
+            let goes_on = self.groups[self.entities[e].group].ran == Some(self.entities[e].id);
+            if self.entities[e].phase != Phase::Queued || !(goes_on || self.eligible(e)) {
                 return self.pick();
             }
             path.push(e);
@@ -219,6 +224,7 @@ impl Model {
         }
         for e in path {
             self.entities[e].phase = Phase::Running;
+            self.groups[self.entities[e].group].ran = Some(self.entities[e].id);
         }
         Some(self.start(wanted))
     }
@@ -335,14 +341,13 @@ impl Pair {
                     let entity = self.queue.entity_of(id).unwrap();
                     let inner = self.model.groups.len();
                     self.enter(entity, g, params, Some(inner));
-                    self.model.groups.push(Group { id, entity: Some(entity), last: 0 });
+                    self.model.groups.push(Group { id, entity: Some(entity), last: 0, ran: None });
                 }
             }
             3..8 => {
                 let Some(e) = self.someone(x) else { return };
                 let id = self.model.entities[e].id;
-                let awake =
-                    matches!(self.model.entities[e].phase, Phase::Queued | Phase::Running);
+                let awake = matches!(self.model.entities[e].phase, Phase::Queued | Phase::Running);
                 let woken = self.queue.wake(id);
                 assert_eq!(woken.is_err(), awake);
                 if !awake {
@@ -370,8 +375,7 @@ impl Pair {
                 let Some(e) = (all > 0).then(|| x as usize % all) else { return };
                 let to = 1 + (x >> 32) as u32 % self.weights;
                 let gone = matches!(self.model.entities[e].phase, Phase::Free | Phase::Parting);
-                let done =
-                    self.queue.reweight(self.model.entities[e].id, Weight::new(to).unwrap());
+                let done = self.queue.reweight(self.model.entities[e].id, Weight::new(to).unwrap());
                 assert_eq!(done.is_err(), gone);
                 if !gone {
                     self.model.reweight(e, to);
