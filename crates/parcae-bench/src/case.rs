@@ -20,11 +20,13 @@ pub enum Peer {
     May,
     /// <https://docs.rs/rayon>
     Rayon,
+    /// The same thing written with the standard library's collections.
+    Std,
 }
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 7] = [
+    pub const ALL: [Peer; 8] = [
         Peer::Parcae,
         Peer::Corosensei,
         Peer::Generator,
@@ -32,6 +34,7 @@ impl Peer {
         Peer::AsyncExecutor,
         Peer::May,
         Peer::Rayon,
+        Peer::Std,
     ];
 
     /// The name in arguments and output.
@@ -44,6 +47,7 @@ impl Peer {
             Peer::AsyncExecutor => "async-executor",
             Peer::May => "may",
             Peer::Rayon => "rayon",
+            Peer::Std => "std",
         }
     }
 
@@ -57,6 +61,7 @@ impl Peer {
             Peer::AsyncExecutor => "1.14.1",
             Peer::May => "0.3.51",
             Peer::Rayon => "1.12.0",
+            Peer::Std => "of the compiler",
         }
     }
 }
@@ -216,7 +221,8 @@ mod tests {
     #[test]
     fn the_versions_shown_are_those_of_the_manifest() {
         let manifest = include_str!("../Cargo.toml");
-        for peer in Peer::ALL.into_iter().filter(|&peer| peer != Peer::Parcae) {
+        let crates = |peer: &Peer| ![Peer::Parcae, Peer::Std].contains(peer);
+        for peer in Peer::ALL.into_iter().filter(crates) {
             let line = format!("{} = \"={}\"", peer.name(), peer.version());
             let table = format!("{} = {{ version = \"={}\",", peer.name(), peer.version());
             let found = manifest.lines().any(|l| l == line || l.starts_with(&table));

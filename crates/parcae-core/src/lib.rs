@@ -7,7 +7,9 @@
 //! |---|---|
 //! | [`account`] | processor accounts: how long something ran, and how it came to stop |
 //! | [`budget`] | the five resources that a task runs on, and their arithmetic |
+//! | [`dispatch`] | realtime before fair before idle, with a floor for best effort |
 //! | [`fair`] | the fair queue: weighted shares by virtual deadlines |
+//! | [`policy`] | what a policy service may decide, and what holds without it |
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -17,6 +19,8 @@ extern crate std;
 
 pub mod account;
 pub mod budget;
+pub mod dispatch;
 pub mod fair;
+pub mod policy;
 
 pub use budget::{Budget, Resource, Shortfall};

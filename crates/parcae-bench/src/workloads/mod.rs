@@ -1,5 +1,6 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
+mod fair;
 mod memory;
 mod parked;
 mod runtimes;
@@ -25,6 +26,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,
+    &fair::FAIR,
 ];
 
 /// The size of every stack, of every peer but may, which has its own default: parcae's default, 256 KiB of addresses.

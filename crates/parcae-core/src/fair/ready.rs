@@ -45,6 +45,7 @@ impl Ready {
         tree: Tree::EMPTY,
     };
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -126,7 +126,7 @@ impl Limits {
     }
 
     /// The slice that is meant, unless it is outside.
-    pub(super) const fn slice_for(&self, latency: Latency) -> Option<u64> {
+    pub(crate) const fn slice_for(&self, latency: Latency) -> Option<u64> {
         match latency {
             Latency::Sensitive => Some(self.min_slice),
             Latency::Normal => Some(self.slice),
