@@ -36,7 +36,7 @@ fn yielder(entity: usize, _: u64) -> (u64, Option<u64>) {
 
 /// What each had, whenever that changed.
 fn simulate(behaviour: Behaviour) -> [Vec<(u64, u64)>; 3] {
-    let mut queue = FairQueue::new([Slot::EMPTY; 3], LIMITS).expect("the limits hold");
+    let mut queue = FairQueue::new([Slot::EMPTY; 3], [], LIMITS).expect("the limits hold");
     let ids = WEIGHTS.map(|weight| {
         let weight = Weight::new(weight * 1024).expect("in range");
         let id = queue.add(GroupId::ROOT, Params::weight(weight)).expect("there is a slot");

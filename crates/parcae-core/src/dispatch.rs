@@ -30,7 +30,7 @@ mod realtime;
 
 pub use realtime::{Band, RealtimeError, RealtimeId, RealtimeQueue, RealtimeSlot};
 
-use crate::fair::{EntityId, FairQueue, GroupId, GroupSlot, Memory, Slot};
+use crate::fair::{EntityId, FairQueue, GroupId, GroupSlot, Memory, Node, Slot};
 use core::fmt;
 
 /// Who is dispatched before whom.
@@ -133,6 +133,25 @@ pub enum Who<T> {
     Nobody,
 }
 
+/// A queue of the fair or the idle class: a [`FairQueue`] in any memory.
+pub trait BestEffort {
+    /// Whether anybody is runnable.
+    fn is_runnable(&self) -> bool;
+
+    /// Who runs next; whoever ran goes back first.
+    fn next(&mut self) -> Option<EntityId>;
+}
+
+impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> BestEffort for FairQueue<E, N, G> {
+    fn is_runnable(&self) -> bool {
+        self.runnable(GroupId::ROOT).is_ok_and(|runnable| runnable > 0)
+    }
+
+    fn next(&mut self) -> Option<EntityId> {
+        self.pick()
+    }
+}
+
 /// Decides between the classes. It holds nothing but the floor's state: the queues are
 /// the caller's.
 ///
@@ -141,8 +160,8 @@ pub enum Who<T> {
 /// use parcae_core::fair::{FairQueue, GroupId, Limits, Params, Slot};
 ///
 /// let mut realtime = RealtimeQueue::new([RealtimeSlot::EMPTY; 4]);
-/// let mut fair = FairQueue::new([Slot::EMPTY; 4], Limits::OPS)?;
-/// let mut idle = FairQueue::new([Slot::EMPTY; 4], Limits::OPS)?;
+/// let mut fair = FairQueue::new([Slot::EMPTY; 4], [], Limits::OPS)?;
+/// let mut idle = FairQueue::new([Slot::EMPTY; 4], [], Limits::OPS)?;
 /// let mut dispatcher = Dispatcher::new(Floor::new(1_000, 100).unwrap(), 0);
 ///
 /// let shell = fair.add(GroupId::ROOT, Params::default())?;
@@ -180,31 +199,23 @@ impl Dispatcher {
     }
 
     /// Who runs now. Whoever ran in the fair queues goes back there when they pick again.
-    pub fn pick<T, R, E, G, F, H>(
+    pub fn pick<T: Copy, R: Memory<RealtimeSlot<T>>>(
         &mut self,
         now: u64,
         realtime: &RealtimeQueue<T, R>,
-        fair: &mut FairQueue<E, G>,
-        idle: &mut FairQueue<F, H>,
-    ) -> Next<T>
-    where
-        T: Copy,
-        R: Memory<RealtimeSlot<T>>,
-        E: Memory<Slot>,
-        G: Memory<GroupSlot>,
-        F: Memory<Slot>,
-        H: Memory<GroupSlot>,
-    {
+        fair: &mut impl BestEffort,
+        idle: &mut impl BestEffort,
+    ) -> Next<T> {
         let begins = self.reserve_begins(now);
-        let wants = fair.runnable(GroupId::ROOT).is_ok_and(|runnable| runnable > 0);
+        let wants = fair.is_runnable();
         if let Some(first) = realtime.first() {
             if !(wants && now >= begins) {
                 return Next { who: Who::Realtime(first), until: wants.then_some(begins) };
             }
             self.rescued += 1;
         }
-        let who = fair.pick().map(Who::Fair);
-        let who = who.or_else(|| idle.pick().map(Who::Idle)).unwrap_or(Who::Nobody);
+        let who = fair.next().map(Who::Fair);
+        let who = who.or_else(|| idle.next().map(Who::Idle)).unwrap_or(Who::Nobody);
         Next { who, until: None }
     }
 

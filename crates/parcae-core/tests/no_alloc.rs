@@ -4,7 +4,9 @@
 
 use parcae_core::account::{CpuAccount, Stop};
 use parcae_core::dispatch::{Band, Class, Dispatcher, Floor, RealtimeQueue, RealtimeSlot, Who};
-use parcae_core::fair::{FairQueue, GroupId, GroupSlot, Latency, Limits, Params, Slot, Weight};
+use parcae_core::fair::{
+    FairQueue, GroupId, GroupSlot, Latency, Limits, Node, Params, Slot, Weight,
+};
 use parcae_core::policy::{Bounds, Decision, Hint, Policy};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,13 +50,16 @@ fn no_path_allocates() {
     assert!(caught.is_err());
 
     let mut slots = vec![Slot::EMPTY; 300];
+    let mut nodes = vec![Node::EMPTY; Node::needed(300)];
+    let mut other_nodes = nodes.clone();
     let mut groups = vec![GroupSlot::EMPTY; 4];
     let mut other = vec![Slot::EMPTY; 300];
     let mut realtime_slots = vec![RealtimeSlot::EMPTY; 8];
     let turns = without_memory(|| {
         let mut fair =
-            FairQueue::with_groups(&mut slots[..], &mut groups[..], Limits::OPS).unwrap();
-        let mut idle = FairQueue::new(&mut other[..], Limits::OPS).unwrap();
+            FairQueue::with_groups(&mut slots[..], &mut nodes[..], &mut groups[..], Limits::OPS)
+                .unwrap();
+        let mut idle = FairQueue::new(&mut other[..], &mut other_nodes[..], Limits::OPS).unwrap();
         let mut realtime = RealtimeQueue::new(&mut realtime_slots[..]);
         let mut dispatcher = Dispatcher::new(Floor::NANOS, 0);
         let mut policy = Policy::new(Bounds::NANOS, 100, 100);

@@ -12,7 +12,7 @@
 
 use super::nanos_per;
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
-use parcae_core::fair::{FairQueue, GroupId, Limits, Params, Slot, Weight};
+use parcae_core::fair::{FairQueue, GroupId, Limits, Node, Params, Slot, Weight};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Instant;
@@ -137,12 +137,13 @@ fn nap(scale: &Scale) -> Result<f64, Failure> {
     Ok(nanos_per(start, naps))
 }
 
-struct Parcae(FairQueue<Vec<Slot>>);
+struct Parcae(FairQueue<Vec<Slot>, Vec<Node>>);
 
 impl Queue for Parcae {
     fn with(weights: &[u32]) -> Parcae {
         let slots = vec![Slot::EMPTY; weights.len()];
-        let mut queue = FairQueue::new(slots, Limits::NANOS).expect("the limits hold");
+        let nodes = vec![Node::EMPTY; Node::needed(weights.len())];
+        let mut queue = FairQueue::new(slots, nodes, Limits::NANOS).expect("the limits hold");
         for &weight in weights {
             let weight = Weight::new(weight).expect("in range");
             let id = queue.add(GroupId::ROOT, Params::weight(weight)).expect("there is a slot");

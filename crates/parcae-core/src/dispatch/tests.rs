@@ -59,8 +59,8 @@ fn fair_time_per_window(
     overrun: u64,
     mut realtime_ready: impl FnMut(u64) -> u32,
 ) -> Vec<u64> {
-    let mut fair = FairQueue::new([Slot::EMPTY; 2], LIMITS).unwrap();
-    let mut idle = FairQueue::new([Slot::EMPTY; 2], LIMITS).unwrap();
+    let mut fair = FairQueue::new([Slot::EMPTY; 2], [], LIMITS).unwrap();
+    let mut idle = FairQueue::new([Slot::EMPTY; 2], [], LIMITS).unwrap();
     for queue in [&mut fair, &mut idle] {
         let id = queue.add(GroupId::ROOT, Params::default()).unwrap();
         let _ = queue.wake(id).unwrap();
@@ -122,8 +122,8 @@ fn the_floor_is_a_floor_and_not_a_bonus() {
 
 #[test]
 fn without_best_effort_realtime_has_everything() {
-    let mut fair = FairQueue::new([Slot::EMPTY; 1], LIMITS).unwrap();
-    let mut idle = FairQueue::new([Slot::EMPTY; 1], LIMITS).unwrap();
+    let mut fair = FairQueue::new([Slot::EMPTY; 1], [], LIMITS).unwrap();
+    let mut idle = FairQueue::new([Slot::EMPTY; 1], [], LIMITS).unwrap();
     let id = idle.add(GroupId::ROOT, Params::default()).unwrap();
     let _ = idle.wake(id).unwrap();
     let mut realtime = RealtimeQueue::new([RealtimeSlot::EMPTY; 1]);
@@ -142,8 +142,8 @@ fn without_best_effort_realtime_has_everything() {
 
 #[test]
 fn clocks_may_jump() {
-    let mut fair = FairQueue::new([Slot::EMPTY; 1], LIMITS).unwrap();
-    let mut idle = FairQueue::new([Slot::EMPTY; 1], LIMITS).unwrap();
+    let mut fair = FairQueue::new([Slot::EMPTY; 1], [], LIMITS).unwrap();
+    let mut idle = FairQueue::new([Slot::EMPTY; 1], [], LIMITS).unwrap();
     let id = fair.add(GroupId::ROOT, Params::default()).unwrap();
     let _ = fair.wake(id).unwrap();
     let mut realtime = RealtimeQueue::new([RealtimeSlot::EMPTY; 1]);
@@ -158,8 +158,8 @@ fn clocks_may_jump() {
 
 #[test]
 fn another_floor_holds_at_once() {
-    let mut fair = FairQueue::new([Slot::EMPTY; 1], LIMITS).unwrap();
-    let mut idle = FairQueue::new([Slot::EMPTY; 1], LIMITS).unwrap();
+    let mut fair = FairQueue::new([Slot::EMPTY; 1], [], LIMITS).unwrap();
+    let mut idle = FairQueue::new([Slot::EMPTY; 1], [], LIMITS).unwrap();
     let id = fair.add(GroupId::ROOT, Params::default()).unwrap();
     let _ = fair.wake(id).unwrap();
     let mut realtime = RealtimeQueue::new([RealtimeSlot::EMPTY; 1]);

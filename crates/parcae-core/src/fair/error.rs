@@ -35,7 +35,10 @@ pub enum FairError {
     /// The limits contradict each other.
     Limits(Limits),
     /// The memory is too small or too large.
-    Memory,
+    Memory {
+        /// How many nodes are needed beside these slots.
+        needed: usize,
+    },
 }
 
 impl fmt::Display for FairError {
@@ -52,7 +55,7 @@ impl fmt::Display for FairError {
             FairError::InUse => f.write_str("the group has members or is the root: remove its members first"),
             FairError::Slice { min, max } => write!(f, "a slice has from {min} to {max} units here: ask for one of these, or raise the queue's limits"),
             FairError::Limits(Limits { min_slice, slice, max_slice, min_charge }) => write!(f, "limits must be 1 ≤ min_charge ≤ min_slice ≤ slice ≤ max_slice < 2³², not {min_charge}, {min_slice}, {slice}, {max_slice}"),
-            FairError::Memory => f.write_str("a queue takes from 1 to 2²⁴ slots for entities, and the same for groups: the root needs one"),
+            FairError::Memory { needed } => write!(f, "a queue takes from 1 to 2²⁴ slots for entities, at least {needed} nodes beside these, and from 1 to 2²⁴ slots for groups: the root needs one"),
         }
     }
 }

@@ -16,7 +16,7 @@
 //! | deadline | v + r · 2²⁰ / w | set when a request is made, renewed when v reaches it |
 //!
 //! The next to run is the eligible entity with the earliest deadline; of two that are due at
-//! the same time the one in the lower slot. `average` computes V, `tree` and `ready` find the
+//! the same time the one in the lower slot. `average` computes V, `ready` and `node` find the
 //! entity, `queue` says who is counted, `run` who runs.
 //!
 //! # What always holds, and why
@@ -57,9 +57,9 @@
 //!
 //! # What it costs
 //!
-//! O(log n) per operation: the tree is at most 1.44 log₂ n high, picking goes down once and
-//! looks at two slots per level. Nothing is allocated: entities and groups live in the
-//! [`Slot`]s and [`GroupSlot`]s that the caller gives, and the tree's links are inside.
+//! O(log n) per operation, and nothing is allocated: entities, their groups and the tree that
+//! orders them live in the [`Slot`]s, [`GroupSlot`]s and [`Node`]s that the caller gives. Up to
+//! 16 who wait in a group are a flat array.
 //!
 //! # Limits
 //!
@@ -75,6 +75,7 @@
 
 mod average;
 mod error;
+mod node;
 mod queue;
 mod ready;
 mod run;
@@ -82,9 +83,9 @@ mod scale;
 mod slot;
 #[cfg(test)]
 mod tests;
-mod tree;
 
 pub use error::FairError;
+pub use node::Node;
 pub use queue::{Departure, FairQueue, MAX_DEPTH, View, Woken};
 pub use run::{Charged, MAX_RUN};
 pub use scale::{Latency, Limits, Params, Weight};

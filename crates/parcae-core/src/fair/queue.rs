@@ -4,6 +4,7 @@
 //! changes anything; what changes cannot fail. Who runs is the business of [`run`](super).
 
 use super::error::FairError;
+use super::node::{Node, Pool};
 use super::scale::{Latency, Limits, Params, SHIFT, Weight};
 use super::slot::{EntityId, GroupId, GroupSlot, Memory, NIL, Phase, ROOT, Slot, State};
 
@@ -23,7 +24,7 @@ const MAX_SLOTS: usize = 1 << 24;
 /// ```
 /// use parcae_core::fair::{FairQueue, GroupId, Limits, Params, Slot, Weight};
 ///
-/// let mut queue = FairQueue::new([Slot::EMPTY; 8], Limits::OPS)?;
+/// let mut queue = FairQueue::new([Slot::EMPTY; 8], [], Limits::OPS)?;
 /// let one = queue.add(GroupId::ROOT, Params::default())?;
 /// let two = queue.add(GroupId::ROOT, Params::weight(Weight::new(2048).unwrap()))?;
 /// queue.wake(one)?;
@@ -44,12 +45,14 @@ const MAX_SLOTS: usize = 1 << 24;
 /// [`sleep`]: FairQueue::sleep
 /// [`yield_now`]: FairQueue::yield_now
 #[derive(Debug)]
-pub struct FairQueue<E, G = [GroupSlot; 1]> {
+pub struct FairQueue<E, N, G = [GroupSlot; 1]> {
     pub(super) slots: E,
+    pub(super) nodes: N,
     pub(super) groups: G,
     pub(super) limits: Limits,
     /// The first free slot of each kind.
     free: u32,
+    pub(super) free_node: u32,
     free_group: u32,
     /// The entity that runs, and what it used since it was picked.
     pub(super) current: u32,
@@ -104,18 +107,19 @@ pub enum Woken {
     Preempts,
 }
 
-impl<E: Memory<Slot>> FairQueue<E> {
-    /// An empty queue with no groups but the root.
+impl<E: Memory<Slot>, N: Memory<Node>> FairQueue<E, N> {
+    /// An empty queue with no groups but the root. [`Node::needed`] says how many nodes
+    /// go with the slots.
     ///
     /// # Errors
     ///
     /// [`FairError::Limits`], [`FairError::Memory`].
-    pub fn new(slots: E, limits: Limits) -> Result<FairQueue<E>, FairError> {
-        FairQueue::with_groups(slots, [GroupSlot::EMPTY], limits)
+    pub fn new(slots: E, nodes: N, limits: Limits) -> Result<FairQueue<E, N>, FairError> {
+        FairQueue::with_groups(slots, nodes, [GroupSlot::EMPTY], limits)
     }
 }
 
-impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
+impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> {
     /// An empty queue with memory for groups. One is taken by the root, and each of the
     /// others needs an entity slot too.
     ///
@@ -124,21 +128,27 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     /// [`FairError::Limits`], [`FairError::Memory`].
     pub fn with_groups(
         mut slots: E,
+        mut nodes: N,
         mut groups: G,
         limits: Limits,
-    ) -> Result<FairQueue<E, G>, FairError> {
+    ) -> Result<FairQueue<E, N, G>, FairError> {
         if !limits.hold() {
             return Err(FairError::Limits(limits));
         }
         let sizes = 1..=MAX_SLOTS;
-        if !sizes.contains(&slots.as_ref().len()) || !sizes.contains(&groups.as_ref().len()) {
-            return Err(FairError::Memory);
+        let entities = slots.as_ref().len();
+        let needed = Node::needed(entities);
+        if !sizes.contains(&entities)
+            || !sizes.contains(&groups.as_ref().len())
+            || nodes.as_ref().len() < needed
+        {
+            return Err(FairError::Memory { needed });
         }
         // Whatever was in the memory, handles that it gave out are stale now.
         let mut next = NIL;
         for (e, slot) in slots.as_mut().iter_mut().enumerate().rev() {
             let generation = slot.generation.wrapping_add(1);
-            *slot = Slot { generation, left: next, ..Slot::EMPTY };
+            *slot = Slot { generation, next, ..Slot::EMPTY };
             next = e as u32;
         }
         let free = next;
@@ -149,11 +159,14 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
             next = g as u32;
         }
         let free_group = groups.as_ref()[ROOT].next;
+        let free_node = Pool::clear(nodes.as_mut());
         Ok(FairQueue {
             slots,
+            nodes,
             groups,
             limits,
             free,
+            free_node,
             free_group,
             current: NIL,
             ran: 0,
@@ -183,7 +196,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     /// use parcae_core::fair::{FairQueue, GroupId, GroupSlot, Limits, Params, Slot};
     ///
     /// let groups = [GroupSlot::EMPTY; 3];
-    /// let mut queue = FairQueue::with_groups([Slot::EMPTY; 16], groups, Limits::OPS)?;
+    /// let mut queue = FairQueue::with_groups([Slot::EMPTY; 16], [], groups, Limits::OPS)?;
     /// let tenant = queue.add_group(GroupId::ROOT, Params::default())?;
     /// let other = queue.add_group(GroupId::ROOT, Params::default())?;
     /// let crowd = [(); 9].map(|()| queue.add(tenant, Params::default()).unwrap());
@@ -274,16 +287,16 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     /// [`FairError::Stale`]; [`FairError::InUse`] if it has members, or is the root.
     pub fn remove_group(&mut self, id: GroupId) -> Result<(), FairError> {
         let g = self.group(id)?;
-        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
-        if groups[g].members > 0 || g == ROOT {
+        if self.groups.as_ref()[g].members > 0 || g == ROOT {
             return Err(FairError::InUse);
         }
         // Debtors that were removed are forgiven with the group that they owed.
-        while let Some(e) = groups[g].ready.pop(slots, |_| true) {
-            slots[e as usize].left = self.free;
-            slots[e as usize].phase = Phase::Free;
-            self.free = e;
+        loop {
+            let (_, groups, mut pool) = self.parts();
+            let Some(e) = groups[g].ready.pop(&mut pool, |_| true) else { break };
+            self.release(e as usize);
         }
+        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
         let group = &mut groups[g];
         let e = group.entity as usize;
         let parent = slots[e].group as usize;
@@ -347,16 +360,17 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
             self.put_back();
         }
         let credit = self.credit();
-        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
-        let (phase, group) = (slots[e].phase, slots[e].group as usize);
+        let (slots, groups, mut pool) = self.parts();
+        let slot = &mut slots[e];
+        let (phase, group) = (slot.phase, slot.group as usize);
         let left = (phase == Phase::Queued).then(|| {
-            let left = slots[e].deadline.wrapping_sub(slots[e].v).cast_signed();
-            i128::from(left) * i128::from(slots[e].weight.get())
+            let left = slot.deadline.wrapping_sub(slot.v).cast_signed();
+            i128::from(left) * i128::from(slot.weight.get())
         });
-        if slots[e].is_counted() {
-            groups[group].ready.remove(slots, e as u32);
-            groups[group].withdraw(slots, e as u32, credit);
-            slots[e].phase = Phase::Asleep;
+        if slot.is_counted() {
+            groups[group].ready.remove(&mut pool, slot.key(id.index));
+            groups[group].withdraw(slot, credit);
+            slot.phase = Phase::Asleep;
             if phase == Phase::Queued {
                 self.dwindle(group);
             }
@@ -390,12 +404,13 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
         self.slots.as_mut()[e].lag = from.lag;
         let Some(left) = from.left else { return Ok((id, Woken::Queued)) };
         self.rise(e);
-        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
-        let group = &mut groups[slots[e].group as usize];
-        group.ready.remove(slots, e as u32);
-        let left = left / i128::from(slots[e].weight.get());
-        slots[e].deadline = slots[e].v.wrapping_add(left as u64);
-        group.ready.insert(slots, e as u32);
+        let (slots, groups, mut pool) = self.parts();
+        let slot = &mut slots[e];
+        let group = &mut groups[slot.group as usize];
+        group.ready.remove(&mut pool, slot.key(id.index));
+        let left = left / i128::from(slot.weight.get());
+        slot.deadline = slot.v.wrapping_add(left as u64);
+        group.ready.insert(&mut pool, slot.key(id.index), slot.v);
         Ok((id, self.contest(e)))
     }
 
@@ -407,16 +422,17 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     /// [`FairError::Stale`].
     pub fn reweight(&mut self, id: EntityId, weight: Weight) -> Result<(), FairError> {
         let e = self.live(id)?;
-        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
-        let group = &mut groups[slots[e].group as usize];
-        match slots[e].phase {
-            Phase::Running => group.reweigh(slots, e as u32, weight),
+        let (slots, groups, mut pool) = self.parts();
+        let slot = &mut slots[e];
+        let group = &mut groups[slot.group as usize];
+        match slot.phase {
+            Phase::Running => group.reweigh(slot, weight),
             Phase::Queued | Phase::Lingering => {
-                group.ready.remove(slots, e as u32);
-                group.reweigh(slots, e as u32, weight);
-                group.ready.insert(slots, e as u32);
+                group.ready.remove(&mut pool, slot.key(id.index));
+                group.reweigh(slot, weight);
+                group.ready.insert(&mut pool, slot.key(id.index), slot.v);
             }
-            _ => slots[e].weight = weight,
+            _ => slot.weight = weight,
         }
         Ok(())
     }
@@ -480,6 +496,12 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
         self.limits
     }
 
+    /// All memory at once.
+    pub(super) fn parts(&mut self) -> (&mut [Slot], &mut [GroupSlot], Pool<'_>) {
+        let pool = Pool { nodes: self.nodes.as_mut(), free: &mut self.free_node };
+        (self.slots.as_mut(), self.groups.as_mut(), pool)
+    }
+
     /// The slot of a living entity.
     pub(super) fn live(&self, id: EntityId) -> Result<usize, FairError> {
         match self.slots.as_ref().get(id.index()) {
@@ -526,7 +548,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     fn admit(&mut self, group: usize, weight: Weight, slice: u64) -> EntityId {
         let index = self.free;
         let slot = &mut self.slots.as_mut()[index as usize];
-        self.free = slot.left;
+        self.free = slot.next;
         let generation = slot.generation;
         *slot = Slot {
             generation,
@@ -548,26 +570,26 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
             group.last = NIL; // whoever has the slot next did not run
         }
         slot.phase = Phase::Free;
-        slot.left = self.free;
+        slot.next = self.free;
         self.free = e as u32;
     }
 
     /// Queues an entity that is asleep or lingers, and what it is in.
     fn rise(&mut self, e: usize) {
-        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
+        let (slots, groups, mut pool) = self.parts();
         let mut e = e as u32;
         loop {
             let slot = &mut slots[e as usize];
             let group = &mut groups[slot.group as usize];
             if slot.phase == Phase::Asleep {
-                group.place(slots, e);
+                group.place(&mut pool, e, slot);
             } else if group.average.lag(slot.v, slot.weight) > 0 {
                 // It has more than paid. What is above that it did not wait for.
-                group.ready.remove(slots, e);
-                group.withdraw(slots, e, 0);
-                group.place(slots, e);
+                group.ready.remove(&mut pool, slot.key(e));
+                group.withdraw(slot, 0);
+                group.place(&mut pool, e, slot);
             }
-            slots[e as usize].phase = Phase::Queued;
+            slot.phase = Phase::Queued;
             group.runnable += 1;
             if group.runnable > 1 || group.entity == NIL {
                 return;
@@ -593,7 +615,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     /// The single step of [`retire`](Self::retire), without its consequences higher up.
     fn depart(&mut self, e: usize, debtor: Phase) -> usize {
         let credit = self.credit();
-        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
+        let (slots, groups, mut pool) = self.parts();
         let slot = &mut slots[e];
         let g = slot.group as usize;
         let group = &mut groups[g];
@@ -601,9 +623,9 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
         if group.average.eligible(slot.v) {
             slot.phase = Phase::Asleep;
             if was == Phase::Queued {
-                group.ready.remove(slots, e as u32);
+                group.ready.remove(&mut pool, slot.key(e as u32));
             }
-            group.withdraw(slots, e as u32, credit);
+            group.withdraw(slot, credit);
         } else {
             slot.phase = debtor;
             if was == Phase::Running {
@@ -611,7 +633,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
                     slot.request(); // or it would wake up with a deadline it has had
                     group.last = NIL;
                 }
-                group.ready.insert(slots, e as u32);
+                group.ready.insert(&mut pool, slot.key(e as u32), slot.v);
             }
         }
         g

@@ -1,6 +1,7 @@
 //! Who runs: picking, charging, going on and going back.
 
 use super::error::FairError;
+use super::node::Node;
 use super::queue::{FairQueue, Woken};
 use super::slot::{EntityId, GroupSlot, Memory, NIL, Phase, ROOT, Slot};
 
@@ -19,7 +20,7 @@ pub enum Charged {
     Served,
 }
 
-impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
+impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> {
     /// Who runs now: among the eligible, the one with the earliest deadline; in a group,
     /// the same among its members. Whoever ran goes back first, and may be picked again.
     ///
@@ -29,9 +30,9 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
         self.put_back();
         let mut g = ROOT;
         loop {
-            let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
+            let (slots, groups, mut pool) = self.parts();
             let GroupSlot { ready, average, .. } = &mut groups[g];
-            let e = ready.pop(slots, |v| average.eligible(v))? as usize;
+            let e = ready.pop(&mut pool, |v| average.eligible(v))? as usize;
             let slot = &mut slots[e];
             match slot.phase {
                 Phase::Queued => {
@@ -47,7 +48,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
                     // Its turn has come, so it owes nothing any more; and nothing is owed
                     // to somebody who does not wait.
                     slot.phase = Phase::Asleep;
-                    groups[g].withdraw(slots, e as u32, 0);
+                    groups[g].withdraw(slot, 0);
                     if debtor == Phase::Parting {
                         self.release(e);
                     }
@@ -69,7 +70,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
     pub fn pick_preferring(&mut self, id: EntityId) -> Result<Option<EntityId>, FairError> {
         let wanted = self.single(id)?;
         self.put_back();
-        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
+        let (slots, groups, mut pool) = self.parts();
         let mut e = wanted as u32;
         while let Some(slot) = slots.get(e as usize) {
             let group = &groups[slot.group as usize];
@@ -84,7 +85,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
             slot.phase = Phase::Running;
             let group = &mut groups[slot.group as usize];
             group.last = e;
-            group.ready.remove(slots, e);
+            group.ready.remove(&mut pool, slot.key(e));
             e = group.entity;
         }
         (self.current, self.ran) = (id.index, 0);
@@ -181,7 +182,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
 
     /// Puts a running entity and the groups that it is in back into their queues.
     pub(super) fn step_back(&mut self, mut e: u32) {
-        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
+        let (slots, groups, mut pool) = self.parts();
         while let Some(slot) = slots.get_mut(e as usize) {
             let group = &mut groups[slot.group as usize];
             if slot.is_served() {
@@ -189,7 +190,7 @@ impl<E: Memory<Slot>, G: Memory<GroupSlot>> FairQueue<E, G> {
                 group.last = NIL;
             }
             slot.phase = Phase::Queued;
-            group.ready.insert(slots, e);
+            group.ready.insert(&mut pool, slot.key(e), slot.v);
             e = group.entity;
         }
     }

@@ -1,6 +1,7 @@
 //! The memory of a queue: slots for entities, slots for groups, and the handles to them.
 
 use super::average::Average;
+use super::node::{Key, Pool};
 use super::ready::Ready;
 use super::scale::Weight;
 
@@ -74,18 +75,13 @@ pub(super) enum Phase {
 /// Memory for one entity.
 ///
 /// Which fields mean something depends on the phase: `v` and `deadline` while it is counted
-/// (lingering, parting, queued, running), `lag` while it is asleep, the links and `min_v`
-/// while it is in a tree. A free slot has the next free one in `left`.
+/// (lingering, parting, queued, running), `lag` while it is asleep, `next` while it is free.
 #[derive(Debug, Clone)]
 pub struct Slot {
     /// Virtual time: what it had, over its weight, from a common origin.
     pub(super) v: u64,
     /// When its request should be served, in virtual time.
     pub(super) deadline: u64,
-    /// The least `v` of its subtree.
-    pub(super) min_v: u64,
-    pub(super) left: u32,
-    pub(super) right: u32,
     pub(super) weight: Weight,
     /// What the last conversion to virtual time left over.
     pub(super) remainder: u32,
@@ -98,9 +94,9 @@ pub struct Slot {
     /// The group that it stands for, or [`NIL`].
     pub(super) owns: u32,
     pub(super) generation: u32,
+    /// The next free slot.
+    pub(super) next: u32,
     pub(super) phase: Phase,
-    /// Of its subtree.
-    pub(super) height: u8,
 }
 
 impl Slot {
@@ -108,9 +104,6 @@ impl Slot {
     pub const EMPTY: Slot = Slot {
         v: 0,
         deadline: 0,
-        min_v: 0,
-        left: NIL,
-        right: NIL,
         weight: Weight::NORMAL,
         remainder: 0,
         lag: 0,
@@ -118,9 +111,14 @@ impl Slot {
         group: 0,
         owns: NIL,
         generation: 0,
+        next: NIL,
         phase: Phase::Free,
-        height: 0,
     };
+
+    /// Where it belongs among those who wait, if it is the slot `e`.
+    pub(super) fn key(&self, e: u32) -> Key {
+        (self.deadline, e)
+    }
 
     /// Whether it is part of V.
     pub(super) fn is_counted(&self) -> bool {
@@ -188,27 +186,26 @@ impl GroupSlot {
         depth: 0,
     };
 
-    /// Counts and queues `e`, which was away, with its lag and a new request.
-    pub(super) fn place(&mut self, slots: &mut [Slot], e: u32) {
-        let slot = &mut slots[e as usize];
+    /// Counts and queues the entity of `slot`, which was away, with its lag and a new
+    /// request.
+    pub(super) fn place(&mut self, pool: &mut Pool<'_>, e: u32, slot: &mut Slot) {
         slot.v = self.average.place(slot.lag, slot.weight);
         slot.remainder = 0;
         slot.request();
         self.average.add(slot.v, slot.weight);
-        self.ready.insert(slots, e);
+        self.ready.insert(pool, slot.key(e), slot.v);
     }
 
-    /// Counts `e` no more, which is out of `ready`. Its lag is kept, at most `credit`.
-    pub(super) fn withdraw(&mut self, slots: &mut [Slot], e: u32, credit: i64) {
-        let slot = &mut slots[e as usize];
+    /// Counts the entity of `slot` no more, which is out of `ready`. Its lag is kept, at most
+    /// `credit`.
+    pub(super) fn withdraw(&mut self, slot: &mut Slot, credit: i64) {
         slot.lag = self.average.lag(slot.v, slot.weight).min(credit);
         self.average.remove(slot.v, slot.weight);
     }
 
-    /// Gives `e`, which is counted and out of `ready`, another weight. Lag stays, hence V
-    /// does; what is left of the request stays too, in real time.
-    pub(super) fn reweigh(&mut self, slots: &mut [Slot], e: u32, to: Weight) {
-        let slot = &mut slots[e as usize];
+    /// Gives the entity of `slot`, which is counted and out of `ready`, another weight. Lag
+    /// stays, hence V does; what is left of the request stays too, in real time.
+    pub(super) fn reweigh(&mut self, slot: &mut Slot, to: Weight) {
         let left = i128::from(slot.deadline.wrapping_sub(slot.v).cast_signed());
         let lag = self.average.lag(slot.v, slot.weight);
         // Taken out before it is placed: placing somebody who is still counted would count

@@ -118,7 +118,7 @@ fn a_hundred_thousand_entities() {
         let _ = queue.charge(id, rng.below(3_000)).unwrap();
         served[id.index()] += 1;
     }
-    let waiting = queue.groups[0].ready.audit(&queue.slots);
+    let waiting = queue.groups[0].ready.audit(&queue.nodes);
     assert_eq!(waiting.len(), n - 1);
     assert!(served.iter().filter(|&&times| times > 0).count() > n / 2);
 }

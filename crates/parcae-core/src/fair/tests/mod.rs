@@ -6,7 +6,7 @@ mod extremes;
 mod groups;
 mod oracle;
 mod protocol;
-pub(super) mod tree;
+mod ready;
 
 use super::*;
 use core::cell::Cell;
@@ -44,7 +44,7 @@ impl Rng {
     }
 }
 
-type Queue = FairQueue<Vec<Slot>, Vec<GroupSlot>>;
+type Queue = FairQueue<Vec<Slot>, Vec<Node>, Vec<GroupSlot>>;
 
 const LIMITS: Limits = Limits { min_slice: 100, slice: 1_000, max_slice: 10_000, min_charge: 10 };
 
@@ -54,7 +54,8 @@ fn queue(entities: usize) -> Queue {
 
 fn queue_with(entities: usize, groups: usize, limits: Limits) -> Queue {
     let slots = std::vec![Slot::EMPTY; entities];
-    FairQueue::with_groups(slots, std::vec![GroupSlot::EMPTY; groups], limits).unwrap()
+    let nodes = std::vec![Node::EMPTY; Node::needed(entities)];
+    FairQueue::with_groups(slots, nodes, std::vec![GroupSlot::EMPTY; groups], limits).unwrap()
 }
 
 fn weight(weight: u32) -> Params {

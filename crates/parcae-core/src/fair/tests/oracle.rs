@@ -434,8 +434,7 @@ impl Pair {
             assert_eq!(v, sum.div_euclid(weight) as u64, "V of group {g}");
             assert_eq!(self.queue.runnable(group.id).unwrap(), self.model.runnable(g));
             // Waiting are exactly those who are counted and do not run, in order.
-            let waiting = self.queue.groups[g].ready.audit(slots);
-            assert_eq!(waiting.len(), self.queue.groups[g].ready.len());
+            let waiting = self.queue.groups[g].ready.audit(&self.queue.nodes);
             let mut expected: Vec<_> = self
                 .model
                 .counted(g)
@@ -443,7 +442,8 @@ impl Pair {
                 .filter(|e| e.phase != Phase::Running)
                 .collect();
             expected.sort_by_key(|e| (e.deadline, e.id.index));
-            assert!(waiting.iter().eq(expected.iter().map(|e| &e.id.index)));
+            let expected = expected.iter().map(|e| ((e.deadline as u64, e.id.index), e.v() as u64));
+            assert!(waiting.into_iter().eq(expected));
             // All lags sum to zero, but for rounding each of them down.
             let lags: i128 = self.model.counted(g).map(|e| self.model.lag(e)).sum();
             assert!(lags <= 0 && lags >= -(self.model.counted(g).count() as i128));

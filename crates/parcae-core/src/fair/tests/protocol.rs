@@ -33,9 +33,9 @@ fn stale_handles_are_refused_everywhere() {
 #[test]
 fn memory_that_is_used_again_knows_no_old_handles() {
     let mut slots = [Slot::EMPTY; 2];
-    let mut first = FairQueue::new(&mut slots[..], LIMITS).unwrap();
+    let mut first = FairQueue::new(&mut slots[..], [], LIMITS).unwrap();
     let old = first.add(GroupId::ROOT, Params::default()).unwrap();
-    let mut second = FairQueue::new(&mut slots[..], LIMITS).unwrap();
+    let mut second = FairQueue::new(&mut slots[..], [], LIMITS).unwrap();
     assert_eq!(second.view(old), Err(FairError::Stale));
     let new = second.add(GroupId::ROOT, Params::default()).unwrap();
     assert_eq!(second.view(old), Err(FairError::Stale));
@@ -89,9 +89,11 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(queue.add(tenant, Params::default()), Err(FairError::Full));
     queue.remove(id).unwrap();
     assert_eq!(queue.add_group(tenant, Params::default()), Err(FairError::GroupsFull));
-    assert!(FairQueue::new([Slot::EMPTY; 0], LIMITS).is_err());
+    assert!(FairQueue::new([Slot::EMPTY; 0], [], LIMITS).is_err());
+    let few = FairQueue::new([Slot::EMPTY; 100], [Node::EMPTY; 32], LIMITS);
+    assert_eq!(few.unwrap_err(), FairError::Memory { needed: 33 });
     let groups: [GroupSlot; 0] = [];
-    assert!(FairQueue::with_groups([Slot::EMPTY; 1], groups, LIMITS).is_err());
+    assert!(FairQueue::with_groups([Slot::EMPTY; 1], [], groups, LIMITS).is_err());
 }
 
 #[test]
@@ -103,7 +105,7 @@ fn limits_that_contradict_each_other_are_refused() {
         Limits { max_slice: 999, ..LIMITS },
         Limits { max_slice: 1 << 32, ..LIMITS },
     ] {
-        let error = FairQueue::new([Slot::EMPTY; 1], wrong).unwrap_err();
+        let error = FairQueue::new([Slot::EMPTY; 1], [], wrong).unwrap_err();
         assert_eq!(error, FairError::Limits(wrong));
     }
     assert!(Limits::NANOS.hold() && Limits::OPS.hold());
@@ -182,7 +184,7 @@ fn errors_say_what_to_do() {
         (FairError::IsGroup, "members instead"),
         (FairError::InUse, "remove its members first"),
         (FairError::Limits(LIMITS), "min_charge ≤ min_slice"),
-        (FairError::Memory, "the root needs one"),
+        (FairError::Memory { needed: 7 }, "at least 7 nodes"),
     ];
     for (error, advice) in all {
         assert!(error.to_string().contains(advice), "{error}");
