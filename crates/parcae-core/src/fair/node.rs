@@ -17,12 +17,12 @@ pub(super) type Key = (u64, u32);
 #[inline]
 pub(super) fn before(a: Key, b: Key) -> bool {
     let difference = a.0.wrapping_sub(b.0).cast_signed();
-    difference < 0 || (difference == 0 && a.1 < b.1)
+    (difference < 0) | ((difference == 0) & (a.1 < b.1))
 }
 
 /// The lesser of two virtual times.
 #[inline]
-fn lesser(a: u64, b: u64) -> u64 {
+pub(super) fn lesser(a: u64, b: u64) -> u64 {
     if b.wrapping_sub(a).cast_signed() < 0 { b } else { a }
 }
 
@@ -50,23 +50,14 @@ pub(super) struct Entry {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Node {
-    // An array for each, because a search looks at one of them only.
-    deadline: [u64; ORDER],
-    v: [u64; ORDER],
-    index: [u32; ORDER],
-    child: [u32; ORDER],
+    entries: [Entry; ORDER],
     len: usize,
 }
 
 impl Node {
     /// A node that nobody uses.
-    pub const EMPTY: Node = Node {
-        deadline: [0; ORDER],
-        v: [0; ORDER],
-        index: [NIL; ORDER],
-        child: [NIL; ORDER],
-        len: 0,
-    };
+    pub const EMPTY: Node =
+        Node { entries: [Entry { key: (0, NIL), v: 0, child: NIL }; ORDER], len: 0 };
 
     /// How many nodes a queue needs beside so many slots: a third as many, and none if the
     /// entries fit into a root.
@@ -85,44 +76,43 @@ impl Node {
         self.len == ORDER
     }
 
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries[..self.len]
+    }
+
     pub(super) fn key(&self, at: usize) -> Key {
-        (self.deadline[at], self.index[at])
+        self.entries[at].key
     }
 
     pub(super) fn set_key(&mut self, at: usize, key: Key) {
-        (self.deadline[at], self.index[at]) = key;
+        self.entries[at].key = key;
     }
 
     pub(super) fn v(&self, at: usize) -> u64 {
-        self.v[at]
+        self.entries[at].v
     }
 
     pub(super) fn set_v(&mut self, at: usize, v: u64) {
-        self.v[at] = v;
+        self.entries[at].v = v;
     }
 
     pub(super) fn child(&self, at: usize) -> u32 {
-        self.child[at]
+        self.entries[at].child
     }
 
-    fn entry(&self, at: usize) -> Entry {
-        Entry { key: self.key(at), v: self.v[at], child: self.child[at] }
-    }
-
-    fn set(&mut self, at: usize, entry: Entry) {
-        self.set_key(at, entry.key);
-        (self.v[at], self.child[at]) = (entry.v, entry.child);
-    }
-
-    /// How many entries do not go after `key`, where the first `skip` are known not to.
+    /// The last entry that does not go after `key`; the first if all do.
+    ///
+    /// Halves what is left without a branch on the outcome, which nobody could foresee.
     #[inline]
-    pub(super) fn rank(&self, skip: usize, key: Key) -> usize {
-        let (mut low, mut high) = (skip, self.len);
-        while low < high {
+    pub(super) fn floor(&self, key: Key) -> usize {
+        let (mut low, mut len) = (0, self.len);
+        while len > 1 {
             #[cfg(test)]
             super::tests::compared();
-            let middle = low.midpoint(high);
-            if before(key, self.key(middle)) { high = middle } else { low = middle + 1 }
+            let half = len / 2;
+            let middle = low + half;
+            low = if before(key, self.entries[middle % ORDER].key) { low } else { middle };
+            len -= half;
         }
         low
     }
@@ -130,54 +120,35 @@ impl Node {
     /// The first entry whose v passes.
     #[inline]
     pub(super) fn find(&self, passes: &impl Fn(u64) -> bool) -> Option<usize> {
-        self.v[..self.len].iter().position(|&v| {
+        self.entries().iter().position(|entry| {
             #[cfg(test)]
             super::tests::compared();
-            passes(v)
+            passes(entry.v)
         })
     }
 
     /// The least v of all entries. There is one.
     pub(super) fn least(&self) -> u64 {
-        self.v[..self.len].iter().copied().reduce(lesser).unwrap_or_default()
-    }
-
-    /// That the least v of the subtree at `at` is not above `v`; whether it was.
-    pub(super) fn lower(&mut self, at: usize, v: u64) -> bool {
-        let lowers = v.wrapping_sub(self.v[at]).cast_signed() < 0;
-        if lowers {
-            self.v[at] = v;
-        }
-        lowers
+        self.entries().iter().map(|entry| entry.v).reduce(lesser).unwrap_or_default()
     }
 
     pub(super) fn insert(&mut self, at: usize, entry: Entry) {
-        let end = self.len;
-        self.deadline.copy_within(at..end, at + 1);
-        self.v.copy_within(at..end, at + 1);
-        self.index.copy_within(at..end, at + 1);
-        self.child.copy_within(at..end, at + 1);
-        self.set(at, entry);
+        self.entries.copy_within(at..self.len, at + 1);
+        self.entries[at] = entry;
         self.len += 1;
     }
 
     pub(super) fn remove(&mut self, at: usize) -> Entry {
-        let entry = self.entry(at);
-        let end = self.len;
-        self.deadline.copy_within(at + 1..end, at);
-        self.v.copy_within(at + 1..end, at);
-        self.index.copy_within(at + 1..end, at);
-        self.child.copy_within(at + 1..end, at);
+        let entry = self.entries[at];
+        self.entries.copy_within(at + 1..self.len, at);
         self.len -= 1;
         entry
     }
 
     /// Moves the entries from `at` on to the empty node `to`.
     pub(super) fn split(&mut self, at: usize, to: &mut Node) {
-        for from in at..self.len {
-            to.set(from - at, self.entry(from));
-        }
         to.len = self.len - at;
+        to.entries[..to.len].copy_from_slice(&self.entries[at..self.len]);
         self.len = at;
     }
 
@@ -213,7 +184,7 @@ impl Pool<'_> {
     pub(super) fn clear(nodes: &mut [Node]) -> u32 {
         let mut next = NIL;
         for (n, node) in nodes.iter_mut().enumerate().rev() {
-            node.child[0] = next;
+            node.entries[0].child = next;
             next = n as u32;
         }
         next
@@ -223,13 +194,13 @@ impl Pool<'_> {
     pub(super) fn take(&mut self) -> u32 {
         let taken = *self.free;
         let node = &mut self.nodes[taken as usize];
-        *self.free = node.child[0];
+        *self.free = node.entries[0].child;
         node.len = 0;
         taken
     }
 
     pub(super) fn give_back(&mut self, n: u32) {
-        self.nodes[n as usize].child[0] = *self.free;
+        self.nodes[n as usize].entries[0].child = *self.free;
         *self.free = n;
     }
 

@@ -292,8 +292,10 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         }
         // Debtors that were removed are forgiven with the group that they owed.
         loop {
-            let (_, groups, mut pool) = self.parts();
-            let Some(e) = groups[g].ready.pop(&mut pool, |_| true) else { break };
+            let (slots, groups, mut pool) = self.parts();
+            let ready = &mut groups[g].ready;
+            let Some(e) = ready.first(&pool, |_| true) else { break };
+            ready.remove(&mut pool, slots[e as usize].key(e));
             self.release(e as usize);
         }
         let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
@@ -426,8 +428,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         let slot = &mut slots[e];
         let group = &mut groups[slot.group as usize];
         match slot.phase {
-            Phase::Running => group.reweigh(slot, weight),
-            Phase::Queued | Phase::Lingering => {
+            Phase::Running | Phase::Queued | Phase::Lingering => {
                 group.ready.remove(&mut pool, slot.key(id.index));
                 group.reweigh(slot, weight);
                 group.ready.insert(&mut pool, slot.key(id.index), slot.v);
@@ -598,17 +599,13 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         }
     }
 
-    /// Makes a queued or running entity not runnable. `debtor` is what it becomes in debt;
+    /// Makes a runnable entity not runnable. `debtor` is what it becomes in debt;
     /// otherwise it is asleep.
     fn retire(&mut self, e: usize, debtor: Phase) {
         if self.current == e as u32 {
-            self.settle();
+            self.put_back();
         }
         let group = self.depart(e, debtor);
-        if self.current == e as u32 {
-            self.current = NIL;
-            self.step_back(self.groups.as_ref()[group].entity);
-        }
         self.dwindle(group);
     }
 
@@ -619,22 +616,12 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         let slot = &mut slots[e];
         let g = slot.group as usize;
         let group = &mut groups[g];
-        let was = slot.phase;
         if group.average.eligible(slot.v) {
-            slot.phase = Phase::Asleep;
-            if was == Phase::Queued {
-                group.ready.remove(&mut pool, slot.key(e as u32));
-            }
+            group.ready.remove(&mut pool, slot.key(e as u32));
             group.withdraw(slot, credit);
+            slot.phase = Phase::Asleep;
         } else {
             slot.phase = debtor;
-            if was == Phase::Running {
-                if slot.is_served() {
-                    slot.request(); // or it would wake up with a deadline it has had
-                    group.last = NIL;
-                }
-                group.ready.insert(&mut pool, slot.key(e as u32), slot.v);
-            }
         }
         g
     }

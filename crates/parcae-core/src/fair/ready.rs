@@ -1,8 +1,12 @@
-//! Those who wait in a group, in order of their deadlines; finds the earliest *eligible*.
+//! Everybody who is counted in a group, in order of their deadlines; finds the earliest
+//! *eligible*.
 //!
 //! A B+ tree. Its root is part of the group, so few entities are a flat array without
 //! further memory; more of them take [`Node`]s from the queue's pool. Keys are (deadline,
 //! slot), hence unique.
+//!
+//! The one that runs stays in the tree, with the v that it had when it was picked. When it
+//! goes back, its v is corrected, and only if its request was served does it move.
 //!
 //! # Why one way down suffices
 //!
@@ -23,7 +27,7 @@
 //! times as long: three times the levels, each a cache line of its own and a branch that
 //! cannot be foreseen.
 
-use super::node::{Entry, Key, LEAST, Node, ORDER, Pool};
+use super::node::{Entry, Key, LEAST, Node, ORDER, Pool, before, lesser};
 use super::slot::NIL;
 
 /// The most levels below a root: 4¹² is 2²⁴.
@@ -32,7 +36,7 @@ const MAX_HEIGHT: usize = 12;
 /// Two nodes with no more than this together become one.
 const MERGED: usize = ORDER * 3 / 4;
 
-/// Those who wait. See the module's header.
+/// Those who are counted. See the module's header.
 #[derive(Debug, Clone)]
 pub(super) struct Ready {
     root: Node,
@@ -44,7 +48,16 @@ pub(super) struct Ready {
 /// and the entry in it.
 struct Path {
     nodes: [u32; MAX_HEIGHT + 1],
-    at: [usize; MAX_HEIGHT + 1],
+    at: [u8; MAX_HEIGHT + 1],
+}
+
+impl Path {
+    const NEW: Path = Path { nodes: [NIL; MAX_HEIGHT + 1], at: [0; MAX_HEIGHT + 1] };
+
+    /// The node and the entry of a level.
+    fn at(&self, level: usize) -> (u32, usize) {
+        (self.nodes[level], usize::from(self.at[level]))
+    }
 }
 
 impl Ready {
@@ -54,12 +67,14 @@ impl Ready {
         if self.root.is_full() {
             self.grow(pool);
         }
-        let mut path = self.seek(pool, key);
+        let path = self.seek(pool, key);
         let mut entry = Entry { key, v, child: NIL };
         let mut level = self.height;
-        path.at[level] = self.node(pool, path.nodes[level]).rank(0, key);
+        let (n, floor) = path.at(level);
+        let leaf = self.node(pool, n);
+        let mut at = floor + usize::from(leaf.len() > 0 && !before(key, leaf.key(floor)));
         loop {
-            let (n, at) = (path.nodes[level], path.at[level]);
+            let n = path.nodes[level];
             if !self.node(pool, n).is_full() {
                 self.node_mut(pool, n).insert(at, entry);
                 break;
@@ -77,85 +92,32 @@ impl Ready {
             entry = Entry { key: right.key(0), v: right.least(), child: new };
             let least = left.least();
             level -= 1;
-            let parent = path.nodes[level];
-            self.node_mut(pool, parent).set_v(path.at[level], least);
-            path.at[level] += 1;
+            let (parent, split) = path.at(level);
+            self.node_mut(pool, parent).set_v(split, least);
+            at = split + 1;
         }
-        // What was inserted at this level may be the least of all that is below the next.
-        while level > 0 {
-            level -= 1;
-            if !self.node_mut(pool, path.nodes[level]).lower(path.at[level], v) {
+        // Further up it is enough to know whether the new one is the least of all.
+        for level in (0..level).rev() {
+            let (n, at) = path.at(level);
+            let node = self.node_mut(pool, n);
+            let least = lesser(node.v(at), v);
+            if least == node.v(at) {
                 return;
             }
+            node.set_v(at, least);
         }
     }
 
     pub(super) fn remove(&mut self, pool: &mut Pool<'_>, key: Key) {
-        let mut path = self.seek(pool, key);
-        let leaf = self.node(pool, path.nodes[self.height]);
-        path.at[self.height] = leaf.rank(0, key) - 1;
-        debug_assert_eq!(leaf.key(path.at[self.height]), key, "it waits here");
-        self.cut(pool, &path);
-    }
-
-    /// Takes out the eligible one with the earliest deadline, and returns its slot. There
-    /// is one whenever there is any, if `eligible` is that of an average over those who
-    /// wait here and the one that runs.
-    pub(super) fn pop(
-        &mut self,
-        pool: &mut Pool<'_>,
-        eligible: impl Fn(u64) -> bool,
-    ) -> Option<u32> {
-        let mut path = Path { nodes: [NIL; MAX_HEIGHT + 1], at: [0; MAX_HEIGHT + 1] };
-        for level in 0..=self.height {
-            let node = self.node(pool, path.nodes[level]);
-            path.at[level] = node.find(&eligible)?;
-            if level < self.height {
-                path.nodes[level + 1] = node.child(path.at[level]);
-            }
-        }
-        Some(self.cut(pool, &path))
-    }
-
-    fn node<'a>(&'a self, pool: &'a Pool<'_>, n: u32) -> &'a Node {
-        if n == NIL { &self.root } else { &pool.nodes[n as usize] }
-    }
-
-    fn node_mut<'a>(&'a mut self, pool: &'a mut Pool<'_>, n: u32) -> &'a mut Node {
-        if n == NIL { &mut self.root } else { &mut pool.nodes[n as usize] }
-    }
-
-    /// The way to the leaf where `key` is or belongs; the place in the leaf is left open.
-    fn seek(&self, pool: &Pool<'_>, key: Key) -> Path {
-        let mut path = Path { nodes: [NIL; MAX_HEIGHT + 1], at: [0; MAX_HEIGHT + 1] };
-        for level in 0..self.height {
-            let node = self.node(pool, path.nodes[level]);
-            path.at[level] = node.rank(1, key) - 1;
-            path.nodes[level + 1] = node.child(path.at[level]);
-        }
-        path
-    }
-
-    /// One level more: what is in the root goes into two nodes below it.
-    fn grow(&mut self, pool: &mut Pool<'_>) {
-        let (low, high) = (pool.take(), pool.take());
-        let (left, right) = pool.pair(low, high);
-        self.root.split(ORDER / 2, right);
-        self.root.split(0, left);
-        for (at, (child, node)) in [(low, &*left), (high, &*right)].into_iter().enumerate() {
-            self.root.insert(at, Entry { key: node.key(0), v: node.least(), child });
-        }
-        self.height += 1;
-    }
-
-    /// Takes out the entry to which `path` leads; returns its slot.
-    fn cut(&mut self, pool: &mut Pool<'_>, path: &Path) -> u32 {
+        let path = self.seek(pool, key);
         let mut level = self.height;
-        let gone = self.node_mut(pool, path.nodes[level]).remove(path.at[level]);
+        let (n, at) = path.at(level);
+        let gone = self.node_mut(pool, n).remove(at);
+        debug_assert_eq!(gone.key, key, "it is here");
         while level > 0 {
             let child = path.nodes[level];
             level -= 1;
-            let (parent, at) = (path.nodes[level], path.at[level]);
+            let (parent, at) = path.at(level);
             if self.node(pool, child).len() < LEAST {
                 self.level_out(pool, parent, at, level + 1 < self.height);
             } else if self.node(pool, parent).v(at) == gone.v {
@@ -171,7 +133,69 @@ impl Ready {
             pool.give_back(child);
             self.height -= 1;
         }
-        gone.key.1
+    }
+
+    /// Corrects the v of an entity, which did not go backwards.
+    pub(super) fn update(&mut self, pool: &mut Pool<'_>, key: Key, v: u64) {
+        let path = self.seek(pool, key);
+        let (n, at) = path.at(self.height);
+        let leaf = self.node_mut(pool, n);
+        debug_assert_eq!(leaf.key(at), key, "it is here");
+        let was = leaf.v(at);
+        leaf.set_v(at, v);
+        for level in (0..self.height).rev() {
+            let (n, at) = path.at(level);
+            if self.node(pool, n).v(at) != was {
+                return; // somebody else is the least
+            }
+            let least = self.node(pool, path.nodes[level + 1]).least();
+            self.node_mut(pool, n).set_v(at, least);
+        }
+    }
+
+    /// The slot of the eligible one with the earliest deadline. There is one whenever there
+    /// is any, if `eligible` is that of an average over those who are here.
+    pub(super) fn first(&self, pool: &Pool<'_>, eligible: impl Fn(u64) -> bool) -> Option<u32> {
+        let mut node = &self.root;
+        for _ in 0..self.height {
+            node = &pool.nodes[node.child(node.find(&eligible)?) as usize];
+        }
+        Some(node.key(node.find(&eligible)?).1)
+    }
+
+    fn node<'a>(&'a self, pool: &'a Pool<'_>, n: u32) -> &'a Node {
+        if n == NIL { &self.root } else { &pool.nodes[n as usize] }
+    }
+
+    fn node_mut<'a>(&'a mut self, pool: &'a mut Pool<'_>, n: u32) -> &'a mut Node {
+        if n == NIL { &mut self.root } else { &mut pool.nodes[n as usize] }
+    }
+
+    /// The way to `key`, or to the one that it belongs behind; or to the first, if that is
+    /// none.
+    fn seek(&self, pool: &Pool<'_>, key: Key) -> Path {
+        let mut path = Path::NEW;
+        let mut node = &self.root;
+        for level in 0..self.height {
+            let at = node.floor(key);
+            path.at[level] = at as u8;
+            path.nodes[level + 1] = node.child(at);
+            node = &pool.nodes[node.child(at) as usize];
+        }
+        path.at[self.height] = node.floor(key) as u8;
+        path
+    }
+
+    /// One level more: what is in the root goes into two nodes below it.
+    fn grow(&mut self, pool: &mut Pool<'_>) {
+        let (low, high) = (pool.take(), pool.take());
+        let (left, right) = pool.pair(low, high);
+        self.root.split(ORDER / 2, right);
+        self.root.split(0, left);
+        for (at, (child, node)) in [(low, &*left), (high, &*right)].into_iter().enumerate() {
+            self.root.insert(at, Entry { key: node.key(0), v: node.least(), child });
+        }
+        self.height += 1;
     }
 
     /// The child of `parent` at `at` has too few entries: it gets some of a neighbour's, or
@@ -204,11 +228,11 @@ impl Ready {
 
 #[cfg(test)]
 impl Ready {
-    /// Everybody who waits, in order; fails if the tree is not sound.
+    /// Everybody who is counted, in order; fails if the tree is not sound.
     pub(super) fn audit(&self, nodes: &[Node]) -> std::vec::Vec<(Key, u64)> {
         let mut found = std::vec::Vec::new();
         self.walk(nodes, &self.root, self.height, &mut found);
-        assert!(found.is_sorted_by(|a, b| super::node::before(a.0, b.0)), "out of order");
+        assert!(found.is_sorted_by(|a, b| before(a.0, b.0)), "out of order");
         found
     }
 
@@ -243,8 +267,8 @@ impl Ready {
             let first = found.len();
             self.walk(nodes, child, height - 1, found);
             if at > 0 {
-                assert!(!super::node::before(found[first].0, node.key(at)), "lower end");
-                assert!(super::node::before(found[first - 1].0, node.key(at)), "upper end");
+                assert!(!before(found[first].0, node.key(at)), "lower end");
+                assert!(before(found[first - 1].0, node.key(at)), "upper end");
             }
         }
     }

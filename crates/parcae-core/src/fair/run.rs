@@ -31,13 +31,13 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         let mut g = ROOT;
         loop {
             let (slots, groups, mut pool) = self.parts();
-            let GroupSlot { ready, average, .. } = &mut groups[g];
-            let e = ready.pop(&mut pool, |v| average.eligible(v))? as usize;
+            let group = &mut groups[g];
+            let e = group.ready.first(&pool, |v| group.average.eligible(v))? as usize;
             let slot = &mut slots[e];
             match slot.phase {
                 Phase::Queued => {
                     slot.phase = Phase::Running;
-                    groups[g].last = e as u32;
+                    group.last = e as u32;
                     if slot.owns == NIL {
                         (self.current, self.ran) = (e as u32, 0);
                         return self.current();
@@ -48,7 +48,8 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
                     // Its turn has come, so it owes nothing any more; and nothing is owed
                     // to somebody who does not wait.
                     slot.phase = Phase::Asleep;
-                    groups[g].withdraw(slot, 0);
+                    group.ready.remove(&mut pool, slot.key(e as u32));
+                    group.withdraw(slot, 0);
                     if debtor == Phase::Parting {
                         self.release(e);
                     }
@@ -70,7 +71,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
     pub fn pick_preferring(&mut self, id: EntityId) -> Result<Option<EntityId>, FairError> {
         let wanted = self.single(id)?;
         self.put_back();
-        let (slots, groups, mut pool) = self.parts();
+        let (slots, groups) = (self.slots.as_mut(), self.groups.as_mut());
         let mut e = wanted as u32;
         while let Some(slot) = slots.get(e as usize) {
             let group = &groups[slot.group as usize];
@@ -85,7 +86,6 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
             slot.phase = Phase::Running;
             let group = &mut groups[slot.group as usize];
             group.last = e;
-            group.ready.remove(&mut pool, slot.key(e));
             e = group.entity;
         }
         (self.current, self.ran) = (id.index, 0);
@@ -186,11 +186,14 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         while let Some(slot) = slots.get_mut(e as usize) {
             let group = &mut groups[slot.group as usize];
             if slot.is_served() {
+                group.ready.remove(&mut pool, slot.key(e));
                 slot.request();
+                group.ready.insert(&mut pool, slot.key(e), slot.v);
                 group.last = NIL;
+            } else {
+                group.ready.update(&mut pool, slot.key(e), slot.v);
             }
             slot.phase = Phase::Queued;
-            group.ready.insert(&mut pool, slot.key(e), slot.v);
             e = group.entity;
         }
     }

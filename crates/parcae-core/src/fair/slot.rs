@@ -155,7 +155,7 @@ impl Default for Slot {
 pub struct GroupSlot {
     /// V of the members that are counted.
     pub(super) average: Average,
-    /// The members that are counted, except the one that runs.
+    /// The same members, by deadline.
     pub(super) ready: Ready,
     /// The entity that stands for it in its parent; [`NIL`] for the root and for free slots.
     pub(super) entity: u32,
