@@ -15,11 +15,19 @@
 //! therefore the right one: all before it have nobody, all after it have later deadlines.
 //! No step is ever taken back.
 //!
+//! # Keys that wrap around
+//!
+//! Entries of inner nodes have the lower end of their subtree as a key, which is not raised
+//! when the subtree changes. It could thus be left behind by more than half of the range of
+//! virtual time, and would then seem to lie ahead. But the key between two subtrees has living
+//! entities on both sides, so it is not behind them; and the key of a node's first entry,
+//! which nothing holds, is never looked at.
+//!
 //! # What it costs
 //!
-//! A binary search per level to insert or remove, a scan per level to pick; two and a half
-//! levels at a thousand entities, four to five at a hundred thousand. Least v's are mended on
-//! the way back, which ends as soon as one of them is right.
+//! At most sixteen looks per level; three levels at a thousand entities, five at a hundred
+//! thousand. Least v's are mended on the way back, which ends as soon as one of them is
+//! right.
 //!
 //! # Rejected
 //!
@@ -27,7 +35,7 @@
 //! times as long: three times the levels, each a cache line of its own and a branch that
 //! cannot be foreseen.
 
-use super::node::{Entry, Key, LEAST, Node, ORDER, Pool, before, lesser};
+use super::node::{Entry, Key, LEAST, Node, ORDER, Pool, lesser};
 use super::slot::NIL;
 
 /// The most levels below a root: 4¹² is 2²⁴.
@@ -42,10 +50,18 @@ pub(super) struct Ready {
     root: Node,
     /// Levels below the root; 0 while it is a leaf.
     height: usize,
+    /// Who was found last, if nothing has moved since, and the way there: the one that runs
+    /// is mostly the next that is looked for.
+    known: Key,
+    way: Path,
 }
 
-/// The way from the root to an entry of a leaf: the node of each level, [`NIL`] for the root,
-/// and the entry in it.
+/// Nobody's key.
+const NOBODY: Key = (0, NIL);
+
+/// The way from the root to a place in a leaf: the node of each level, [`NIL`] for the root,
+/// and the entry in it; in the leaf, the entry behind the one that is meant.
+#[derive(Debug, Clone, Copy)]
 struct Path {
     nodes: [u32; MAX_HEIGHT + 1],
     at: [u8; MAX_HEIGHT + 1],
@@ -61,18 +77,18 @@ impl Path {
 }
 
 impl Ready {
-    pub(super) const EMPTY: Ready = Ready { root: Node::EMPTY, height: 0 };
+    pub(super) const EMPTY: Ready =
+        Ready { root: Node::EMPTY, height: 0, known: NOBODY, way: Path::NEW };
 
     pub(super) fn insert(&mut self, pool: &mut Pool<'_>, key: Key, v: u64) {
         if self.root.is_full() {
             self.grow(pool);
         }
         let path = self.seek(pool, key);
+        self.known = NOBODY;
         let mut entry = Entry { key, v, child: NIL };
         let mut level = self.height;
-        let (n, floor) = path.at(level);
-        let leaf = self.node(pool, n);
-        let mut at = floor + usize::from(leaf.len() > 0 && !before(key, leaf.key(floor)));
+        let mut at = path.at(level).1;
         loop {
             let n = path.nodes[level];
             if !self.node(pool, n).is_full() {
@@ -110,9 +126,10 @@ impl Ready {
 
     pub(super) fn remove(&mut self, pool: &mut Pool<'_>, key: Key) {
         let path = self.seek(pool, key);
+        self.known = NOBODY;
         let mut level = self.height;
         let (n, at) = path.at(level);
-        let gone = self.node_mut(pool, n).remove(at);
+        let gone = self.node_mut(pool, n).remove(at - 1);
         debug_assert_eq!(gone.key, key, "it is here");
         while level > 0 {
             let child = path.nodes[level];
@@ -138,11 +155,11 @@ impl Ready {
     /// Corrects the v of an entity, which did not go backwards.
     pub(super) fn update(&mut self, pool: &mut Pool<'_>, key: Key, v: u64) {
         let path = self.seek(pool, key);
-        let (n, at) = path.at(self.height);
+        let (n, behind) = path.at(self.height);
         let leaf = self.node_mut(pool, n);
-        debug_assert_eq!(leaf.key(at), key, "it is here");
-        let was = leaf.v(at);
-        leaf.set_v(at, v);
+        debug_assert_eq!(leaf.key(behind - 1), key, "it is here");
+        let was = leaf.v(behind - 1);
+        leaf.set_v(behind - 1, v);
         for level in (0..self.height).rev() {
             let (n, at) = path.at(level);
             if self.node(pool, n).v(at) != was {
@@ -155,12 +172,19 @@ impl Ready {
 
     /// The slot of the eligible one with the earliest deadline. There is one whenever there
     /// is any, if `eligible` is that of an average over those who are here.
-    pub(super) fn first(&self, pool: &Pool<'_>, eligible: impl Fn(u64) -> bool) -> Option<u32> {
+    pub(super) fn first(&mut self, pool: &Pool<'_>, eligible: impl Fn(u64) -> bool) -> Option<u32> {
+        self.known = NOBODY; // the way to it is about to be lost
         let mut node = &self.root;
-        for _ in 0..self.height {
-            node = &pool.nodes[node.child(node.find(&eligible)?) as usize];
+        for level in 0..self.height {
+            let at = node.find(&eligible)?;
+            let child = node.child(at);
+            (self.way.at[level], self.way.nodes[level + 1]) = (at as u8, child);
+            node = &pool.nodes[child as usize];
         }
-        Some(node.key(node.find(&eligible)?).1)
+        let at = node.find(&eligible)?;
+        self.way.at[self.height] = at as u8 + 1;
+        self.known = node.key(at);
+        Some(self.known.1)
     }
 
     fn node<'a>(&'a self, pool: &'a Pool<'_>, n: u32) -> &'a Node {
@@ -171,18 +195,20 @@ impl Ready {
         if n == NIL { &mut self.root } else { &mut pool.nodes[n as usize] }
     }
 
-    /// The way to `key`, or to the one that it belongs behind; or to the first, if that is
-    /// none.
+    /// The way to `key`, or to where it belongs: in the leaf, how many do not go after it.
     fn seek(&self, pool: &Pool<'_>, key: Key) -> Path {
+        if self.known == key {
+            return self.way;
+        }
         let mut path = Path::NEW;
         let mut node = &self.root;
         for level in 0..self.height {
-            let at = node.floor(key);
+            let at = node.rank(1, key) - 1;
             path.at[level] = at as u8;
             path.nodes[level + 1] = node.child(at);
             node = &pool.nodes[node.child(at) as usize];
         }
-        path.at[self.height] = node.floor(key) as u8;
+        path.at[self.height] = node.rank(0, key) as u8;
         path
     }
 
@@ -206,7 +232,7 @@ impl Ready {
         let (low, high, between) = (node.child(at), node.child(at + 1), node.key(at + 1));
         let (left, right) = pool.pair(low, high);
         if inner {
-            right.set_key(0, between); // it will not be the first any more
+            right.set_key(0, between); // it may not be the first any more
         }
         let all = left.len() + right.len();
         let keep = if all <= MERGED { all } else { all / 2 };
@@ -232,7 +258,7 @@ impl Ready {
     pub(super) fn audit(&self, nodes: &[Node]) -> std::vec::Vec<(Key, u64)> {
         let mut found = std::vec::Vec::new();
         self.walk(nodes, &self.root, self.height, &mut found);
-        assert!(found.is_sorted_by(|a, b| before(a.0, b.0)), "out of order");
+        assert!(found.is_sorted_by(|a, b| super::node::before(a.0, b.0)), "out of order");
         found
     }
 
@@ -267,8 +293,8 @@ impl Ready {
             let first = found.len();
             self.walk(nodes, child, height - 1, found);
             if at > 0 {
-                assert!(!before(found[first].0, node.key(at)), "lower end");
-                assert!(before(found[first - 1].0, node.key(at)), "upper end");
+                assert!(!super::node::before(found[first].0, node.key(at)), "lower end");
+                assert!(super::node::before(found[first - 1].0, node.key(at)), "upper end");
             }
         }
     }

@@ -48,6 +48,18 @@ fn virtual_time_wraps_without_notice() {
     }
 }
 
+/// All the way round, a few times, with a tree of more than one level: no key is left behind.
+#[test]
+fn virtual_time_goes_round_and_round() {
+    let mut queue = queue_with(200, 1, WIDE);
+    let ids: Vec<_> = (0..200).map(|_| awake(&mut queue, Params::weight(Weight::MIN))).collect();
+    let turns = 400_000; // of 2⁴⁸ virtual units of V each: six times round
+    let had = run(&mut queue, turns, |_| 1 << 36);
+    for id in ids {
+        assert_eq!(had[id.index()], (turns as u64 / 200) << 36);
+    }
+}
+
 /// Runs for longer than is charged, at any weight and in any company: others are behind by
 /// as much as they can ever be, and are served.
 #[test]
