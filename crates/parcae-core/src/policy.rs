@@ -191,22 +191,30 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Stale { last } => {
-                write!(f, "the epoch is stale: the last decision has {last}; read it and go on from there")
-            }
-            Refusal::Expired => {
-                f.write_str("too late for a heartbeat, the built-in policy holds: submit a decision with a new epoch")
-            }
-            Refusal::Weight { hint, least, greatest } => {
-                let (least, greatest) = (least.get(), greatest.get());
-                write!(f, "the weight of {hint:?} must be from {least} to {greatest}: choose one of these, or ask the operator for wider bounds")
-            }
-            Refusal::Slice { hint, min, max } => {
-                write!(f, "the slice of {hint:?} must be from {min} to {max}: choose one of these, or ask the operator for wider bounds")
-            }
-            Refusal::Floor { permille } => {
-                write!(f, "best effort must keep {permille} ‰: raise the reserve, or shorten its window")
-            }
+            Refusal::Stale { last } => write!(
+                f,
+                "the epoch is stale: the last decision has {last}; read it and go on from there"
+            ),
+            Refusal::Expired => f.write_str(
+                "too late for a heartbeat, the built-in policy holds: submit a decision with a \
+                 new epoch",
+            ),
+            Refusal::Weight { hint, least, greatest } => write!(
+                f,
+                "the weight of {hint:?} must be from {} to {}: choose one of these, or ask the \
+                 operator for wider bounds",
+                least.get(),
+                greatest.get()
+            ),
+            Refusal::Slice { hint, min, max } => write!(
+                f,
+                "the slice of {hint:?} must be from {min} to {max}: choose one of these, or ask \
+                 the operator for wider bounds"
+            ),
+            Refusal::Floor { permille } => write!(
+                f,
+                "best effort must keep {permille} ‰: raise the reserve, or shorten its window"
+            ),
         }
     }
 }

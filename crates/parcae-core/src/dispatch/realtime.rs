@@ -47,7 +47,8 @@ impl fmt::Display for RealtimeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             RealtimeError::Full => {
-                "no slot for more realtime work: give the queue as many slots as contexts may be admitted"
+                "no slot for more realtime work: give the queue as many slots as there may be \
+                 contexts"
             }
             RealtimeError::Stale => {
                 "the work was taken out: insert it again to get a handle that is valid"

@@ -42,7 +42,8 @@
 //! its own arrival moves V. Who is in *debt* does not leave: it **lingers**, counted but not
 //! to be picked, until V has passed it or it wakes. Debt is therefore paid by waiting, and
 //! neither a nap just before the end of a slice, nor leaving and coming back as somebody
-//! else, nor moving to another queue and back ([`Departure`]) makes it vanish.
+//! else, nor moving to another queue and back ([`Departure`]) makes it vanish. (Who may be
+//! several at once has several shares, of course: groups are against that.)
 //!
 //! Another weight leaves lag as it is, and so V: the entity is taken out and placed again.
 //!

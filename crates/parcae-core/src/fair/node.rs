@@ -30,8 +30,8 @@ pub(super) fn lesser(a: u64, b: u64) -> u64 {
 /// An entity in a leaf, or a subtree in an inner node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// Of the entity. Of a subtree: nothing in it goes before this; but in the first entry
-    /// of a node it means nothing.
+    /// Of the entity. Of a subtree: nothing in it goes before this; except at the left edge
+    /// of the tree, where it means nothing.
     pub(super) key: Key,
     /// Of the entity; the least of the subtree.
     pub(super) v: u64,

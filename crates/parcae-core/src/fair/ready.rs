@@ -20,8 +20,9 @@
 //! Entries of inner nodes have the lower end of their subtree as a key, which is not raised
 //! when the subtree changes. It could thus be left behind by more than half of the range of
 //! virtual time, and would then seem to lie ahead. But the key between two subtrees has living
-//! entities on both sides, so it is not behind them; and the key of a node's first entry,
-//! which nothing holds, is never looked at.
+//! entities on both sides, so it is not behind them. The keys of first entries are never
+//! looked at: they are those of their nodes, as long as these are between two others too, and
+//! at the left edge of the tree nothing holds them.
 //!
 //! # What it costs
 //!
@@ -136,7 +137,7 @@ impl Ready {
             level -= 1;
             let (parent, at) = path.at(level);
             if self.node(pool, child).len() < LEAST {
-                self.level_out(pool, parent, at, level + 1 < self.height);
+                self.level_out(pool, parent, at);
             } else if self.node(pool, parent).v(at) == gone.v {
                 let least = self.node(pool, child).least();
                 self.node_mut(pool, parent).set_v(at, least);
@@ -226,14 +227,11 @@ impl Ready {
 
     /// The child of `parent` at `at` has too few entries: it gets some of a neighbour's, or
     /// becomes one with it.
-    fn level_out(&mut self, pool: &mut Pool<'_>, parent: u32, at: usize, inner: bool) {
+    fn level_out(&mut self, pool: &mut Pool<'_>, parent: u32, at: usize) {
         let node = self.node(pool, parent);
         let at = at.min(node.len() - 2);
-        let (low, high, between) = (node.child(at), node.child(at + 1), node.key(at + 1));
+        let (low, high) = (node.child(at), node.child(at + 1));
         let (left, right) = pool.pair(low, high);
-        if inner {
-            right.set_key(0, between); // it may not be the first any more
-        }
         let all = left.len() + right.len();
         let keep = if all <= MERGED { all } else { all / 2 };
         left.spread(right, keep);

@@ -355,7 +355,8 @@ impl Pair {
                 }
             }
             8..12 => {
-                let e = self.model.current.filter(|_| x % 4 > 0).or_else(|| self.someone(x));
+                let e =
+                    self.model.current.filter(|_| !x.is_multiple_of(4)).or_else(|| self.someone(x));
                 let Some(e) = e else { return };
                 let id = self.model.entities[e].id;
                 let asleep =

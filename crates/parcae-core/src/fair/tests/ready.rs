@@ -34,12 +34,17 @@ impl Pair {
         self.tree.remove(&mut pool, self.model.remove(at).0);
     }
 
-    fn pop(&mut self, limit: u64) {
+    /// Finds the first that passes, and leaves it there. Returns its place.
+    fn look(&mut self, limit: u64) -> Option<usize> {
         let pool = Pool { nodes: &mut self.nodes, free: &mut self.free };
         let first = self.tree.first(&pool, |v| v <= limit);
         let at = self.model.iter().position(|entry| entry.1 <= limit);
         assert_eq!(first, at.map(|at| self.model[at].0.1));
-        if let Some(at) = at {
+        at
+    }
+
+    fn pop(&mut self, limit: u64) {
+        if let Some(at) = self.look(limit) {
             self.remove(at);
         }
     }
@@ -59,7 +64,7 @@ impl Pair {
 proptest! {
     #[test]
     fn any_sequence_keeps_it_sound(
-        steps in prop::collection::vec((0..5_u8, 0..60_u64, 0..60_u64, any::<usize>()), 1..600),
+        steps in prop::collection::vec((0..7_u8, 0..60_u64, 0..60_u64, any::<usize>()), 1..600),
     ) {
         let mut pair = Pair::new(400);
         let mut next = 0;
@@ -71,6 +76,20 @@ proptest! {
                 }
                 2 if !pair.model.is_empty() => pair.remove(which % pair.model.len()),
                 3 if !pair.model.is_empty() => pair.update(which % pair.model.len(), v),
+                4 => {
+                    // Found, then looked for in vain, then changed: not by the way of the
+                    // search that failed.
+                    let found = pair.look(v);
+                    pair.look(v / 16);
+                    if let Some(at) = found {
+                        pair.update(at, deadline);
+                    }
+                }
+                5 => {
+                    if let Some(at) = pair.look(v) {
+                        pair.update(at, deadline); // what a turn does
+                    }
+                }
                 _ => pair.pop(v),
             }
             pair.compare();
