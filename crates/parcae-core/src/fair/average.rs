@@ -39,6 +39,7 @@ impl Average {
     }
 
     /// How far `v` is from the origin.
+    #[inline]
     fn key(&self, v: u64) -> i128 {
         i128::from(v.wrapping_sub(self.zero).cast_signed())
     }
@@ -60,6 +61,7 @@ impl Average {
     }
 
     /// Somebody who is counted moved forward by `by`, to `v`.
+    #[inline]
     pub(super) fn advance(&mut self, v: u64, by: u64, weight: Weight) {
         self.sum += i128::from(by) * i128::from(weight.get());
         if v.wrapping_sub(self.zero).cast_signed() > FAR {

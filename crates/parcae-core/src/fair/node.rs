@@ -82,14 +82,17 @@ impl Node {
         if slots <= ORDER { 0 } else { slots / 3 }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.len == ORDER
     }
 
+    #[inline]
     pub(super) fn key(&self, at: usize) -> Key {
         (self.deadlines[at], self.rest[at].index)
     }
@@ -98,14 +101,17 @@ impl Node {
         (self.deadlines[at], self.rest[at].index) = key;
     }
 
+    #[inline]
     pub(super) fn v(&self, at: usize) -> u64 {
         self.rest[at].v
     }
 
+    #[inline]
     pub(super) fn set_v(&mut self, at: usize, v: u64) {
         self.rest[at].v = v;
     }
 
+    #[inline]
     pub(super) fn child(&self, at: usize) -> u32 {
         self.rest[at].child
     }

@@ -154,6 +154,7 @@ impl Ready {
     }
 
     /// Corrects the v of an entity, which did not go backwards.
+    #[inline]
     pub(super) fn update(&mut self, pool: &mut Pool<'_>, key: Key, v: u64) {
         let path = self.seek(pool, key);
         let (n, behind) = path.at(self.height);
@@ -188,15 +189,18 @@ impl Ready {
         Some(self.known.1)
     }
 
+    #[inline]
     fn node<'a>(&'a self, pool: &'a Pool<'_>, n: u32) -> &'a Node {
         if n == NIL { &self.root } else { &pool.nodes[n as usize] }
     }
 
+    #[inline]
     fn node_mut<'a>(&'a mut self, pool: &'a mut Pool<'_>, n: u32) -> &'a mut Node {
         if n == NIL { &mut self.root } else { &mut pool.nodes[n as usize] }
     }
 
     /// The way to `key`, or to where it belongs: in the leaf, how many do not go after it.
+    #[inline]
     fn seek(&self, pool: &Pool<'_>, key: Key) -> Path {
         if self.known == key {
             return self.way;

@@ -43,12 +43,14 @@ impl Weight {
 
     /// Real time as virtual time, given what the last division left over; and what this one
     /// does. `real` is below 2⁴³, or the result would not fit.
+    #[inline]
     pub(crate) const fn stretch(self, real: u64, remainder: u32) -> (u64, u32) {
         let scaled = (real << SHIFT) + remainder as u64;
         (scaled / self.0 as u64, (scaled % self.0 as u64) as u32)
     }
 
     /// How far in virtual time a request of this length reaches; at least 1.
+    #[inline]
     pub(super) const fn reach(self, slice: u64) -> u64 {
         (slice << SHIFT).div_ceil(self.0 as u64)
     }

@@ -116,6 +116,7 @@ impl Slot {
     };
 
     /// Where it belongs among those who wait, if it is the slot `e`.
+    #[inline]
     pub(super) fn key(&self, e: u32) -> Key {
         (self.deadline, e)
     }
@@ -126,6 +127,7 @@ impl Slot {
     }
 
     /// Moves forward by what it used; returns how far in virtual time.
+    #[inline]
     pub(super) fn advance(&mut self, used: u64) -> u64 {
         let (by, remainder) = self.weight.stretch(used, self.remainder);
         self.v = self.v.wrapping_add(by);
@@ -134,11 +136,13 @@ impl Slot {
     }
 
     /// Whether its request has been served.
+    #[inline]
     pub(super) fn is_served(&self) -> bool {
         self.v.wrapping_sub(self.deadline).cast_signed() >= 0
     }
 
     /// Makes its next request, from where it is.
+    #[inline]
     pub(super) fn request(&mut self) {
         self.deadline = self.v.wrapping_add(self.weight.reach(self.slice));
     }
