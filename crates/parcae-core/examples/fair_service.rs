@@ -74,9 +74,9 @@ fn simulate(behaviour: Behaviour) -> [Vec<(u64, u64)>; 3] {
 
 fn main() {
     let panels: [(&str, Behaviour); 3] = [
-        ("all hog: 1/7, 2/7, 4/7", hogs),
-        ("weight 4 sleeps half the time: 1/3, 2/3 meanwhile", sleeper),
-        ("weight 1 yields every 20 µs: no loss, no gain", yielder),
+        ("all hog the processor", hogs),
+        ("weight 4 sleeps 30 ms of every 60", sleeper),
+        ("weight 1 yields every 20 µs", yielder),
     ];
     let mut svg = String::new();
     draw(&mut svg, &panels).expect("strings can be written to");

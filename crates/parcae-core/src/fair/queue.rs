@@ -1,7 +1,7 @@
 //! Who is in the queue: adding, removing, waking, sleeping, moving, weighing.
 //!
 //! Every operation first looks up its handles and checks its arguments, and only then
-//! changes anything; what changes cannot fail. Who runs is the business of [`run`](super).
+//! changes anything; what changes cannot fail. Who runs is decided in `run`.
 
 use super::error::FairError;
 use super::node::{Node, Pool};

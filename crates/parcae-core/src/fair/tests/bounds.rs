@@ -128,6 +128,36 @@ fn short_slices_have_the_same_share_and_wait_less() {
     assert!(longest_wait <= 8_000, "{longest_wait}");
 }
 
+/// Leaving and joining in a storm: each moves V by what it is owed over the weight of the
+/// others, and by nothing else, and comes back with just the lag that it left with.
+#[test]
+fn coming_and_going_moves_v_by_the_lag_and_no_more() {
+    let mut queue = queue(30);
+    let mut rng = Rng(11);
+    let mut ids: Vec<_> =
+        (0..30).map(|_| awake(&mut queue, weight(1 + rng.below(9_000) as u32))).collect();
+    for _ in 0..20_000 {
+        let runs = queue.pick().unwrap();
+        let _ = queue.charge(runs, rng.below(2_000)).unwrap();
+        let at = rng.below(30) as usize;
+        if ids[at] == runs {
+            continue;
+        }
+        let all: u32 = ids.iter().map(|&id| queue.view(id).unwrap().weight.get()).sum();
+        let others = i64::from(all - queue.view(ids[at]).unwrap().weight.get());
+        let before = queue.virtual_time(GroupId::ROOT).unwrap();
+        let departure = queue.leave(ids[at]).unwrap();
+        let lag = departure.lag();
+        let moved = queue.virtual_time(GroupId::ROOT).unwrap().wrapping_sub(before).cast_signed();
+        let expected = (lag << 20) / others;
+        assert!((moved - expected).abs() <= (1 << 20) / others + 2, "{moved}, not {expected}");
+        ids[at] = queue.join(GroupId::ROOT, departure).unwrap().0;
+        assert!(queue.view(ids[at]).unwrap().lag.abs_diff(lag) <= 1);
+        let moved = queue.virtual_time(GroupId::ROOT).unwrap().wrapping_sub(before).cast_signed();
+        assert!(moved.abs() <= 2, "and back: {moved}");
+    }
+}
+
 /// S3's gate: everybody hogs.
 #[test]
 fn cpu_hogs_share_by_weight() {

@@ -505,7 +505,7 @@ fn long_runs_agree_with_the_model() {
 
 /// Millions of operations: `cargo test --release -p parcae-core millions -- --ignored`.
 #[test]
-#[ignore = "minutes"]
+#[ignore = "a minute in a release build"]
 fn millions_of_operations_agree_with_the_model() {
     for seed in 100..110 {
         drive(seed, 200_000, 10, 5_000, u64::MAX - 1_000_000);
