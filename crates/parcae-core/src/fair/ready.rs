@@ -32,9 +32,9 @@
 //!
 //! # Rejected
 //!
-//! An AVL tree with its links in the slots needs no other memory, but took two to three
-//! times as long: three times the levels, each a cache line of its own and a branch that
-//! cannot be foreseen.
+//! An AVL tree with its links in the slots needs no other memory, but took more than one and
+//! a half times as long: three times the levels, each with a cache line of its own and a
+//! branch that cannot be foreseen.
 
 use super::node::{Entry, Key, LEAST, Node, ORDER, Pool, lesser};
 use super::slot::NIL;
@@ -175,7 +175,8 @@ impl Ready {
     /// The slot of the eligible one with the earliest deadline. There is one whenever there
     /// is any, if `eligible` is that of an average over those who are here.
     pub(super) fn first(&mut self, pool: &Pool<'_>, eligible: impl Fn(u64) -> bool) -> Option<u32> {
-        self.known = NOBODY; // the way to it is about to be lost
+        // If the root has an entry that passes, every node below that one has: the way is
+        // either not begun or found to its end.
         let mut node = &self.root;
         for level in 0..self.height {
             let at = node.find(&eligible)?;
