@@ -259,6 +259,27 @@ impl Model {
         }
     }
 
+    /// Takes an entity out; returns its lag and what is left of its request.
+    fn leave(&mut self, e: usize) -> (i128, Option<i128>) {
+        if self.current == Some(e) {
+            self.put_back();
+        }
+        let entity = self.entities[e].clone();
+        let queued = entity.phase == Phase::Queued;
+        let left = queued.then(|| (entity.deadline - entity.v()) * entity.weight);
+        if entity.phase != Phase::Asleep {
+            self.withdraw(e, i128::from(self.limits.max_slice) << SHIFT);
+        }
+        if queued
+            && self.runnable(entity.group) == 0
+            && let Some(above) = self.parent(e)
+        {
+            self.sleep(above, Phase::Lingering);
+        }
+        self.entities[e].phase = Phase::Free;
+        (self.entities[e].lag, left)
+    }
+
     fn reweight(&mut self, e: usize, to: u32) {
         let phase = self.entities[e].phase;
         if phase == Phase::Asleep {
@@ -398,7 +419,24 @@ impl Pair {
                 let picked = self.queue.pick_preferring(id).unwrap();
                 assert_eq!(picked, self.model.pick_preferring(e));
             }
-            16..22 => {
+            16 => {
+                let Some(e) = self.someone(x) else { return };
+                let departure = self.queue.leave(self.model.entities[e].id).unwrap();
+                let (lag, left) = self.model.leave(e);
+                let g = (x >> 8) as usize % self.model.groups.len();
+                let (id, _) = self.queue.join(self.model.groups[g].id, departure).unwrap();
+                let mut entity = self.model.entities[e].clone();
+                (entity.id, entity.group, entity.lag) = (id, g, lag);
+                entity.phase = Phase::Asleep;
+                self.model.entities.push(entity);
+                let e = self.model.entities.len() - 1;
+                if let Some(left) = left {
+                    self.model.wake(e);
+                    let entity = &mut self.model.entities[e];
+                    entity.deadline = entity.v() + left / entity.weight;
+                }
+            }
+            17..22 => {
                 let Some(e) = self.model.current else { return };
                 let found = self.queue.charge(self.model.entities[e].id, x % 1_500).unwrap();
                 assert_eq!(found, self.model.charge(x % 1_500));
