@@ -1,6 +1,8 @@
 //! Nothing here allocates: an allocator that panics while it is forbidden, around every
 //! operation that a running system uses.
 
+mod watch;
+
 use parcae_core::WorkerSet;
 use parcae_core::admission::{Capacity, examine, place};
 use parcae_core::context::{
@@ -10,46 +12,7 @@ use parcae_core::island::{Claim, Host, IslandSlot, Islands, MemberSlot, Plan, Re
 use parcae_core::lease::{
     self, Cause, Chores, LeaseSlot, Leases, Mode, Owner, Proof, Terms, Whose,
 };
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
-struct Watched;
-
-thread_local! {
-    static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
-}
-
-fn watch() {
-    if FORBIDDEN.get() {
-        FORBIDDEN.set(false); // the panic itself may allocate
-        panic!("allocated on a path that must not");
-    }
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Watched {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        watch();
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        watch();
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Watched = Watched;
-
-fn without_allocating<R>(run: impl FnOnce() -> R) -> R {
-    FORBIDDEN.set(true);
-    let result = run();
-    FORBIDDEN.set(false);
-    result
-}
+use watch::without_allocating;
 
 #[test]
 #[should_panic = "allocated on a path that must not"]

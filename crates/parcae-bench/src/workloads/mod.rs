@@ -2,6 +2,7 @@
 
 mod context;
 mod deque;
+mod fair;
 mod latency;
 mod memory;
 mod parked;
@@ -32,6 +33,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,
+    &fair::FAIR,
 ];
 
 /// The size of every stack, of every peer but may, which has its own default: parcae's default, 256 KiB of addresses.
