@@ -400,6 +400,15 @@ impl Waker {
         self.shared.unpark(self.task);
     }
 
+    /// Wakes the task and has it look around at its next checkpoint.
+    pub(crate) fn attend(&self) {
+        // Relaxed: a hint, and the record may be another task's by now: that looks around for
+        // nothing.
+        // SAFETY: records live as long as the scheduler.
+        unsafe { (*self.task.task.as_ptr()).signal.store(u32::MAX, Ordering::Relaxed) };
+        self.wake();
+    }
+
     /// Asks the task to end.
     pub fn cancel(&self) {
         self.shared.cancel(self.task);

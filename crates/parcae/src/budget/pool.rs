@@ -2,6 +2,7 @@
 
 use super::{Budget, Resource, Shortfall, Standing, UNLIMITED};
 use crate::engine::Waker;
+use crate::error::TaskInfo;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::Arc;
 
@@ -32,9 +33,15 @@ struct State {
     /// What came from above since.
     topped_up: Budget,
     /// Tasks that wait for a recharge.
-    suspended: Vec<Waker>,
+    suspended: Vec<Suspended>,
     /// The nursery has ended.
     closed: bool,
+}
+
+/// A task that waits for a recharge.
+struct Suspended {
+    waker: Waker,
+    task: TaskInfo,
 }
 
 /// What a pool gives back when it is closed.
@@ -143,9 +150,15 @@ impl Pool {
         if self.unlimited { Budget::UNLIMITED } else { self.lock().draw(Budget::UNLIMITED) }
     }
 
-    /// As [`draw`](Pool::draw); if none of `resource` comes, `waiter` is woken by the next
-    /// recharge.
-    pub(crate) fn draw_or_wait(&self, wanted: Budget, resource: Resource, waiter: Waker) -> Budget {
+    /// As [`draw`](Pool::draw); if none of `resource` comes, the task is woken by the
+    /// next recharge.
+    pub(crate) fn draw_or_wait(
+        &self,
+        wanted: Budget,
+        resource: Resource,
+        waker: Waker,
+        task: TaskInfo,
+    ) -> Budget {
         let drawn = self.draw(wanted, resource);
         if drawn.get(resource) > 0 {
             return drawn;
@@ -154,7 +167,7 @@ impl Pool {
         // Somebody may have recharged since.
         let again = state.draw(wanted);
         if again.get(resource) == 0 {
-            state.suspended.push(waiter);
+            state.suspended.push(Suspended { waker, task });
         }
         drop(state);
         let mut both = drawn;
@@ -205,8 +218,23 @@ impl Pool {
             state.granted.absorb(amount);
             std::mem::take(&mut state.suspended)
         };
-        suspended.iter().for_each(Waker::wake);
+        suspended.iter().for_each(|suspended| suspended.waker.wake());
         true
+    }
+
+    /// Moves `amount` from another pool into this one, all of it or nothing.
+    pub(crate) fn recharge_from(&self, other: &Pool, amount: Budget) -> Result<(), Shortfall> {
+        if !other.unlimited {
+            let mut state = other.lock();
+            let mut left = state.left;
+            left.charge(amount)?;
+            state.draw_bounded(amount);
+        }
+        self.lock().topped_up.absorb(amount);
+        if !self.recharge(amount) {
+            other.settle(amount, amount); // it has just ended
+        }
+        Ok(())
     }
 
     /// Empties a pool of which nobody holds anything. What a capability had put in beyond what came
@@ -222,6 +250,11 @@ impl Pool {
         let mut from_above = initial;
         from_above.absorb(topped_up);
         Closed { left: left.min(from_above), topped_up }
+    }
+
+    /// Who waits for a recharge.
+    pub(crate) fn suspended(&self) -> Vec<TaskInfo> {
+        self.lock().suspended.iter().map(|suspended| suspended.task.clone()).collect()
     }
 
     /// How it stands.

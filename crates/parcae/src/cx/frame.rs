@@ -24,11 +24,13 @@ use crate::error::{Error, Result, TaskInfo};
 use crate::sched::Shared;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
+use crate::time::{Due, Nanos};
 use crate::worker;
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the tasks of a nursery, or a root task, run under. Outlives them.
 pub(crate) struct Terms {
@@ -78,6 +80,8 @@ pub(crate) struct Frame {
     scope: Cell<ScopeRef>,
     /// How many shields are open.
     shields: Cell<u32>,
+    /// When they cease to hold; none if they do not.
+    grace: Cell<Option<Nanos>>,
     terms: NonNull<Terms>,
     kinship: Kinship,
     origin: Origin,
@@ -132,6 +136,7 @@ impl Frame {
             allocated: Cell::new(0),
             scope: Cell::new(scope),
             shields: Cell::new(0),
+            grace: Cell::new(None),
             terms: NonNull::from(terms),
             kinship,
             origin,
@@ -328,7 +333,8 @@ impl Frame {
                 OnExhausted::Fail => return Err(Error::short(short)),
                 OnExhausted::Refill => self.pool().draw(wanted, short.resource),
                 OnExhausted::Suspend => {
-                    let drawn = self.pool().draw_or_wait(wanted, short.resource, self.waker());
+                    let (waker, info) = (self.waker(), self.info());
+                    let drawn = self.pool().draw_or_wait(wanted, short.resource, waker, info);
                     if drawn.get(short.resource) == 0 {
                         self.deposit(drawn);
                         self.suspend()?;
@@ -436,11 +442,17 @@ impl Frame {
 
     /// Why the task is to end, if it is.
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
-        if self.shields.get() > 0 {
+        if self.is_shielded() {
             return None;
         }
         let own = || self.record().state.is_cancelled().then_some(CancelReason::Explicit);
         self.node().reason().or_else(own)
+    }
+
+    /// Whether a shield holds cancellation off.
+    fn is_shielded(&self) -> bool {
+        self.shields.get() > 0
+            && self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
     }
 
     pub(crate) fn check_cancelled(&self) -> Result<()> {
@@ -460,7 +472,7 @@ impl Frame {
     fn start_waiting(&self) -> Result<()> {
         self.check_cancelled()?;
         let mut scope = self.scope.get();
-        if scope.waiter.is_none() && self.shields.get() == 0 {
+        if scope.waiter.is_none() && (self.shields.get() == 0 || self.grace.get().is_some()) {
             scope.waiter = self.node().register(self.waker());
             self.scope.set(scope);
             self.check_cancelled()?;
@@ -476,17 +488,32 @@ impl Frame {
         }
     }
 
-    /// Lets the closure run as if nobody had cancelled.
-    pub(super) fn shielded<R>(&self, body: impl FnOnce() -> R) -> R {
-        struct Unshield<'f>(&'f Frame, NonNull<AtomicU64>);
+    /// Lets the closure run as if nobody had cancelled; for a time, if one is given.
+    pub(super) fn shielded<R>(&self, grace: Option<Duration>, body: impl FnOnce() -> R) -> R {
+        struct Unshield<'f> {
+            frame: &'f Frame,
+            limit: NonNull<AtomicU64>,
+            grace: Option<Nanos>,
+        }
         impl Drop for Unshield<'_> {
             fn drop(&mut self) {
-                self.0.shields.set(self.0.shields.get() - 1);
-                self.0.limit.set(self.1);
+                self.frame.shields.set(self.frame.shields.get() - 1);
+                self.frame.limit.set(self.limit);
+                self.frame.grace.set(self.grace);
             }
         }
+        let shared = &self.terms().shared;
+        let outer = self.grace.get();
+        // A shield within a shield does not hold for longer.
+        let until = grace.map(|grace| shared.now().saturating_add(grace.as_nanos() as Nanos));
+        let until = match (until, outer) {
+            (Some(until), Some(outer)) => Some(until.min(outer)),
+            (until, outer) => until.or(outer),
+        };
+        let _timer = grace.map(|grace| shared.after(grace, Due::Attend(self.waker())));
         self.shields.set(self.shields.get() + 1);
-        let _unshield = Unshield(self, self.limit.replace(never()));
+        self.grace.set(until);
+        let _unshield = Unshield { frame: self, limit: self.limit.replace(never()), grace: outer };
         body()
     }
 

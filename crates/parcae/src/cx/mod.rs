@@ -161,7 +161,13 @@ impl<P: Profile> Cx<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn shield<R>(&self, cleanup: impl FnOnce() -> R) -> R {
-        self.frame.shielded(cleanup)
+        self.frame.shielded(None, cleanup)
+    }
+
+    /// As [`shield`](Cx::shield), for at most so long: after that the task can be cancelled
+    /// again.
+    pub fn shield_for<R>(&self, grace: Duration, cleanup: impl FnOnce() -> R) -> R {
+        self.frame.shielded(Some(grace), cleanup)
     }
 
     /// Who this task is.

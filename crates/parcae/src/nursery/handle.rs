@@ -1,6 +1,7 @@
 //! Handles: the result of one child.
 
-use super::{Core, OnFailure};
+use super::{Account, Core, OnFailure};
+use crate::budget::{Budget, Pool};
 use crate::cx;
 use crate::error::Result;
 use crate::task::state::LetGo;
@@ -17,6 +18,8 @@ use std::time::Duration;
 pub struct TaskHandle<'scope, T> {
     task: TaskRef,
     core: &'scope Core,
+    /// The child's own pool, if it has one.
+    pool: Option<Arc<Pool>>,
     _result: PhantomData<fn() -> T>,
 }
 
@@ -26,8 +29,12 @@ unsafe impl<T: Send> Send for TaskHandle<'_, T> {}
 unsafe impl<T: Send> Sync for TaskHandle<'_, T> {}
 
 impl<'scope, T> TaskHandle<'scope, T> {
-    pub(super) fn new(task: TaskRef, core: &'scope Core) -> TaskHandle<'scope, T> {
-        TaskHandle { task, core, _result: PhantomData }
+    pub(super) fn new(
+        task: TaskRef,
+        core: &'scope Core,
+        pool: Option<Arc<Pool>>,
+    ) -> TaskHandle<'scope, T> {
+        TaskHandle { task, core, pool, _result: PhantomData }
     }
 
     fn record(&self) -> &Task {
@@ -57,7 +64,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// The result of a child that has ended.
     fn take(self) -> Result<T> {
-        let this = std::mem::ManuallyDrop::new(self);
+        let mut this = std::mem::ManuallyDrop::new(self);
+        drop(this.pool.take());
         // SAFETY: it has ended, so the record is ours; nobody has taken the result, for that
         // consumes the handle.
         let output = unsafe { Task::take_output(this.task.task) };
@@ -96,6 +104,25 @@ impl<'scope, T> TaskHandle<'scope, T> {
         // Relaxed: makes its next checkpoint look around; the state word says what for.
         self.record().signal.store(u32::MAX, Ordering::Relaxed);
         self.core.terms.shared.cancel(self.task);
+    }
+
+    /// The budget that the child draws on: its own, or its nursery's.
+    pub fn account(&self) -> Account {
+        let pool = self.pool.as_ref().unwrap_or(&self.core.terms.pool);
+        Account { pool: Arc::clone(pool) }
+    }
+
+    /// Moves budget from the nursery's to that of a child which has one of its own, and wakes
+    /// it if it is suspended. To a child that shares the nursery's there is nothing to move.
+    ///
+    /// # Errors
+    ///
+    /// If the nursery has not as much; nothing is moved then.
+    pub fn recharge(&self, amount: Budget) -> Result<()> {
+        match &self.pool {
+            Some(pool) => Ok(pool.recharge_from(&self.core.terms.pool, amount)?),
+            None => Ok(()),
+        }
     }
 
     /// The child's number, unique in its runtime.

@@ -43,7 +43,7 @@ pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 use crate::budget::{Budget, Pool, Shortfall, Standing};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::cx::{Cx, Frame, Terms};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::profile::{Profile, Spawns};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::task::group::Group;
@@ -399,6 +399,11 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         unsafe { self.owner.as_ref() }.recharge(&self.core.terms.pool, amount)
     }
 
+    /// The children that wait for a recharge of the nursery's budget.
+    pub fn suspended(&self) -> Vec<TaskInfo> {
+        self.core.terms.pool.suspended()
+    }
+
     /// What recharges this nursery from elsewhere, by the authority of a
     /// [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> Account {
@@ -417,6 +422,11 @@ impl Account {
     /// How it stands.
     pub fn standing(&self) -> Standing {
         self.pool.standing()
+    }
+
+    /// The tasks that wait for a recharge.
+    pub fn suspended(&self) -> Vec<TaskInfo> {
+        self.pool.suspended()
     }
 
     /// Adds as much of `amount` as the capability allows, and wakes tasks that wait for it.

@@ -13,6 +13,7 @@ use crate::task::{Start, Task, TaskRef, Traits};
 use crate::worker;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
     /// Spawns a child.
@@ -148,7 +149,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             let (terms, origin) = (&core.terms, Origin { name: None, spawned_at });
             run::<P, T, F>(task, start, core, Kinship::Child, terms, terms.usual, origin, child);
         })?;
-        Ok(TaskHandle::new(task, &self.core))
+        Ok(TaskHandle::new(task, &self.core, None))
     }
 
     #[track_caller]
@@ -197,6 +198,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
         let account = extra.account;
+        let pool = extra.own.as_ref().map(|own| Arc::clone(&own.pool));
         let extra = Box::new(extra);
         let task = self.submit(traits, account, move |task, start| {
             // SAFETY: a child of this nursery.
@@ -227,7 +229,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             }
             drop(permit);
         })?;
-        Ok(TaskHandle::new(task, &self.core))
+        Ok(TaskHandle::new(task, &self.core, pool))
     }
 
     /// Puts a child into a queue, which has been paid for with `account`.

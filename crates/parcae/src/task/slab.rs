@@ -37,6 +37,9 @@ struct Records {
     /// With room for every record there is.
     free: Vec<NonNull<Task>>,
     chunks: Vec<NonNull<Task>>,
+    /// Pretends that there is no memory.
+    #[cfg(test)]
+    exhausted: bool,
 }
 
 // SAFETY: records are plain memory, handed from one holder to the next under the mutex.
@@ -87,7 +90,20 @@ impl FreeRecords {
 
 impl Slab {
     pub(crate) fn new() -> Slab {
-        Slab { shared: Mutex::new(Records { free: Vec::new(), chunks: Vec::new() }) }
+        Slab {
+            shared: Mutex::new(Records {
+                free: Vec::new(),
+                chunks: Vec::new(),
+                #[cfg(test)]
+                exhausted: false,
+            }),
+        }
+    }
+
+    /// Hides the free records and pretends that there is no memory for more; or not any more.
+    #[cfg(test)]
+    pub(crate) fn exhaust(&self, exhausted: bool) {
+        self.lock().exhausted = exhausted;
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
@@ -98,6 +114,10 @@ impl Slab {
     #[cold]
     fn refill(&self, into: &mut Vec<NonNull<Task>>) -> Result<(), OutOfRecords> {
         let mut records = self.lock();
+        #[cfg(test)]
+        if records.exhausted {
+            return Err(OutOfRecords);
+        }
         if records.free.is_empty() {
             records.grow()?;
         }

@@ -48,6 +48,8 @@ struct State {
 pub(crate) enum Due {
     Cancel(Weak<Node>),
     Wake(Waker),
+    /// Wakes the task, and has it look around at its next checkpoint.
+    Attend(Waker),
 }
 
 impl Due {
@@ -59,6 +61,7 @@ impl Due {
                 }
             }
             Due::Wake(waker) => waker.wake(),
+            Due::Attend(waker) => waker.attend(),
         }
     }
 }

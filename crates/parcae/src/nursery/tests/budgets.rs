@@ -260,3 +260,57 @@ fn a_bounded_runtime_ends_its_tasks_and_has_its_budget_back() {
     let standing = rt.budget();
     assert_eq!((standing.spent.ops, standing.left.ops), (3_003, 6_997));
 }
+
+#[test]
+fn a_child_with_a_budget_of_its_own_is_recharged_by_its_handle() {
+    everywhere(|cx| {
+        let opts = NurseryOpts::new().budget(ops(10_000)).on_exhausted(OnExhausted::Suspend);
+        cx.nursery_with(opts, |n| {
+            let own = SpawnOpts::new().name("frugal").budget(ops(1_000));
+            let child = n.spawn_with(own, |cx| work(cx, 2_500))?;
+            let account = child.account();
+            while !child.is_finished() {
+                if let [task] = &account.suspended()[..] {
+                    assert_eq!(task.name(), Some("frugal"));
+                    child.recharge(Budget { ops: 500, ..Budget::ZERO })?;
+                    let refused = child.recharge(Budget { ops: 50_000, ..Budget::ZERO });
+                    assert!(matches!(kind_of(refused), ErrorKind::BudgetExceeded(_)));
+                }
+                cx.yield_now()?;
+            }
+            child.join()?;
+            while n.live() > 0 {
+                cx.yield_now()?;
+            }
+            let standing = n.budget();
+            assert_eq!((standing.spent.ops, standing.held.ops), (2_501, 0));
+            assert_eq!(standing.left.ops, 10_000 - 2_501);
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn without_memory_for_a_record_nothing_is_spawned_and_nothing_is_lost() {
+    everywhere(|cx| {
+        let shared = std::sync::Arc::clone(&cx.frame().terms().shared);
+        cx.nursery_with(NurseryOpts::new().budget(ops(1 << 40)), |n| {
+            shared.slab.exhaust(true);
+            let mut spawned = 0;
+            let error = loop {
+                match n.spawn(|_| Ok(())) {
+                    Ok(_) => spawned += 1, // from the worker's own free records
+                    Err(error) => break error,
+                }
+            };
+            shared.slab.exhaust(false);
+            assert!(matches!(error.kind(), ErrorKind::OutOfMemory));
+            n.spawn(|_| Ok(()))?.join()?;
+            while n.live() > 0 {
+                cx.yield_now()?;
+            }
+            assert_eq!(n.budget().spent.ops, spawned + 1);
+            Ok(())
+        })
+    });
+}

@@ -242,3 +242,41 @@ fn a_token_expires_unless_its_guard_is_dropped() {
         Ok(())
     });
 }
+
+#[test]
+fn a_shield_with_a_grace_period_ceases_to_hold() {
+    everywhere(|cx| {
+        cx.nursery(|n| {
+            let (runs, waits) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let stubborn = |cx: &Cx, end: fn(&Cx) -> Result<()>| {
+                let outcome = cx.shield_for(Duration::from_millis(1), || {
+                    cx.checkpoint()?; // still holds
+                    end(cx)
+                });
+                assert!(outcome.unwrap_err().is_cancelled());
+                Ok::<_, Error>(())
+            };
+            cx.nursery(|inner| {
+                inner.spawn(|cx| {
+                    cx.token().cancel();
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    stubborn(cx, forever)
+                })?;
+                Ok(())
+            })
+            .unwrap_err();
+            cx.nursery(|inner| {
+                inner.spawn(|cx| {
+                    cx.token().cancel();
+                    waits.fetch_add(1, Ordering::Relaxed);
+                    stubborn(cx, asleep)
+                })?;
+                Ok(())
+            })
+            .unwrap_err();
+            assert_eq!((runs.into_inner(), waits.into_inner()), (1, 1));
+            drop(n.token());
+            Ok(())
+        })
+    });
+}
