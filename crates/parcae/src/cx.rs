@@ -576,7 +576,14 @@ fn never() -> NonNull<AtomicU64> {
 pub(crate) fn current() -> Option<&'static Frame> {
     // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a
     // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.
-    unsafe { worker::current()?.task()?.task.as_ref().frame().as_ref() }
+    // Before it starts, and once its result is in the record, there is something else in its place.
+    unsafe {
+        let task = worker::current()?.task()?.task;
+        if !task.as_ref().has_started() {
+            return None;
+        }
+        task.as_ref().frame().as_ref()
+    }
 }
 
 /// The running task, as it sees itself: what it may do, and how it stands.

@@ -214,3 +214,24 @@ fn z_unused() -> Result<()> {
     let _ = Error::msg("");
     Ok(())
 }
+
+/// As m2, with the log growing at every possible event.
+#[test]
+fn m2b_closure_as_frame() {
+    let a = [0x4141_4141_4141_4140_u64; 4];
+    for yields in 0..40 {
+        let rt = Runtime::builder().workers(1).deterministic(1).build().unwrap();
+        rt.run(|cx| {
+            for _ in 0..yields {
+                cx.yield_now()?;
+            }
+            cx.nursery(|n| {
+                for _ in 0..200 {
+                    n.spawn(move |_| Ok(std::hint::black_box(a)[1]))?;
+                }
+                Ok(())
+            })
+        })
+        .unwrap();
+    }
+}

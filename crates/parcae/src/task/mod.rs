@@ -320,12 +320,27 @@ impl Stored {
     #[inline]
     unsafe fn take<T>(task: NonNull<Task>) -> T {
         // SAFETY: as the caller says.
+        unsafe { Stored::take_then(task, || ()) }
+    }
+
+    /// As `take`; `then` is called when the place is empty and nothing was freed yet.
+    ///
+    /// # Safety
+    ///
+    /// As for `take`.
+    #[inline]
+    unsafe fn take_then<T>(task: NonNull<Task>, then: impl FnOnce()) -> T {
+        // SAFETY: as the caller says.
         unsafe {
             let place = (*task.as_ptr()).place.get();
             if Stored::fits::<T>() {
-                place.cast::<T>().read()
+                let value = place.cast::<T>().read();
+                then();
+                value
             } else {
-                *place.cast::<Box<T>>().read()
+                let boxed = place.cast::<Box<T>>().read();
+                then();
+                *boxed
             }
         }
     }
@@ -337,9 +352,8 @@ impl Stored {
 unsafe fn call<F: FnOnce(NonNull<Task>, Start)>(task: NonNull<Task>, start: Start) -> Outcome {
     // SAFETY: as the caller says.
     let closure: F = unsafe {
-        let closure = Stored::take(task);
-        (*task.as_ptr()).set_frame(std::ptr::null());
-        closure
+        // The frame's place is empty before anything is freed: the allocator may ask for it.
+        Stored::take_then(task, || (*task.as_ptr()).set_frame(std::ptr::null()))
     };
     catch_unwind(AssertUnwindSafe(|| closure(task, start)))
 }
