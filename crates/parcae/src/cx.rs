@@ -211,7 +211,8 @@ impl Frame {
     /// What a checkpoint does that cannot simply go on; then charges the op.
     #[cold]
     pub(crate) fn attend(&self) -> Result<()> {
-        self.record().signal.store(0, std::sync::atomic::Ordering::Relaxed);
+        // Acquire: pairs with the Release in `TaskHandle::cancel`.
+        self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
         self.check_cancelled()?;
         self.pay_for_memory()?;
         if self.slice.get() == 0 {
@@ -416,12 +417,21 @@ impl Frame {
         self.node().reason().or_else(own)
     }
 
+    /// Whether this task, and not its nursery, was asked to end.
+    pub(crate) fn was_asked_to_end(&self) -> bool {
+        self.shields.get() == 0 && self.record().state.is_cancelled()
+    }
+
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         self.cancel_reason().map_or(Ok(()), |reason| Err(Error::cancelled(reason)))
     }
 
     /// Waits to be woken, or cancelled; may return early.
     pub(crate) fn park(&self) -> Result<()> {
+        if std::thread::panicking() {
+            // It could only spin: whoever would wake it may need this worker.
+            return Err(Error::new(ErrorKind::Unwinding));
+        }
         self.start_waiting()?;
         if let Some(worker) = worker::current() {
             worker.wait();
@@ -836,7 +846,8 @@ impl Meter {
         let frame = current();
         if let Some(frame) = frame {
             let left = frame.stack_left();
-            if left < RED_ZONE {
+            // In a destructor that runs because of a panic another one would end the process.
+            if left < RED_ZONE && !std::thread::panicking() {
                 Stop::unwind(Error::new(ErrorKind::StackOverflow { left, needed: RED_ZONE }));
             }
         }

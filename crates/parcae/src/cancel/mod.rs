@@ -26,7 +26,7 @@
 mod slots;
 
 use crate::engine::Waker;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, discard};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use slots::Slot;
@@ -207,7 +207,10 @@ impl Node {
         told.waiters.into_values().for_each(|waiter| waiter.wake());
         for callback in told.callbacks.into_values() {
             // A callback that panics keeps nobody else from being told.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(reason)));
+            let called = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(reason)));
+            if let Err(payload) = called {
+                discard(payload);
+            }
         }
     }
 
