@@ -20,7 +20,7 @@
 //! the end of a slice the task lets others run and takes the next one from its account; when that is
 //! empty, from its pool, as its nursery's policy says.
 
-use crate::budget::{Budget, Closed, More, OnExhausted, Pool, UNLIMITED};
+use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Resource, UNLIMITED};
 use crate::cancel::{CancelReason, CancelToken, Node, Slot};
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result, Stop, TaskInfo};
@@ -275,7 +275,9 @@ impl Frame {
     }
 
     fn set_balance(&self, balance: Budget) {
-        self.memory.set(clamp(balance.memory));
+        // What was allocated beyond the budget stays owed.
+        let owed = clamp(self.overdraft());
+        self.memory.set(clamp(balance.memory).saturating_sub(owed));
         self.slice.set(0);
         self.account.set(balance);
         self.cut_slice();
@@ -297,10 +299,12 @@ impl Frame {
     fn refill(&self, cost: Budget) -> Result<()> {
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
-            let wanted = cost.max(self.terms().grant);
+            // Only what is short: the rest is for those who need it.
+            let wanted = only(short.resource, cost.max(self.terms().grant));
             let drawn = match self.terms().on_exhausted {
-                OnExhausted::Fail => return Err(Error::short(short)),
-                OnExhausted::Refill => self.pool().draw(wanted, short.resource),
+                // What it put into the pool of a nursery of its own it has not used up.
+                OnExhausted::Fail if !self.draws_on_its_own() => return Err(Error::short(short)),
+                OnExhausted::Fail | OnExhausted::Refill => self.pool().draw(wanted, short.resource),
                 OnExhausted::Suspend => {
                     let drawn = self.pool().draw_or_wait(wanted, short.resource, self.waker());
                     if drawn.get(short.resource) == 0 {
@@ -318,12 +322,17 @@ impl Frame {
         }
     }
 
+    /// Whether the task draws on a pool that it has filled itself.
+    fn draws_on_its_own(&self) -> bool {
+        !std::ptr::eq(self.pool(), &self.terms().pool)
+    }
+
     fn deposit(&self, drawn: Budget) {
         let mut total = self.drawn.get();
         total.absorb(drawn);
         self.drawn.set(total);
         let mut balance = self.balance();
-        balance.absorb(drawn);
+        gain(&mut balance, drawn);
         self.set_balance(balance);
     }
 
@@ -400,8 +409,8 @@ impl Frame {
         self.memory.set(0);
         let paid = self.charge(cost);
         if paid.is_err() {
-            self.memory.set(-clamp(overdraft));
-            // What cannot be paid stays as it is, for a task that goes on all the same.
+            // What cannot be paid stays owed, for a task that goes on all the same.
+            self.memory.set(self.memory.get().saturating_sub(clamp(overdraft)));
         }
         paid
     }
@@ -514,21 +523,29 @@ impl Frame {
     /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
     pub(crate) fn leave_nursery(&self, terms: &Terms, shares: Shares, outer: Outer) {
         self.stop_waiting();
+        let mut surplus = Budget::ZERO;
         if let Shares::All = shares
             && !terms.pool.is_unlimited()
         {
-            terms.pool.settle(self.drawn.get(), self.take_balance());
+            // More than was drawn here: memory that the task had allocated before, and freed.
+            surplus = self.take_balance();
+            let back = surplus.split(self.drawn.get());
+            terms.pool.settle(self.drawn.get(), back);
         }
         self.scope.set(outer.scope);
         if self.shields.get() == 0 {
             self.limit.set(outer.limit);
         }
-        let mut drawn = outer.drawn;
+        let mut drawn = match shares {
+            Shares::All => outer.drawn,
+            Shares::Nothing => self.drawn.get(), // it went on drawing on the same pool
+        };
         let mut balance = self.balance();
+        gain(&mut balance, surplus);
         if !(terms.pool.is_unlimited() && matches!(shares, Shares::All)) {
             let Closed { left, topped_up } = terms.pool.close();
             drawn.absorb(topped_up);
-            balance.absorb(left);
+            gain(&mut balance, left);
             self.set_balance(balance);
         }
         self.drawn.set(drawn);
@@ -537,7 +554,7 @@ impl Frame {
     /// Moves budget from the account into the pool of a nursery that this task owns.
     pub(crate) fn recharge(&self, pool: &Pool, amount: Budget) -> Result<()> {
         self.charge(amount)?;
-        pool.recharge(amount);
+        pool.recharge_by_owner(amount);
         Ok(())
     }
 
@@ -563,6 +580,26 @@ pub(crate) struct Outer {
     scope: ScopeRef,
     limit: NonNull<AtomicU64>,
     drawn: Budget,
+}
+
+/// Adds what a task was given. What its giver does not count is not counted by the task either.
+fn gain(balance: &mut Budget, part: Budget) {
+    let mut sum = *balance;
+    sum.absorb(part);
+    *balance = sum.zip(part, |sum, part| if part == UNLIMITED { UNLIMITED } else { sum });
+}
+
+/// One component; 0 for the others.
+fn only(resource: Resource, budget: Budget) -> Budget {
+    let mut one = Budget::ZERO;
+    match resource {
+        Resource::Ops => one.ops = budget.ops,
+        Resource::Memory => one.memory = budget.memory,
+        Resource::SpawnCount => one.spawn_count = budget.spawn_count,
+        Resource::ChannelOps => one.channel_ops = budget.channel_ops,
+        Resource::Syscalls => one.syscalls = budget.syscalls,
+    }
+    one
 }
 
 fn clamp(bytes: u64) -> i64 {

@@ -161,7 +161,7 @@ fn u3_child_without_output() {
                     eprintln!("GARBAGE {garbage:x?}");
                     std::process::abort();
                 }
-                Err(e) => assert_eq!(e.task().unwrap().id(), 0),
+                Err(e) => assert_eq!(e.task().unwrap().spawned_at().file(), file!()),
             }
             Ok(())
         })

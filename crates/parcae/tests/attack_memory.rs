@@ -235,3 +235,28 @@ fn m2b_closure_as_frame() {
         .unwrap();
     }
 }
+
+/// Memory that was allocated before a nursery and freed in it makes no budget.
+#[test]
+fn m9_freed_in_a_nursery() {
+    within(10, || {
+        let r = rt(1).run(|cx| {
+            cx.nursery_with(tenant(10 << 20), |n| {
+                n.spawn(|cx| {
+                    let v = std::hint::black_box(vec![1_u8; 5 << 20]);
+                    cx.checkpoint()?;
+                    let before = cx.budget().memory;
+                    cx.nursery(|_| {
+                        drop(v);
+                        Ok(())
+                    })?;
+                    assert!(cx.budget().memory >= before + (4 << 20));
+                    assert!(cx.budget().memory <= 10 << 20);
+                    Ok(7)
+                })?
+                .join()
+            })
+        });
+        assert_eq!(r.unwrap(), 7);
+    });
+}
