@@ -163,7 +163,7 @@ impl<P: Profile> Builder<P> {
         let (shared, started) = (engine.shared(), Instant::now());
         let clock = move || shared.virtual_time().unwrap_or(started.elapsed().as_nanos() as u64);
         let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
-        Ok(Runtime { inner: Arc::new(Inner { engine, terms, mint }), _profile: PhantomData })
+        Ok(Runtime { inner: Arc::new(Inner { engine, terms: Arc::new(terms), mint }), _profile: PhantomData })
     }
 }
 
