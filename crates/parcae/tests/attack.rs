@@ -823,3 +823,236 @@ fn a3_hydra_root() {
 fn z_unused() {
     let _ = (CancelReason::Explicit, AtomicUsize::new(0));
 }
+
+/// Whatever is derived from a token while that is cancelled is cancelled.
+#[test]
+fn c1_derived_while_cancelled() {
+    let lost = within(30, || {
+        let mut lost = 0;
+        for round in 0..20_000 {
+            let root = parcae::CancelToken::new();
+            let go = AtomicBool::new(false);
+            std::thread::scope(|s| {
+                let canceller = s.spawn(|| {
+                    while !go.load(SeqCst) {
+                        std::hint::spin_loop();
+                    }
+                    for _ in 0..round % 500 {
+                        std::hint::spin_loop();
+                    }
+                    root.cancel();
+                });
+                go.store(true, SeqCst);
+                let children: Vec<_> = (0..400).map(|_| root.child()).collect();
+                canceller.join().unwrap();
+                lost += children.iter().filter(|child| !child.is_cancelled()).count();
+            });
+        }
+        lost
+    });
+    assert_eq!(lost, 0, "tokens below a cancelled one that are not cancelled");
+}
+
+/// Odd stack sizes, parking, many at once, few stacks: everything ends, with a result or NoStack.
+#[test]
+fn s1_odd_stacks() {
+    use parcae::stack::StackSize;
+    within(60, || {
+        for max in [usize::MAX, 40, 12, 6] {
+            for det in 0..6_u64 {
+                let builder = Runtime::builder().workers(2).max_stacks(max);
+                let builder = if det > 0 { builder.deterministic(det) } else { builder };
+                let rt = builder.build().unwrap();
+                let r = rt.run(|cx| {
+                    let sizes = [64, 128, 256, 512, 1024].map(|k| StackSize::new(k * 1024).unwrap());
+                    for round in 0..4_usize {
+                        cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Collect), |n| {
+                            let mut handles = Vec::new();
+                            for i in 0..60_usize {
+                                let opts = SpawnOpts::new().stack_size(sizes[(i * 7 + round) % 5]);
+                                handles.push(n.spawn_with(opts, move |cx| {
+                                    for _ in 0..i % 4 {
+                                        cx.yield_now()?;
+                                    }
+                                    if i % 3 == 0 {
+                                        let waker = cx.waker();
+                                        cx.nursery(|m| {
+                                            m.spawn(move |_| {
+                                                waker.wake();
+                                                Ok(())
+                                            })?;
+                                            cx.park()
+                                        })?;
+                                    }
+                                    Ok(i)
+                                })?);
+                            }
+                            let mut refused = 0;
+                            for (i, h) in handles.into_iter().enumerate() {
+                                match h.join() {
+                                    Ok(k) => assert_eq!(k, i),
+                                    Err(e) if matches!(e.kind(), ErrorKind::NoStack(_)) => refused += 1,
+                                    Err(e) => panic!("{e:?}"),
+                                }
+                            }
+                            assert!(refused == 0 || max != usize::MAX);
+                            Ok(())
+                        })?;
+                    }
+                    Ok(())
+                });
+                if let Err(e) = r {
+                    assert!(matches!(e.kind(), ErrorKind::NoStack(_) | ErrorKind::Several(_)), "{e:?}");
+                }
+            }
+        }
+    });
+}
+
+/// A mixed program: nurseries, budgets, cancels, panics, handles sent around.
+fn program(rt: &Runtime, seed: u64) -> String {
+    let r = rt.run(|cx| {
+        let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = move |n: u64| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x % n
+        };
+        let mut told = String::new();
+        for _ in 0..20 {
+            let budget = Budget {
+                ops: 500 + next(5000),
+                memory: 1000 + next(10_000),
+                spawn_count: next(20),
+                ..Budget::UNLIMITED
+            };
+            let grant = Budget { ops: 1 + next(300), memory: next(500), spawn_count: next(4), channel_ops: 1, syscalls: 1 };
+            let on_exhausted = [OnExhausted::Refill, OnExhausted::Fail, OnExhausted::Suspend][next(3) as usize];
+            let on_failure = [OnFailure::FailFast, OnFailure::Isolate, OnFailure::Collect][next(3) as usize];
+            let opts = NurseryOpts::new().child_budget(grant).on_exhausted(on_exhausted).on_failure(on_failure);
+            let opts = if next(4) == 0 { opts } else { opts.budget(budget) };
+            let mut standing = None;
+            let r = cx.nursery_with(opts, |n| {
+                let mut handles = Vec::new();
+                for _ in 0..next(12) {
+                    let (kind, much) = (next(9), next(400));
+                    let inner = if next(2) == 0 { None } else { Some(Budget { ops: 20 + next(100), memory: next(300), spawn_count: 2, ..Budget::ZERO }) };
+                    let spawn_opts = match next(4) {
+                        0 => SpawnOpts::new().budget(Budget { ops: 10 + next(200), memory: next(100), spawn_count: next(3), channel_ops: 0, syscalls: 0 }),
+                        1 => SpawnOpts::new().budget(Budget { ops: 10 + next(200), ..Budget::UNLIMITED }),
+                        _ => SpawnOpts::new(),
+                    };
+                    let h = n.spawn_with(spawn_opts, move |cx| {
+                        match kind {
+                            0 => panic!("x"),
+                            1 => return Err(Error::msg("y")),
+                            2 => cx.charge(Budget { memory: much, ..Budget::ZERO })?,
+                            3 | 4 => {
+                                let opts = match inner {
+                                    None => NurseryOpts::new(),
+                                    Some(b) => NurseryOpts::new().budget(b),
+                                };
+                                cx.nursery_with(opts, |m| {
+                                    let h = m.spawn(move |cx| {
+                                        for _ in 0..much {
+                                            cx.checkpoint()?;
+                                        }
+                                        Ok(())
+                                    });
+                                    for _ in 0..much {
+                                        cx.checkpoint()?;
+                                    }
+                                    h?.join()
+                                })?;
+                            }
+                            5 => {
+                                cx.park()?;
+                            }
+                            _ => {
+                                for _ in 0..much * 3 {
+                                    cx.checkpoint()?;
+                                }
+                            }
+                        }
+                        Ok(much)
+                    });
+                    match h {
+                        Ok(h) => handles.push(h),
+                        Err(_) => break,
+                    }
+                }
+                for _ in 0..next(30) {
+                    cx.yield_now()?;
+                }
+                if next(3) == 0 {
+                    n.recharge(Budget { ops: 100, ..Budget::ZERO })?;
+                }
+                let s = n.budget();
+                for res in parcae::Resource::ALL {
+                    let g = s.granted.get(res);
+                    if g != u64::MAX {
+                        assert_eq!(g, s.left.get(res) + s.held.get(res) + s.spent.get(res), "{res}: {s:?}");
+                    }
+                }
+                standing = Some(s);
+                let keep = next(4);
+                for (i, h) in handles.into_iter().enumerate() {
+                    match (keep + i as u64) % 4 {
+                        0 => drop(h),
+                        1 => h.cancel(),
+                        2 => {
+                            h.cancel();
+                            let _ = h.join();
+                        }
+                        _ => std::mem::forget(h),
+                    }
+                }
+                for _ in 0..50 {
+                    cx.yield_now()?;
+                }
+                n.cancel();
+                Ok(())
+            });
+            told += &format!("{standing:?} {}\n", r.is_ok());
+        }
+        Ok(told)
+    });
+    format!("{r:?} {:?}", rt.budget())
+}
+
+/// Budget is conserved, nothing hangs, nothing panics in the runtime; the same seed gives the same run.
+#[test]
+fn f1_fuzz() {
+    std::panic::set_hook(Box::new(|info| {
+        let text = info.to_string();
+        if !text.ends_with("x") {
+            eprintln!("{text}");
+        }
+    }));
+    within(60, || {
+        for seed in 0..150_u64 {
+            let limits = if seed % 2 == 0 { Budget::UNLIMITED } else { Budget { ops: 10_000_000, memory: 1 << 30, spawn_count: 100_000, ..Budget::UNLIMITED } };
+            let make = || Runtime::builder().workers(1 + seed as usize % 3).budget(limits).yield_interval([1, 7, 1024][seed as usize % 3]);
+            let run = || {
+                let rt = make().deterministic(seed).build().unwrap();
+                let told = program(&rt, seed);
+                (told, rt.event_log())
+            };
+            let (a, log_a) = run();
+            let (b, log_b) = run();
+            assert_eq!(a, b, "seed {seed}");
+            assert!(log_a == log_b, "seed {seed}: different runs");
+            assert!(!a.contains("anicked: as"), "seed {seed}: {a}");
+            let rt = make().build().unwrap();
+            let told = program(&rt, seed);
+            assert!(!told.contains("anicked: as"), "seed {seed}: {told}");
+            if seed % 2 == 1 {
+                let s = rt.budget();
+                assert_eq!(s.held, Budget { memory: 0, ..Budget::ZERO }, "seed {seed}: {s:?}");
+                assert_eq!(s.granted.ops, s.left.ops + s.spent.ops);
+                assert_eq!(s.granted.memory, s.left.memory + s.spent.memory);
+            }
+        }
+    });
+}

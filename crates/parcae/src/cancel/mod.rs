@@ -138,11 +138,13 @@ impl Node {
 
     /// A node below this one. Cancelled if this one is.
     pub(crate) fn child(self: &Arc<Node>) -> Arc<Node> {
+        // Locked until the child is whole: before that `cancel` could not take hold of it, and
+        // would pass it by.
+        let mut told = self.lock();
+        if self.is_cancelled() {
+            return Arc::new(Node::new(None, Some(CancelReason::Parent)));
+        }
         Arc::new_cyclic(|child| {
-            let mut told = self.lock();
-            if self.is_cancelled() {
-                return Node::new(None, Some(CancelReason::Parent));
-            }
             let slot = told.children.insert(Weak::clone(child));
             Node::new(Some((Arc::clone(self), slot)), None)
         })
