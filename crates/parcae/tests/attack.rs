@@ -1056,3 +1056,208 @@ fn f1_fuzz() {
         }
     });
 }
+
+/// A child that is refused for want of a stack is counted for its own nursery.
+#[test]
+fn s2_refused_child_is_counted_where_it_belongs() {
+    use parcae::stack::StackSize;
+    within(8, || {
+        for max in 3..6 {
+            let rt = Runtime::builder().workers(1).max_stacks(max).build().unwrap();
+            let odd = SpawnOpts::new().stack_size(StackSize::new(1 << 20).unwrap());
+            let r = rt.run(|cx| {
+                cx.nursery(|q| {
+                    let h = q.spawn_with(odd.clone(), |_| Ok(()))?;
+                    cx.shield(|| {
+                        cx.nursery(|p| {
+                            p.spawn(|_| Ok(()))?;
+                            Ok(())
+                        })
+                    })?;
+                    cx.shield(|| h.join())
+                })
+            });
+            eprintln!("max {max}: {r:?} restarts {:?}", rt.stats());
+            assert!(!format!("{:?}", rt.stats()).contains("restarts: 1"));
+        }
+    });
+}
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+struct Counted;
+impl Counted {
+    fn new() -> Counted {
+        LIVE.fetch_add(1, SeqCst);
+        Counted
+    }
+}
+impl Drop for Counted {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Results are dropped once, whoever joins, drops, cancels where and when.
+#[test]
+fn p1_results_once() {
+    within(60, || {
+        for workers in [1, 2, 3] {
+            let rt = rt(workers);
+            for round in 0..300_usize {
+                let _ = rt.run(|cx| {
+                    cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Isolate), |n| {
+                        let (tx, rx) = mpsc::channel::<TaskHandle<'_, Counted>>();
+                        let rx = Arc::new(Mutex::new(rx));
+                        for who in 0..4_usize {
+                            let rx = Arc::clone(&rx);
+                            n.spawn(move |cx| {
+                                for k in 0.. {
+                                    let got = rx.lock().unwrap().try_recv();
+                                    match got {
+                                        Ok(h) => match (k + who) % 5 {
+                                            0 => drop(h),
+                                            1 => drop(h.join()),
+                                            2 => {
+                                                h.cancel();
+                                                drop(h.join());
+                                            }
+                                            3 => match h.try_join() {
+                                                Ok(r) => drop(r),
+                                                Err(h) => drop(h.join()),
+                                            },
+                                            _ => {
+                                                let _ = std::thread::scope(|s| s.spawn(move || {
+                                                    for _ in 0..100 { if h.is_finished() { break } std::thread::yield_now(); }
+                                                    drop(h)
+                                                }).join());
+                                            }
+                                        },
+                                        Err(mpsc::TryRecvError::Empty) => cx.yield_now()?,
+                                        Err(mpsc::TryRecvError::Disconnected) => break,
+                                    }
+                                }
+                                Ok(())
+                            })?;
+                        }
+                        for i in 0..40_usize {
+                            let c = Counted::new();
+                            tx.send(n.spawn(move |cx| {
+                                if i % 3 == 0 {
+                                    cx.yield_now()?;
+                                }
+                                if i % 7 == 0 {
+                                    return Err(Error::msg("x"));
+                                }
+                                Ok(c)
+                            })?)
+                            .unwrap();
+                            if i == 30 && round % 3 == 0 {
+                                n.cancel();
+                            }
+                        }
+                        drop(tx);
+                        Ok(())
+                    })
+                });
+                assert_eq!(LIVE.load(SeqCst), 0, "workers {workers} round {round}");
+            }
+        }
+    });
+}
+
+/// Spawning from outside against the end of the runtime: every join comes back.
+#[test]
+fn p2_spawn_storm_against_drop() {
+    within(60, || {
+        for round in 0..200_u64 {
+            let rt = rt(2);
+            let threads: Vec<_> = (0..3)
+                .map(|_| {
+                    let handle = rt.handle();
+                    std::thread::spawn(move || {
+                        for i in 0..50_u64 {
+                            let Ok(task) = handle.spawn(move |cx| {
+                                if i % 2 == 0 {
+                                    cx.nursery(|n| {
+                                        n.spawn(|cx| loop { cx.park()? } as Result<()>)?;
+                                        n.cancel();
+                                        Ok(())
+                                    })?;
+                                }
+                                Ok(i)
+                            }) else {
+                                break;
+                            };
+                            if i % 3 != 0 {
+                                let _ = task.join();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_micros(round * 7));
+            drop(rt);
+            for t in threads {
+                t.join().unwrap();
+            }
+        }
+    });
+}
+
+/// A runtime inside of another's task, both ways, with joins across.
+#[test]
+fn p3_nested_runtimes() {
+    within(30, || {
+        for det in [false, true] {
+            let outer = rt(2);
+            let r = outer.run(|cx| {
+                let b = Runtime::builder().workers(2);
+                let inner = if det { b.deterministic(3) } else { b }.build()?;
+                let one = outer.handle().spawn(|_| Ok(1))?;
+                let sum = inner.run(|icx| {
+                    let one = one.join()?; // of the other runtime
+                    icx.nursery(|n| {
+                        let two = n.spawn(|_| Ok(2))?;
+                        Ok(one + two.join()?)
+                    })
+                })?;
+                cx.checkpoint()?;
+                let token = cx.token();
+                let e = inner.run(|icx| {
+                    let w = icx.waker();
+                    let _c = token.on_cancel(move |_| w.wake());
+                    token.cancel();
+                    icx.park()?;
+                    Ok(())
+                });
+                e?;
+                assert!(cx.checkpoint().is_err());
+                Ok(sum)
+            });
+            assert_eq!(r.unwrap(), 3);
+        }
+    });
+}
+
+/// The last owner of a runtime is one of its tasks.
+#[test]
+fn p4_dropped_by_its_task() {
+    within(20, || {
+        for _ in 0..100 {
+            let rt = rt(2);
+            let handle = rt.handle();
+            let (tx, rx) = mpsc::channel();
+            let task = handle
+                .spawn(move |cx| {
+                    let rt: Runtime = rx.recv().unwrap();
+                    drop(rt);
+                    assert!(cx.checkpoint().is_err());
+                    cx.shield(|| cx.nursery(|n| n.spawn(|_| Ok(5))?.join()))
+                })
+                .unwrap();
+            drop(handle);
+            tx.send(rt).unwrap();
+            assert_eq!(task.join().unwrap(), 5);
+        }
+    });
+}

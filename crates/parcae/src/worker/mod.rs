@@ -399,6 +399,10 @@ impl Worker {
             }
             Err(error) => {
                 self.stats().executed.bump();
+                // SAFETY: picked, hence ours.
+                if unsafe { (*task.as_ptr()).group.get() } != self.ended.get().group {
+                    self.count_ended(); // before it is added to those of its own group
+                }
                 // SAFETY: picked, hence ours; it has not run.
                 let outcome = unsafe {
                     (*task.as_ptr()).state.claim(self.index);
