@@ -1261,3 +1261,37 @@ fn p4_dropped_by_its_task() {
         }
     });
 }
+
+/// The account of a nursery that has ended takes nothing (as documented), also if it was without limit.
+#[test]
+fn b8_account_of_an_unlimited_nursery() {
+    use parcae::cap::{BudgetLimits, Delegation};
+    let rt = rt(1);
+    let limits = BudgetLimits { total: Budget::SERVICE, per_request: Budget::SERVICE };
+    let cap = rt.cap_budget(limits, Delegation::Forbidden);
+    let account = rt.run(|cx| cx.nursery(|n| Ok(n.account()))).unwrap();
+    assert!(account.recharge(&cap, Budget::CHILD).is_err());
+}
+
+/// A result's destructor runs on the task: what waits there parks it, and does not block the worker.
+#[test]
+fn h8_join_in_the_drop_of_a_result() {
+    within(5, || {
+        struct Joins(Option<parcae::RootTask<()>>);
+        impl Drop for Joins {
+            fn drop(&mut self) {
+                let _ = self.0.take().unwrap().join();
+            }
+        }
+        let rt = rt(1);
+        let handle = rt.handle();
+        rt.run(|cx| {
+            cx.nursery(|n| {
+                let task = handle.spawn(|_| Ok(()))?;
+                drop(n.spawn(move |_| Ok(Joins(Some(task))))?);
+                Ok(())
+            })
+        })
+        .unwrap();
+    });
+}

@@ -260,3 +260,26 @@ fn m9_freed_in_a_nursery() {
         assert_eq!(r.unwrap(), 7);
     });
 }
+
+/// A cancellation reaches a task that waits for memory, wherever it allocates: also if it does so in the
+/// runtime, with a lock held.
+#[test]
+fn m10_lock_of_the_runtime_over_allocation() {
+    within(10, || {
+        for pad in 0..60 {
+            let _ = rt(1).run(|cx| {
+                cx.nursery_with(tenant(1 << 16), |n| {
+                    n.spawn(move |cx| {
+                        let _hoard = std::hint::black_box(vec![1_u8; (4 << 16) - pad * 16]);
+                        cx.park() // registers with the node, under its lock
+                    })?;
+                    for _ in 0..20 {
+                        cx.yield_now()?;
+                    }
+                    n.cancel();
+                    Ok(())
+                })
+            });
+        }
+    });
+}
