@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 pub use crate::sched::Victims;
@@ -197,7 +197,13 @@ impl Engine {
             "a task must not wait for its own scheduler: use a scope"
         );
         let Executor::Deterministic(conductor) = &self.executor else { return None };
-        let conductor = conductor.lock().unwrap_or_else(PoisonError::into_inner);
+        // In use by another thread, where this one may not run it anyway; or by this one, further
+        // down, which waits for a task of another scheduler that waits for this.
+        let conductor = match conductor.try_lock() {
+            Ok(conductor) => conductor,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => panic!("a deterministic scheduler that runs already"),
+        };
         conductor.check_thread();
         Some(conductor)
     }

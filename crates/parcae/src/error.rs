@@ -250,6 +250,21 @@ impl Error {
 /// caught at the base of the task.
 pub(crate) struct Stop(Error);
 
+/// Drops something of the user's where nothing may unwind. What its destructor throws is dropped in
+/// the same way, and what that one throws is leaked.
+pub(crate) fn discard<T>(value: T) {
+    let contained = |value: &mut dyn FnMut()| {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).err()
+    };
+    let mut value = Some(value);
+    if let Some(payload) = contained(&mut || drop(value.take())) {
+        let mut payload = Some(payload);
+        if let Some(again) = contained(&mut || drop(payload.take())) {
+            std::mem::forget(again);
+        }
+    }
+}
+
 impl Stop {
     /// Unwinds the running task.
     pub(crate) fn unwind(error: Error) -> ! {

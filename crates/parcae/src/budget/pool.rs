@@ -163,13 +163,18 @@ impl Pool {
         if drawn.get(resource) > 0 {
             return drawn;
         }
-        let mut state = self.lock();
-        // Somebody may have recharged since.
-        let again = state.draw(wanted);
-        if again.get(resource) == 0 {
-            state.suspended.push(Suspended { waker, task });
+        // Wherever more may come to: here, and in all pools that this one is topped up from.
+        let mut pool = self;
+        loop {
+            let (waker, task) = (waker.clone(), task.clone());
+            pool.lock().suspended.push(Suspended { waker, task });
+            match &pool.more {
+                Some(more) if !more.pool.unlimited => pool = &more.pool,
+                _ => break,
+            }
         }
-        drop(state);
+        // Somebody may have recharged since.
+        let again = self.draw(wanted, resource);
         let mut both = drawn;
         both.absorb(again);
         both
@@ -203,8 +208,20 @@ impl Pool {
     /// Takes back an account that was `drawn`, of which `left` is left. The rest is spent.
     pub(crate) fn settle(&self, drawn: Budget, left: Budget) {
         if !self.unlimited {
-            self.lock().give_back(drawn, left);
+            let suspended = {
+                let mut state = self.lock();
+                state.give_back(drawn, left);
+                std::mem::take(&mut state.suspended)
+            };
+            // Perhaps it is enough for them.
+            suspended.iter().for_each(|suspended| suspended.waker.wake());
         }
+    }
+
+    /// As [`recharge`](Pool::recharge), with what goes back to the owner if it is not used.
+    pub(crate) fn recharge_by_owner(&self, amount: Budget) {
+        self.lock().initial.absorb(amount);
+        self.recharge(amount);
     }
 
     /// Adds budget and wakes who waited for it. False, and nothing added, if the pool was closed.

@@ -26,7 +26,7 @@
 mod slots;
 
 use crate::engine::Waker;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, discard};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) use slots::Slot;
@@ -138,11 +138,13 @@ impl Node {
 
     /// A node below this one. Cancelled if this one is.
     pub(crate) fn child(self: &Arc<Node>) -> Arc<Node> {
+        // Locked until the child is whole: before that `cancel` could not take hold of it, and
+        // would pass it by.
+        let mut told = self.lock();
+        if self.is_cancelled() {
+            return Arc::new(Node::new(None, Some(CancelReason::Parent)));
+        }
         Arc::new_cyclic(|child| {
-            let mut told = self.lock();
-            if self.is_cancelled() {
-                return Node::new(None, Some(CancelReason::Parent));
-            }
             let slot = told.children.insert(Weak::clone(child));
             Node::new(Some((Arc::clone(self), slot)), None)
         })
@@ -207,7 +209,11 @@ impl Node {
         told.waiters.into_values().for_each(|waiter| waiter.wake());
         for callback in told.callbacks.into_values() {
             // A callback that panics keeps nobody else from being told.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(reason)));
+            let called =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(reason)));
+            if let Err(payload) = called {
+                discard(payload);
+            }
         }
     }
 

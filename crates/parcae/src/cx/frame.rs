@@ -17,10 +17,10 @@
 //! slice. At the end of a slice the task lets others run and takes the next one from its
 //! account; when that is empty, from its pool, as its nursery's policy says.
 
-use crate::budget::{Budget, Closed, More, OnExhausted, Pool, UNLIMITED};
+use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Resource, UNLIMITED};
 use crate::cancel::{CancelReason, Node, Slot};
 use crate::engine::Waker;
-use crate::error::{Error, Result, TaskInfo};
+use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::sched::Shared;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
@@ -237,7 +237,8 @@ impl Frame {
     /// What a checkpoint does that cannot simply go on; then charges the op.
     #[cold]
     pub(crate) fn attend(&self) -> Result<()> {
-        self.record().signal.store(0, std::sync::atomic::Ordering::Relaxed);
+        // Acquire: pairs with the Release in `TaskHandle::cancel`.
+        self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
         self.check_cancelled()?;
         self.pay_for_memory()?;
         if self.slice.get() == 0 {
@@ -303,7 +304,9 @@ impl Frame {
     }
 
     fn set_balance(&self, balance: Budget) {
-        self.memory.set(clamp(balance.memory));
+        // What was allocated beyond the budget stays owed.
+        let owed = clamp(self.overdraft());
+        self.memory.set(clamp(balance.memory).saturating_sub(owed));
         self.slice.set(0);
         self.account.set(balance);
         self.cut_slice();
@@ -328,10 +331,12 @@ impl Frame {
             if let Some(worker) = worker::current() {
                 worker.count_ended(); // what siblings have left may be just here
             }
-            let wanted = cost.max(self.terms().grant);
+            // Only what is short: the rest is for those who need it.
+            let wanted = only(short.resource, cost.max(self.terms().grant));
             let drawn = match self.terms().on_exhausted {
-                OnExhausted::Fail => return Err(Error::short(short)),
-                OnExhausted::Refill => self.pool().draw(wanted, short.resource),
+                // What it put into the pool of a nursery of its own it has not used up.
+                OnExhausted::Fail if !self.draws_on_its_own() => return Err(Error::short(short)),
+                OnExhausted::Fail | OnExhausted::Refill => self.pool().draw(wanted, short.resource),
                 OnExhausted::Suspend => {
                     let (waker, info) = (self.waker(), self.info());
                     let drawn = self.pool().draw_or_wait(wanted, short.resource, waker, info);
@@ -350,12 +355,17 @@ impl Frame {
         }
     }
 
+    /// Whether the task draws on a pool that it has filled itself.
+    fn draws_on_its_own(&self) -> bool {
+        !std::ptr::eq(self.pool(), &self.terms().pool)
+    }
+
     fn deposit(&self, drawn: Budget) {
         let mut total = self.drawn.get();
         total.absorb(drawn);
         self.drawn.set(total);
         let mut balance = self.balance();
-        balance.absorb(drawn);
+        gain(&mut balance, drawn);
         self.set_balance(balance);
     }
 
@@ -432,8 +442,8 @@ impl Frame {
         self.memory.set(0);
         let paid = self.charge(cost);
         if paid.is_err() {
-            self.memory.set(-clamp(overdraft));
-            // What cannot be paid stays as it is, for a task that goes on all the same.
+            // What cannot be paid stays owed, for a task that goes on all the same.
+            self.memory.set(self.memory.get().saturating_sub(clamp(overdraft)));
         }
         paid
     }
@@ -455,12 +465,21 @@ impl Frame {
             && self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
     }
 
+    /// Whether this task, and not its nursery, was asked to end.
+    pub(crate) fn was_asked_to_end(&self) -> bool {
+        !self.is_shielded() && self.record().state.is_cancelled()
+    }
+
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         self.cancel_reason().map_or(Ok(()), |reason| Err(Error::cancelled(reason)))
     }
 
     /// Waits to be woken, or cancelled; may return early.
     pub(crate) fn park(&self) -> Result<()> {
+        if std::thread::panicking() {
+            // It could only spin: whoever would wake it may need this worker.
+            return Err(Error::new(ErrorKind::Unwinding));
+        }
         self.start_waiting()?;
         if let Some(worker) = worker::current() {
             worker.wait();
@@ -558,21 +577,29 @@ impl Frame {
     /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
     pub(crate) fn leave_nursery(&self, terms: &Terms, shares: Shares, outer: Outer) {
         self.stop_waiting();
+        let mut surplus = Budget::ZERO;
         if let Shares::All = shares
             && !terms.pool.is_unlimited()
         {
-            terms.pool.settle(self.drawn.get(), self.take_balance());
+            // More than was drawn here: memory that the task had allocated before, and freed.
+            surplus = self.take_balance();
+            let back = surplus.split(self.drawn.get());
+            terms.pool.settle(self.drawn.get(), back);
         }
         self.scope.set(outer.scope);
         if self.shields.get() == 0 {
             self.limit.set(outer.limit);
         }
-        let mut drawn = outer.drawn;
+        let mut drawn = match shares {
+            Shares::All => outer.drawn,
+            Shares::Nothing => self.drawn.get(), // it went on drawing on the same pool
+        };
         let mut balance = self.balance();
+        gain(&mut balance, surplus);
         if !(terms.pool.is_unlimited() && matches!(shares, Shares::All)) {
             let Closed { left, topped_up } = terms.pool.close();
             drawn.absorb(topped_up);
-            balance.absorb(left);
+            gain(&mut balance, left);
             self.set_balance(balance);
         }
         self.drawn.set(drawn);
@@ -581,7 +608,7 @@ impl Frame {
     /// Moves budget from the account into the pool of a nursery that this task owns.
     pub(crate) fn recharge(&self, pool: &Pool, amount: Budget) -> Result<()> {
         self.charge(amount)?;
-        pool.recharge(amount);
+        pool.recharge_by_owner(amount);
         Ok(())
     }
 
@@ -614,6 +641,26 @@ pub(crate) struct Outer {
     drawn: Budget,
 }
 
+/// Adds what a task was given. What its giver does not count is not counted by the task either.
+fn gain(balance: &mut Budget, part: Budget) {
+    let mut sum = *balance;
+    sum.absorb(part);
+    *balance = sum.zip(part, |sum, part| if part == UNLIMITED { UNLIMITED } else { sum });
+}
+
+/// One component; 0 for the others.
+fn only(resource: Resource, budget: Budget) -> Budget {
+    let mut one = Budget::ZERO;
+    match resource {
+        Resource::Ops => one.ops = budget.ops,
+        Resource::Memory => one.memory = budget.memory,
+        Resource::SpawnCount => one.spawn_count = budget.spawn_count,
+        Resource::ChannelOps => one.channel_ops = budget.channel_ops,
+        Resource::Syscalls => one.syscalls = budget.syscalls,
+    }
+    one
+}
+
 fn clamp(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
@@ -635,5 +682,12 @@ fn never() -> NonNull<AtomicU64> {
 pub(crate) fn current() -> Option<&'static Frame> {
     // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a
     // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.
-    unsafe { worker::current()?.task()?.task.as_ref().frame().as_ref() }
+    // Before it starts, and once its result is in the record, there is something else in its place.
+    unsafe {
+        let task = worker::current()?.task()?.task;
+        if !task.as_ref().has_started() {
+            return None;
+        }
+        task.as_ref().frame().as_ref()
+    }
 }

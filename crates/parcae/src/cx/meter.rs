@@ -18,7 +18,8 @@ impl Meter {
         let frame = current();
         if let Some(frame) = frame {
             let left = frame.stack_left();
-            if left < RED_ZONE {
+            // In a destructor that runs because of a panic another one would end the process.
+            if left < RED_ZONE && !std::thread::panicking() {
                 Stop::unwind(Error::new(ErrorKind::StackOverflow { left, needed: RED_ZONE }));
             }
         }

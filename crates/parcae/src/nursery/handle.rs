@@ -3,7 +3,7 @@
 use super::{Account, Core, OnFailure};
 use crate::budget::{Budget, Pool};
 use crate::cx;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::task::state::LetGo;
 use crate::task::{Task, TaskRef};
 use std::fmt;
@@ -68,9 +68,20 @@ impl<'scope, T> TaskHandle<'scope, T> {
         drop(this.pool.take());
         // SAFETY: it has ended, so the record is ours; nobody has taken the result, for that
         // consumes the handle.
-        let output = unsafe { Task::take_output(this.task.task) };
+        let output = unsafe { this.output() };
         this.core.terms.shared.recycle(this.task.task);
         output
+    }
+
+    /// # Safety
+    ///
+    /// The child has ended, and nobody has taken its result.
+    unsafe fn output(&self) -> Result<T> {
+        if !self.record().has_output() {
+            return Err(Error::new(ErrorKind::WorkerPanic)); // the runtime failed before there was one
+        }
+        // SAFETY: as the caller says; nurseries leave a `Result<T>`.
+        unsafe { Task::take_output(self.task.task) }
     }
 
     fn wait(&self) -> Result<()> {
@@ -101,9 +112,10 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// Asks this child to end, without its siblings.
     pub fn cancel(&self) {
-        // Relaxed: makes its next checkpoint look around; the state word says what for.
-        self.record().signal.store(u32::MAX, Ordering::Relaxed);
         self.core.terms.shared.cancel(self.task);
+        // After the request, or the checkpoint could look around before there is anything to see.
+        // Release: pairs with the Acquire in `attend`.
+        self.record().signal.store(u32::MAX, Ordering::Release);
     }
 
     /// The budget that the child draws on: its own, or its nursery's.
@@ -137,7 +149,7 @@ impl<T> Drop for TaskHandle<'_, T> {
             return;
         }
         // SAFETY: as in `take`; the handle is not used again.
-        let output: Result<T> = unsafe { Task::take_output(self.task.task) };
+        let output = unsafe { self.output() };
         self.core.terms.shared.recycle(self.task.task);
         if let Err(error) = output
             && self.core.on_failure != OnFailure::FailFast

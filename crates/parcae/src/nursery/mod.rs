@@ -43,7 +43,7 @@ pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 use crate::budget::{Budget, Pool, Shortfall, Standing};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::cx::{Cx, Frame, Terms};
-use crate::error::{Error, ErrorKind, Result, TaskInfo};
+use crate::error::{Error, ErrorKind, Result, TaskInfo, discard};
 use crate::profile::{Profile, Spawns};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::task::group::Group;
@@ -160,6 +160,9 @@ impl Core {
             failures.first = Some(error);
         } else if self.on_failure == OnFailure::Collect {
             failures.others.push(error);
+        } else {
+            drop(failures);
+            discard(error); // not by unwinding: children may run
         }
     }
 
@@ -285,7 +288,9 @@ impl<P: Spawns> Cx<P> {
             return Err(Error::new(ErrorKind::Unwinding));
         }
         frame.check_cancelled()?;
-        let Some(owner) = worker::current().and_then(worker::Worker::task) else {
+        // Of this task and no other, also if somebody carried the `Cx` to one on the same thread.
+        let running = worker::current().and_then(worker::Worker::task);
+        let Some(owner) = running.filter(|task| task.task == frame.task()) else {
             return Err(Error::new(ErrorKind::NurseryNotActive));
         };
         let (core, shares) = opts.open(frame, owner)?;
@@ -303,8 +308,8 @@ impl<P: Spawns> Cx<P> {
         let value = match outcome {
             Ok(Ok(value)) => Ok(Some(value)),
             Ok(Err(error)) => {
-                core.body_failed(error, frame);
-                Ok(None)
+                // Whatever happens there: children are waited for first.
+                catch_unwind(AssertUnwindSafe(|| core.body_failed(error, frame))).map(|()| None)
             }
             Err(payload) => {
                 core.cancel(CancelReason::Failure);
@@ -313,7 +318,11 @@ impl<P: Spawns> Cx<P> {
         };
         core.group.close();
         while !core.group.is_empty() {
-            // Not a cancel point: children that are cancelled end, and are waited for.
+            // Not a cancel point: children that are cancelled end, and are waited for. They have
+            // not heard of a request that went to this task alone.
+            if frame.was_asked_to_end() && !core.terms.node.is_cancelled() {
+                core.cancel(CancelReason::Parent);
+            }
             if let Some(worker) = worker::current() {
                 worker.wait();
             }

@@ -5,13 +5,13 @@ use crate::budget::{Budget, UNLIMITED};
 use crate::cancel::CancelReason;
 use crate::cap::{CapSpawn, TaskPermit};
 use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, discard};
 use crate::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
 use crate::task::group::Group;
 use crate::task::state::Handle as Held;
-use crate::task::{Start, Task, TaskRef, Traits};
+use crate::task::{Outcome, Start, Task, TaskRef, Traits};
 use crate::worker;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -239,7 +239,10 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
         let core = NonNull::from(&self.core).cast::<Group>();
-        let spawned = match worker::current_of(&self.core.terms.shared) {
+        // Only the owner: others on its thread would not be counted after `close`.
+        let owner = self.core.group.owner();
+        let here = worker::current_of(&self.core.terms.shared).filter(|w| w.runs(owner));
+        let spawned = match here {
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
             Some(worker) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
                 .map_err(|_| ErrorKind::OutOfMemory),
@@ -304,33 +307,55 @@ fn run<P: Profile, T, F>(
     let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
     let told_to = frame.cancel_reason().is_some();
     let output = output.map_err(|error| error.in_task(|| frame.info()));
-    frame.leave();
-    if let Err(error) = &output
-        && !(told_to && error.is_cancelled())
-    {
-        failed(task, core, error);
-    }
-    // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
-    // does not wait any more.
-    unsafe {
-        if task.as_ref().state.is_held() {
-            Task::put_output(task, output);
-        } else {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
+    // SAFETY: the running task. Asked once: if the handle goes after that, `unheard` is called.
+    let held = unsafe { task.as_ref().state.is_held() };
+    let tail = catch_unwind(AssertUnwindSafe(|| {
+        frame.leave();
+        if let Err(error) = &output
+            && !(told_to && error.is_cancelled())
+        {
+            failed(core, held, error);
         }
+    }));
+    if held {
+        // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
+        // does not wait any more.
+        unsafe { Task::put_output(task, output, unheard::<T>) };
+    } else {
+        discard(output);
+    }
+    if let Err(payload) = tail {
+        resume_unwind(payload); // a failure of the runtime: now that there is a result
     }
 }
 
 /// What a child's failure means for its siblings.
 #[cold]
-fn failed(task: NonNull<Task>, core: &Core, error: &Error) {
+fn failed(core: &Core, held: bool, error: &Error) {
     match core.on_failure {
         OnFailure::FailFast => {
             core.failed(error.clone());
             core.cancel(CancelReason::Failure);
         }
-        // SAFETY: the running task. Whoever has the handle hears of it.
-        _ if unsafe { task.as_ref().state.is_held() } => {}
+        // Whoever has the handle hears of it.
+        _ if held => {}
         _ => core.failed(error.clone()),
     }
+}
+
+/// Drops a result whose handle went between the child's last look and its end.
+///
+/// # Safety
+///
+/// The record of a child that has ended and is not counted, with a `Result<T>` in it.
+unsafe fn unheard<T>(task: NonNull<Task>, _: Start) -> Outcome {
+    // SAFETY: as the caller says.
+    let (core, output) = unsafe { (Core::of(task), Task::take_output::<Result<T>>(task)) };
+    if let Err(error) = &output
+        && core.on_failure != OnFailure::FailFast
+        && !error.is_cancelled()
+    {
+        core.failed(error.clone());
+    }
+    catch_unwind(AssertUnwindSafe(|| drop(output)))
 }

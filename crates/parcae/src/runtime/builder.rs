@@ -165,7 +165,10 @@ impl<P: Profile> Builder<P> {
         let shared = engine.shared();
         let clock = move || shared.now();
         let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
-        Ok(Runtime { inner: Arc::new(Inner { engine, terms, mint }), _profile: PhantomData })
+        Ok(Runtime {
+            inner: Arc::new(Inner { engine, terms: Arc::new(terms), mint }),
+            _profile: PhantomData,
+        })
     }
 }
 

@@ -51,7 +51,8 @@ pub struct Runtime<P: Profile = Service> {
 
 pub(crate) struct Inner {
     engine: Engine,
-    terms: Terms,
+    /// Counted: root tasks use it, and do not keep the engine.
+    terms: Arc<Terms>,
     mint: Mint,
 }
 

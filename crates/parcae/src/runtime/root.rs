@@ -1,7 +1,7 @@
 //! Root tasks: those that no nursery spawned.
 
 use super::Inner;
-use crate::cx::{self, Cx, Frame, Kinship, Origin};
+use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Profile;
@@ -21,7 +21,7 @@ pub(super) fn run<P: Profile, R: Send>(
     if let Some(reason) = inner.terms.node.reason() {
         return Err(Error::cancelled(reason));
     }
-    inner.engine.run_task(|record, start| body(inner, record, start, origin, task))
+    inner.engine.run_task(|record, start| body(&inner.terms, record, start, origin, task))
 }
 
 /// Starts a root task that belongs to the runtime.
@@ -36,25 +36,22 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     }
     let slot = Arc::new(Slot { state: Mutex::default(), changed: Condvar::new() });
     let answer = Arc::clone(&slot);
-    let owner = Arc::clone(inner);
+    let terms = Arc::clone(&inner.terms);
     inner.engine.spawn_task(move |record, start| {
-        let output = body(&owner, record, start, origin, task);
+        let output = body(&terms, record, start, origin, task);
         answer.set(output);
-        // Perhaps the last: then the workers end when this task has.
-        drop(owner);
     })?;
     Ok(RootTask { slot })
 }
 
 /// A root task from beginning to end.
 fn body<P: Profile, R>(
-    inner: &Inner,
+    terms: &Terms,
     record: NonNull<Task>,
     start: Start,
     origin: Origin,
     task: impl FnOnce(&Cx<P>) -> Result<R>,
 ) -> Result<R> {
-    let terms = &inner.terms;
     // All that the runtime has: what is left goes back in the end, and what others left
     // meanwhile can be drawn.
     let account = terms.pool.draw_all();

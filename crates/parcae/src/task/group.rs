@@ -54,6 +54,12 @@ impl Group {
         }
     }
 
+    /// Whose it is.
+    #[inline]
+    pub(crate) fn owner(&self) -> TaskRef {
+        self.owner
+    }
+
     /// Counts a child. The owner's.
     pub(crate) fn add(&self) {
         self.spawned.set(self.spawned.get() + 1);

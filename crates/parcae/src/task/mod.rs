@@ -11,6 +11,7 @@ pub(crate) mod slab;
 pub(crate) mod state;
 
 use crate::cx::Frame;
+use crate::error::discard;
 use crate::fiber::strand::Strand;
 use crate::queue::{Link, Linked};
 use crate::stack::{StackError, StackSize};
@@ -89,7 +90,7 @@ pub(crate) enum Start {
 }
 
 /// Moves the closure out of the record and calls it.
-type Call = unsafe fn(NonNull<Task>, Start) -> Outcome;
+pub(crate) type Call = unsafe fn(NonNull<Task>, Start) -> Outcome;
 
 // SAFETY: a record does not move, and a task is in one queue at a time.
 unsafe impl Linked for Task {
@@ -229,18 +230,24 @@ impl Task {
         Err(Box::new(error))
     }
 
-    /// Leaves the task's result in its record, for whoever holds its handle.
+    /// Whether there is a result in the record of a task that has ended.
+    pub(crate) fn has_output(&self) -> bool {
+        self.call.get().is_some()
+    }
+
+    /// Leaves the task's result in its record, for whoever holds its handle; if that is gone by
+    /// then, `unheard` takes it.
     ///
     /// # Safety
     ///
     /// The caller is the task, or its worker: the closure was moved out of the record, and the
-    /// task does not wait any more.
+    /// task does not wait any more. `unheard` takes a `T`.
     #[inline]
-    pub(crate) unsafe fn put_output<T>(task: NonNull<Task>, output: T) {
+    pub(crate) unsafe fn put_output<T>(task: NonNull<Task>, output: T, unheard: Call) {
         // SAFETY: as the caller says: the place is empty.
         unsafe {
             Stored::put(task, output);
-            (*task.as_ptr()).call.set(Some(drop_output::<T>));
+            (*task.as_ptr()).call.set(Some(unheard));
         }
     }
 
@@ -268,7 +275,7 @@ impl Task {
         // SAFETY: as the caller says: what is called now drops the result.
         unsafe {
             if let Some(call) = (*task.as_ptr()).call.take() {
-                drop(call(task, Start::Run));
+                discard(call(task, Start::Run));
             }
         }
     }
@@ -320,12 +327,27 @@ impl Stored {
     #[inline]
     unsafe fn take<T>(task: NonNull<Task>) -> T {
         // SAFETY: as the caller says.
+        unsafe { Stored::take_then(task, || ()) }
+    }
+
+    /// As `take`; `then` is called when the place is empty and nothing was freed yet.
+    ///
+    /// # Safety
+    ///
+    /// As for `take`.
+    #[inline]
+    unsafe fn take_then<T>(task: NonNull<Task>, then: impl FnOnce()) -> T {
+        // SAFETY: as the caller says.
         unsafe {
             let place = (*task.as_ptr()).place.get();
             if Stored::fits::<T>() {
-                place.cast::<T>().read()
+                let value = place.cast::<T>().read();
+                then();
+                value
             } else {
-                *place.cast::<Box<T>>().read()
+                let boxed = place.cast::<Box<T>>().read();
+                then();
+                *boxed
             }
         }
     }
@@ -337,18 +359,8 @@ impl Stored {
 unsafe fn call<F: FnOnce(NonNull<Task>, Start)>(task: NonNull<Task>, start: Start) -> Outcome {
     // SAFETY: as the caller says.
     let closure: F = unsafe {
-        let closure = Stored::take(task);
-        (*task.as_ptr()).set_frame(std::ptr::null());
-        closure
+        // The frame's place is empty before anything is freed: the allocator may ask for it.
+        Stored::take_then(task, || (*task.as_ptr()).set_frame(std::ptr::null()))
     };
     catch_unwind(AssertUnwindSafe(|| closure(task, start)))
-}
-
-/// # Safety
-///
-/// The record holds a result of type `T`, and is the caller's.
-unsafe fn drop_output<T>(task: NonNull<Task>, _: Start) -> Outcome {
-    // SAFETY: as the caller says.
-    let output: T = unsafe { Stored::take(task) };
-    catch_unwind(AssertUnwindSafe(|| drop(output)))
 }

@@ -41,6 +41,7 @@ pub(crate) mod stats;
 
 use crate::budget::{Budget, Pool};
 use crate::deque::Owner;
+use crate::error::discard;
 use crate::executor::log::Kind;
 use crate::fiber::strand::{Ground, Strand};
 use crate::queue::Chain;
@@ -228,6 +229,12 @@ impl Worker {
         &self.shared.remotes[self.index].stats
     }
 
+    /// Whether this task runs here.
+    #[inline]
+    pub(crate) fn runs(&self, task: TaskRef) -> bool {
+        self.current.get() == Some(task.task)
+    }
+
     /// The task that runs.
     pub(crate) fn task(&self) -> Option<TaskRef> {
         let task = self.current.get()?;
@@ -404,6 +411,10 @@ impl Worker {
             }
             Err(error) => {
                 self.stats().executed.bump();
+                // SAFETY: picked, hence ours.
+                if unsafe { (*task.as_ptr()).group.get() } != self.ended.get().group {
+                    self.count_ended(); // before it is added to those of its own group
+                }
                 // SAFETY: picked, hence ours; it has not run.
                 let outcome = unsafe {
                     (*task.as_ptr()).state.claim(self.index);
@@ -458,7 +469,10 @@ impl Worker {
                 }
             }
         }
-        let Some(group) = group else { return };
+        let Some(group) = group else {
+            discard(outcome);
+            return;
+        };
         let ended = self.ended.get();
         debug_assert!(ended.group.is_none_or(|other| other == group), "children not counted");
         self.ended.set(Ended { group: Some(group), children: ended.children + 1 });
@@ -466,7 +480,7 @@ impl Worker {
             // SAFETY: the group waits for this task, which is not counted yet.
             let surplus = unsafe { group.as_ref().panicked(payload) };
             // Contained: dropping it may panic.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(surplus)));
+            discard(surplus);
         }
     }
 
@@ -768,7 +782,8 @@ unsafe extern "C" fn strand_main(_: *mut ()) {
             }
         }));
         // A panic in the runtime itself: the worker goes on, its queues are as they were.
-        let Err(_payload): Result<std::convert::Infallible, _> = turn;
+        let Err(payload): Result<std::convert::Infallible, _> = turn;
+        discard(payload);
         if let Some(worker) = current() {
             worker.current.set(None);
             worker.count_ended();
