@@ -118,7 +118,7 @@ impl Instrument {
     /// The entry of a function or closure.
     fn enter(&self) -> Stmt {
         let (meter, runtime) = (meter(), &self.runtime);
-        parse_quote_spanned!(Span::mixed_site()=> let #meter = #runtime::__private::enter();)
+        parse_quote_spanned!(Span::mixed_site()=> let #meter = unsafe { #runtime::__private::enter() };)
     }
 
     /// Makes each turn of the loop at `place` pay.

@@ -9,7 +9,7 @@
 //!
 //! | where | what | which |
 //! |---|---|---|
-//! | start of the function | `let meter = ::parcae::__private::enter();` | charges one op, checks the remaining stack |
+//! | start of the function | `let meter = unsafe { ::parcae::__private::enter() };` | charges one op, checks the remaining stack |
 //! | start of each closure | the same | charges one op, checks the remaining stack |
 //! | top of the body of each `for`, `while`, `while let` and `loop` | `meter.tick();` | charges one op for each turn |
 //!
@@ -24,7 +24,7 @@
 //! #         thread_local!(pub(super) static OPS: Cell<u64> = const { Cell::new(0) });
 //! #         #[derive(Clone, Copy)]
 //! #         pub struct Meter;
-//! #         pub fn enter() -> Meter { Meter.tick(); Meter }
+//! #         pub unsafe fn enter() -> Meter { Meter.tick(); Meter }
 //! #         impl Meter { pub fn tick(self) { OPS.set(OPS.get() + 1) } }
 //! #     }
 //! #     pub fn ops_charged() -> u64 { __private::OPS.get() }
@@ -51,13 +51,13 @@
 //! # mod parcae {
 //! #     pub mod __private {
 //! #         pub struct Meter;
-//! #         pub fn enter() -> Meter { Meter }
+//! #         pub unsafe fn enter() -> Meter { Meter }
 //! #         impl Meter { pub fn tick(&self) {} }
 //! #     }
 //! # }
 //! # use parcae::__private::enter;
 //! fn collatz(mut n: u64) -> u32 {
-//!     let meter = enter(); // by its full path
+//!     let meter = unsafe { enter() }; // by its full path
 //!     let mut steps = 0;
 //!     while n != 1 {
 //!         meter.tick();
@@ -111,7 +111,7 @@
 //!
 //! # What the runtime provides
 //!
-//! `__private::enter() -> Meter`, and `Meter::tick(self)`, where `Meter` is `Copy` and not
+//! `unsafe fn __private::enter() -> Meter`, and `Meter::tick(self)`, where `Meter` is `Copy` and not
 //! `Send`. A budgeted function is an ordinary one, which anybody may call, so both calls have to
 //! work on every thread, also where no task runs. A destructor may be budgeted too; while its
 //! thread is panicking they must not unwind, because that would abort the process.
@@ -154,7 +154,7 @@ use args::Arguments;
 /// #     pub mod __private {
 /// #         #[derive(Clone, Copy)]
 /// #         pub struct Meter;
-/// #         pub fn enter() -> Meter { Meter }
+/// #         pub unsafe fn enter() -> Meter { Meter }
 /// #         impl Meter { pub fn tick(self) {} }
 /// #     }
 /// # }

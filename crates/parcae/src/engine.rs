@@ -290,6 +290,7 @@ pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)
         "a scope in a destructor that runs for a panic: children could not be waited for"
     );
     let owner = current_task();
+    assert!(crate::cx::current().is_none(), "a task of a runtime opens nurseries, not scopes");
     let scope = Scope {
         group: Group::new(owner),
         _not_sync: PhantomData,

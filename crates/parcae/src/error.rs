@@ -38,11 +38,13 @@ pub struct Error {
     inner: Arc<Inner>,
 }
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
-    /// What was thrown or returned, for `Other` and `Panicked`.
-    source: Option<Box<dyn StdError + Send + Sync>>,
-    payload: Mutex<Option<Box<dyn Any + Send>>>,
+    /// What was thrown or returned, for `Other` and `Panicked`. The payload's place is made once for
+    /// each failure: it tells them apart.
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+    payload: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
     task: Option<TaskInfo>,
     /// Other failures of the same nursery.
     others: usize,
@@ -140,7 +142,8 @@ impl Error {
     }
 
     fn with_source(kind: ErrorKind, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {
-        let inner = Inner { kind, source, payload: Mutex::new(None), task: None, others: 0 };
+        let source = source.map(Arc::from);
+        let inner = Inner { kind, source, payload: Arc::default(), task: None, others: 0 };
         Error { inner: Arc::new(inner) }
     }
 
@@ -182,27 +185,23 @@ impl Error {
 
     /// Says which task it came from, unless an inner task has said so.
     pub(crate) fn in_task(mut self, task: impl FnOnce() -> TaskInfo) -> Error {
-        if let Some(inner) = Arc::get_mut(&mut self.inner)
-            && inner.task.is_none()
-        {
-            inner.task = Some(task());
+        if self.inner.task.is_none() {
+            Arc::make_mut(&mut self.inner).task = Some(task());
         }
         self
     }
 
     /// The same failure, with the number of others that it stands for.
     pub(crate) fn with_others(mut self, others: usize) -> Error {
-        if others > 0
-            && let Some(inner) = Arc::get_mut(&mut self.inner)
-        {
-            inner.others = others;
+        if others > 0 {
+            Arc::make_mut(&mut self.inner).others = others;
         }
         self
     }
 
     /// Whether both are the same failure.
     pub(crate) fn is_same(&self, other: &Error) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
+        Arc::ptr_eq(&self.inner.payload, &other.inner.payload)
     }
 
     /// What kind of failure it is.

@@ -95,8 +95,13 @@ pub mod __private {
     pub use crate::cx::Meter;
 
     /// At the entry of a function that is budgeted.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Meter::enter`].
     #[inline]
-    pub fn enter() -> Meter {
-        Meter::enter()
+    pub unsafe fn enter() -> Meter {
+        // SAFETY: as the caller says.
+        unsafe { Meter::enter() }
     }
 }

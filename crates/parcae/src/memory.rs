@@ -43,19 +43,16 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// # What happens when it is too much
 ///
 /// The allocation succeeds; the next checkpoint draws what is missing from the pool, or
-/// suspends or fails the task, as its nursery says. A task that is beyond its budget by more than
-/// the `hard` multiple of what it was given waits *in* the allocation until it is recharged or
-/// cancelled, like a suspended one. (It cannot fail there: in Rust an allocation that fails ends the
-/// process, unless the caller uses `try_reserve` and its like.) A task that is cancelled is let through, to reach
-/// its next checkpoint and unwind.
+/// suspends or fails the task, as its nursery says. With [`hard`](Allocator::hard) a task that is
+/// beyond its budget by more than a multiple of it gets no more memory: what asks
+/// for it by `try_reserve` and its like gets an error. Everything else ends the *process*, which is
+/// what Rust does when an allocation fails; so it is off unless it is asked for.
 #[derive(Debug)]
 pub struct Allocator<A = System> {
     inner: A,
+    /// None if it is [`u64::MAX`].
     hard: u64,
 }
-
-/// How far a task may go beyond its memory budget before it waits in an allocation.
-const HARD: u64 = 4;
 
 impl Allocator<System> {
     /// On top of the system's allocator.
@@ -67,10 +64,11 @@ impl Allocator<System> {
 impl<A> Allocator<A> {
     /// On top of another allocator.
     pub const fn new(inner: A) -> Allocator<A> {
-        Allocator { inner, hard: HARD }
+        Allocator { inner, hard: u64::MAX }
     }
 
-    /// How many times its budget a task may have allocated before it waits. 4 if it is not set.
+    /// Refuses memory to a task that has this many times its budget. Without it no allocation is
+    /// refused.
     #[must_use]
     pub const fn hard(mut self, multiple: u64) -> Allocator<A> {
         self.hard = multiple;
@@ -82,14 +80,18 @@ impl<A> Allocator<A> {
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        charge(layout.size(), self.hard);
+        if !charge(layout.size(), self.hard) {
+            return std::ptr::null_mut();
+        }
         // SAFETY: as the caller says.
         unsafe { self.inner.alloc(layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        charge(layout.size(), self.hard);
+        if !charge(layout.size(), self.hard) {
+            return std::ptr::null_mut();
+        }
         // SAFETY: as the caller says.
         unsafe { self.inner.alloc_zeroed(layout) }
     }
@@ -105,8 +107,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
 
     #[inline]
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if size > layout.size() {
-            charge(size - layout.size(), self.hard);
+        if size > layout.size() && !charge(size - layout.size(), self.hard) {
+            return std::ptr::null_mut();
         }
         // SAFETY: as the caller says.
         let moved = unsafe { self.inner.realloc(place, layout, size) };
@@ -120,12 +122,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     }
 }
 
+/// Charges the running task; false, and nothing charged, if it is to get no more.
 #[inline]
-fn charge(bytes: usize, hard: u64) {
-    if let Some(frame) = cx::current() {
-        frame.allocated(bytes);
-        if frame.overdraft() > 0 {
-            frame.wait_for_memory(hard);
-        }
+fn charge(bytes: usize, hard: u64) -> bool {
+    let Some(frame) = cx::current() else { return true };
+    if hard != u64::MAX && !frame.may_allocate(bytes, hard) {
+        return false;
     }
+    frame.allocated(bytes);
+    true
 }

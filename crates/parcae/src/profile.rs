@@ -37,6 +37,8 @@ pub trait Profile: sealed::Sealed + 'static {
     const STACK: StackSize;
     /// How many ops a task does before it lets others run.
     const YIELD_INTERVAL: u64;
+    /// What a root task gets at a time, of what its runtime counts.
+    const ROOT: Budget;
     /// What a child gets at a time, of what its nursery counts.
     const CHILD: Budget;
 }
@@ -48,7 +50,7 @@ pub trait Spawns: Profile {}
 pub trait SpawnsFreely: Spawns {}
 
 macro_rules! profile {
-    ($(#[$doc:meta])* $name:ident, $stack:expr, $interval:expr, $child:expr) => {
+    ($(#[$doc:meta])* $name:ident, $stack:expr, $interval:expr, $root:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy)]
         #[non_exhaustive]
@@ -59,7 +61,8 @@ macro_rules! profile {
             const ID: ProfileId = ProfileId::$name;
             const STACK: StackSize = $stack;
             const YIELD_INTERVAL: u64 = $interval;
-            const CHILD: Budget = $child;
+            const ROOT: Budget = $root;
+            const CHILD: Budget = Budget::CHILD;
         }
     };
 }
@@ -69,28 +72,28 @@ profile!(
     Core,
     StackSize::CORE,
     1024,
-    Budget::CHILD
+    Budget::SERVICE
 );
 profile!(
     /// Tasks spawn freely, within their budgets.
     Service,
     StackSize::SERVICE,
     1024,
-    Budget::CHILD
+    Budget::SERVICE
 );
 profile!(
     /// As [`Service`], for many small tasks that are supervised: shorter turns.
     Cluster,
     StackSize::CLUSTER,
     512,
-    Budget::CHILD
+    Budget::CLUSTER
 );
 profile!(
     /// Authority is explicit: spawning needs a [`CapSpawn`](crate::cap::CapSpawn).
     Sovereign,
     StackSize::SOVEREIGN,
     1024,
-    Budget::CHILD
+    Budget::CLUSTER
 );
 
 impl Spawns for Service {}

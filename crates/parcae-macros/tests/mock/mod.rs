@@ -50,7 +50,7 @@ pub mod __private {
     #[derive(Clone, Copy, Debug)]
     pub struct Meter(PhantomData<*const ()>);
 
-    pub fn enter() -> Meter {
+    pub unsafe fn enter() -> Meter {
         super::ENTERED.set(super::ENTERED.get() + 1);
         super::charge();
         Meter(PhantomData)

@@ -134,17 +134,6 @@ impl Pool {
         }
     }
 
-    /// Draws what there is of `wanted`, here and now: neither allocates nor waits.
-    pub(crate) fn try_draw(&self, wanted: Budget) -> Budget {
-        if self.unlimited {
-            return wanted;
-        }
-        match self.state.try_lock() {
-            Ok(mut state) => state.draw_bounded(wanted),
-            Err(_) => Budget::ZERO,
-        }
-    }
-
     /// Draws all that there is.
     pub(crate) fn draw_all(&self) -> Budget {
         if self.unlimited { Budget::UNLIMITED } else { self.lock().draw(Budget::UNLIMITED) }
@@ -167,7 +156,11 @@ impl Pool {
         let mut pool = self;
         loop {
             let (waker, task) = (waker.clone(), task.clone());
-            pool.lock().suspended.push(Suspended { waker, task });
+            let mut state = pool.lock();
+            // One that was woken for nothing is here already.
+            state.suspended.retain(|other| other.task.id != task.id);
+            state.suspended.push(Suspended { waker, task });
+            drop(state);
             match &pool.more {
                 Some(more) if !more.pool.unlimited => pool = &more.pool,
                 _ => break,

@@ -26,8 +26,8 @@
 //! many thousand operations.
 
 use super::{
-    Attenuate, AuditEvent, CapError, Delegation, Identity, Limit, Limits, Revocable, Revoker,
-    Usage, budget_not_wider,
+    Attenuate, AuditEvent, CapError, Delegation, Identity, Issuer, Limit, Limits, Revocable,
+    Revoker, Usage, budget_not_wider,
 };
 use crate::budget::{Budget, Resource};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -251,6 +251,11 @@ impl CapBudget {
     /// Whether weaker ones can be derived from it.
     pub fn delegation(&self) -> Delegation {
         self.node.id.delegation
+    }
+
+    /// An error if it was minted by another runtime.
+    pub(crate) fn check_issuer(&self, issuer: &Arc<Issuer>) -> Result<(), CapError> {
+        self.node.id.check_issuer(issuer)
     }
 
     /// The number that names it in errors and in the audit log.

@@ -60,6 +60,11 @@ pub enum CapError {
         /// What could be had.
         left: u64,
     },
+    /// It was minted by another runtime.
+    Foreign {
+        /// Its serial number.
+        cap: u64,
+    },
     /// A derived capability would allow more than the one it is derived from.
     Wider {
         /// Which limit.
@@ -119,6 +124,11 @@ impl fmt::Display for CapError {
                 f,
                 "capability #{cap} was revoked, and with it all that was derived from it; ask \
                  who granted it for another"
+            ),
+            CapError::Foreign { cap } => write!(
+                f,
+                "capability #{cap} was minted by another runtime and gives no authority in this \
+                 one; use one that this runtime has minted"
             ),
             CapError::TaskLimitExceeded { cap, limit, live } => write!(
                 f,

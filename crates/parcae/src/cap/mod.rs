@@ -167,9 +167,9 @@ pub(crate) struct Mint {
     issuer: Arc<Issuer>,
 }
 
-/// What all capabilities of a mint share.
+/// What all capabilities of a mint share: whose they are.
 #[derive(Debug)]
-struct Issuer {
+pub(crate) struct Issuer {
     /// The next serial number.
     serials: AtomicU64,
     audit: Audit,
@@ -180,6 +180,11 @@ impl Mint {
     pub(crate) fn new(entries: usize, level: AuditLevel, clock: Clock) -> Mint {
         let audit = Audit::new(entries, level, clock);
         Mint { issuer: Arc::new(Issuer { serials: AtomicU64::new(1), audit }) }
+    }
+
+    /// Whose the capabilities are that were minted here.
+    pub(crate) fn issuer(&self) -> Arc<Issuer> {
+        Arc::clone(&self.issuer)
     }
 
     /// The log of everything that was minted here or derived from it.
@@ -258,6 +263,15 @@ impl Identity {
         };
         id.record(AuditEvent::Attenuated(limits.into()));
         Ok(id)
+    }
+
+    /// An error if it was minted by somebody else.
+    fn check_issuer(&self, issuer: &Arc<Issuer>) -> Result<(), CapError> {
+        if Arc::ptr_eq(&self.issuer, issuer) {
+            Ok(())
+        } else {
+            Err(self.denied(CapError::Foreign { cap: self.serial }))
+        }
     }
 
     fn record(&self, event: AuditEvent) {

@@ -2,11 +2,12 @@
 
 use super::places::{NodeRef, Place, Refusal};
 use super::{
-    Attenuate, CapError, Delegation, Identity, Limit, Limits, Revocable, Revoker, Usage,
+    Attenuate, CapError, Delegation, Identity, Issuer, Limit, Limits, Revocable, Revoker, Usage,
     budget_not_wider, not_wider,
 };
 use crate::budget::Budget;
 use std::fmt;
+use std::sync::Arc;
 
 /// What a [`CapSpawn`] allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -201,6 +202,11 @@ impl CapSpawn {
     /// Whether weaker ones can be derived from it.
     pub fn delegation(&self) -> Delegation {
         self.node.id.delegation
+    }
+
+    /// An error if it was minted by another runtime.
+    pub(crate) fn check_issuer(&self, issuer: &Arc<Issuer>) -> Result<(), CapError> {
+        self.node.id.check_issuer(issuer)
     }
 
     /// The number that names it in errors and in the audit log.

@@ -19,6 +19,7 @@
 
 use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Resource, UNLIMITED};
 use crate::cancel::{CancelReason, Node, Slot};
+use crate::cap::Issuer;
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::sched::Shared;
@@ -41,6 +42,10 @@ pub(crate) struct Terms {
     pub(crate) grant: Budget,
     /// What that comes to if the pool has enough.
     pub(crate) usual: Budget,
+    /// What the children of its tasks draw, if nobody says otherwise.
+    pub(crate) child_grant: Budget,
+    /// Whose capabilities count.
+    pub(crate) issuer: Arc<Issuer>,
     pub(crate) on_exhausted: OnExhausted,
     /// Ops between two yields.
     pub(crate) interval: u64,
@@ -283,7 +288,8 @@ impl Frame {
     pub(crate) fn balance(&self) -> Budget {
         let mut left = self.account.get();
         left.absorb(Budget { ops: self.slice.get(), ..Budget::ZERO });
-        if left.memory != UNLIMITED {
+        // A budget that is larger than any memory is not counted either.
+        if left.memory != UNLIMITED && self.memory.get() != i64::MAX {
             left.memory = self.memory.get().max(0) as u64;
         }
         left
@@ -402,34 +408,17 @@ impl Frame {
         }
     }
 
+    /// Whether so much more is within `hard` times what the task was given.
+    #[cold]
+    pub(crate) fn may_allocate(&self, bytes: usize, hard: u64) -> bool {
+        let given = self.drawn.get().memory;
+        let beyond = self.memory.get().saturating_sub(bytes as i64).min(0).unsigned_abs();
+        beyond <= given.saturating_mul(hard.saturating_sub(1)) || self.memory.get() == i64::MAX
+    }
+
     /// How far beyond its budget the task has allocated.
     pub(crate) fn overdraft(&self) -> u64 {
         self.memory.get().min(0).unsigned_abs()
-    }
-
-    /// Waits as long as the task is beyond its memory budget by more than `hard` times what it was
-    /// given, and was not cancelled. Neither allocates nor unwinds, for it runs in the allocator.
-    #[cold]
-    pub(crate) fn wait_for_memory(&self, hard: u64) {
-        let given = self.drawn.get().memory;
-        while self.overdraft() > given.saturating_mul(hard.saturating_sub(1))
-            && self.cancel_reason().is_none()
-            && !std::thread::panicking()
-        {
-            let Some(worker) = worker::current() else { return };
-            // Somebody has to notice that it waits here: the pool does not know it.
-            worker.yield_now();
-            let wanted = Budget { memory: self.overdraft(), ..Budget::ZERO };
-            let drawn = self.pool().try_draw(wanted);
-            self.deposit_memory(drawn);
-        }
-    }
-
-    fn deposit_memory(&self, drawn: Budget) {
-        let mut total = self.drawn.get();
-        total.absorb(drawn);
-        self.drawn.set(total);
-        self.memory.set(self.memory.get().saturating_add(clamp(drawn.memory)));
     }
 
     /// Draws what was allocated beyond the budget, or fails.
@@ -613,6 +602,16 @@ impl Frame {
     }
 
     // ----- stack -----------------------------------------------------------------------------
+
+    /// Whether the caller runs on the task's own stack, and not on that of a [`Fiber`](crate::fiber::Fiber)
+    /// which the task has resumed.
+    #[inline]
+    pub(super) fn is_here(&self) -> bool {
+        // The frame is at the base of that stack: below it, down to the stack's end.
+        let base = (&raw const *self).addr();
+        let here = 0_u8;
+        (&raw const here).addr() < base && self.stack_left() > 0
+    }
 
     /// How much stack is left below the caller.
     #[inline]

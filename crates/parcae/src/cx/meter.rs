@@ -12,10 +12,16 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// At the entry of a function: one op, and a look at the stack. Outside of a task nothing is counted.
+    /// At the entry of a function: one op, and a look at the stack. Nothing is counted outside of a
+    /// task, and on the stack of a [`Fiber`](crate::fiber::Fiber), which is not the task's.
+    ///
+    /// # Safety
+    ///
+    /// The meter is used by the function that calls this, while it runs, and by nobody else: the
+    /// task that it counts for may be gone later.
     #[inline]
-    pub fn enter() -> Meter {
-        let frame = current();
+    pub unsafe fn enter() -> Meter {
+        let frame = current().filter(|frame| frame.is_here());
         if let Some(frame) = frame {
             let left = frame.stack_left();
             // In a destructor that runs because of a panic another one would end the process.
@@ -32,7 +38,7 @@ impl Meter {
     #[inline(always)]
     pub fn tick(self) {
         // SAFETY: the frame of the running task is at the base of its stack, below the function
-        // that holds this; and it is not `Send`.
+        // that holds this, as `enter` demands.
         if let Some(frame) = self.frame.map(|frame| unsafe { frame.as_ref() })
             && !frame.tick()
         {

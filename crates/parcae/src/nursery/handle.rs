@@ -121,7 +121,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// The budget that the child draws on: its own, or its nursery's.
     pub fn account(&self) -> Account {
         let pool = self.pool.as_ref().unwrap_or(&self.core.terms.pool);
-        Account { pool: Arc::clone(pool) }
+        Account::of(&self.core.terms, pool)
     }
 
     /// Moves budget from the nursery's to that of a child which has one of its own, and wakes

@@ -42,6 +42,7 @@ pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 
 use crate::budget::{Budget, Pool, Shortfall, Standing};
 use crate::cancel::{CancelReason, CancelToken};
+use crate::cap::Issuer;
 use crate::cx::{Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result, TaskInfo, discard};
 use crate::profile::{Profile, Spawns};
@@ -416,7 +417,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// What recharges this nursery from elsewhere, by the authority of a
     /// [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> Account {
-        Account { pool: Arc::clone(&self.core.terms.pool) }
+        Account::of(&self.core.terms, &self.core.terms.pool)
     }
 }
 
@@ -425,9 +426,14 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 #[derive(Clone)]
 pub struct Account {
     pool: Arc<Pool>,
+    issuer: Arc<Issuer>,
 }
 
 impl Account {
+    fn of(terms: &Terms, pool: &Arc<Pool>) -> Account {
+        Account { pool: Arc::clone(pool), issuer: Arc::clone(&terms.issuer) }
+    }
+
     /// How it stands.
     pub fn standing(&self) -> Standing {
         self.pool.standing()
@@ -439,13 +445,17 @@ impl Account {
     }
 
     /// Adds as much of `amount` as the capability allows, and wakes tasks that wait for it.
-    /// Returns what was added.
+    /// Returns what was added: nothing where nothing is counted.
     ///
     /// # Errors
     ///
     /// If the capability was revoked or has nothing left of what is asked for, or the nursery
     /// has ended.
     pub fn recharge(&self, cap: &crate::cap::CapBudget, amount: Budget) -> Result<Budget> {
+        cap.check_issuer(&self.issuer)?;
+        if self.pool.is_unlimited() {
+            return Ok(Budget::ZERO); // nothing is counted
+        }
         let granted = cap.take(amount)?;
         if !self.pool.recharge(granted) {
             cap.give_back(granted);

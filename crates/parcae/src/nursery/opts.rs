@@ -135,13 +135,15 @@ impl NurseryOpts {
         let outer = frame.terms();
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let pool = frame.fund(self.budget)?;
-        let grant = self.child_budget.unwrap_or(outer.grant);
+        let grant = self.child_budget.unwrap_or(outer.child_grant);
         let terms = Terms {
             shared: Arc::clone(&outer.shared),
             node: frame.child_node(),
             usual: pool.usual(grant),
             pool,
             grant,
+            child_grant: grant,
+            issuer: Arc::clone(&outer.issuer),
             on_exhausted: self.on_exhausted.unwrap_or(outer.on_exhausted),
             interval: outer.interval,
             name: self.name,
@@ -170,10 +172,18 @@ impl NurseryOpts {
     }
 }
 
+/// Whether a budget of a child's own may be refilled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    Refilled,
+    /// Nobody's but the holder's of a capability: it is all that there is.
+    Fixed,
+}
+
 impl Terms {
     /// The same, for a child with a budget of its own, of which `account` was paid.
-    pub(super) fn with_budget(&self, budget: Budget, account: Budget) -> Terms {
-        let more = (self.on_exhausted == OnExhausted::Refill)
+    pub(super) fn with_budget(&self, budget: Budget, account: Budget, bound: Bound) -> Terms {
+        let more = (self.on_exhausted == OnExhausted::Refill && bound == Bound::Refilled)
             .then(|| More { pool: Arc::clone(&self.pool), grant: budget });
         let pool = Arc::new(Pool::new(account, more));
         Terms {
@@ -182,6 +192,8 @@ impl Terms {
             usual: pool.usual(budget),
             pool,
             grant: budget,
+            child_grant: self.child_grant,
+            issuer: Arc::clone(&self.issuer),
             on_exhausted: self.on_exhausted,
             interval: self.interval,
             name: self.name.clone(),

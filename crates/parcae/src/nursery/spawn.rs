@@ -1,5 +1,6 @@
 //! From a closure to a task that runs and leaves its result.
 
+use super::opts::Bound;
 use super::{Core, Nursery, OnFailure, SpawnOpts, TaskHandle};
 use crate::budget::{Budget, UNLIMITED};
 use crate::cancel::CancelReason;
@@ -103,6 +104,7 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
         T: Send + 'scope,
         F: FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'scope,
     {
+        cap.check_issuer(&self.core.terms.issuer)?;
         let permit = cap.admit()?;
         let most = cap.task_budget();
         let opts = match opts.budget {
@@ -176,7 +178,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                     terms.pool.unspawn(account, 1);
                     return Err(Error::short(short));
                 }
-                Some(terms.with_budget(budget, account.min(budget)))
+                let bound = if permit.is_some() { Bound::Fixed } else { Bound::Refilled };
+                Some(terms.with_budget(budget, account.min(budget), bound))
             }
         };
         let mut traits = self.core.traits;
@@ -309,20 +312,25 @@ fn run<P: Profile, T, F>(
     let output = output.map_err(|error| error.in_task(|| frame.info()));
     // SAFETY: the running task. Asked once: if the handle goes after that, `unheard` is called.
     let held = unsafe { task.as_ref().state.is_held() };
-    let tail = catch_unwind(AssertUnwindSafe(|| {
-        frame.leave();
+    let failure = catch_unwind(AssertUnwindSafe(|| {
         if let Err(error) = &output
             && !(told_to && error.is_cancelled())
         {
             failed(core, held, error);
         }
     }));
-    if held {
+    // What nobody takes is dropped while the task is still one, and may wait.
+    let output = if held {
+        Some(output)
+    } else {
+        discard(output);
+        None
+    };
+    let tail = catch_unwind(AssertUnwindSafe(|| frame.leave())).and(failure);
+    if let Some(output) = output {
         // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
         // does not wait any more.
         unsafe { Task::put_output(task, output, unheard::<T>) };
-    } else {
-        discard(output);
     }
     if let Err(payload) = tail {
         resume_unwind(payload); // a failure of the runtime: now that there is a result

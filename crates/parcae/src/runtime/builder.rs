@@ -151,20 +151,22 @@ impl<P: Profile> Builder<P> {
                 EngineError::Stack(error) => BuildError::Stack(error),
                 EngineError::Thread(error) => BuildError::Thread(error),
             })?;
+        let shared = engine.shared();
+        let clock = move || shared.now();
+        let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
         let pool = Arc::new(Pool::new(self.budget, None));
         let terms = Terms {
             shared: engine.shared(),
             node: Node::root(),
-            usual: pool.usual(P::CHILD),
+            usual: pool.usual(P::ROOT),
             pool,
-            grant: P::CHILD,
+            grant: P::ROOT,
+            child_grant: P::CHILD,
+            issuer: mint.issuer(),
             on_exhausted: self.on_exhausted,
             interval: interval.min(LONGEST_SLICE),
             name: None,
         };
-        let shared = engine.shared();
-        let clock = move || shared.now();
-        let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
         Ok(Runtime {
             inner: Arc::new(Inner { engine, terms: Arc::new(terms), mint }),
             _profile: PhantomData,

@@ -20,7 +20,7 @@ use crate::cap::{
 use crate::cx::{Cx, Terms};
 use crate::engine::{Engine, WorkerStats};
 use crate::error::Result;
-use crate::profile::{Profile, Service};
+use crate::profile::{Profile, Service, Sovereign, SpawnsFreely};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -189,6 +189,13 @@ impl<P: Profile> Handle<P> {
         root::run(&self.inner, task)
     }
 
+    /// What cancels everything that runs there.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.inner.terms.node)
+    }
+}
+
+impl<P: SpawnsFreely> Handle<P> {
     /// Starts a root task, which belongs to the runtime and is waited for when that is dropped.
     ///
     /// ```
@@ -211,10 +218,26 @@ impl<P: Profile> Handle<P> {
     ) -> Result<RootTask<T>> {
         root::spawn(&self.inner, task)
     }
+}
 
-    /// What cancels everything that runs there.
-    pub fn token(&self) -> CancelToken {
-        CancelToken::of(&self.inner.terms.node)
+impl Handle<Sovereign> {
+    /// Starts a root task by the authority of a capability.
+    ///
+    /// # Errors
+    ///
+    /// As in the other profiles, and if the capability does not allow it.
+    #[track_caller]
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        cap: &CapSpawn,
+        task: impl FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'static,
+    ) -> Result<RootTask<T>> {
+        cap.check_issuer(&self.inner.terms.issuer)?;
+        let permit = cap.admit()?;
+        root::spawn(&self.inner, move |cx| {
+            let _permit = permit;
+            task(cx)
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Root tasks: those that no nursery spawned.
 
 use super::Inner;
+use crate::budget::Resource;
 use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,9 +53,7 @@ fn body<P: Profile, R>(
     origin: Origin,
     task: impl FnOnce(&Cx<P>) -> Result<R>,
 ) -> Result<R> {
-    // All that the runtime has: what is left goes back in the end, and what others left
-    // meanwhile can be drawn.
-    let account = terms.pool.draw_all();
+    let account = terms.pool.draw(terms.grant, Resource::Ops);
     // SAFETY: the terms are the runtime's, which waits; this is the task.
     let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, Kinship::Apart, origin) });
     let frame = cx.frame();
