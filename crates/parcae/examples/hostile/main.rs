@@ -28,7 +28,9 @@ fn main() -> parcae::Result<ExitCode> {
         let all_ended = AtomicBool::new(false);
         cx.nursery(|n| {
             let all_ended = &all_ended;
-            let service = n.spawn(|cx| serve(cx, |_| all_ended.load(Ordering::Relaxed)))?;
+            let urgent = SpawnOpts::new().name("service").priority(Priority::High);
+            let service =
+                n.spawn_with(urgent, |cx| serve(cx, |_| all_ended.load(Ordering::Relaxed)))?;
             let tasks: Vec<_> = TENANTS
                 .map(|tenant| n.spawn(move |cx| Ok(contain(cx, tenant, BUDGET))))
                 .into_iter()
