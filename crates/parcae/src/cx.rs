@@ -373,12 +373,14 @@ impl Frame {
             && self.cancel_reason().is_none()
             && !std::thread::panicking()
         {
-            let Some(worker) = worker::current() else { return };
-            // Somebody has to notice that it waits here: the pool does not know it.
-            worker.yield_now();
             let wanted = Budget { memory: self.overdraft(), ..Budget::ZERO };
             let drawn = self.pool().try_draw(wanted);
             self.deposit_memory(drawn);
+            if drawn.memory == 0 {
+                // Somebody has to notice that it waits here: the pool does not know it.
+                let Some(worker) = worker::current() else { return };
+                worker.yield_now();
+            }
         }
     }
 
@@ -574,9 +576,11 @@ fn never() -> NonNull<AtomicU64> {
 
 /// The frame of the task that runs on this thread, if one does.
 pub(crate) fn current() -> Option<&'static Frame> {
+    let task = worker::current()?.task()?.task;
     // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a
     // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.
-    unsafe { worker::current()?.task()?.task.as_ref().frame().as_ref() }
+    // Before its closure was moved out, and after its result was put there, the record has no frame.
+    unsafe { if task.as_ref().has_started() { task.as_ref().frame().as_ref() } else { None } }
 }
 
 /// The running task, as it sees itself: what it may do, and how it stands.

@@ -337,6 +337,10 @@ impl Stored {
 unsafe fn call<F: FnOnce(NonNull<Task>, Start)>(task: NonNull<Task>, start: Start) -> Outcome {
     // SAFETY: as the caller says.
     let closure: F = unsafe {
+        if !Stored::fits::<F>() {
+            // Before its box is freed, which the allocator would charge to the frame.
+            (*task.as_ptr()).set_frame(std::ptr::null());
+        }
         let closure = Stored::take(task);
         (*task.as_ptr()).set_frame(std::ptr::null());
         closure
