@@ -102,7 +102,7 @@ pub(crate) const TENANTS: [Tenant; 7] = [
 /// Runs a tenant in a nursery of its own, with no more than `budget`.
 pub(crate) fn contain(cx: &Cx, tenant: Tenant, budget: Budget) -> End {
     // Drawn from the nursery's budget when one is used up.
-    let portion = Budget { ops: 10_000, memory: 64 << 10, spawn_count: 4, ..Budget::ZERO };
+    let portion = Budget { ops: 10_000, memory: 1 << 20, spawn_count: 4, ..Budget::ZERO };
     let opts = NurseryOpts::new()
         .name(tenant.name)
         .budget(budget)
