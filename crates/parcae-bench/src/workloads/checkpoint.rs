@@ -70,7 +70,7 @@ const SIDE: usize = 64;
 
 fn data() -> Data {
     let numbers = (0..NUMBERS as u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
-    let bytes = (0..BYTES).map(|n| (n * 31 >> 3) as u8).collect();
+    let bytes = (0..BYTES).map(|n| ((n * 31) >> 3) as u8).collect();
     let matrix = |salt| (0..SIDE * SIDE).map(|n| ((n * salt) % 17) as f32).collect();
     Data { numbers, bytes, matrices: [matrix(3), matrix(5)] }
 }

@@ -62,7 +62,7 @@ fn timed(
         return Err(format!("the leaves add up to {sum} instead of {expected}").into());
     }
     let tasks =
-        std::iter::successors(Some(leaves), |&n| (n > 1).then(|| n / FAN_OUT)).sum::<usize>();
+        std::iter::successors(Some(leaves), |&n| (n > 1).then_some(n / FAN_OUT)).sum::<usize>();
     Ok(time.as_nanos() as f64 / tasks as f64)
 }
 

@@ -56,7 +56,7 @@ pub(crate) const TENANTS: [Tenant; 7] = [
         name: "innocent",
         tries: "loops for ever, #[budgeted]",
         expected: |kind| matches!(kind, ErrorKind::BudgetExceeded(_)),
-        attack: |_| Ok(spin()),
+        attack: spin,
         owner: Owner::Waits,
     },
     Tenant {
@@ -94,7 +94,7 @@ pub(crate) const TENANTS: [Tenant; 7] = [
         name: "deaf",
         tries: "never looks whether it is cancelled",
         expected: |kind| matches!(kind, ErrorKind::Cancelled(_)),
-        attack: |_| Ok(ignore()),
+        attack: ignore,
         owner: Owner::Cancels,
     },
 ];
@@ -136,7 +136,7 @@ pub(crate) fn contain(cx: &Cx, tenant: Tenant, budget: Budget) -> End {
 }
 
 #[budgeted]
-fn spin() {
+fn spin(_: &Cx) -> parcae::Result<()> {
     let mut n = 0_u64;
     loop {
         n = black_box(n.wrapping_add(1));
@@ -188,10 +188,11 @@ pub(crate) fn hush() {
 static DEAF_HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Not for ever: nothing can end a task that neither looks nor ends.
-fn ignore() {
+fn ignore(_: &Cx) -> parcae::Result<()> {
     DEAF_HAS_BEGUN.store(true, Ordering::Relaxed);
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(20) {
         std::hint::spin_loop();
     }
+    Ok(())
 }
