@@ -22,7 +22,7 @@ pub enum Peer {
     Rayon,
     /// <https://docs.rs/crossbeam-deque>, the deques of rayon.
     Crossbeam,
-    /// The same thing written with the standard library's collections.
+    /// The standard library: collections, threads, the system's allocator.
     Std,
 }
 

@@ -1,7 +1,7 @@
 //! Attacks on the public API. Each test says what must be true.
 
 use parcae::prelude::*;
-use parcae::{CancelReason, Error, Result};
+use parcae::{Error, Result};
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -322,7 +322,7 @@ fn h3_recharge_reaches_nested() {
                     cx.yield_now()?;
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                h.recharge(Budget { ops: 10_000, ..Budget::ZERO })?;
+                n.recharge(Budget { ops: 10_000, ..Budget::ZERO })?;
                 h.join()
             })
         });

@@ -1,13 +1,18 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
+mod allocator;
+mod cancel;
+mod checkpoint;
 mod context;
 mod deque;
 mod fair;
 mod latency;
 mod memory;
+mod nursery;
 mod parked;
 mod runtimes;
 mod scale;
+mod skynet;
 mod spawn_join;
 mod stack;
 mod steal;
@@ -26,6 +31,11 @@ pub static WORKLOADS: &[&Workload] = &[
     &memory::MEMORY,
     &yielding::YIELD,
     &spawn_join::SPAWN_JOIN,
+    &nursery::NURSERY,
+    &skynet::SKYNET,
+    &checkpoint::CHECKPOINT,
+    &allocator::ALLOCATOR,
+    &cancel::CANCEL,
     &wake::WAKE,
     &steal::STEAL,
     &deque::DEQUE,

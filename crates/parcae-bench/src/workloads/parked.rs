@@ -67,7 +67,7 @@ const fn sides<const TASKS: usize, const PARKED: bool>() -> [Side; 3] {
 const BYTES_EACH: u64 = 12 << 10;
 
 /// Complains if there is too little memory for so many tasks.
-fn check_memory(tasks: usize) -> Result<(), Failure> {
+pub(super) fn check_memory(tasks: usize) -> Result<(), Failure> {
     let (needed, available) = (tasks as u64 * BYTES_EACH, machine::available_bytes()?);
     if needed <= available {
         return Ok(());

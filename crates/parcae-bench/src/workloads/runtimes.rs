@@ -8,7 +8,9 @@
 use crate::case::Failure;
 use async_executor::Executor;
 use futures_lite::future;
+use parcae::Runtime;
 use parcae::engine::{Engine, EngineOpts};
+use parcae::profile::Profile;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
@@ -26,6 +28,11 @@ pub(super) fn parcae(workers: usize) -> Result<Engine, Failure> {
 /// A scheduler of parcae.
 pub(super) fn engine(opts: EngineOpts) -> Result<Engine, Failure> {
     Engine::new(opts).map_err(|error| format!("{error:?}").into())
+}
+
+/// A runtime of parcae, as its users have it.
+pub(super) fn runtime<P: Profile>(workers: usize) -> Result<Runtime<P>, Failure> {
+    Ok(Runtime::builder().profile::<P>().workers(workers).build()?)
 }
 
 /// A scheduler of rayon.
@@ -212,6 +219,11 @@ impl Tally {
         // Only this thread writes here. Release, so that whoever learns otherwise that the
         // task has ended sees the count.
         slot.store(slot.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// One more, on one of many threads at the same time.
+    pub(super) fn count_shared() {
+        TALLIES[SLOT.with(|slot| *slot)].0.fetch_add(1, Ordering::Release);
     }
 
     /// What has been counted until now.

@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Watched {
 static ALLOCATOR: Watched = Watched;
 
 /// Runs `run`, in which nothing may be allocated or freed by this thread.
-pub fn without_allocating<R>(run: impl FnOnce() -> R) -> R {
+pub(crate) fn without_allocating<R>(run: impl FnOnce() -> R) -> R {
     FORBIDDEN.set(true);
     let result = run();
     FORBIDDEN.set(false);

@@ -175,27 +175,36 @@ impl Pool {
 
     /// Asks above for more of `resource`; whether any came.
     fn top_up(&self, resource: Resource) -> bool {
-        // Up, to the first that has some; then down again, pool by pool.
-        let mut path = Vec::new();
-        let mut below = self;
-        while let Some(more) = &below.more {
-            path.push((below, more));
-            if more.grant.get(resource) == 0 {
+        loop {
+            // Up, to the first that has some; then down again, pool by pool.
+            let (mut path, mut found) = (Vec::new(), false);
+            let mut below = self;
+            while let Some(more) = &below.more
+                && !found
+            {
+                if more.grant.get(resource) == 0 {
+                    return false;
+                }
+                path.push((below, more));
+                found = more.pool.unlimited || more.pool.lock().left.get(resource) > 0;
+                below = &more.pool;
+            }
+            if !found {
                 return false;
             }
-            if more.pool.unlimited || more.pool.lock().left.get(resource) > 0 {
-                break;
+            let mut came = false;
+            for (pool, More { pool: above, grant }) in path.into_iter().rev() {
+                let moved =
+                    if above.unlimited { *grant } else { above.lock().draw_bounded(*grant) };
+                came = moved.get(resource) > 0;
+                pool.lock().topped_up.absorb(moved);
+                pool.recharge(moved);
             }
-            below = &more.pool;
+            if came {
+                return true;
+            }
+            // Somebody was faster: look again, further up if need be.
         }
-        let mut came = false;
-        for (pool, More { pool: above, grant }) in path.into_iter().rev() {
-            let moved = if above.unlimited { *grant } else { above.lock().draw_bounded(*grant) };
-            came = moved.get(resource) > 0;
-            pool.lock().topped_up.absorb(moved);
-            pool.recharge(moved);
-        }
-        came
     }
 
     /// Takes back an account that was `drawn`, of which `left` is left. The rest is spent.

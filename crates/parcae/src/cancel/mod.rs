@@ -196,9 +196,14 @@ impl Node {
         let Some(told) = self.mark(reason) else { return false };
         let mut below = Vec::new();
         Node::tell(told, reason, &mut below);
+        // The end of the runtime is everybody's.
+        let reason = match reason {
+            CancelReason::Shutdown => reason,
+            _ => CancelReason::Parent,
+        };
         while let Some(node) = below.pop() {
-            if let Some(told) = node.mark(CancelReason::Parent) {
-                Node::tell(told, CancelReason::Parent, &mut below);
+            if let Some(told) = node.mark(reason) {
+                Node::tell(told, reason, &mut below);
             }
         }
         true

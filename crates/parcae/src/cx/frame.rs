@@ -52,6 +52,20 @@ pub(crate) struct Terms {
     pub(crate) name: Option<Arc<str>>,
 }
 
+impl Terms {
+    /// The same, for a task that is cancelled by itself.
+    pub(crate) fn for_root(&self) -> Terms {
+        Terms {
+            shared: Arc::clone(&self.shared),
+            node: self.node.child(),
+            pool: Arc::clone(&self.pool),
+            issuer: Arc::clone(&self.issuer),
+            name: self.name.clone(),
+            ..*self
+        }
+    }
+}
+
 /// What a task is called, and where it comes from.
 #[derive(Clone)]
 pub(crate) struct Origin {
@@ -244,7 +258,13 @@ impl Frame {
     pub(crate) fn attend(&self) -> Result<()> {
         // Acquire: pairs with the Release in `TaskHandle::cancel`.
         self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
-        self.check_cancelled()?;
+        if let Err(cancelled) = self.check_cancelled() {
+            // One that does not care lets others run all the same.
+            if let Some(worker) = worker::current() {
+                worker.yield_now();
+            }
+            return Err(cancelled);
+        }
         self.pay_for_memory()?;
         if self.slice.get() == 0 {
             if let Some(worker) = worker::current() {

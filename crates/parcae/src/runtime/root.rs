@@ -53,8 +53,10 @@ fn body<P: Profile, R>(
     origin: Origin,
     task: impl FnOnce(&Cx<P>) -> Result<R>,
 ) -> Result<R> {
+    // A node of its own: what it cancels there is not the runtime.
+    let terms = &terms.for_root();
     let account = terms.pool.draw(terms.grant, Resource::Ops);
-    // SAFETY: the terms are the runtime's, which waits; this is the task.
+    // SAFETY: the terms outlive the frame; this is the task.
     let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, Kinship::Apart, origin) });
     let frame = cx.frame();
     frame.enter();

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// At most this many victims are looked at in one attempt.
 const VICTIMS: usize = 4;
+/// How often a busy worker looks for tasks that others woke.
+const INBOX: u32 = 8;
 /// How many tasks come from the global queue at once.
 const INJECT_BATCH: usize = 32;
 /// At most this many are stolen at once, half of what the victim has otherwise.
@@ -25,6 +27,9 @@ impl Worker {
             && let Some(task) = self.pick_neglected(tick / FAIRNESS)
         {
             return Some(task);
+        }
+        if tick.is_multiple_of(INBOX) {
+            self.empty_inbox(); // behind those who wait here already
         }
         self.pick_mine(tick)
             .or_else(|| self.pick_inboxes())
@@ -81,23 +86,31 @@ impl Worker {
 
     /// What others woke. Pinned tasks join the private queue, movable ones the deque.
     fn pick_inboxes(&self) -> Option<NonNull<Task>> {
+        self.empty_inbox();
         let remote = &self.shared.remotes[self.index];
-        if !remote.inbox.is_empty() {
-            let mut chain = remote.inbox.drain();
-            while let Some(task) = chain.pop_front() {
-                // SAFETY: out of the inbox, hence ours.
-                unsafe {
-                    let priority = (*task.as_ptr()).traits.get().priority;
-                    self.local()[priority as usize].push_back(task);
-                }
-            }
-        }
         if !remote.mail.is_empty() {
             let mail = remote.mail.drain();
             self.adopt(mail);
         }
         let tick = self.tick.get();
         self.pick_mine(tick)
+    }
+
+    /// Takes over the pinned tasks that others woke.
+    #[inline]
+    fn empty_inbox(&self) {
+        let inbox = &self.shared.remotes[self.index].inbox;
+        if inbox.is_empty() {
+            return;
+        }
+        let mut chain = inbox.drain();
+        while let Some(task) = chain.pop_front() {
+            // SAFETY: out of the inbox, hence ours.
+            unsafe {
+                let priority = (*task.as_ptr()).traits.get().priority;
+                self.local()[priority as usize].push_back(task);
+            }
+        }
     }
 
     /// Puts movable tasks into the deque, or the global queue if they do not fit.

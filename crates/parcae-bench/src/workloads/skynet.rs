@@ -1,0 +1,133 @@
+//! `skynet`: a tree of tasks in which each spawns ten and adds up what they return; 1,000,000 leaves.
+//!
+//! Parents wait while their children run, so this is about tasks that wait as much as about
+//! spawning: on parcae each of them has a stack. `budget` counts every resource: a nursery in each
+//! inner task, with a pool that is filled from the one above.
+
+use super::runtimes::{self, AsyncExecutor, Futures, Spawner, Tokio};
+use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
+use parcae::prelude::*;
+use parcae::profile::Service;
+use std::pin::Pin;
+use std::time::Instant;
+
+pub(super) static SKYNET: Workload = Workload {
+    name: "skynet",
+    rounds: Rounds { full: 5, quick: 1 },
+    variants: &[
+        variant("w1", "a tree of 1,111,111 tasks, ten to each parent; one worker", &sides::<1>()),
+        variant("w2", "a tree of 1,111,111 tasks, ten to each parent; two workers", &sides::<2>()),
+        variant("budget_w1", "the same, with all resources counted; one worker", &counted::<1>()),
+        variant("budget_w2", "the same, with all resources counted; two workers", &counted::<2>()),
+    ],
+};
+
+const fn variant(name: &'static str, about: &'static str, sides: &'static [Side]) -> Variant {
+    Variant { name, about, unit: "ns/task", better: Better::Lower, sides }
+}
+
+const fn sides<const WORKERS: usize>() -> [Side; 4] {
+    [
+        Side::new(Peer::Parcae, |scale| parcae(WORKERS, scale, NurseryOpts::new())),
+        Side::new(Peer::Tokio, |scale| futures::<Tokio>(WORKERS, scale)),
+        Side::new(Peer::AsyncExecutor, |scale| futures::<AsyncExecutor>(WORKERS, scale)),
+        Side::new(Peer::Rayon, |scale| rayon(WORKERS, scale)),
+    ]
+}
+
+const fn counted<const WORKERS: usize>() -> [Side; 1] {
+    [Side::new(Peer::Parcae, |scale| parcae(WORKERS, scale, bounded()))]
+}
+
+const FAN_OUT: usize = 10;
+
+/// Counted, and never used up. Each task gets enough to spawn its children.
+fn bounded() -> NurseryOpts {
+    let all = Budget { ops: 1 << 50, memory: 1 << 50, spawn_count: 1 << 50, ..Budget::ZERO };
+    let each = Budget { ops: 100, memory: 1 << 10, spawn_count: FAN_OUT as u64, ..Budget::ZERO };
+    NurseryOpts::new().budget(all).child_budget(each)
+}
+
+/// Times a tree, and checks its sum. Nanoseconds per task.
+fn timed(
+    scale: &Scale,
+    tree: impl FnOnce(usize) -> Result<usize, Failure>,
+) -> Result<f64, Failure> {
+    let leaves = scale.of(1_000_000);
+    let start = Instant::now();
+    let sum = tree(leaves)?;
+    let time = start.elapsed();
+    let expected = leaves * (leaves - 1) / 2;
+    if sum != expected {
+        return Err(format!("the leaves add up to {sum} instead of {expected}").into());
+    }
+    let tasks =
+        std::iter::successors(Some(leaves), |&n| (n > 1).then_some(n / FAN_OUT)).sum::<usize>();
+    Ok(time.as_nanos() as f64 / tasks as f64)
+}
+
+/// The first leaves of the children of a task that has `size` leaves, the first being `first`.
+fn children(first: usize, size: usize) -> impl Iterator<Item = usize> {
+    (0..FAN_OUT).map(move |child| first + child * (size / FAN_OUT))
+}
+
+fn parcae(workers: usize, scale: &Scale, opts: NurseryOpts) -> Result<f64, Failure> {
+    fn node(cx: &Cx, first: usize, size: usize) -> parcae::Result<usize> {
+        if size == 1 {
+            return Ok(first);
+        }
+        cx.nursery(|n| {
+            let mut spawned = [const { None }; FAN_OUT];
+            for (slot, first) in spawned.iter_mut().zip(children(first, size)) {
+                *slot = Some(n.spawn(move |cx| node(cx, first, size / FAN_OUT))?);
+            }
+            spawned.into_iter().flatten().map(TaskHandle::join).sum()
+        })
+    }
+    let rt = runtimes::runtime::<Service>(workers)?;
+    timed(scale, |leaves| {
+        Ok(rt.run(|cx| cx.nursery_with(opts, |n| n.spawn(move |cx| node(cx, 0, leaves))?.join()))?)
+    })
+}
+
+fn rayon(workers: usize, scale: &Scale) -> Result<f64, Failure> {
+    fn node(first: usize, size: usize) -> usize {
+        if size == 1 {
+            return first;
+        }
+        let mut sums = [0; FAN_OUT];
+        rayon::scope(|scope| {
+            for (sum, first) in sums.iter_mut().zip(children(first, size)) {
+                scope.spawn(move |_| *sum = node(first, size / FAN_OUT));
+            }
+        });
+        sums.iter().sum()
+    }
+    let pool = runtimes::rayon(workers)?;
+    timed(scale, |leaves| Ok(pool.install(|| node(0, leaves))))
+}
+
+fn futures<R: Futures>(workers: usize, scale: &Scale) -> Result<f64, Failure> {
+    fn node<S: Spawner>(
+        spawner: S,
+        first: usize,
+        size: usize,
+    ) -> Pin<Box<dyn Future<Output = usize> + Send>> {
+        Box::pin(async move {
+            if size == 1 {
+                return first;
+            }
+            let mut spawned = Vec::with_capacity(FAN_OUT);
+            for first in children(first, size) {
+                spawned.push(spawner.spawn(node(spawner.clone(), first, size / FAN_OUT)));
+            }
+            let mut sum = 0;
+            for task in spawned {
+                sum += task.await;
+            }
+            sum
+        })
+    }
+    let runtime = R::start(workers)?;
+    timed(scale, |leaves| Ok(runtime.run(node(runtime.spawner(), 0, leaves))))
+}

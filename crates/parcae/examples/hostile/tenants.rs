@@ -1,0 +1,198 @@
+//! The tenants: what each one tries, and how it has to end. Shared with the test of the same name.
+
+use parcae::prelude::*;
+use std::hint::black_box;
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A task that means no good.
+#[derive(Clone, Copy)]
+pub(crate) struct Tenant {
+    pub(crate) name: &'static str,
+    pub(crate) tries: &'static str,
+    /// Whether it ended with the right error.
+    pub(crate) expected: fn(&ErrorKind) -> bool,
+    attack: fn(&Cx) -> parcae::Result<()>,
+    /// What its owner does about it, beside waiting.
+    owner: Owner,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Owner {
+    Waits,
+    /// Starts it again whenever it has failed, so many times.
+    Restarts(usize),
+    /// Asks it to end, once it has begun.
+    Cancels,
+}
+
+/// How a tenant ended, and what it has used up until then.
+pub(crate) struct End {
+    pub(crate) tenant: Tenant,
+    pub(crate) error: Option<parcae::Error>,
+    pub(crate) spent: Budget,
+}
+
+impl End {
+    pub(crate) fn is_contained(&self) -> bool {
+        self.error.as_ref().is_some_and(|error| (self.tenant.expected)(error.kind()))
+    }
+}
+
+// Channels come later, and with them a tenant that floods one.
+pub(crate) const TENANTS: [Tenant; 7] = [
+    Tenant {
+        name: "spinner",
+        tries: "loops for ever, with checkpoints",
+        expected: |kind| matches!(kind, ErrorKind::BudgetExceeded(_)),
+        attack: |cx| loop {
+            cx.checkpoint()?;
+        },
+        owner: Owner::Waits,
+    },
+    Tenant {
+        name: "innocent",
+        tries: "loops for ever, #[budgeted]",
+        expected: |kind| matches!(kind, ErrorKind::BudgetExceeded(_)),
+        attack: spin,
+        owner: Owner::Waits,
+    },
+    Tenant {
+        name: "rabbit",
+        tries: "spawns tasks that never end",
+        expected: |kind| matches!(kind, ErrorKind::SpawnBudgetExhausted(_)),
+        attack: breed,
+        owner: Owner::Waits,
+    },
+    Tenant {
+        name: "hoarder",
+        tries: "allocates and keeps all",
+        expected: |kind| matches!(kind, ErrorKind::MemoryBudgetExhausted(_)),
+        attack: hoard,
+        owner: Owner::Waits,
+    },
+    Tenant {
+        name: "digger",
+        tries: "recurses for ever, #[budgeted]",
+        expected: |kind| matches!(kind, ErrorKind::StackOverflow { .. }),
+        attack: |_| {
+            dig(0);
+            Ok(())
+        },
+        owner: Owner::Waits,
+    },
+    Tenant {
+        name: "bomber",
+        tries: "panics, is restarted, panics",
+        expected: |kind| matches!(kind, ErrorKind::Panicked(_)),
+        attack: |_| panic!("{BOOM}"),
+        owner: Owner::Restarts(100),
+    },
+    Tenant {
+        name: "deaf",
+        tries: "never looks whether it is cancelled",
+        expected: |kind| matches!(kind, ErrorKind::Cancelled(_)),
+        attack: ignore,
+        owner: Owner::Cancels,
+    },
+];
+
+/// Runs a tenant in a nursery of its own, with no more than `budget`.
+pub(crate) fn contain(cx: &Cx, tenant: Tenant, budget: Budget) -> End {
+    // Drawn from the nursery's budget when one is used up.
+    let portion = Budget { ops: 10_000, memory: 1 << 20, spawn_count: 4, ..Budget::ZERO };
+    let opts = NurseryOpts::new()
+        .name(tenant.name)
+        .budget(budget)
+        .child_budget(portion)
+        .on_exhausted(OnExhausted::Refill)
+        .on_failure(OnFailure::Isolate);
+    let mut spent = Budget::ZERO;
+    let result = cx.nursery_with(opts, |n| {
+        let mut task = n.spawn(tenant.attack)?;
+        match tenant.owner {
+            Owner::Waits => {}
+            Owner::Restarts(times) => {
+                for _ in 1..times {
+                    task.join().expect_err("it panics");
+                    task = n.spawn(tenant.attack)?;
+                }
+            }
+            Owner::Cancels => {
+                while !DEAF_HAS_BEGUN.swap(false, Ordering::Relaxed) {
+                    cx.yield_now()?;
+                }
+                n.cancel();
+            }
+        }
+        let result = task.join();
+        spent = n.budget().spent;
+        result
+    });
+    HOARD.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    End { tenant, error: result.err(), spent }
+}
+
+#[budgeted]
+fn spin(_: &Cx) -> parcae::Result<()> {
+    let mut n = 0_u64;
+    loop {
+        n = black_box(n.wrapping_add(1));
+    }
+}
+
+fn breed(cx: &Cx) -> parcae::Result<()> {
+    let litter = NurseryOpts::new().child_budget(Budget { ops: 10, ..Budget::allocation(1 << 10) });
+    cx.nursery_with(litter, |n| {
+        loop {
+            n.spawn(|cx| cx.park())?;
+        }
+    })
+}
+
+/// Outlives the task, so that its end does not give anything back.
+static HOARD: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+fn hoard(cx: &Cx) -> parcae::Result<()> {
+    loop {
+        cx.checkpoint()?;
+        let loot = vec![1; 16 << 10];
+        HOARD.lock().unwrap_or_else(PoisonError::into_inner).push(loot);
+    }
+}
+
+#[budgeted]
+#[allow(unconditional_recursion)]
+fn dig(depth: u64) -> u64 {
+    let frame = black_box([depth; 16]);
+    dig(depth + 1) + frame[3]
+}
+
+const BOOM: &str = "boom";
+
+/// Keeps the panics of tenants off the terminal: the table reports them.
+pub(crate) fn hush() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let payload = info.payload();
+        if payload.downcast_ref::<String>().is_none_or(|text| text != BOOM)
+            && payload.downcast_ref::<&str>().is_none_or(|text| *text != BOOM)
+        {
+            usual(info);
+        }
+    }));
+}
+
+static DEAF_HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Not for ever: nothing can end a task that neither looks nor ends.
+fn ignore(_: &Cx) -> parcae::Result<()> {
+    DEAF_HAS_BEGUN.store(true, Ordering::Relaxed);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(20) {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! A tenant with a budget of its own: it is suspended when that is used up, and goes on when its
+//! owner recharges it, or another thread that holds a capability to do so.
+
+use parcae::cap::{BudgetLimits, Delegation};
+use parcae::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+fn main() -> parcae::Result<()> {
+    let rt = Runtime::builder().workers(2).build()?;
+    // At most 5000 ops for others to spend, 2000 at a time.
+    let ops = |ops| Budget { ops, ..Budget::ZERO };
+    let limits = BudgetLimits { total: ops(5_000), per_request: ops(2_000) };
+    let sponsor = rt.cap_budget(limits, Delegation::Forbidden);
+    let rounds = AtomicU64::new(0);
+    let outcome = rt.run(|cx| {
+        let tenant = NurseryOpts::new()
+            .name("tenant-7")
+            .budget(Budget { ops: 1_000, spawn_count: 1, ..Budget::UNLIMITED })
+            .on_exhausted(OnExhausted::Suspend);
+        cx.nursery_with(tenant, |n| {
+            n.spawn(|cx| -> parcae::Result<()> {
+                loop {
+                    cx.checkpoint()?;
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            })?;
+            let suspended = |when| -> parcae::Result<()> {
+                while n.budget().suspended == 0 {
+                    cx.yield_now()?;
+                }
+                println!("{when}: suspended after {} rounds", rounds.load(Ordering::Relaxed));
+                Ok(())
+            };
+            suspended("its own budget")?;
+            n.recharge(ops(500))?; // out of the owner's account
+            suspended("recharged by its owner")?;
+            let account = n.account();
+            let recharge = thread::spawn(move || {
+                while let Ok(granted) = account.recharge(&sponsor, ops(9_999)) {
+                    println!("  granted {}, {} left", granted.ops, sponsor.left().ops);
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+            while !recharge.is_finished() {
+                cx.yield_now()?;
+            }
+            suspended("recharged by capability")?;
+            n.cancel(); // nobody pays any more
+            Ok(())
+        })
+    });
+    println!("the tenant ended: {}", outcome.unwrap_err());
+    Ok(())
+}
