@@ -56,6 +56,7 @@ pub struct Standing {
     pub held: Budget,
     /// What is used up.
     pub spent: Budget,
-    /// Tasks that wait for a recharge.
+    /// Tasks that wait for a recharge: here, or in a nursery further down that is filled from
+    /// here. One that was cancelled, or recharged further down, counts until the next recharge.
     pub suspended: usize,
 }

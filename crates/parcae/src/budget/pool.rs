@@ -1,28 +1,26 @@
 //! A pool: budget that the tasks of a nursery draw on.
 
 use super::{Budget, Resource, Shortfall, Standing, UNLIMITED};
-use crate::engine::Waker;
+use crate::engine::{Wake, Waker};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::Arc;
 
 /// Budget that tasks draw on. Counted under a lock, of which never two are held; a pool in
-/// which nothing is counted takes none.
-pub(crate) struct Pool {
+/// which nothing is counted takes none. Who waits is a task; in the models a flag.
+pub(crate) struct Pool<W = Waker> {
     unlimited: bool,
     /// Where to ask when it is empty.
-    more: Option<More>,
-    state: Mutex<State>,
+    more: Option<More<W>>,
+    state: Mutex<State<W>>,
 }
 
 /// Where the opener of a nursery would draw more, and how much at a time.
-#[derive(Clone)]
-pub(crate) struct More {
-    pub(crate) pool: Arc<Pool>,
+pub(crate) struct More<W = Waker> {
+    pub(crate) pool: Arc<Pool<W>>,
     pub(crate) grant: Budget,
 }
 
-#[derive(Default)]
-struct State {
+struct State<W> {
     granted: Budget,
     left: Budget,
     held: Budget,
@@ -32,7 +30,7 @@ struct State {
     /// What came from above since.
     topped_up: Budget,
     /// Tasks that wait for a recharge.
-    suspended: Vec<Waker>,
+    suspended: Vec<W>,
     /// The nursery has ended.
     closed: bool,
 }
@@ -44,13 +42,13 @@ pub(crate) struct Closed {
     pub(crate) topped_up: Budget,
 }
 
-impl Pool {
-    pub(crate) fn new(granted: Budget, more: Option<More>) -> Pool {
+impl<W: Wake + Clone> Pool<W> {
+    pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> Pool<W> {
         let state = State { granted, left: granted, initial: granted, ..State::default() };
         Pool { unlimited: granted == Budget::UNLIMITED, more, state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +121,7 @@ impl Pool {
 
     /// As [`draw`](Pool::draw); if none of `resource` comes, `waiter` is woken by the next
     /// recharge.
-    pub(crate) fn draw_or_wait(&self, wanted: Budget, resource: Resource, waiter: Waker) -> Budget {
+    pub(crate) fn draw_or_wait(&self, wanted: Budget, resource: Resource, waiter: W) -> Budget {
         let drawn = self.draw(wanted, resource);
         if drawn.get(resource) > 0 {
             return drawn;
@@ -132,12 +130,35 @@ impl Pool {
         // Somebody may have recharged since.
         let again = state.draw(wanted);
         if again.get(resource) == 0 {
-            state.suspended.push(waiter);
+            state.suspended.push(waiter.clone());
+            drop(state);
+            self.wait_above(resource, &waiter);
         }
-        drop(state);
         let mut both = drawn;
         both.absorb(again);
         both
+    }
+
+    /// Has `waiter` woken by a recharge of a pool that this one is filled from, too; at once if
+    /// one came meanwhile.
+    fn wait_above(&self, resource: Resource, waiter: &W) {
+        let mut below = self;
+        while let Some(More { pool, grant }) = &below.more {
+            if grant.get(resource) == 0 {
+                return;
+            }
+            let mut state = pool.lock();
+            if state.left.get(resource) > 0 {
+                drop(state);
+                return waiter.wake();
+            }
+            // It may be there from an earlier wait that a pool further down has ended.
+            if !state.suspended.iter().any(|other| other.is(waiter)) {
+                state.suspended.push(waiter.clone());
+            }
+            drop(state);
+            below = pool;
+        }
     }
 
     /// Asks above for more of `resource`; whether any came.
@@ -183,7 +204,7 @@ impl Pool {
             state.granted.absorb(amount);
             std::mem::take(&mut state.suspended)
         };
-        suspended.iter().for_each(Waker::wake);
+        suspended.iter().for_each(W::wake);
         true
     }
 
@@ -215,7 +236,22 @@ impl Pool {
     }
 }
 
-impl State {
+impl<W> Default for State<W> {
+    fn default() -> State<W> {
+        State {
+            granted: Budget::ZERO,
+            left: Budget::ZERO,
+            held: Budget::ZERO,
+            spent: Budget::ZERO,
+            initial: Budget::ZERO,
+            topped_up: Budget::ZERO,
+            suspended: Vec::new(),
+            closed: false,
+        }
+    }
+}
+
+impl<W> State<W> {
     fn spawn(&mut self, wanted: Budget) -> Result<Budget, Shortfall> {
         let cost = Budget::SPAWN;
         let first = Budget { ops: cost.ops + 1, ..cost };
@@ -263,3 +299,6 @@ fn minus(from: Budget, what: Budget) -> Budget {
         from.saturating_sub(what)
     })
 }
+
+#[cfg(all(test, loom))]
+mod models;
