@@ -1,6 +1,6 @@
 //! Handles: the result of one child.
 
-use super::{Core, OnFailure};
+use super::Core;
 use crate::cx;
 use crate::error::Result;
 use crate::task::state::LetGo;
@@ -112,11 +112,10 @@ impl<T> Drop for TaskHandle<'_, T> {
         // SAFETY: as in `take`; the handle is not used again.
         let output: Result<T> = unsafe { Task::take_output(self.task.task) };
         self.core.terms.shared.recycle(self.task.task);
-        if let Err(error) = output
-            && self.core.on_failure != OnFailure::FailFast
+        if let Err(error) = &output
             && !error.is_cancelled()
         {
-            self.core.failed(error);
+            self.core.unheard(error);
         }
     }
 }

@@ -114,6 +114,15 @@ impl Core {
         self.failures.add(error, self.on_failure == OnFailure::Collect);
     }
 
+    /// The handle of a child that has failed is gone. Where the others go on, nobody else hears
+    /// of it; otherwise it was noted before they were cancelled.
+    #[cold]
+    fn unheard(&self, error: &Error) {
+        if self.on_failure != OnFailure::FailFast {
+            self.failed(error.clone());
+        }
+    }
+
     fn cancel(&self, reason: CancelReason) {
         self.terms.node.cancel(reason);
     }

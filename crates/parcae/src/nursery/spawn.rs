@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
 use crate::task::group::Group;
 use crate::task::state::Handle as Held;
-use crate::task::{Start, Task, TaskRef, Traits};
+use crate::task::{Outcome, Start, Task, TaskRef, Traits};
 use crate::worker;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr::NonNull;
@@ -289,32 +289,41 @@ fn run<P: Profile, T, F>(
     let told_to = frame.cancel_reason().is_some();
     let output = output.map_err(|error| error.in_task(|| frame.info()));
     frame.leave();
-    if let Err(error) = &output
-        && !(told_to && error.is_cancelled())
+    let failure = output.as_ref().err().filter(|error| !(told_to && error.is_cancelled()));
+    if let Some(error) = failure
+        && core.on_failure == OnFailure::FailFast
     {
-        failed(task, core, error);
+        core.failed(error.clone());
+        core.cancel(CancelReason::Failure);
     }
     // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
     // does not wait any more.
     unsafe {
         if task.as_ref().state.is_held() {
-            Task::put_output(task, output);
+            // Whoever has the handle hears of it.
+            Task::put_output(task, output, unclaimed::<T>);
         } else {
+            if let Some(error) = failure {
+                core.unheard(error);
+            }
             let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
         }
     }
 }
 
-/// What a child's failure means for its siblings.
-#[cold]
-fn failed(task: NonNull<Task>, core: &Core, error: &Error) {
-    match core.on_failure {
-        OnFailure::FailFast => {
-            core.failed(error.clone());
-            core.cancel(CancelReason::Failure);
-        }
-        // SAFETY: the running task. Whoever has the handle hears of it.
-        _ if unsafe { task.as_ref().state.is_held() } => {}
-        _ => core.failed(error.clone()),
+/// Whoever had the handle let go of it after the child had left its result there.
+///
+/// # Safety
+///
+/// The record holds the result of a child that has ended, and is the caller's; the child is not
+/// counted as ended.
+unsafe fn unclaimed<T>(task: NonNull<Task>, _: Start) -> Outcome {
+    // SAFETY: as the caller says.
+    let (core, output) = unsafe { (Core::of(task), Task::take_output::<Result<T>>(task)) };
+    if let Err(error) = &output
+        && !error.is_cancelled()
+    {
+        core.unheard(error);
     }
+    catch_unwind(AssertUnwindSafe(|| drop(output)))
 }

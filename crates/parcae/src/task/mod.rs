@@ -89,7 +89,7 @@ pub(crate) enum Start {
 }
 
 /// Moves the closure out of the record and calls it.
-type Call = unsafe fn(NonNull<Task>, Start) -> Outcome;
+pub(crate) type Call = unsafe fn(NonNull<Task>, Start) -> Outcome;
 
 // SAFETY: a record does not move, and a task is in one queue at a time.
 unsafe impl Linked for Task {
@@ -229,18 +229,19 @@ impl Task {
         Err(Box::new(error))
     }
 
-    /// Leaves the task's result in its record, for whoever holds its handle.
+    /// Leaves the task's result in its record, for whoever holds its handle. If that one lets
+    /// go before the task is finished, `unclaimed` is called to take it out again.
     ///
     /// # Safety
     ///
     /// The caller is the task, or its worker: the closure was moved out of the record, and the
-    /// task does not wait any more.
+    /// task does not wait any more. `unclaimed` takes out a `T`.
     #[inline]
-    pub(crate) unsafe fn put_output<T>(task: NonNull<Task>, output: T) {
+    pub(crate) unsafe fn put_output<T>(task: NonNull<Task>, output: T, unclaimed: Call) {
         // SAFETY: as the caller says: the place is empty.
         unsafe {
             Stored::put(task, output);
-            (*task.as_ptr()).call.set(Some(drop_output::<T>));
+            (*task.as_ptr()).call.set(Some(unclaimed));
         }
     }
 
@@ -258,14 +259,14 @@ impl Task {
         }
     }
 
-    /// Drops a result that nobody took, if there is one.
+    /// Disposes of a result that nobody took, if there is one.
     ///
     /// # Safety
     ///
-    /// The caller has the record of a task that has ended.
+    /// The caller has the record of a task that has ended and is not counted as ended yet.
     #[inline]
     pub(crate) unsafe fn drop_output(task: NonNull<Task>) {
-        // SAFETY: as the caller says: what is called now drops the result.
+        // SAFETY: as the caller says: what is called now takes the result.
         unsafe {
             if let Some(call) = (*task.as_ptr()).call.take() {
                 drop(call(task, Start::Run));
@@ -342,13 +343,4 @@ unsafe fn call<F: FnOnce(NonNull<Task>, Start)>(task: NonNull<Task>, start: Star
         closure
     };
     catch_unwind(AssertUnwindSafe(|| closure(task, start)))
-}
-
-/// # Safety
-///
-/// The record holds a result of type `T`, and is the caller's.
-unsafe fn drop_output<T>(task: NonNull<Task>, _: Start) -> Outcome {
-    // SAFETY: as the caller says.
-    let output: T = unsafe { Stored::take(task) };
-    catch_unwind(AssertUnwindSafe(|| drop(output)))
 }
