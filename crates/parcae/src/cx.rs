@@ -274,7 +274,9 @@ impl Frame {
     }
 
     fn set_balance(&self, balance: Budget) {
-        self.memory.set(clamp(balance.memory));
+        // The balance does not show what was allocated beyond it: that stays owed.
+        let owed = if balance.memory == UNLIMITED { 0 } else { self.memory.get().min(0) };
+        self.memory.set(clamp(balance.memory).saturating_add(owed));
         self.slice.set(0);
         self.account.set(balance);
         self.cut_slice();
@@ -298,8 +300,11 @@ impl Frame {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
             let wanted = cost.max(self.terms().grant);
             let drawn = match self.terms().on_exhausted {
-                OnExhausted::Fail => return Err(Error::short(short)),
-                OnExhausted::Refill => self.pool().draw(wanted, short.resource),
+                // In a nursery that shares it, the account is in the nursery's pool.
+                OnExhausted::Fail if self.scope.get().pool == NonNull::from(&self.terms().pool) => {
+                    return Err(Error::short(short));
+                }
+                OnExhausted::Fail | OnExhausted::Refill => self.pool().draw(wanted, short.resource),
                 OnExhausted::Suspend => {
                     let drawn = self.pool().draw_or_wait(wanted, short.resource, self.waker());
                     if drawn.get(short.resource) == 0 {
@@ -318,12 +323,8 @@ impl Frame {
     }
 
     fn deposit(&self, drawn: Budget) {
-        let mut total = self.drawn.get();
-        total.absorb(drawn);
-        self.drawn.set(total);
-        let mut balance = self.balance();
-        balance.absorb(drawn);
-        self.set_balance(balance);
+        self.drawn.set(together(self.drawn.get(), drawn));
+        self.set_balance(together(self.balance(), drawn));
     }
 
     /// Waits for a recharge, as BudgetExhausted.
@@ -399,8 +400,8 @@ impl Frame {
         self.memory.set(0);
         let paid = self.charge(cost);
         if paid.is_err() {
-            self.memory.set(-clamp(overdraft));
-            // What cannot be paid stays as it is, for a task that goes on all the same.
+            // What cannot be paid stays owed, for a task that goes on all the same.
+            self.memory.set(self.memory.get().saturating_sub(clamp(overdraft)));
         }
         paid
     }
@@ -504,22 +505,24 @@ impl Frame {
     /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
     pub(crate) fn leave_nursery(&self, terms: &Terms, shares: Shares, outer: Outer) {
         self.stop_waiting();
+        // Memory that was allocated before the nursery and freed in it: not from its pool.
+        let mut freed = Budget::ZERO;
         if let Shares::All = shares
             && !terms.pool.is_unlimited()
         {
-            terms.pool.settle(self.drawn.get(), self.take_balance());
+            let (drawn, balance) = (self.drawn.get(), self.take_balance());
+            terms.pool.settle(drawn, balance.min(drawn));
+            freed.memory = balance.memory.saturating_sub(drawn.memory);
         }
         self.scope.set(outer.scope);
         if self.shields.get() == 0 {
             self.limit.set(outer.limit);
         }
         let mut drawn = outer.drawn;
-        let mut balance = self.balance();
         if !(terms.pool.is_unlimited() && matches!(shares, Shares::All)) {
             let Closed { left, topped_up } = terms.pool.close();
             drawn.absorb(topped_up);
-            balance.absorb(left);
-            self.set_balance(balance);
+            self.set_balance(together(self.balance(), together(left, freed)));
         }
         self.drawn.set(drawn);
     }
@@ -527,7 +530,7 @@ impl Frame {
     /// Moves budget from the account into the pool of a nursery that this task owns.
     pub(crate) fn recharge(&self, pool: &Pool, amount: Budget) -> Result<()> {
         self.charge(amount)?;
-        pool.recharge(amount);
+        pool.recharge_from_owner(amount);
         Ok(())
     }
 
@@ -563,6 +566,14 @@ fn clamp(bytes: u64) -> i64 {
 fn countable(budget: Budget) -> Budget {
     budget
         .zip(Budget::ZERO, |component, zero| if component == UNLIMITED { zero } else { component })
+}
+
+/// Both together. What is not counted in the other is not counted in the sum: a pool hands out
+/// such a component unlimited, and takes it back so.
+fn together(one: Budget, other: Budget) -> Budget {
+    let mut sum = one;
+    sum.absorb(other);
+    sum.zip(other, |sum, other| if other == UNLIMITED { UNLIMITED } else { sum })
 }
 
 fn never() -> NonNull<AtomicU64> {

@@ -25,8 +25,8 @@ struct State<W> {
     left: Budget,
     held: Budget,
     spent: Budget,
-    /// What was put in at first.
-    initial: Budget,
+    /// What the task that opened the nursery has put in.
+    from_owner: Budget,
     /// What came from above since.
     topped_up: Budget,
     /// Tasks that wait for a recharge.
@@ -44,7 +44,7 @@ pub(crate) struct Closed {
 
 impl<W: Wake + Clone> Pool<W> {
     pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> Pool<W> {
-        let state = State { granted, left: granted, initial: granted, ..State::default() };
+        let state = State { granted, left: granted, from_owner: granted, ..State::default() };
         Pool { unlimited: granted == Budget::UNLIMITED, more, state: Mutex::new(state) }
     }
 
@@ -195,11 +195,21 @@ impl<W: Wake + Clone> Pool<W> {
 
     /// Adds budget and wakes who waited for it. False, and nothing added, if the pool was closed.
     pub(crate) fn recharge(&self, amount: Budget) -> bool {
+        self.put(amount, Budget::ZERO)
+    }
+
+    /// As [`recharge`](Pool::recharge), by the task that opened the nursery: goes back to it in the end.
+    pub(crate) fn recharge_from_owner(&self, amount: Budget) -> bool {
+        self.put(amount, amount)
+    }
+
+    fn put(&self, amount: Budget, from_owner: Budget) -> bool {
         let suspended = {
             let mut state = self.lock();
             if state.closed {
                 return false;
             }
+            state.from_owner.absorb(from_owner);
             state.left.absorb(amount);
             state.granted.absorb(amount);
             std::mem::take(&mut state.suspended)
@@ -217,8 +227,8 @@ impl<W: Wake + Clone> Pool<W> {
         let mut state = self.lock();
         debug_assert_eq!(state.held, Budget::ZERO, "budget is still held");
         let closed = State { closed: true, ..State::default() };
-        let State { left, initial, topped_up, .. } = std::mem::replace(&mut *state, closed);
-        let mut from_above = initial;
+        let State { left, from_owner, topped_up, .. } = std::mem::replace(&mut *state, closed);
+        let mut from_above = from_owner;
         from_above.absorb(topped_up);
         Closed { left: left.min(from_above), topped_up }
     }
@@ -243,7 +253,7 @@ impl<W> Default for State<W> {
             left: Budget::ZERO,
             held: Budget::ZERO,
             spent: Budget::ZERO,
-            initial: Budget::ZERO,
+            from_owner: Budget::ZERO,
             topped_up: Budget::ZERO,
             suspended: Vec::new(),
             closed: false,
