@@ -518,7 +518,11 @@ impl Frame {
         if self.shields.get() == 0 {
             self.limit.set(outer.limit);
         }
-        let mut drawn = outer.drawn;
+        let mut drawn = match shares {
+            Shares::All => outer.drawn,
+            // The body has drawn on where the task drew before.
+            Shares::Nothing => self.drawn.get(),
+        };
         if !(terms.pool.is_unlimited() && matches!(shares, Shares::All)) {
             let Closed { left, topped_up } = terms.pool.close();
             drawn.absorb(topped_up);

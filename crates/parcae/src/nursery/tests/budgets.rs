@@ -315,6 +315,26 @@ fn what_the_owner_recharged_comes_back() {
     assert_eq!((rt.budget().spent.ops, rt.budget().left.ops), (0, 10_000));
 }
 
+#[test]
+fn what_a_body_draws_beside_a_nursery_with_its_own_budget_is_given_back() {
+    everywhere(|cx| {
+        cx.nursery_with(NurseryOpts::new().budget(ops(100_000)), |n| {
+            // Uses up its first account in the body of a nursery that has another.
+            let body = |cx: &Cx| {
+                let inner = NurseryOpts::new().budget(ops(10));
+                cx.nursery_with(inner, |_| work(cx, 2 * Budget::CHILD.ops))
+            };
+            n.spawn(body)?.join()?;
+            while n.live() > 0 {
+                cx.yield_now()?;
+            }
+            let standing = n.budget();
+            assert_eq!((standing.spent.ops, standing.held.ops), (2 * Budget::CHILD.ops + 1, 0));
+            Ok(())
+        })
+    });
+}
+
 fn bytes(memory: u64) -> Runtime {
     let budget = Budget { memory, ..Budget::UNLIMITED };
     Runtime::builder().workers(2).budget(budget).build().unwrap()
