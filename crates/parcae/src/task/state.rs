@@ -313,7 +313,7 @@ impl StateWord {
                 Err(now) => seen = now,
             }
         }
-        fence(Ordering::Acquire); // pairs with the Release of `finish`
+        fence(Ordering::Acquire); // as in `is_done`: pairs with the Release of `finish`
         false
     }
 
