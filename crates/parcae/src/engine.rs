@@ -422,6 +422,25 @@ impl Waker {
     }
 }
 
+/// Somebody who waits and can be told to look again. A task; in the models a flag, for they
+/// have no scheduler.
+pub(crate) trait Wake {
+    /// From anywhere, at any time.
+    fn wake(&self);
+    /// Whether both are the same.
+    fn is(&self, other: &Self) -> bool;
+}
+
+impl Wake for Waker {
+    fn wake(&self) {
+        Waker::wake(self);
+    }
+
+    fn is(&self, other: &Waker) -> bool {
+        self.task == other.task
+    }
+}
+
 /// The index of the worker that runs this task.
 pub fn worker_index() -> Option<usize> {
     worker::current().map(|worker| worker.index)

@@ -71,3 +71,33 @@ pub(crate) fn explore(name: &str, bound: Option<usize>, model: impl Fn() + Send 
     // Not by macro: a library does not print.
     let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
 }
+
+/// Somebody who waits, in models of what wakes tasks.
+#[cfg(all(test, loom))]
+#[derive(Clone)]
+pub(crate) struct Flag(loom::sync::Arc<loom::sync::atomic::AtomicUsize>);
+
+#[cfg(all(test, loom))]
+impl Flag {
+    pub(crate) fn new() -> Flag {
+        Flag(loom::sync::Arc::new(loom::sync::atomic::AtomicUsize::new(0)))
+    }
+
+    /// How often it was woken.
+    pub(crate) fn woken(&self) -> usize {
+        // Acquire: pairs with the Release in `wake`, as a park does with an unpark.
+        self.0.load(atomic::Ordering::Acquire)
+    }
+}
+
+#[cfg(all(test, loom))]
+impl crate::engine::Wake for Flag {
+    fn wake(&self) {
+        // Release: pairs with the Acquire in `woken`.
+        self.0.fetch_add(1, atomic::Ordering::Release);
+    }
+
+    fn is(&self, other: &Flag) -> bool {
+        loom::sync::Arc::ptr_eq(&self.0, &other.0)
+    }
+}

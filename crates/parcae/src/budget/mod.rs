@@ -28,7 +28,7 @@
 mod pool;
 
 pub use parcae_core::budget::{Budget, Resource, Shortfall, UNLIMITED};
-pub(crate) use pool::{Closed, More, Pool};
+pub(crate) use pool::{Closed, More, Pool, Sleeper};
 
 /// What happens to a task that has used up what it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +56,7 @@ pub struct Standing {
     pub held: Budget,
     /// What is used up.
     pub spent: Budget,
-    /// Tasks that wait for a recharge.
+    /// Tasks that wait for a recharge: here, or in a nursery further down that is filled from
+    /// here. One that was cancelled, or recharged further down, counts until the next recharge.
     pub suspended: usize,
 }

@@ -1,47 +1,56 @@
 //! A pool: budget that the tasks of a nursery draw on.
 
 use super::{Budget, Resource, Shortfall, Standing, UNLIMITED};
-use crate::engine::Waker;
+use crate::engine::{Wake, Waker};
 use crate::error::TaskInfo;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::Arc;
 
 /// Budget that tasks draw on. Counted under a lock, of which never two are held; a pool in
-/// which nothing is counted takes none.
-pub(crate) struct Pool {
+/// which nothing is counted takes none. Who waits is a task; in the models a flag.
+pub(crate) struct Pool<W = Sleeper> {
     unlimited: bool,
     /// Where to ask when it is empty.
-    more: Option<More>,
-    state: Mutex<State>,
+    more: Option<More<W>>,
+    state: Mutex<State<W>>,
 }
 
 /// Where the opener of a nursery would draw more, and how much at a time.
-#[derive(Clone)]
-pub(crate) struct More {
-    pub(crate) pool: Arc<Pool>,
+pub(crate) struct More<W = Sleeper> {
+    pub(crate) pool: Arc<Pool<W>>,
     pub(crate) grant: Budget,
 }
 
-#[derive(Default)]
-struct State {
+struct State<W> {
     granted: Budget,
     left: Budget,
     held: Budget,
     spent: Budget,
-    /// What was put in at first.
-    initial: Budget,
+    /// What the task that opened the nursery has put in.
+    from_owner: Budget,
     /// What came from above since.
     topped_up: Budget,
     /// Tasks that wait for a recharge.
-    suspended: Vec<Suspended>,
+    suspended: Vec<W>,
     /// The nursery has ended.
     closed: bool,
 }
 
 /// A task that waits for a recharge.
-struct Suspended {
-    waker: Waker,
-    task: TaskInfo,
+#[derive(Clone)]
+pub(crate) struct Sleeper {
+    pub(crate) waker: Waker,
+    pub(crate) task: TaskInfo,
+}
+
+impl Wake for Sleeper {
+    fn wake(&self) {
+        self.waker.wake();
+    }
+
+    fn is(&self, other: &Sleeper) -> bool {
+        self.waker.is(&other.waker)
+    }
 }
 
 /// What a pool gives back when it is closed.
@@ -51,13 +60,13 @@ pub(crate) struct Closed {
     pub(crate) topped_up: Budget,
 }
 
-impl Pool {
-    pub(crate) fn new(granted: Budget, more: Option<More>) -> Pool {
-        let state = State { granted, left: granted, initial: granted, ..State::default() };
+impl<W: Wake + Clone> Pool<W> {
+    pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> Pool<W> {
+        let state = State { granted, left: granted, from_owner: granted, ..State::default() };
         Pool { unlimited: granted == Budget::UNLIMITED, more, state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,38 +148,43 @@ impl Pool {
         if self.unlimited { Budget::UNLIMITED } else { self.lock().draw(Budget::UNLIMITED) }
     }
 
-    /// As [`draw`](Pool::draw); if none of `resource` comes, the task is woken by the
-    /// next recharge.
-    pub(crate) fn draw_or_wait(
-        &self,
-        wanted: Budget,
-        resource: Resource,
-        waker: Waker,
-        task: TaskInfo,
-    ) -> Budget {
+    /// As [`draw`](Pool::draw); if none of `resource` comes, `waiter` is woken by the next
+    /// recharge.
+    pub(crate) fn draw_or_wait(&self, wanted: Budget, resource: Resource, waiter: W) -> Budget {
         let drawn = self.draw(wanted, resource);
         if drawn.get(resource) > 0 {
             return drawn;
         }
-        // Wherever more may come to: here, and in all pools that this one is topped up from.
-        let mut pool = self;
-        loop {
-            let (waker, task) = (waker.clone(), task.clone());
-            let mut state = pool.lock();
-            // One that was woken for nothing is here already.
-            state.suspended.retain(|other| other.task.id != task.id);
-            state.suspended.push(Suspended { waker, task });
-            drop(state);
-            match &pool.more {
-                Some(more) if !more.pool.unlimited => pool = &more.pool,
-                _ => break,
-            }
-        }
+        let mut state = self.lock();
         // Somebody may have recharged since.
-        let again = self.draw(wanted, resource);
+        let again = state.draw(wanted);
+        if again.get(resource) == 0 {
+            state.suspend(&waiter);
+            drop(state);
+            self.wait_above(resource, &waiter);
+        }
         let mut both = drawn;
         both.absorb(again);
         both
+    }
+
+    /// Has `waiter` woken by a recharge of a pool that this one is filled from, too; at once if
+    /// one came meanwhile.
+    fn wait_above(&self, resource: Resource, waiter: &W) {
+        let mut below = self;
+        while let Some(More { pool, grant }) = &below.more {
+            if grant.get(resource) == 0 {
+                return;
+            }
+            let mut state = pool.lock();
+            if state.left.get(resource) > 0 {
+                drop(state);
+                return waiter.wake();
+            }
+            state.suspend(waiter);
+            drop(state);
+            below = pool;
+        }
     }
 
     /// Asks above for more of `resource`; whether any came.
@@ -209,40 +223,44 @@ impl Pool {
 
     /// Takes back an account that was `drawn`, of which `left` is left. The rest is spent.
     pub(crate) fn settle(&self, drawn: Budget, left: Budget) {
-        if !self.unlimited {
-            let suspended = {
-                let mut state = self.lock();
-                state.give_back(drawn, left);
-                std::mem::take(&mut state.suspended)
-            };
-            // Perhaps it is enough for them.
-            suspended.iter().for_each(|suspended| suspended.waker.wake());
+        if self.unlimited {
+            return;
         }
-    }
-
-    /// As [`recharge`](Pool::recharge), with what goes back to the owner if it is not used.
-    pub(crate) fn recharge_by_owner(&self, amount: Budget) {
-        self.lock().initial.absorb(amount);
-        self.recharge(amount);
+        let suspended = {
+            let mut state = self.lock();
+            state.give_back(drawn, left);
+            std::mem::take(&mut state.suspended)
+        };
+        suspended.iter().for_each(W::wake); // perhaps it is enough for them
     }
 
     /// Adds budget and wakes who waited for it. False, and nothing added, if the pool was closed.
     pub(crate) fn recharge(&self, amount: Budget) -> bool {
+        self.put(amount, Budget::ZERO)
+    }
+
+    /// As [`recharge`](Pool::recharge), by the task that opened the nursery: goes back to it in the end.
+    pub(crate) fn recharge_from_owner(&self, amount: Budget) -> bool {
+        self.put(amount, amount)
+    }
+
+    fn put(&self, amount: Budget, from_owner: Budget) -> bool {
         let suspended = {
             let mut state = self.lock();
             if state.closed {
                 return false;
             }
+            state.from_owner.absorb(from_owner);
             state.left.absorb(amount);
             state.granted.absorb(amount);
             std::mem::take(&mut state.suspended)
         };
-        suspended.iter().for_each(|suspended| suspended.waker.wake());
+        suspended.iter().for_each(W::wake);
         true
     }
 
     /// Moves `amount` from another pool into this one, all of it or nothing.
-    pub(crate) fn recharge_from(&self, other: &Pool, amount: Budget) -> Result<(), Shortfall> {
+    pub(crate) fn recharge_from(&self, other: &Pool<W>, amount: Budget) -> Result<(), Shortfall> {
         if !other.unlimited {
             let mut state = other.lock();
             let mut left = state.left;
@@ -265,15 +283,10 @@ impl Pool {
         let mut state = self.lock();
         debug_assert_eq!(state.held, Budget::ZERO, "budget is still held");
         let closed = State { closed: true, ..State::default() };
-        let State { left, initial, topped_up, .. } = std::mem::replace(&mut *state, closed);
-        let mut from_above = initial;
+        let State { left, from_owner, topped_up, .. } = std::mem::replace(&mut *state, closed);
+        let mut from_above = from_owner;
         from_above.absorb(topped_up);
         Closed { left: left.min(from_above), topped_up }
-    }
-
-    /// Who waits for a recharge.
-    pub(crate) fn suspended(&self) -> Vec<TaskInfo> {
-        self.lock().suspended.iter().map(|suspended| suspended.task.clone()).collect()
     }
 
     /// How it stands.
@@ -289,7 +302,39 @@ impl Pool {
     }
 }
 
-impl State {
+impl Pool {
+    /// Who waits for a recharge.
+    pub(crate) fn suspended(&self) -> Vec<TaskInfo> {
+        self.lock().suspended.iter().map(|sleeper| sleeper.task.clone()).collect()
+    }
+}
+
+impl<W: Wake + Clone> State<W> {
+    /// Notes who waits, once: it may be there from a wait that a pool further down has ended, or
+    /// nobody.
+    fn suspend(&mut self, waiter: &W) {
+        if !self.suspended.iter().any(|other| other.is(waiter)) {
+            self.suspended.push(waiter.clone());
+        }
+    }
+}
+
+impl<W> Default for State<W> {
+    fn default() -> State<W> {
+        State {
+            granted: Budget::ZERO,
+            left: Budget::ZERO,
+            held: Budget::ZERO,
+            spent: Budget::ZERO,
+            from_owner: Budget::ZERO,
+            topped_up: Budget::ZERO,
+            suspended: Vec::new(),
+            closed: false,
+        }
+    }
+}
+
+impl<W> State<W> {
     fn spawn(&mut self, wanted: Budget) -> Result<Budget, Shortfall> {
         // With one op to begin with: it is not to be born dead.
         let first = Budget { ops: Budget::SPAWN.ops + 1, ..Budget::SPAWN };
@@ -344,3 +389,6 @@ fn minus(from: Budget, what: Budget) -> Budget {
         from.saturating_sub(what)
     })
 }
+
+#[cfg(all(test, loom))]
+mod models;

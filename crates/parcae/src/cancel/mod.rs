@@ -25,7 +25,7 @@
 
 mod slots;
 
-use crate::engine::Waker;
+use crate::engine::{Wake, Waker};
 use crate::error::{Error, Result, discard};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
@@ -58,6 +58,14 @@ impl CancelReason {
             CancelReason::Parent => 3,
             CancelReason::Failure => 4,
             CancelReason::Shutdown => 5,
+        }
+    }
+
+    /// What it is for those below. The end of the runtime is everybody's.
+    fn below(self) -> CancelReason {
+        match self {
+            CancelReason::Shutdown => self,
+            _ => CancelReason::Parent,
         }
     }
 
@@ -102,56 +110,63 @@ pub struct CancelToken {
     node: Arc<Node>,
 }
 
-/// A node of the tree.
-pub(crate) struct Node {
+/// A node of the tree. Who waits is a task; in the models, which have no scheduler, a flag.
+pub(crate) struct Node<W = Waker> {
     /// 0, or [`u64::MAX`] once it is cancelled: what a checkpoint compares with.
     limit: AtomicU64,
     /// 0, or the code of the reason.
     reason: AtomicU64,
     /// The node above, and our place in it.
-    parent: Option<(Arc<Node>, Slot)>,
-    told: Mutex<Told>,
+    parent: Option<(Arc<Node<W>>, Slot)>,
+    told: Mutex<Told<W>>,
 }
 
 /// Who is told when a node is cancelled.
-#[derive(Default)]
-struct Told {
-    children: Slots<Weak<Node>>,
-    waiters: Slots<Waker>,
+struct Told<W> {
+    children: Slots<Weak<Node<W>>>,
+    waiters: Slots<W>,
     callbacks: Slots<Box<dyn FnOnce(CancelReason) + Send>>,
 }
 
-impl Node {
-    pub(crate) fn root() -> Arc<Node> {
+impl<W> Default for Told<W> {
+    fn default() -> Told<W> {
+        Told { children: Slots::default(), waiters: Slots::default(), callbacks: Slots::default() }
+    }
+}
+
+impl<W> Node<W> {
+    fn lock(&self) -> MutexGuard<'_, Told<W>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: Wake + Clone> Node<W> {
+    pub(crate) fn root() -> Arc<Node<W>> {
         Arc::new(Node::new(None, None))
     }
 
-    fn new(parent: Option<(Arc<Node>, Slot)>, cancelled: Option<CancelReason>) -> Node {
+    fn new(parent: Option<(Arc<Node<W>>, Slot)>, cancelled: Option<CancelReason>) -> Node<W> {
         let limit = if cancelled.is_some() { u64::MAX } else { 0 };
         Node {
             limit: AtomicU64::new(limit),
             reason: AtomicU64::new(cancelled.map_or(0, CancelReason::code)),
             parent,
-            told: Mutex::default(),
+            told: Mutex::new(Told::default()),
         }
     }
 
     /// A node below this one. Cancelled if this one is.
-    pub(crate) fn child(self: &Arc<Node>) -> Arc<Node> {
-        // Locked until the child is whole: before that `cancel` could not take hold of it, and
-        // would pass it by.
+    pub(crate) fn child(self: &Arc<Node<W>>) -> Arc<Node<W>> {
         let mut told = self.lock();
-        if self.is_cancelled() {
-            return Arc::new(Node::new(None, Some(CancelReason::Parent)));
+        if let Some(reason) = self.reason() {
+            return Arc::new(Node::new(None, Some(reason.below())));
         }
+        // Locked until the child is there: until then its weak reference leads nowhere, and
+        // who cancels would pass it by.
         Arc::new_cyclic(|child| {
             let slot = told.children.insert(Weak::clone(child));
             Node::new(Some((Arc::clone(self), slot)), None)
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a checkpoint compares its counter with.
@@ -163,9 +178,8 @@ impl Node {
     /// Whether it was cancelled.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        // Relaxed: a request. What came before it is ordered by the lock, the state word of
-        // the task that is woken, or `reason`.
-        self.limit.load(Ordering::Relaxed) != 0
+        // Acquire: pairs with the Release in `mark`: whoever sees the mark finds the reason.
+        self.limit.load(Ordering::Acquire) != 0
     }
 
     pub(crate) fn reason(&self) -> Option<CancelReason> {
@@ -174,14 +188,15 @@ impl Node {
     }
 
     /// Marks the node; what there is to tell, if this was the first time.
-    fn mark(&self, reason: CancelReason) -> Option<Told> {
+    fn mark(&self, reason: CancelReason) -> Option<Told<W>> {
         let mut told = self.lock();
         if self.is_cancelled() {
             return None;
         }
         // Release: pairs with the Acquire in `reason`.
         self.reason.store(reason.code(), Ordering::Release);
-        // Release, with the lock: whoever sees the mark finds the reason.
+        // Release: pairs with the Acquire in `is_cancelled`: whoever sees the mark finds the
+        // reason.
         self.limit.store(u64::MAX, Ordering::Release);
         let waiters = told.waiters.clone();
         Some(Told {
@@ -192,15 +207,11 @@ impl Node {
     }
 
     /// Cancels this node and all below it. True for whoever was first.
-    pub(crate) fn cancel(self: &Arc<Node>, reason: CancelReason) -> bool {
+    pub(crate) fn cancel(self: &Arc<Node<W>>, reason: CancelReason) -> bool {
         let Some(told) = self.mark(reason) else { return false };
         let mut below = Vec::new();
         Node::tell(told, reason, &mut below);
-        // The end of the runtime is everybody's.
-        let reason = match reason {
-            CancelReason::Shutdown => reason,
-            _ => CancelReason::Parent,
-        };
+        let reason = reason.below();
         while let Some(node) = below.pop() {
             if let Some(told) = node.mark(reason) {
                 Node::tell(told, reason, &mut below);
@@ -209,7 +220,7 @@ impl Node {
         true
     }
 
-    fn tell(told: Told, reason: CancelReason, below: &mut Vec<Arc<Node>>) {
+    fn tell(told: Told<W>, reason: CancelReason, below: &mut Vec<Arc<Node<W>>>) {
         below.extend(told.children.into_values().filter_map(|child| child.upgrade()));
         told.waiters.into_values().for_each(|waiter| waiter.wake());
         for callback in told.callbacks.into_values() {
@@ -223,7 +234,7 @@ impl Node {
     }
 
     /// Has a task unparked when this node is cancelled; none if it is already.
-    pub(crate) fn register(&self, waiter: Waker) -> Option<Slot> {
+    pub(crate) fn register(&self, waiter: W) -> Option<Slot> {
         let mut told = self.lock();
         if self.is_cancelled() { None } else { Some(told.waiters.insert(waiter)) }
     }
@@ -234,7 +245,7 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl<W> Drop for Node<W> {
     fn drop(&mut self) {
         if let Some((parent, slot)) = self.parent.take() {
             // Gone already if the parent was cancelled.
@@ -351,5 +362,7 @@ impl fmt::Debug for OnCancel {
     }
 }
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;

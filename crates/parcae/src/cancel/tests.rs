@@ -125,3 +125,13 @@ fn threads_race_to_cancel_and_to_derive() {
         });
     }
 }
+
+#[test]
+fn an_old_place_does_not_take_out_who_has_it_now() {
+    let mut slots = Slots::default();
+    let old = slots.insert("old");
+    assert_eq!(slots.remove(old), Some("old"));
+    let new = slots.insert("new");
+    assert_eq!((slots.remove(old), slots.places()), (None, 1));
+    assert_eq!(slots.remove(new), Some("new"));
+}

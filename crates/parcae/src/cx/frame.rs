@@ -17,7 +17,7 @@
 //! slice. At the end of a slice the task lets others run and takes the next one from its
 //! account; when that is empty, from its pool, as its nursery's policy says.
 
-use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Resource, UNLIMITED};
+use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Resource, Sleeper, UNLIMITED};
 use crate::cancel::{CancelReason, Node, Slot};
 use crate::cap::Issuer;
 use crate::engine::Waker;
@@ -364,8 +364,8 @@ impl Frame {
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(Error::short(short)),
                 OnExhausted::Fail | OnExhausted::Refill => self.pool().draw(wanted, short.resource),
                 OnExhausted::Suspend => {
-                    let (waker, info) = (self.waker(), self.info());
-                    let drawn = self.pool().draw_or_wait(wanted, short.resource, waker, info);
+                    let sleeper = Sleeper { waker: self.waker(), task: self.info() };
+                    let drawn = self.pool().draw_or_wait(wanted, short.resource, sleeper);
                     if drawn.get(short.resource) == 0 {
                         self.deposit(drawn);
                         self.suspend()?;
@@ -617,7 +617,7 @@ impl Frame {
     /// Moves budget from the account into the pool of a nursery that this task owns.
     pub(crate) fn recharge(&self, pool: &Pool, amount: Budget) -> Result<()> {
         self.charge(amount)?;
-        pool.recharge_by_owner(amount);
+        pool.recharge_from_owner(amount);
         Ok(())
     }
 

@@ -33,6 +33,7 @@
 //! in the core, the others are counted. A child that ended because it was cancelled has not
 //! failed.
 
+mod failures;
 mod handle;
 mod opts;
 mod spawn;
@@ -44,13 +45,13 @@ use crate::budget::{Budget, Pool, Shortfall, Standing};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::cap::Issuer;
 use crate::cx::{Cx, Frame, Terms};
-use crate::error::{Error, ErrorKind, Result, TaskInfo, discard};
+use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::profile::{Profile, Spawns};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::task::group::Group;
 use crate::task::{Task, Traits};
 use crate::time::Deadline;
 use crate::worker;
+use failures::Failures;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -85,7 +86,7 @@ pub(crate) struct Core {
     on_failure: OnFailure,
     traits: Traits,
     /// Children that came to an end by a failure.
-    failures: Mutex<Failures>,
+    failures: Failures,
     /// The body has returned; the owner's.
     closing: Cell<bool>,
     /// The rest was asked to end, but the result counts; the owner's.
@@ -95,14 +96,6 @@ pub(crate) struct Core {
     deadline: Option<Deadline>,
     /// Usual children that have been paid for and not spawned; the owner's.
     prepaid: Cell<u32>,
-}
-
-#[derive(Default)]
-struct Failures {
-    first: Option<Error>,
-    /// Without the first; kept only if the nursery collects them.
-    others: Vec<Error>,
-    count: usize,
 }
 
 // SAFETY: the cells are touched by the owner alone, which is one flow of control; the rest is
@@ -124,10 +117,6 @@ impl Core {
                 None => unreachable!("a child without a nursery"),
             }
         }
-    }
-
-    fn failures(&self) -> MutexGuard<'_, Failures> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Pays for a usual child, and for some more of them if there is plenty; or for one that gets
@@ -155,16 +144,7 @@ impl Core {
 
     /// A child has failed, and nobody else will hear of it.
     fn failed(&self, error: Error) {
-        let mut failures = self.failures();
-        failures.count += 1;
-        if failures.first.is_none() {
-            failures.first = Some(error);
-        } else if self.on_failure == OnFailure::Collect {
-            failures.others.push(error);
-        } else {
-            drop(failures);
-            discard(error); // not by unwinding: children may run
-        }
+        self.failures.add(error, self.on_failure == OnFailure::Collect);
     }
 
     fn cancel(&self, reason: CancelReason) {
@@ -175,8 +155,7 @@ impl Core {
     fn body_failed(&self, error: Error, frame: &Frame) {
         // One that came out of a child that has failed is known already.
         let told = error.is_cancelled() && self.terms.node.is_cancelled();
-        let known = self.failures().first.as_ref().is_some_and(|first| first.is_same(&error));
-        if !told && !known {
+        if !told && !self.failures.began_with(&error) {
             self.failed(error.in_task(|| frame.info()));
         }
         self.cancel(CancelReason::Failure);
@@ -184,13 +163,8 @@ impl Core {
 
     /// What the nursery comes to, when all has ended and the body has returned `value`.
     fn result<R>(&self, value: Option<R>) -> Result<R> {
-        let Failures { first, others, count } = std::mem::take(&mut *self.failures());
-        if let Some(first) = first {
-            if self.on_failure == OnFailure::Collect && !others.is_empty() {
-                let all = std::iter::once(first).chain(others).collect();
-                return Err(Error::new(ErrorKind::Several(all)));
-            }
-            return Err(first.with_others(count - 1));
+        if let Some(error) = self.failures.take() {
+            return Err(error);
         }
         match (value, self.terms.node.reason()) {
             (Some(value), None) => Ok(value),

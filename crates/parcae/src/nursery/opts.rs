@@ -5,7 +5,6 @@ use crate::budget::{Budget, More, OnExhausted, Pool};
 use crate::cx::{Frame, Shares, Terms};
 use crate::error::Result;
 use crate::stack::StackSize;
-use crate::sync::Mutex;
 use crate::task::group::Group;
 use crate::task::{Priority, TaskRef, Traits};
 use crate::time::Due;
@@ -163,7 +162,7 @@ impl NurseryOpts {
             terms,
             on_failure: self.on_failure,
             traits,
-            failures: Mutex::new(Failures::default()),
+            failures: Failures::new(),
             closing: Cell::new(false),
             winding_down: Cell::new(false),
             prepaid: Cell::new(0),

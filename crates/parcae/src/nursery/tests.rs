@@ -2,6 +2,7 @@
 
 mod budgets;
 mod cancelling;
+mod conservation;
 mod failures;
 mod results;
 

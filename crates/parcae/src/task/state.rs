@@ -67,8 +67,8 @@
 //!
 //! The worker finishes the task by a CAS that keeps HELD, the holder lets go by a CAS that
 //! clears it; both are on this word, so one is second. If the worker is second it finds HELD
-//! gone and recycles the record; HELD is never set again, so a worker that does not find it
-//! needs no CAS. If the holder is second it finds DONE, and takes the result out of the
+//! gone and recycles the record, after all that the holder did with it; HELD is never set
+//! again, so a worker that does not find it needs no CAS. If the holder is second it finds DONE, and takes the result out of the
 //! record and recycles it. The worker reads who joins *before* its CAS: afterwards the
 //! record may be another task's already.
 //!
@@ -269,12 +269,14 @@ impl StateWord {
     /// than once.
     #[inline]
     pub(crate) fn finish<J>(&self, mut joiner: impl FnMut() -> J) -> Finished<J> {
-        // Relaxed: without HELD there is nothing to read that others wrote; with it the CAS
-        // decides.
+        // Relaxed: without HELD a fence follows; with it the CAS decides.
         let mut seen = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(seen & PHASE, OWNED, "finished a task that was not owned");
         loop {
             if seen & HELD == 0 {
+                // Pairs with the Release in `let_go`: what the holder last did with the record
+                // comes before what its next task does.
+                fence(Ordering::Acquire);
                 // Release: pairs with the Acquire of `is_done`. It may overwrite a WAKE or
                 // CANCEL: nobody waits for those any more. A waker's CAS comes before it in the
                 // order of the word, or reads this value or a later one and fails.
@@ -311,7 +313,7 @@ impl StateWord {
                 Err(now) => seen = now,
             }
         }
-        fence(Ordering::Acquire); // pairs with the Release of `finish`
+        fence(Ordering::Acquire); // as in `is_done`: pairs with the Release of `finish`
         false
     }
 
@@ -320,8 +322,8 @@ impl StateWord {
         let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
         while seen & PHASE != DONE {
             let next = seen & !(HELD | JOIN);
-            // Relaxed: the worker reads nothing of the holder's after it.
-            match self.0.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+            // Release: pairs with the Acquire in `finish` of a worker that frees the record.
+            match self.0.compare_exchange_weak(seen, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return LetGo::Running,
                 Err(now) => seen = now,
             }

@@ -314,3 +314,114 @@ fn without_memory_for_a_record_nothing_is_spawned_and_nothing_is_lost() {
         })
     });
 }
+
+#[test]
+fn a_recharge_wakes_who_waits_further_down() {
+    everywhere(|cx| {
+        let opts = NurseryOpts::new().budget(ops(2_000)).on_exhausted(OnExhausted::Suspend);
+        cx.nursery_with(opts, |n| {
+            // Its nursery shares what it has, and is filled from where it would draw more.
+            let child = n.spawn(|cx| cx.nursery(|n| n.spawn(|cx| work(cx, 5_000))?.join()))?;
+            while !child.is_finished() {
+                if n.budget().suspended > 0 {
+                    n.recharge(Budget { ops: 1_000, ..Budget::ZERO })?;
+                }
+                cx.yield_now()?;
+            }
+            child.join()
+        })
+    });
+}
+
+#[test]
+fn what_is_not_counted_stays_so_in_and_after_a_nursery() {
+    let rt = Runtime::builder().workers(2).budget(ops(100_000)).build().unwrap();
+    let run = rt.run(|cx| {
+        for _ in 0..3 {
+            cx.nursery(|n| {
+                cx.checkpoint()?;
+                assert_eq!(n.budget().granted.syscalls, UNLIMITED);
+                assert_eq!(cx.budget().syscalls, UNLIMITED);
+                cx.nursery(|n| n.spawn(|cx| Ok(cx.budget().syscalls))?.join())
+            })
+            .map(|syscalls| assert_eq!(syscalls, UNLIMITED))?;
+            assert_eq!(cx.budget().syscalls, UNLIMITED);
+        }
+        Ok(())
+    });
+    run.unwrap();
+}
+
+#[test]
+fn the_body_of_a_nursery_that_shares_has_its_budget_under_fail() {
+    let builder = Runtime::builder().workers(2).budget(ops(1_000));
+    let rt = builder.on_exhausted(OnExhausted::Fail).build().unwrap();
+    rt.run(|cx| cx.nursery(|_| work(cx, 1_000))).unwrap();
+    assert_eq!(rt.budget().spent.ops, 1_000);
+}
+
+#[test]
+fn what_the_owner_recharged_comes_back() {
+    let rt = Runtime::builder().workers(2).budget(ops(10_000)).build().unwrap();
+    let more = Budget { ops: 500, ..Budget::ZERO };
+    rt.run(|cx| cx.nursery_with(NurseryOpts::new().budget(ops(100)), |n| n.recharge(more)))
+        .unwrap();
+    assert_eq!((rt.budget().spent.ops, rt.budget().left.ops), (0, 10_000));
+}
+
+#[test]
+fn what_a_body_draws_beside_a_nursery_with_its_own_budget_is_given_back() {
+    everywhere(|cx| {
+        cx.nursery_with(NurseryOpts::new().budget(ops(100_000)), |n| {
+            // Uses up its first account in the body of a nursery that has another.
+            let body = |cx: &Cx| {
+                let inner = NurseryOpts::new().budget(ops(10));
+                cx.nursery_with(inner, |_| work(cx, 2 * Budget::CHILD.ops))
+            };
+            n.spawn(body)?.join()?;
+            while n.live() > 0 {
+                cx.yield_now()?;
+            }
+            let standing = n.budget();
+            assert_eq!((standing.spent.ops, standing.held.ops), (2 * Budget::CHILD.ops + 1, 0));
+            Ok(())
+        })
+    });
+}
+
+fn bytes(memory: u64) -> Runtime {
+    let budget = Budget { memory, ..Budget::UNLIMITED };
+    Runtime::builder().workers(2).budget(budget).build().unwrap()
+}
+
+#[test]
+fn memory_from_before_a_nursery_may_be_freed_in_it() {
+    let rt = bytes(1_000);
+    rt.run(|cx| {
+        cx.frame().allocated(600);
+        cx.nursery(|n| {
+            cx.frame().freed(600);
+            assert_eq!(n.budget().granted.memory, 400);
+            Ok(())
+        })?;
+        assert_eq!(cx.budget().memory, 1_000);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(rt.budget().left.memory, 1_000);
+}
+
+#[test]
+fn what_was_allocated_beyond_the_budget_stays_owed() {
+    let rt = bytes(1_000);
+    rt.run(|cx| {
+        cx.frame().allocated(1_500);
+        cx.charge(Budget::SYSCALL)?;
+        assert_eq!(cx.frame().overdraft(), 500);
+        cx.frame().freed(1_500);
+        assert_eq!(cx.budget().memory, 1_000);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(rt.budget().left.memory, 1_000);
+}

@@ -198,3 +198,32 @@ fn without_stacks_children_fail_with_an_error_that_says_so() {
     assert!(matches!(error.kind(), ErrorKind::NoStack(_)), "{error:?}");
     assert!(rt.run(|_| Ok(())).is_ok());
 }
+
+/// The handle may go at any moment of the child's end: before it looks for it, after it has
+/// left its result there, after it is finished.
+#[test]
+fn a_failure_is_heard_of_whenever_the_handle_goes() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    for round in 0..3_000 {
+        let started = AtomicBool::new(false);
+        let opts = NurseryOpts::new().on_failure(OnFailure::Isolate);
+        let outcome = rt.run(|cx| {
+            cx.nursery_with(opts, |n| {
+                let child = n.spawn(|_| -> Result<()> {
+                    started.store(true, Ordering::Relaxed);
+                    Err(oops())
+                })?;
+                let mut patience = 100_000; // the other worker may be busy
+                while !started.load(Ordering::Relaxed) && patience > 0 {
+                    patience -= 1;
+                    std::hint::spin_loop();
+                }
+                (0..round % 200).for_each(|_| std::hint::spin_loop());
+                drop(child);
+                Ok(())
+            })
+        });
+        assert_eq!(outcome.unwrap_err().to_string().split(' ').next(), Some("oops"), "{round}");
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! The stack of the task is modelled as a cell that loom watches: whoever runs the task
 //! writes to it, so two workers on one stack, or a worker that does not see what the last
-//! one left, is an error that loom finds. Run: `.ci/run loom`.
+//! one left, is an error that loom finds. The same goes for what is in the record of a task
+//! that somebody holds a handle to. Run: `.ci/run loom`.
 
 use super::*;
 use crate::sync::explore;
@@ -169,5 +170,171 @@ fn a_recycled_record_is_not_woken() {
         task.word.claim(0);
         assert_eq!(task.word.park(), Parking::Parked, "woken by a handle to the last life");
         assert!(!matches!(stale.join().unwrap(), Woken::Enqueue { .. }));
+    });
+}
+
+/// A record with a handle: what the holder and the worker share beside the word.
+struct Held {
+    word: StateWord,
+    /// The result; none after it was taken.
+    place: UnsafeCell<Option<u32>>,
+    /// Who joins. Written in every life of the record; none if nobody has in this one.
+    joiner: UnsafeCell<Option<u32>>,
+    /// Something that the holder may look at as long as it holds.
+    id: UnsafeCell<u32>,
+    generation: Generation,
+    freed: AtomicBool,
+}
+
+const RESULT: u32 = 7;
+const JOINER: u32 = 11;
+
+fn held() -> Arc<Held> {
+    let word = StateWord::new();
+    let generation = word.spawn(Handle::Held);
+    word.claim(0);
+    Arc::new(Held {
+        word,
+        place: UnsafeCell::new(None),
+        joiner: UnsafeCell::new(None),
+        id: UnsafeCell::new(1),
+        generation,
+        freed: AtomicBool::new(false),
+    })
+}
+
+impl Held {
+    /// Whoever has the record takes the result and makes it another task's, which writes all
+    /// over it: loom reports anybody who still looks.
+    fn free(&self) {
+        let relaxed = std::sync::atomic::Ordering::Relaxed; // a figure for the end
+        assert!(!self.freed.swap(true, relaxed), "freed twice");
+        // SAFETY: the model's claim, which loom checks.
+        unsafe {
+            self.place.with_mut(|place| assert_eq!((*place).take(), Some(RESULT), "no result"));
+            self.joiner.with_mut(|joiner| *joiner = None);
+            self.id.with_mut(|id| *id += 1);
+        }
+        self.word.recycle();
+    }
+
+    /// The worker: the result, then the end. Returns who is to be unparked.
+    fn finish(&self) -> Option<u32> {
+        // SAFETY: the model's claim, which loom checks.
+        self.place.with_mut(|place| unsafe { *place = Some(RESULT) });
+        // SAFETY: as above.
+        match self.word.finish(|| self.joiner.with(|joiner| unsafe { *joiner })) {
+            Finished::Free => {
+                self.free();
+                None
+            }
+            Finished::Held(None) => None,
+            Finished::Held(Some(joiner)) => {
+                assert_eq!(joiner, Some(JOINER), "nobody had joined");
+                joiner
+            }
+        }
+    }
+
+    /// The holder looks at the task, and says that it waits; false if the task has ended.
+    fn join(&self) -> bool {
+        // SAFETY: the model's claim, which loom checks.
+        unsafe {
+            self.id.with(|id| assert_eq!(*id, 1, "another task's"));
+            self.joiner.with_mut(|joiner| *joiner = Some(JOINER));
+        }
+        self.word.join()
+    }
+
+    fn let_go(&self) {
+        if self.word.let_go() == LetGo::Done {
+            self.free();
+        }
+    }
+
+    fn is_freed(&self) -> bool {
+        self.freed.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+fn finish_in_thread(task: &Arc<Held>) -> thread::JoinHandle<Option<u32>> {
+    let task = Arc::clone(task);
+    thread::spawn(move || task.finish())
+}
+
+/// A task ends when its handle is dropped: one of the two frees the record, with its result.
+#[test]
+fn finish_against_let_go() {
+    explore("state::finish_against_let_go", BOUND, || {
+        let task = held();
+        let worker = finish_in_thread(&task);
+        // SAFETY: the model's claim, which loom checks.
+        task.id.with(|id| assert_eq!(unsafe { *id }, 1, "another task's"));
+        task.let_go();
+        assert_eq!(worker.join().unwrap(), None);
+        assert!(task.is_freed());
+    });
+}
+
+/// A task ends when somebody joins it: that one is unparked, or sees that it has ended, and
+/// has the result.
+#[test]
+fn finish_against_join() {
+    explore("state::finish_against_join", BOUND, || {
+        let task = held();
+        let worker = finish_in_thread(&task);
+        let told = if task.join() {
+            // Parked until it is told: here by the end of the thread, unless it looks first.
+            let early = task.word.is_done(task.generation);
+            if early {
+                task.free();
+            }
+            let told = worker.join().unwrap();
+            assert_eq!(told, Some(JOINER), "waits for ever");
+            early
+        } else {
+            task.free();
+            assert_eq!(worker.join().unwrap(), None, "told who does not wait");
+            true
+        };
+        if !told {
+            assert!(task.word.is_done(task.generation), "told too early");
+            task.free();
+        }
+        assert!(task.is_freed());
+    });
+}
+
+/// Somebody joins and gives up, because it was cancelled, while the task ends: one of the two
+/// frees the record; the worker may tell the one that does not wait any more.
+#[test]
+fn finish_against_join_and_give_up() {
+    explore("state::finish_against_join_and_give_up", BOUND, || {
+        let task = held();
+        let worker = finish_in_thread(&task);
+        task.join();
+        task.let_go();
+        worker.join().unwrap();
+        assert!(task.is_freed());
+    });
+}
+
+/// Somebody cancels the task while it ends and its holder lets go: neither bit gets into the
+/// record's next life.
+#[test]
+fn finish_against_cancel_and_let_go() {
+    explore("state::finish_against_cancel_and_let_go", Some(3), || {
+        let task = held();
+        let worker = finish_in_thread(&task);
+        let canceller = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.word.cancel(task.generation))
+        };
+        task.let_go();
+        worker.join().unwrap();
+        assert!(!matches!(canceller.join().unwrap(), Woken::Enqueue { .. }));
+        assert!(task.is_freed());
+        let word = task.word.0.load(Ordering::Relaxed);
+        assert_eq!(word & !GENERATION, FREE, "a bit was left behind");
     });
 }
