@@ -480,9 +480,10 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_nursery_that_spawns_for_ever_does_not_grow() {
-    for seed in 0..5 {
-        // All on this thread, and with fewer stacks than there are children.
-        let rt = Runtime::builder().workers(2).deterministic(seed).max_stacks(60).build().unwrap();
+    for _ in 0..3 {
+        // All on the thread of one worker, and with fewer stacks than there are children. The
+        // deterministic executor would write a log, which grows.
+        let rt = Runtime::builder().workers(1).max_stacks(60).build().unwrap();
         succeed(rt.run(|cx| {
             cx.nursery(|n| {
                 let batch = |size: usize| -> Result<()> {
@@ -506,13 +507,10 @@ fn a_nursery_that_spawns_for_ever_does_not_grow() {
                 let before = BYTES.get();
                 batch(5_000)?;
                 let grown = BYTES.get() - before;
-                // The log of the deterministic executor grows: some bytes for each step, in a
-                // vector that doubles. What a child takes is far more.
-                assert!(grown < 500 * 5_000, "{grown} bytes for 5000 children");
+                assert!(grown < 4096, "{grown} bytes for 5000 children");
                 Ok(())
             })
         }));
-        assert_eq!(rt.live_tasks(), 0);
     }
 }
 
