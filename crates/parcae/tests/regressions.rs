@@ -211,8 +211,11 @@ fn tree(cx: &Cx, depth: u64, salt: u64, spent: &AtomicU64, spawned: &AtomicU64) 
         }
     }
     let opts = NurseryOpts::new().on_failure(OnFailure::Isolate);
-    let opts =
-        if salt % 3 == 0 { opts.budget(Budget { spawn_count: 20, ..ops(1_000) }) } else { opts };
+    let opts = if salt.is_multiple_of(3) {
+        opts.budget(Budget { spawn_count: 20, ..ops(1_000) })
+    } else {
+        opts
+    };
     let outcome = cx.nursery_with(opts, |n| {
         for child in 0..3 {
             n.spawn(move |cx| tree(cx, depth - 1, salt * 3 + child, spent, spawned))?;
