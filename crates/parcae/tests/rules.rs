@@ -171,7 +171,12 @@ fn a_priority_that_is_not_given_is_normal() {
         succeed(rt.run(|cx| {
             cx.nursery(|n| {
                 let order = &order;
-                let note = |text| move |_: &Cx| Ok(order.lock().unwrap().push(text));
+                let note = |text| {
+                    move |_: &Cx| {
+                        order.lock().unwrap().push(text);
+                        Ok(())
+                    }
+                };
                 n.spawn_with(SpawnOpts::new().priority(Priority::Low), note("low"))?;
                 n.spawn_with(SpawnOpts::new(), note("none"))?;
                 n.spawn_with(SpawnOpts::new().priority(Priority::High), note("high"))?;
