@@ -1,0 +1,14 @@
+//! Whoever is not the owner recharges by a capability.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        cx.nursery(|n| {
+            n.account().recharge(Budget::SERVICE)?;
+            Ok(())
+        })?;
+        Ok(())
+    });
+}

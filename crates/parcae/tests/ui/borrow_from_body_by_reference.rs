@@ -1,0 +1,16 @@
+//! A reference into the body of a nursery cannot be moved into a child.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        cx.nursery(|n| {
+            let local = String::from("gone");
+            let borrowed = &local;
+            n.spawn(move |_| Ok(borrowed.len()))?;
+            Ok(())
+        })?;
+        Ok(())
+    });
+}

@@ -1,0 +1,19 @@
+//! The body cannot look at what a child may be changing.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        let mut counter = 0;
+        cx.nursery(|n| {
+            let child = n.spawn(|_| {
+                counter += 1;
+                Ok(())
+            })?;
+            println!("{counter}");
+            child.join()
+        })?;
+        Ok(())
+    });
+}

@@ -1,0 +1,18 @@
+//! A child's result cannot borrow from the child.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        cx.nursery(|n| {
+            let child = n.spawn(|_| {
+                let local = String::from("gone");
+                Ok(local.as_str())
+            })?;
+            child.join()?;
+            Ok(())
+        })?;
+        Ok(())
+    });
+}

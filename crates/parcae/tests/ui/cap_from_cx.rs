@@ -1,0 +1,13 @@
+//! A task mints nothing.
+
+use parcae::cap::{Delegation, SpawnLimits};
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        let all = SpawnLimits { max_tasks: u32::MAX, task_budget: Budget::UNLIMITED };
+        cx.cap_spawn(all, Delegation::Allowed);
+        Ok(())
+    });
+}

@@ -1,0 +1,7 @@
+//! Budget that was taken cannot be given back by who may have spent it.
+
+fn refill(cap: &parcae::cap::CapBudget) {
+    cap.give_back(parcae::Budget::SERVICE);
+}
+
+fn main() {}

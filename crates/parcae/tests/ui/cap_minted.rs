@@ -1,0 +1,5 @@
+//! The mint is the runtime's.
+
+use parcae::cap::Mint;
+
+fn main() {}

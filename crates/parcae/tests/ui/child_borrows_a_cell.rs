@@ -1,0 +1,19 @@
+//! What a child borrows must be `Sync`.
+
+use parcae::prelude::*;
+use std::cell::Cell;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        let cell = Cell::new(1);
+        cx.nursery(|n| {
+            n.spawn(|_| {
+                cell.set(2);
+                Ok(())
+            })?;
+            Ok(())
+        })?;
+        Ok(())
+    });
+}

@@ -1,0 +1,12 @@
+//! Nobody makes two contexts of one.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        fn clone<T: Clone>(_: &T) {}
+        clone::<Cx>(cx);
+        Ok(())
+    });
+}

@@ -1,0 +1,5 @@
+//! Nobody makes a context.
+
+fn main() {
+    let _: parcae::Cx = parcae::Cx::new(());
+}

@@ -1,0 +1,17 @@
+//! A child of an outer nursery may outlive what it would join in an inner one.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        cx.nursery(|outer| {
+            cx.nursery(|inner| {
+                let handle = inner.spawn(|_| Ok(1))?;
+                outer.spawn(move |_| handle.join())?;
+                Ok(())
+            })
+        })?;
+        Ok(())
+    });
+}

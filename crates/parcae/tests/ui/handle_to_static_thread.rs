@@ -1,0 +1,15 @@
+//! A thread that nobody waits for cannot have a handle.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        cx.nursery(|n| {
+            let handle = n.spawn(|_| Ok(1))?;
+            std::thread::spawn(move || handle.is_finished());
+            Ok(())
+        })?;
+        Ok(())
+    });
+}

@@ -1,0 +1,14 @@
+//! The state of a nursery follows from what happens; nobody sets it.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        cx.nursery(|n| {
+            n.core.closing.set(true);
+            Ok(())
+        })?;
+        Ok(())
+    });
+}

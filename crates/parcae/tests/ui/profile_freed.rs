@@ -1,0 +1,5 @@
+//! Nobody lets a profile spawn that may not.
+
+impl parcae::profile::SpawnsFreely for parcae::profile::Sovereign {}
+
+fn main() {}

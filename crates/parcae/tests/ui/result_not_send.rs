@@ -1,0 +1,15 @@
+//! A result goes to whoever joins: it must be `Send`.
+
+use parcae::prelude::*;
+use std::rc::Rc;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        cx.nursery(|n| {
+            n.spawn(|_| Ok(Rc::new(1)))?;
+            Ok(())
+        })?;
+        Ok(())
+    });
+}

@@ -1,0 +1,10 @@
+//! A root task starts on another thread: it must be `Send`.
+
+use parcae::prelude::*;
+use std::rc::Rc;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let shared = Rc::new(1);
+    let _ = rt.run(|_| Ok(*shared));
+}

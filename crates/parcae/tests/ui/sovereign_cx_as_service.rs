@@ -1,0 +1,13 @@
+//! A context does not change its profile.
+
+use parcae::prelude::*;
+use parcae::profile::{Service, Sovereign};
+
+fn freely(cx: &Cx<Service>) -> parcae::Result<()> {
+    cx.nursery(|n| n.spawn(|_| Ok(()))?.join())
+}
+
+fn main() {
+    let rt = Runtime::builder().profile::<Sovereign>().build().unwrap();
+    let _ = rt.run(|cx| freely(cx));
+}

@@ -1,0 +1,17 @@
+//! What a capability says is not a capability.
+
+use parcae::cap::SpawnLimits;
+use parcae::prelude::*;
+use parcae::profile::Sovereign;
+
+fn main() {
+    let rt = Runtime::builder().profile::<Sovereign>().build().unwrap();
+    let _ = rt.run(|cx| {
+        let all = SpawnLimits { max_tasks: u32::MAX, task_budget: Budget::UNLIMITED };
+        cx.nursery(|n| {
+            n.spawn(&all, |_| Ok(()))?;
+            Ok(())
+        })?;
+        Ok(())
+    });
+}

@@ -1,0 +1,14 @@
+//! Iterators with checkpoints are the task's too.
+
+use parcae::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let _ = rt.run(|cx| {
+        let strips = cx.strips(0..10);
+        std::thread::scope(|s| {
+            s.spawn(move || strips.count());
+        });
+        Ok(())
+    });
+}

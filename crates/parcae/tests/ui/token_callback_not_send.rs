@@ -1,0 +1,11 @@
+//! A callback may be called on any thread.
+
+use parcae::prelude::*;
+use std::rc::Rc;
+
+fn main() {
+    let token = CancelToken::new();
+    let shared = Rc::new(1);
+    let guard = token.on_cancel(move |_| println!("{shared}"));
+    drop(guard);
+}
