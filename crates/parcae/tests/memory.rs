@@ -1,0 +1,73 @@
+//! Memory budgets with the allocator that charges the running task.
+
+mod both;
+
+use both::*;
+use parcae::Result;
+use parcae::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: parcae::Allocator = parcae::Allocator::system();
+
+fn threads(test: impl Fn(&Cx) -> Result<()> + Sync) {
+    for workers in [1, 2, 4] {
+        for _ in 0..20 {
+            let rt = Runtime::builder().workers(workers).build().unwrap();
+            succeed(rt.run(|cx| test(cx)));
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_allocated_is_charged_and_too_much_fails_the_task() {
+    threads(|cx| {
+        let megabyte = Budget { memory: 1 << 20, ..Budget::UNLIMITED };
+        let opts = || NurseryOpts::new().budget(megabyte);
+        let outcome = cx.nursery_with(opts(), |n| {
+            n.spawn(|cx| {
+                let mut hoard = Vec::new();
+                loop {
+                    cx.checkpoint()?;
+                    hoard.push(vec![0_u8; 10_000]);
+                }
+                #[allow(unreachable_code)]
+                Ok(())
+            })?
+            .join()
+        });
+        assert!(matches!(kind_of(outcome), ErrorKind::MemoryBudgetExhausted(_)));
+        // What is freed can be used again.
+        cx.nursery_with(opts(), |n| {
+            n.spawn(|cx| {
+                for _ in 0..1_000 {
+                    cx.checkpoint()?;
+                    drop(std::hint::black_box(vec![0_u8; 10_000]));
+                }
+                Ok(())
+            })?
+            .join()
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
+fn a_task_that_is_out_of_memory_budget_waits_for_a_recharge_where_that_is_the_policy() {
+    threads(|cx| {
+        let small = Budget { memory: 100_000, ..Budget::UNLIMITED };
+        let opts = NurseryOpts::new().budget(small).on_exhausted(OnExhausted::Suspend);
+        cx.nursery_with(opts, |n| {
+            let child = n.spawn(|cx| {
+                let kept = vec![0_u8; 150_000];
+                cx.checkpoint()?;
+                Ok(kept.len())
+            })?;
+            while n.budget().suspended == 0 {
+                cx.yield_now()?;
+            }
+            n.recharge(Budget { memory: 1 << 20, ..Budget::ZERO })?;
+            assert_eq!(child.join()?, 150_000);
+            Ok(())
+        })
+    });
+}
