@@ -207,7 +207,7 @@ fn a_destructor_that_runs_out_of_budget_while_its_task_unwinds_comes_back() {
 
     impl Drop for Checks<'_> {
         fn drop(&mut self) {
-            for _ in 0..20_000 {
+            for _ in 0..4_000 {
                 if self.0.checkpoint().is_err() {
                     break;
                 }
