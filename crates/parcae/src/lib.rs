@@ -62,8 +62,8 @@ mod queue;
 mod rng;
 mod runtime;
 mod sched;
+mod shim;
 pub mod stack;
-mod sync;
 mod task;
 mod time;
 #[allow(dead_code)] // what waits comes next

@@ -22,7 +22,7 @@ use crate::cancel::{CancelReason, Node, Slot};
 use crate::engine::Waker;
 use crate::error::{Error, Result, TaskInfo};
 use crate::sched::Shared;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
 use crate::worker;
 use std::cell::Cell;

@@ -45,7 +45,7 @@ use crate::cancel::{CancelReason, CancelToken};
 use crate::cx::{Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::{Profile, Spawns};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::shim::{Mutex, MutexGuard, PoisonError};
 use crate::task::group::Group;
 use crate::task::{Task, Traits};
 use crate::time::Deadline;

@@ -5,7 +5,7 @@ use crate::budget::{Budget, More, OnExhausted, Pool};
 use crate::cx::{Frame, Shares, Terms};
 use crate::error::Result;
 use crate::stack::StackSize;
-use crate::sync::Mutex;
+use crate::shim::Mutex;
 use crate::task::group::Group;
 use crate::task::{Priority, TaskRef, Traits};
 use crate::time::Due;

@@ -5,7 +5,7 @@
 //! one left, is an error that loom finds. Run: `.ci/run loom`.
 
 use super::*;
-use crate::sync::explore;
+use crate::shim::explore;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
