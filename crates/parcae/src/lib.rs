@@ -29,6 +29,7 @@
 //! | run tasks together | [`Cx::nursery`], [`Nursery::spawn`], [`TaskHandle::join`] |
 //! | bound what they use | [`NurseryOpts::budget`], [`SpawnOpts::budget`], [`Budget`], [`budget`] |
 //! | stop code that does not wait | [`Cx::checkpoint`], [`Cx::strips`], [`budgeted`] |
+//! | share and signal | [`sync`] |
 //! | bound their memory | [`Allocator`] |
 //! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
 //! | give authority away | [`cap`], [`profile`] |
@@ -64,6 +65,7 @@ mod runtime;
 mod sched;
 mod shim;
 pub mod stack;
+pub mod sync;
 mod task;
 mod time;
 #[allow(dead_code)] // what waits comes next
