@@ -89,7 +89,7 @@ fn mutex_excludes() {
 /// One who takes the lock twice in a row, past one who waits: barging and the hand-over that ends it.
 #[test]
 fn mutex_hands_over_to_one_who_was_overtaken() {
-    explore("sync::mutex_hands_over_to_one_who_was_overtaken", Some(3), || {
+    explore("sync::mutex_hands_over_to_one_who_was_overtaken", None, || {
         let world = World::new();
         let other = {
             let world = Arc::clone(&world);
@@ -107,7 +107,7 @@ fn mutex_hands_over_to_one_who_was_overtaken() {
 /// One who waits and one who gives up, against an unlock: the lock is not lost with the one who goes.
 #[test]
 fn mutex_hand_over_against_cancel() {
-    explore("sync::mutex_hand_over_against_cancel", Some(2), || {
+    explore("sync::mutex_hand_over_against_cancel", None, || {
         let world = World::new();
         world.lock();
         let waiter = {
@@ -134,7 +134,7 @@ fn mutex_hand_over_against_cancel() {
 /// A release against one who waits for the permit and one who gives up.
 #[test]
 fn semaphore_release_against_cancel() {
-    explore("sync::semaphore_release_against_cancel", Some(3), || {
+    explore("sync::semaphore_release_against_cancel", None, || {
         let permits = Arc::new(Permits::<Thread>::new(0));
         let waiter = {
             let permits = Arc::clone(&permits);
@@ -158,7 +158,7 @@ fn semaphore_release_against_cancel() {
 /// One who wants two permits gives up in front of one who wants one.
 #[test]
 fn semaphore_first_gives_up() {
-    explore("sync::semaphore_first_gives_up", Some(3), || {
+    explore("sync::semaphore_first_gives_up", None, || {
         let permits = Arc::new(Permits::<Thread>::new(1));
         let quitter = {
             let permits = Arc::clone(&permits);
@@ -187,7 +187,7 @@ fn notify_against_wait() {
 /// A signal against one who waits and one who gives up.
 #[test]
 fn notify_against_cancel() {
-    explore("sync::notify_against_cancel", Some(3), || {
+    explore("sync::notify_against_cancel", None, || {
         let notify = Arc::new(RawNotify::<Thread>::new());
         let waiter = {
             let notify = Arc::clone(&notify);
