@@ -206,3 +206,36 @@ fn notify_against_cancel() {
         quitter.join().unwrap();
     });
 }
+
+/// One who was overtaken and has asked for the lock to be handed over gives up in the moment that it is.
+#[test]
+fn mutex_granted_to_one_who_gives_up() {
+    explore("sync::mutex_granted_to_one_who_gives_up", None, || {
+        let world = World::new();
+        world.lock();
+        let quitter = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let node = Node::new(0);
+                // SAFETY: the node stays here until it is out of the line.
+                let got = unsafe {
+                    world.mutex.step(&node, thread::current)
+                        || world.mutex.step(&node, thread::current)
+                        || world.mutex.withdraw(&node)
+                };
+                if got {
+                    world.work();
+                    world.mutex.unlock();
+                }
+            })
+        };
+        world.work();
+        world.mutex.unlock();
+        if world.mutex.try_lock() {
+            world.work();
+            world.mutex.unlock();
+        }
+        quitter.join().unwrap();
+        assert!(world.mutex.try_lock(), "the lock is lost");
+    });
+}
