@@ -44,6 +44,8 @@ pub struct EngineOpts {
     pub deterministic: bool,
     /// The most stacks that tasks and workers may use.
     pub max_stacks: usize,
+    /// Threads for calls that block.
+    pub(crate) blocking: crate::blocking::Limits,
 }
 
 impl Default for EngineOpts {
@@ -56,6 +58,7 @@ impl Default for EngineOpts {
             stack_size: StackSize::SERVICE,
             deterministic: false,
             max_stacks: usize::MAX,
+            blocking: crate::blocking::Limits::default(),
         }
     }
 }
@@ -102,6 +105,7 @@ impl Engine {
             spin: opts.spin,
             stack_size: opts.stack_size,
             deterministic: opts.deterministic,
+            blocking: opts.blocking,
         };
         let shared = Arc::new(Shared::new(config, stacks, stealers));
         let workers: Vec<Worker> = owners

@@ -208,7 +208,7 @@ impl<O: Waited<Waiter>> Drop for Place<'_, O> {
 
 /// Waits to be woken. A task that unwinds cannot: nothing may run on its thread meanwhile, perhaps not
 /// even the holder of what it waits for.
-fn park(deadline: Deadline) -> Result<Ended> {
+pub(crate) fn park(deadline: Deadline) -> Result<Ended> {
     if std::thread::panicking() && cx::current().is_some() {
         return Err(Error::new(ErrorKind::Unwinding));
     }
