@@ -22,11 +22,13 @@ pub enum Peer {
     Rayon,
     /// <https://docs.rs/crossbeam-deque>, the deques of rayon.
     Crossbeam,
+    /// Threads and locks of the standard library.
+    Std,
 }
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 8] = [
+    pub const ALL: [Peer; 9] = [
         Peer::Parcae,
         Peer::Corosensei,
         Peer::Generator,
@@ -35,6 +37,7 @@ impl Peer {
         Peer::May,
         Peer::Rayon,
         Peer::Crossbeam,
+        Peer::Std,
     ];
 
     /// The name in arguments and output.
@@ -48,6 +51,7 @@ impl Peer {
             Peer::May => "may",
             Peer::Rayon => "rayon",
             Peer::Crossbeam => "crossbeam-deque",
+            Peer::Std => "std",
         }
     }
 
@@ -62,6 +66,7 @@ impl Peer {
             Peer::May => "0.3.51",
             Peer::Rayon => "1.12.0",
             Peer::Crossbeam => "0.8.8",
+            Peer::Std => "of this compiler",
         }
     }
 }
@@ -221,7 +226,8 @@ mod tests {
     #[test]
     fn the_versions_shown_are_those_of_the_manifest() {
         let manifest = include_str!("../Cargo.toml");
-        for peer in Peer::ALL.into_iter().filter(|&peer| peer != Peer::Parcae) {
+        for peer in Peer::ALL.into_iter().filter(|&peer| !matches!(peer, Peer::Parcae | Peer::Std))
+        {
             let line = format!("{} = \"={}\"", peer.name(), peer.version());
             let table = format!("{} = {{ version = \"={}\",", peer.name(), peer.version());
             let found = manifest.lines().any(|l| l == line || l.starts_with(&table));

@@ -4,6 +4,7 @@ mod context;
 mod deque;
 mod latency;
 mod memory;
+mod mutex;
 mod parked;
 mod runtimes;
 mod scale;
@@ -28,6 +29,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &wake::WAKE,
     &steal::STEAL,
     &deque::DEQUE,
+    &mutex::MUTEX,
     &context::CONTEXT,
     &scale::SCALE,
     &parked::PARKED,

@@ -331,14 +331,15 @@ fn readers_share_and_writers_do_not() {
                             let pair = pair.downgrade();
                             readers.fetch_add(1, Relaxed);
                             assert_eq!(pair.0, pair.1);
+                            readers.fetch_sub(1, Relaxed);
                         } else {
                             let pair = lock.read()?;
                             readers.fetch_add(1, Relaxed);
                             assert_eq!(pair.0, pair.1);
                             cx.yield_now()?;
                             assert_eq!(pair.0, pair.1);
+                            readers.fetch_sub(1, Relaxed);
                         }
-                        readers.fetch_sub(1, Relaxed);
                     }
                     Ok(())
                 })?;
@@ -440,4 +441,64 @@ fn lazily_and_once() {
     let mut cell = OnceCell::new();
     assert_eq!(cell.set(3).unwrap(), Ok(()));
     assert_eq!((cell.get_mut().copied(), cell.take(), cell.get()), (Some(3), Some(3), None));
+}
+
+/// Tasks of two workers, threads, timeouts and cancels on one mutex: it excludes, and everybody who was not
+/// cancelled gets its turns.
+#[test]
+fn storms_of_tasks_threads_timeouts_and_cancels() {
+    for round in 0..10 {
+        let rt = Runtime::builder().workers(2).build().unwrap();
+        let (mutex, done) = (Mutex::new(0_usize), AtomicUsize::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    for i in 0..200 {
+                        let time = Duration::from_micros(i % 7);
+                        if let Ok(mut number) = mutex.lock_timeout(time) {
+                            *number += 1;
+                            done.fetch_add(1, Relaxed);
+                        }
+                    }
+                });
+            }
+            run(&rt, |cx| {
+                cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Collect), |n| {
+                    let mut tasks = Vec::new();
+                    for _ in 0..16 {
+                        tasks.push(n.spawn(|cx| {
+                            for i in 0..40 {
+                                let mut number = if i % 3 == 0 {
+                                    match mutex.lock_timeout(Duration::from_micros(i % 5)) {
+                                        Ok(number) => number,
+                                        Err(error) if error.is_timed_out() => continue,
+                                        Err(error) => return Err(error),
+                                    }
+                                } else {
+                                    mutex.lock()?
+                                };
+                                let before = *number;
+                                let yielded = if i % 2 == 0 { cx.yield_now() } else { Ok(()) };
+                                *number = before + 1;
+                                done.fetch_add(1, Relaxed);
+                                yielded?;
+                            }
+                            Ok(())
+                        })?);
+                    }
+                    for (i, task) in tasks.iter().enumerate() {
+                        if (i + round) % 4 == 0 {
+                            cx.yield_now()?;
+                            task.cancel();
+                        }
+                    }
+                    for task in tasks {
+                        task.join().or_else(|e| if e.is_cancelled() { Ok(()) } else { Err(e) })?;
+                    }
+                    Ok(())
+                })
+            });
+        });
+        assert_eq!(*mutex.try_lock().expect("free in the end"), done.into_inner());
+    }
 }
