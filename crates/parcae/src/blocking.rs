@@ -32,11 +32,13 @@ use std::time::Duration;
 
 /// How large the pool may get.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) threads: usize,
-    pub(crate) queue: usize,
+pub struct Limits {
+    /// The most threads.
+    pub threads: usize,
+    /// The most calls that wait for a thread.
+    pub queue: usize,
     /// How long a thread waits for work before it retires.
-    pub(crate) idle: Duration,
+    pub idle: Duration,
 }
 
 impl Default for Limits {

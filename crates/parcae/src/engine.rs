@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use crate::blocking::Limits as BlockingLimits;
 pub use crate::sched::Victims;
 pub use crate::task::Priority;
 pub use crate::worker::Cancelled;
@@ -45,7 +46,7 @@ pub struct EngineOpts {
     /// The most stacks that tasks and workers may use.
     pub max_stacks: usize,
     /// Threads for calls that block.
-    pub(crate) blocking: crate::blocking::Limits,
+    pub blocking: BlockingLimits,
 }
 
 impl Default for EngineOpts {
@@ -58,7 +59,7 @@ impl Default for EngineOpts {
             stack_size: StackSize::SERVICE,
             deterministic: false,
             max_stacks: usize::MAX,
-            blocking: crate::blocking::Limits::default(),
+            blocking: BlockingLimits::default(),
         }
     }
 }

@@ -154,7 +154,7 @@ fn tokio_contended<const TASKS: usize>(scale: &Scale) -> Result<f64, Failure> {
             })
         });
         for task in tasks.collect::<Vec<_>>() {
-            task.await;
+            task.await.expect("no task panics");
         }
         nanos_per(start, each * TASKS)
     });
