@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+pub use crate::blocking::Limits as BlockingLimits;
 pub use crate::sched::Victims;
 pub use crate::task::Priority;
 pub use crate::worker::Cancelled;
@@ -44,6 +45,8 @@ pub struct EngineOpts {
     pub deterministic: bool,
     /// The most stacks that tasks and workers may use.
     pub max_stacks: usize,
+    /// Threads for calls that block.
+    pub blocking: BlockingLimits,
 }
 
 impl Default for EngineOpts {
@@ -56,6 +59,7 @@ impl Default for EngineOpts {
             stack_size: StackSize::SERVICE,
             deterministic: false,
             max_stacks: usize::MAX,
+            blocking: BlockingLimits::default(),
         }
     }
 }
@@ -102,6 +106,7 @@ impl Engine {
             spin: opts.spin,
             stack_size: opts.stack_size,
             deterministic: opts.deterministic,
+            blocking: opts.blocking,
         };
         let shared = Arc::new(Shared::new(config, stacks, stealers));
         let workers: Vec<Worker> = owners

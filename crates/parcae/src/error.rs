@@ -85,9 +85,11 @@ pub enum ErrorKind {
     Several(Arc<[Error]>),
     /// The runtime is shutting down.
     ShuttingDown,
-    /// A nursery in a destructor that runs because of a panic: its children could not be waited
-    /// for.
+    /// A wait, or a nursery, in a destructor that runs because of a panic: nothing can be waited for
+    /// there.
     Unwinding,
+    /// What was waited for has not come in time.
+    TimedOut,
     /// An error of the program's own.
     Other,
 }
@@ -222,6 +224,11 @@ impl Error {
     /// Whether the task ended because it was asked to.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.inner.kind, ErrorKind::Cancelled(_))
+    }
+
+    /// Whether what was waited for has not come in time.
+    pub fn is_timed_out(&self) -> bool {
+        matches!(self.inner.kind, ErrorKind::TimedOut)
     }
 
     /// Whether the task panicked.
@@ -363,9 +370,10 @@ impl fmt::Display for ErrorKind {
             }
             ErrorKind::ShuttingDown => f.write_str("the runtime is shutting down"),
             ErrorKind::Unwinding => f.write_str(
-                "a nursery cannot be opened in a destructor that runs because of a panic: its children could \
-                 not be waited for",
+                "a task cannot wait in a destructor that runs because of a panic, nor open a nursery, which \
+                 would wait for its children",
             ),
+            ErrorKind::TimedOut => f.write_str("what was waited for has not come in time"),
             ErrorKind::Other => f.write_str("failed"),
         }
     }

@@ -29,6 +29,10 @@
 //! | run tasks together | [`Cx::nursery`], [`Nursery::spawn`], [`TaskHandle::join`] |
 //! | bound what they use | [`NurseryOpts::budget`], [`SpawnOpts::budget`], [`Budget`], [`budget`] |
 //! | stop code that does not wait | [`Cx::checkpoint`], [`Cx::strips`], [`budgeted`] |
+//! | share and signal | [`sync`] |
+//! | call what blocks | [`blocking()`], [`blocking_static`] |
+//! | use async code, be used by it | [`block_on`], [`RootTask`] |
+//! | wait for a time, or no longer than that | [`time`], [`Cx::timeout`] |
 //! | bound their memory | [`Allocator`] |
 //! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
 //! | give authority away | [`cap`], [`profile`] |
@@ -44,6 +48,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
 mod arch;
+mod blocking;
 pub mod budget;
 mod cancel;
 pub mod cap;
@@ -54,6 +59,7 @@ pub mod engine;
 mod error;
 mod executor;
 pub mod fiber;
+mod future;
 mod idle;
 mod memory;
 mod nursery;
@@ -62,19 +68,22 @@ mod queue;
 mod rng;
 mod runtime;
 mod sched;
+mod shim;
 pub mod stack;
-mod sync;
+pub mod sync;
 mod task;
-mod time;
+pub mod time;
 #[allow(dead_code)] // what waits comes next
 mod wait;
 mod worker;
 
+pub use blocking::{blocking, blocking_static};
 pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing};
 pub use cancel::{CancelReason, CancelToken, OnCancel};
 pub use cx::{Cx, Each, Expiry, Strips};
 pub use engine::{Victims, Waker, WorkerStats};
 pub use error::{Error, ErrorKind, Result, TaskInfo};
+pub use future::block_on;
 pub use memory::Allocator;
 pub use nursery::{Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskHandle};
 pub use parcae_macros::budgeted;

@@ -1,5 +1,6 @@
 //! What all workers of one scheduler share.
 
+use crate::blocking;
 use crate::deque::Stealer;
 use crate::executor::log::{Event, Kind, Log};
 use crate::idle::{Idle, Notified, Parker};
@@ -13,7 +14,7 @@ use crate::time::{Clock, Deadline, Due, Nanos, STEP, Timers};
 use crate::worker::{self, stats::Stats};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a worker without work chooses whom to steal from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +42,7 @@ pub(crate) struct Config {
     pub(crate) spin: Duration,
     pub(crate) stack_size: StackSize,
     pub(crate) deterministic: bool,
+    pub(crate) blocking: blocking::Limits,
 }
 
 /// What others see of a worker.
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) conductor: Parker,
     pub(crate) log: Option<Log>,
     timers: Timers,
+    /// Threads for calls that block.
+    pub(crate) blocking: blocking::Pool,
 }
 
 /// Ids of tasks spawned from outside start here.
@@ -96,6 +100,7 @@ impl Shared {
             conductor: Parker::default(),
             log: config.deterministic.then(Log::new),
             timers: Timers::new(),
+            blocking: blocking::Pool::new(config.blocking),
             config,
         }
     }
@@ -236,6 +241,17 @@ impl Shared {
     /// What time it is.
     pub(crate) fn now(&self) -> Nanos {
         self.log.as_ref().map_or_else(|| self.timers.real_now(), |log| log.now() * STEP)
+    }
+
+    /// What the monotonic clock says at this time of ours; of virtual time, would say.
+    pub(crate) fn instant(&self, at: Nanos) -> Instant {
+        self.timers.started() + Duration::from_nanos(at)
+    }
+
+    /// The reverse: what was before the scheduler is the beginning.
+    pub(crate) fn nanos(&self, at: Instant) -> Nanos {
+        let since = at.saturating_duration_since(self.timers.started());
+        Nanos::try_from(since.as_nanos()).unwrap_or(Nanos::MAX)
     }
 
     /// Has something happen after a time, unless what is returned is dropped before.

@@ -8,6 +8,7 @@ mod deque;
 mod fair;
 mod latency;
 mod memory;
+mod mutex;
 mod nursery;
 mod parked;
 mod runtimes;
@@ -39,6 +40,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &wake::WAKE,
     &steal::STEAL,
     &deque::DEQUE,
+    &mutex::MUTEX,
     &context::CONTEXT,
     &scale::SCALE,
     &parked::PARKED,

@@ -3,7 +3,7 @@
 use super::{Budget, Resource, Shortfall, Standing, UNLIMITED};
 use crate::engine::{Wake, Waker};
 use crate::error::TaskInfo;
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::shim::{Mutex, MutexGuard, PoisonError};
 use std::sync::Arc;
 
 /// Budget that tasks draw on. Counted under a lock, of which never two are held; a pool in

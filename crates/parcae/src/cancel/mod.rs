@@ -27,8 +27,8 @@ mod slots;
 
 use crate::engine::{Wake, Waker};
 use crate::error::{Error, Result, discard};
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::{Mutex, MutexGuard, PoisonError};
 pub(crate) use slots::Slot;
 use slots::Slots;
 use std::fmt;

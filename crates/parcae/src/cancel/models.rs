@@ -6,8 +6,8 @@
 //! puts one there.
 
 use super::*;
-use crate::sync::cell::UnsafeCell;
-use crate::sync::{Flag, explore};
+use crate::shim::cell::UnsafeCell;
+use crate::shim::{Flag, explore};
 use loom::thread;
 
 type Tree = Arc<Node<Flag>>;

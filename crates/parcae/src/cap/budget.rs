@@ -30,7 +30,7 @@ use super::{
     Revoker, Usage, budget_not_wider,
 };
 use crate::budget::{Budget, Resource};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::shim::{Mutex, MutexGuard, PoisonError};
 use std::fmt;
 use std::sync::Arc;
 

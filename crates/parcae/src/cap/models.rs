@@ -4,8 +4,8 @@
 //! see what the one before it did, are reported as a data race.
 
 use super::*;
-use crate::sync::cell::UnsafeCell;
-use crate::sync::explore;
+use crate::shim::cell::UnsafeCell;
+use crate::shim::explore;
 use loom::sync::Arc as Shared;
 use loom::thread;
 

@@ -44,7 +44,7 @@
 //! `live`. So "revoke, then wait until `live` is 0" leaves nobody behind.
 
 use super::{Attenuate, AuditEvent, CapError, Delegation, Identity};
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::shim::atomic::{AtomicU64, Ordering, fence};
 use std::ops::Deref;
 use std::ptr::NonNull;
 

@@ -23,7 +23,7 @@ use crate::cap::Issuer;
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::sched::Shared;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
 use crate::time::{Due, Nanos};
 use crate::worker;

@@ -104,8 +104,8 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::sync::atomic::{AtomicPtr, AtomicU64, fence};
+use crate::shim::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::shim::atomic::{AtomicPtr, AtomicU64, fence};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr::{self, NonNull};

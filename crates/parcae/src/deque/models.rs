@@ -19,7 +19,7 @@
 #![allow(clippy::print_stdout)] // the figures are for people
 
 use super::{CAPACITY, Owner, Steal, Stealer, deque};
-use crate::sync::explore;
+use crate::shim::explore;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use std::ptr::NonNull;

@@ -52,12 +52,14 @@ impl Drop for Threads {
         if worker::current_of(&self.shared).is_some() {
             // The last owner is one of the scheduler's own tasks. It cannot wait for itself:
             // the threads end when it and the other tasks have.
+            self.shared.blocking.stop(false);
             return;
         }
         for handle in self.handles.drain(..) {
             // A worker thread does not panic: its loop catches everything.
             let _ = handle.join();
         }
+        self.shared.blocking.stop(true);
         self.shared.stop_timers();
     }
 }

@@ -36,7 +36,7 @@
 //! What was rejected: a condition variable over one mutex (every submit takes it), and
 //! waking on every push (S4's trap 25: nine of ten wake-ups found nothing).
 
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::shim::atomic::{AtomicU64, Ordering, fence};
 
 const SLEEPING: u64 = 1;
 const SEARCHING: u64 = 1 << 32;

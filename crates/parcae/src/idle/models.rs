@@ -5,7 +5,7 @@
 //! somebody is awake to take it. Run: `.ci/run loom`.
 
 use super::*;
-use crate::sync::explore;
+use crate::shim::explore;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize};
 use loom::thread;

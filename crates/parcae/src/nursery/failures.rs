@@ -4,7 +4,7 @@
 //! in one critical section. The owner takes the result when all children have ended.
 
 use crate::error::{Error, ErrorKind, discard};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::shim::{Mutex, MutexGuard, PoisonError};
 
 /// What failed so far.
 pub(super) struct Failures {
@@ -64,7 +64,7 @@ mod models {
     //! Children that fail at the same time.
 
     use super::*;
-    use crate::sync::explore;
+    use crate::shim::explore;
     use loom::sync::Arc;
     use loom::thread;
 

@@ -27,7 +27,7 @@
 //! has linked its record to A, which is the top: correct, whatever happened in between.
 
 use super::link::{Chain, Linked, enter, next, set_next};
-use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::shim::atomic::{AtomicPtr, Ordering};
 use std::fmt;
 use std::ptr::{self, NonNull};
 

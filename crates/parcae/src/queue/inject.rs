@@ -39,8 +39,8 @@
 use super::lanes::Lanes;
 use super::link::{Chain, Linked};
 use super::ring::Ring;
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::{Mutex, MutexGuard, PoisonError};
 use std::fmt;
 use std::ptr::NonNull;
 

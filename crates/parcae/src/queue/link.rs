@@ -1,6 +1,6 @@
 //! The link inside a task record, and the list that is made of such links.
 
-use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::shim::atomic::{AtomicPtr, Ordering};
 use std::fmt;
 use std::ptr::{self, NonNull};
 

@@ -20,8 +20,8 @@
 //! hides those behind it. [`super::inject`] says why that loses nothing.
 
 use super::link::{Chain, Linked, enter, leave};
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::cell::UnsafeCell;
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 
 /// How often a push tries before it reports failure. Each try that fails means that another

@@ -106,6 +106,27 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// The most threads for calls that block, at least 1; see [`blocking`](crate::blocking()). They
+    /// start when they are needed. 128 if it is not set.
+    pub fn blocking_threads(mut self, threads: usize) -> Builder<P> {
+        self.engine.blocking.threads = threads;
+        self
+    }
+
+    /// How many calls that block may be queued while all threads are busy. Tasks that have more wait for
+    /// room. 1024 if it is not set.
+    pub fn blocking_queue(mut self, calls: usize) -> Builder<P> {
+        self.engine.blocking.queue = calls;
+        self
+    }
+
+    /// How long a thread for calls that block waits for the next before it ends. 10 seconds if it is not
+    /// set.
+    pub fn blocking_idle(mut self, time: Duration) -> Builder<P> {
+        self.engine.blocking.idle = time;
+        self
+    }
+
     /// What all tasks together may use. Unlimited if it is not set.
     pub fn budget(mut self, budget: Budget) -> Builder<P> {
         self.budget = budget;

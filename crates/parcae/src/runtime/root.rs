@@ -8,9 +8,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Profile;
 use crate::task::{Start, Task};
 use std::fmt;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{self, Poll};
 
 /// Runs a root task and waits for it.
 #[track_caller]
@@ -95,11 +98,13 @@ struct State<T> {
     ended: bool,
     /// The task that waits.
     waiter: Option<Waker>,
+    /// The future that waits.
+    polled: Option<task::Waker>,
 }
 
 impl<T> Default for State<T> {
     fn default() -> State<T> {
-        State { output: None, ended: false, waiter: None }
+        State { output: None, ended: false, waiter: None, polled: None }
     }
 }
 
@@ -109,15 +114,18 @@ impl<T> Slot<T> {
     }
 
     fn set(&self, output: Result<T>) {
-        let waiter = {
+        let (waiter, polled) = {
             let mut state = self.lock();
             state.output = Some(output);
             state.ended = true;
-            state.waiter.take()
+            (state.waiter.take(), state.polled.take())
         };
         self.changed.notify_all();
         if let Some(waiter) = waiter {
             waiter.wake();
+        }
+        if let Some(polled) = polled {
+            polled.wake();
         }
     }
 }
@@ -155,6 +163,42 @@ impl<T> RootTask<T> {
     /// Whether the task has ended.
     pub fn is_finished(&self) -> bool {
         self.slot.lock().ended
+    }
+}
+
+/// For async code, on any executor: is ready with the task's result when the task has ended. Dropping it lets the
+/// task run on.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().build()?;
+/// let task = rt.handle().spawn(|_| Ok(6))?;
+/// let answer = async { Ok::<_, parcae::Error>(7 * task.await?) };
+/// assert_eq!(parcae::block_on(answer)??, 42);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+impl<T> Future for RootTask<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Result<T>> {
+        let mut state = self.slot.lock();
+        if let Some(output) = state.output.take() {
+            return Poll::Ready(output);
+        }
+        assert!(!state.ended, "polled after it was ready");
+        // Under the lock under which the task sets its result: it finds this waker, or we have found the result.
+        let stale = match &mut state.polled {
+            Some(waker) if waker.will_wake(context.waker()) => None,
+            polled => polled.replace(context.waker().clone()),
+        };
+        drop(state);
+        drop(stale);
+        Poll::Pending
     }
 }
 

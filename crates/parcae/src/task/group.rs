@@ -22,8 +22,8 @@
 //! child therefore copies the owner's handle *before* it counts down, and touches nothing of the group after.
 
 use super::TaskRef;
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, PoisonError};
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::{Mutex, PoisonError};
 use std::any::Any;
 use std::cell::Cell;
 
@@ -121,8 +121,8 @@ mod models {
     //! Completion against join, with the state word that the owner really parks on.
 
     use super::*;
-    use crate::sync::cell::UnsafeCell;
-    use crate::sync::explore;
+    use crate::shim::cell::UnsafeCell;
+    use crate::shim::explore;
     use crate::task::Task;
     use crate::task::state::{Handle, Parking, Woken};
     use loom::sync::Arc;

@@ -76,7 +76,7 @@
 //! words; S4's traps 1, 5, 6 and 13), and a `fetch_or` in `unpark` (would set a bit in
 //! the next life of a recycled record).
 
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::shim::atomic::{AtomicU64, Ordering, fence};
 
 const PHASE: u64 = 0b111;
 const FREE: u64 = 0;

@@ -1,186 +1,144 @@
-//! Time: deadlines and sleeping.
+//! Time: sleeping, intervals, deadlines.
 //!
-//! Times are nanoseconds since the scheduler was made. With threads they come from the monotonic
-//! clock, and one thread, started when it is first needed, waits for the earliest deadline. Under the
-//! deterministic executor time is virtual: a step takes a microsecond, and when nobody can run the
-//! clock jumps to the next deadline.
+//! Points in time are [`Instant`]s, of the clock of whoever asks: on a task that of its runtime, elsewhere the
+//! monotonic clock of the system. Under the deterministic executor the two differ: time there is virtual,
+//! and passes at once when nobody can run. So on a task ask [`now`], not [`Instant::now`].
 //!
-//! Deadlines are kept in order in one map under a lock: setting and taking back one costs the logarithm of how many
-//! there are, and nothing happens while none is due. A deadline that is taken back (dropped [`Deadline`]) does
-//! nothing any more; one that is due is taken out under the lock and acted on after it, so that each acts at most
-//! once.
+//! ```
+//! use parcae::prelude::*;
+//! use parcae::time;
+//! use std::time::Duration;
+//!
+//! let rt = Runtime::builder().deterministic(1).build()?;
+//! rt.run(|_| {
+//!     let start = time::now();
+//!     time::sleep(Duration::from_secs(3_600))?; // at once: nobody else is there
+//!     assert!(time::now() - start >= Duration::from_secs(3_600));
+//!     Ok(())
+//! })?;
+//! # Ok::<(), parcae::Error>(())
+//! ```
 
-use crate::cancel::{CancelReason, Node};
-use crate::engine::Waker;
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
-use std::sync::{Arc, Condvar, Weak};
-use std::thread::JoinHandle;
+mod interval;
+mod timers;
+
+pub use interval::{Interval, MissedTicks, interval, interval_at};
+pub(crate) use timers::{Clock, Deadline, Due, Nanos, STEP, Timers};
+
+use crate::cx::{self, Cx};
+use crate::error::{Error, ErrorKind, Result};
+use crate::profile::Spawns;
+use crate::{CancelReason, NurseryOpts};
 use std::time::{Duration, Instant};
 
-/// A point in time: nanoseconds since the scheduler was made.
-pub(crate) type Nanos = u64;
-
-/// What a step of the deterministic executor takes.
-pub(crate) const STEP: Nanos = 1_000;
-
-/// The deadlines of a scheduler.
-pub(crate) struct Timers {
-    started: Instant,
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    state: std::sync::Mutex<State>,
-    /// The earliest deadline has changed, or the thread is to end.
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    due: BTreeMap<(Nanos, u64), Due>,
-    next_id: u64,
-    thread: Option<JoinHandle<()>>,
-    stopping: bool,
-}
-
-/// What happens at a deadline.
-pub(crate) enum Due {
-    Cancel(Weak<Node>),
-    Wake(Waker),
-    /// Wakes the task, and has it look around at its next checkpoint.
-    Attend(Waker),
-}
-
-impl Due {
-    fn act(self) {
-        match self {
-            Due::Cancel(node) => {
-                if let Some(node) = node.upgrade() {
-                    node.cancel(CancelReason::Timeout);
-                }
-            }
-            Due::Wake(waker) => waker.wake(),
-            Due::Attend(waker) => waker.attend(),
+/// What time it is: on a task by its runtime's clock, which may be virtual; elsewhere by the system's.
+pub fn now() -> Instant {
+    match cx::current() {
+        Some(frame) => {
+            let shared = &frame.terms().shared;
+            shared.instant(shared.now())
         }
+        None => Instant::now(),
     }
 }
 
-/// A deadline that was set. Dropping it takes it back.
-pub(crate) struct Deadline {
-    inner: Arc<Inner>,
-    key: (Nanos, u64),
-}
-
-impl Drop for Deadline {
-    fn drop(&mut self) {
-        let due = self.inner.lock().due.remove(&self.key);
-        drop(due); // outside of the lock
+/// Waits for a time. A cancel point. On a task the task is parked, elsewhere the thread is blocked.
+///
+/// # Errors
+///
+/// If the task was cancelled.
+pub fn sleep(time: Duration) -> Result<()> {
+    match now().checked_add(time) {
+        Some(at) => sleep_until(at),
+        None => loop {
+            sleep_until(now() + Duration::from_secs(1 << 30))?; // for ever
+        },
     }
 }
 
-impl Inner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes out what is due at `now`, one at a time.
-    fn pop_due(state: &mut State, now: Nanos) -> Option<Due> {
-        let entry = state.due.first_entry()?;
-        (entry.key().0 <= now).then(|| entry.remove())
-    }
-}
-
-impl Timers {
-    pub(crate) fn new() -> Timers {
-        let inner = Inner { state: std::sync::Mutex::default(), changed: Condvar::new() };
-        Timers { started: Instant::now(), inner: Arc::new(inner) }
-    }
-
-    /// What the monotonic clock says.
-    pub(crate) fn real_now(&self) -> Nanos {
-        self.started.elapsed().as_nanos() as Nanos
-    }
-
-    /// Sets a deadline.
-    pub(crate) fn set(&self, at: Nanos, what: Due, clock: Clock) -> Deadline {
-        let mut state = self.inner.lock();
-        let key = (at, state.next_id);
-        state.next_id += 1;
-        let is_first = state.due.first_key_value().is_none_or(|(first, _)| key < *first);
-        state.due.insert(key, what);
-        if clock == Clock::Real && state.thread.is_none() && !state.stopping {
-            state.thread = self.start();
-        }
-        drop(state);
-        if is_first {
-            self.inner.changed.notify_one();
-        }
-        Deadline { inner: Arc::clone(&self.inner), key }
-    }
-
-    /// A thread that waits for deadlines. None if there is no thread to be had: deadlines then
-    /// pass unnoticed until the next one is set.
-    fn start(&self) -> Option<JoinHandle<()>> {
-        let (inner, started) = (Arc::clone(&self.inner), self.started);
-        let run = move || {
-            let mut state = inner.lock();
-            while !state.stopping {
-                let now = started.elapsed().as_nanos() as Nanos;
-                if let Some(due) = Inner::pop_due(&mut state, now) {
-                    drop(state);
-                    due.act();
-                    state = inner.lock();
-                    continue;
-                }
-                let next = state.due.first_key_value().map(|(&(at, _), _)| at);
-                state = match next {
-                    None => inner.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                    Some(at) => {
-                        let wait = Duration::from_nanos(at - now);
-                        let waited = inner.changed.wait_timeout(state, wait);
-                        waited.unwrap_or_else(PoisonError::into_inner).0
-                    }
-                };
-            }
-        };
-        std::thread::Builder::new().name("parcae-timer".into()).spawn(run).ok()
-    }
-
-    /// Under the deterministic executor: acts on what is due at `now`.
-    pub(crate) fn fire(&self, now: Nanos) {
+/// Waits until a point in time, by the clock of [`now`]. A cancel point, also if that has passed.
+///
+/// ```
+/// use parcae::time;
+/// use std::time::Duration;
+///
+/// let at = time::now() + Duration::from_millis(2);
+/// time::sleep_until(at)?;
+/// assert!(time::now() >= at);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// If the task was cancelled.
+pub fn sleep_until(at: Instant) -> Result<()> {
+    let Some(frame) = cx::current() else {
         loop {
-            let due = Inner::pop_due(&mut self.inner.lock(), now);
-            let Some(due) = due else { return };
-            due.act();
+            let left = at.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left);
+        }
+    };
+    let shared = &frame.terms().shared;
+    let due = shared.nanos(at);
+    frame.check_cancelled()?;
+    if shared.now() < due {
+        let left = Duration::from_nanos(due - shared.now());
+        let _deadline = shared.after(left, Due::Wake(frame.waker()));
+        while shared.now() < due {
+            frame.park()?;
         }
     }
+    frame.check_cancelled()
+}
 
-    /// The earliest deadline.
-    pub(crate) fn next(&self) -> Option<Nanos> {
-        self.inner.lock().due.first_key_value().map(|(&(at, _), _)| at)
-    }
-
-    /// Ends the thread. Deadlines that have not passed are forgotten.
-    pub(crate) fn stop(&self) {
-        let (thread, due) = {
-            let mut state = self.inner.lock();
-            state.stopping = true;
-            (state.thread.take(), std::mem::take(&mut state.due))
-        };
-        self.inner.changed.notify_one();
-        drop(due);
-        if let Some(thread) = thread
-            && thread.thread().id() != std::thread::current().id()
-        {
-            let _ = thread.join();
+impl<P: Spawns> Cx<P> {
+    /// Runs a closure for no longer than this: after that time everything in it that is a cancel point fails, and
+    /// so do the nurseries that it has opened.
+    ///
+    /// A closure that gets done all the same, because it comes to no cancel point or does not care, has
+    /// its result returned, late as it is.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let outcome = rt.run(|cx| {
+    ///     cx.timeout(Duration::from_millis(2), |cx| loop {
+    ///         cx.checkpoint()?;
+    ///     } as parcae::Result<()>)
+    /// });
+    /// assert!(outcome.unwrap_err().is_timed_out());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TimedOut`] if the closure failed because the time was over; or what else it failed with.
+    pub fn timeout<R>(&self, time: Duration, body: impl FnOnce(&Cx<P>) -> Result<R>) -> Result<R> {
+        let mut output = None;
+        let opened = self.nursery_with(NurseryOpts::new().timeout(time), |_| {
+            output = Some(body(self));
+            Ok(())
+        });
+        match output {
+            Some(Ok(value)) => Ok(value),
+            // Ours has passed if it is what the nursery was cancelled by.
+            Some(Err(error)) if error.is_cancelled() && opened.as_ref().is_err_and(is_timeout) => {
+                Err(Error::new(ErrorKind::TimedOut))
+            }
+            Some(Err(error)) => Err(error),
+            None => Err(opened.err().unwrap_or_else(|| Error::new(ErrorKind::NurseryNotActive))),
         }
     }
 }
 
-/// Whose clock it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clock {
-    Real,
-    Virtual,
+fn is_timeout(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Timeout))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

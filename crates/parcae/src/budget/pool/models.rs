@@ -5,7 +5,7 @@
 //! between two critical sections: of `draw_or_wait`, of `top_up`, and of `draw` around it.
 
 use super::*;
-use crate::sync::{Flag, explore};
+use crate::shim::{Flag, explore};
 use loom::thread;
 
 type Source = Arc<Pool<Flag>>;

@@ -6,7 +6,7 @@
 //! that somebody holds a handle to. Run: `.ci/run loom`.
 
 use super::*;
-use crate::sync::explore;
+use crate::shim::explore;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;

@@ -1,0 +1,196 @@
+//! Condition variables.
+//!
+//! The waiter joins the line while it still has the mutex, so a change that is made under the mutex and
+//! signalled after it finds the waiter. A signal whose receiver is cancelled, in the wait or while it
+//! takes the mutex again, goes to the next in line.
+
+use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
+use super::mutex::MutexGuard;
+use super::{Outcome, Waited, attend, constructor};
+use crate::error::{Error, ErrorKind, Result};
+use crate::shim::{self, PoisonError};
+use crate::wait::{Deadline, Waiter};
+use std::fmt;
+use std::time::Duration;
+
+/// Waits for a change of what a [`Mutex`](super::Mutex) holds.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use parcae::sync::{Condvar, Mutex};
+///
+/// let (queue, filled) = (Mutex::new(Vec::new()), Condvar::new());
+/// let rt = Runtime::builder().workers(2).build()?;
+/// let sum = rt.run(|cx| {
+///     cx.nursery(|n| {
+///         let consumer = n.spawn(|_| {
+///             let queue = filled.wait_while(queue.lock()?, |queue| queue.len() < 3)?;
+///             Ok(queue.iter().sum::<i32>())
+///         })?;
+///         for i in 1..=3 {
+///             queue.lock()?.push(i);
+///             filled.notify_one();
+///         }
+///         consumer.join()
+///     })
+/// })?;
+/// assert_eq!(sum, 6);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// The guard goes into a wait and comes back out of it, unless the wait is cancelled: then the mutex is not locked
+/// any more, and need not be waited for once more.
+pub struct Condvar {
+    raw: RawCondvar<Waiter>,
+}
+
+struct RawCondvar<W> {
+    line: shim::Mutex<Line<W>>,
+}
+
+impl<W> RawCondvar<W> {
+    fn line(&self) -> shim::MutexGuard<'_, Line<W>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: Wake> RawCondvar<W> {
+    fn notify_one(&self) {
+        let waker = self.line().grant(Grant::Own);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<W: Wake> Waited<W> for RawCondvar<W> {
+    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool {
+        let mut line = self.line();
+        // SAFETY: as the caller says, here and below.
+        match unsafe { line.standing(node) } {
+            Standing::Granted(_) => {
+                // SAFETY: as above.
+                unsafe { line.remove(node) };
+                true
+            }
+            Standing::Idle => {
+                // SAFETY: as above.
+                unsafe { line.push(node, waiter()) };
+                false
+            }
+            Standing::Waiting | Standing::Called { .. } => false,
+        }
+    }
+
+    unsafe fn withdraw(&self, node: &Node<W>) -> bool {
+        // SAFETY: as the caller says.
+        let (standing, unused) = unsafe { self.line().remove(node) };
+        drop(unused);
+        if standing == Standing::Granted(Grant::Own) {
+            self.notify_one();
+        }
+        false
+    }
+}
+
+impl Condvar {
+    constructor! {
+        /// Nobody waits.
+        pub fn new() -> Condvar {
+            Condvar { raw: RawCondvar { line: shim::Mutex::new(Line::new()) } }
+        }
+    }
+
+    /// Gives the mutex back, waits for a signal, and takes the mutex again. A cancel point.
+    ///
+    /// A signal says that something may have changed: look, and wait again if it is not what you wait for; or
+    /// use [`wait_while`](Condvar::wait_while).
+    ///
+    /// # Errors
+    ///
+    /// If the task was cancelled while it waited, for the signal or for the mutex. The mutex is not locked
+    /// then.
+    pub fn wait<'m, T: ?Sized>(&self, guard: MutexGuard<'m, T>) -> Result<MutexGuard<'m, T>> {
+        Ok(self.wait_until(guard, Deadline::Never)?.0)
+    }
+
+    /// Waits as long as the condition holds.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wait`](Condvar::wait).
+    pub fn wait_while<'m, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'m, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> Result<MutexGuard<'m, T>> {
+        while condition(&mut guard) {
+            guard = self.wait(guard)?;
+        }
+        Ok(guard)
+    }
+
+    /// As [`wait_while`](Condvar::wait_while), for no longer than this.
+    ///
+    /// # Errors
+    ///
+    /// If the time is over and the condition still holds, or as for [`wait`](Condvar::wait). The mutex is not
+    /// locked then.
+    pub fn wait_while_timeout<'m, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'m, T>,
+        time: Duration,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> Result<MutexGuard<'m, T>> {
+        let deadline = Deadline::after(time);
+        let mut outcome = Outcome::Waited;
+        while condition(&mut guard) {
+            if outcome == Outcome::TimedOut {
+                return Err(Error::new(ErrorKind::TimedOut));
+            }
+            (guard, outcome) = self.wait_until(guard, deadline)?;
+        }
+        Ok(guard)
+    }
+
+    fn wait_until<'m, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'m, T>,
+        deadline: Deadline,
+    ) -> Result<(MutexGuard<'m, T>, Outcome)> {
+        let mutex = guard.mutex();
+        let outcome = attend(&self.raw, 0, deadline, || drop(guard))?;
+        match mutex.lock() {
+            Ok(guard) => Ok((guard, outcome)),
+            Err(error) => {
+                if outcome == Outcome::Waited {
+                    self.notify_one(); // we have got a signal, and do nothing with it
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Wakes the first who waits, if somebody does.
+    pub fn notify_one(&self) {
+        self.raw.notify_one();
+    }
+
+    /// Wakes all who wait now.
+    pub fn notify_all(&self) {
+        let until = self.raw.line().next_ticket();
+        grant_all(until, |grant| grant(&mut self.raw.line()));
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Condvar {
+        Condvar::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Condvar")
+    }
+}

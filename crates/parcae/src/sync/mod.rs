@@ -1,0 +1,235 @@
+//! Locks and signals that park tasks and block threads.
+//!
+//! | to | see |
+//! |---|---|
+//! | keep others out | [`Mutex`], [`RwLock`] |
+//! | let so many in | [`Semaphore`] |
+//! | tell others | [`Notify`], [`Event`], [`Condvar`] |
+//! | meet | [`Barrier`] |
+//! | make something once | [`Once`], [`OnceCell`], [`Lazy`] |
+//!
+//! On a task every wait parks the task and leaves its worker to others; on any other thread it blocks
+//! the thread. Tasks of several runtimes and threads may share one lock.
+//!
+//! ```
+//! use parcae::prelude::*;
+//! use parcae::sync::Mutex;
+//!
+//! let total = Mutex::new(0);
+//! let rt = Runtime::builder().workers(2).build()?;
+//! rt.run(|cx| {
+//!     cx.nursery(|n| {
+//!         for i in 1..=10 {
+//!             let total = &total;
+//!             n.spawn(move |_| {
+//!                 *total.lock()? += i; // parks the task if it has to wait
+//!                 Ok(())
+//!             })?;
+//!         }
+//!         Ok(())
+//!     })
+//! })?;
+//! assert_eq!(*total.lock()?, 55); // blocks the thread if it has to wait
+//! # Ok::<(), parcae::Error>(())
+//! ```
+//!
+//! # Cancelling
+//!
+//! A call that has to wait is a cancel point: if the task is cancelled meanwhile it returns an error, and
+//! it is as if it had not been called. What was handed to it at that very moment is handed on to the next
+//! in line. A call that need not wait succeeds, on a cancelled task too. In a destructor that runs
+//! because of a panic a task cannot wait: what could not be had at once is an error there. Guards and
+//! permits are given back without waiting, so dropping them is always all right.
+//!
+//! # Panics
+//!
+//! Nothing is poisoned. A guard that is dropped by a panic unlocks, as by a return. The panic itself
+//! is an error of its task and, unless the program decides otherwise, of its nursery, whose tasks
+//! are cancelled: whoever shares data with them learns of it there. Poisoning would make the
+//! same failure surface a second time, as another error at every lock. Data that a panic
+//! can leave half-changed is better replaced as a whole under the lock.
+//!
+//! # Priorities
+//!
+//! A lock does not know priorities. A task of high priority that waits for a lock waits for its
+//! holder, which may be of low priority and be kept from running by everybody in between: priority inversion.
+//! No holder is lifted to the priority of who waits. Keep what is done under a lock that priorities share
+//! short, without waits, or give the data to one task and send it requests. The line of waiters is first
+//! come, first served, whatever their priorities.
+//!
+//! # The protocol
+//!
+//! All of them are made of a small lock of the system, held for a few instructions and never across a
+//! wait, and behind it a [`Line`](line::Line) of those who wait. The steps are those of [`wait`](crate::wait):
+//!
+//! 1. `step` under the small lock: it can be had, and it is taken; or
+//! 2. the caller's node is put into the line. Both happen under the same hold of the small lock (or of the same
+//!    word, for [`Mutex`]), which makes step 3, the re-check, the same as step 1;
+//! 4. park. Whoever makes it possible takes the small lock, finds the node, *grants* it, lets go of the
+//!    small lock and wakes the waiter, which finds its grant at the next `step`;
+//! 5. a wait that ends without a grant takes its node out (`withdraw`). If the small lock shows
+//!    that the grant has come after all, it is passed on there and then: a grant is never lost, because
+//!    node and grant are one word under one lock.
+//!
+//! Nodes lie on the stacks of those who wait. Nobody touches one without the small lock, and a
+//! wait does not return before its node is out of the line.
+//!
+//! Rejected: nodes on the heap, because a task that is out of memory waits in the allocator, and must not do that
+//! with the small lock held; a lock-free line, because withdrawing from the middle of one costs more than the
+//! small lock does.
+
+mod barrier;
+mod condvar;
+mod line;
+#[cfg(all(test, loom))]
+mod models;
+mod mutex;
+mod notify;
+mod once;
+mod permits;
+mod raw;
+mod rwlock;
+mod semaphore;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use barrier::{Barrier, BarrierResult};
+pub use condvar::Condvar;
+pub use mutex::{Mutex, MutexGuard};
+pub use notify::{Event, Notify};
+pub use once::{Lazy, Once, OnceCell};
+pub use rwlock::{ReadGuard, RwLock, WriteGuard};
+pub use semaphore::{OwnedPermit, Permit, Semaphore};
+
+use crate::cx;
+use crate::error::{Error, ErrorKind, Result};
+use crate::wait::{Deadline, Ended, Waiter, wait};
+use line::{Node, Wake};
+use std::time::Duration;
+
+/// A constructor that is `const`, but for loom, whose primitives cannot be made in constants.
+macro_rules! constructor {
+    ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$attribute])*
+        $visibility const fn $($rest)*
+        #[cfg(loom)]
+        $(#[$attribute])*
+        $visibility fn $($rest)*
+    };
+}
+use constructor;
+
+/// Something that is waited for in a line.
+trait Waited<W> {
+    /// Takes what is waited for if it can be had or was granted: true, and the node is in no line. Otherwise
+    /// the node is in the line, with a waiter that will be woken.
+    ///
+    /// # Safety
+    ///
+    /// The node is used with this object only, and neither moves nor ends before `step` has said true or
+    /// [`withdraw`](Waited::withdraw) was called.
+    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool;
+
+    /// Takes the node out of the line. A grant is passed on; or true if it cannot be, and the wait was successful
+    /// after all.
+    ///
+    /// # Safety
+    ///
+    /// As for [`step`](Waited::step), which has said false.
+    unsafe fn withdraw(&self, node: &Node<W>) -> bool;
+}
+
+/// How a wait ended that was not cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// There was nothing to wait for.
+    AtOnce,
+    /// It was granted.
+    Waited,
+    /// It was not granted in time.
+    TimedOut,
+}
+
+/// Waits: all steps. `published` is called once the node is in the line, before the wait.
+fn attend(
+    object: &impl Waited<Waiter>,
+    wants: usize,
+    deadline: Deadline,
+    published: impl FnOnce(),
+) -> Result<Outcome> {
+    let node = Node::new(wants);
+    let mut place = Place { object, node: &node, in_line: false };
+    if place.step() {
+        return Ok(Outcome::AtOnce);
+    }
+    published();
+    loop {
+        match park(deadline) {
+            Ok(Ended::Woken) if place.step() => return Ok(Outcome::Waited),
+            Ok(Ended::Woken) => {}
+            Ok(Ended::TimedOut) if place.step() || place.withdraw() => return Ok(Outcome::Waited),
+            Ok(Ended::TimedOut) => return Ok(Outcome::TimedOut),
+            Err(_) if place.withdraw() => return Ok(Outcome::Waited),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// A node that is taken out of its line whatever happens.
+struct Place<'p, O: Waited<Waiter>> {
+    object: &'p O,
+    node: &'p Node<Waiter>,
+    in_line: bool,
+}
+
+impl<O: Waited<Waiter>> Place<'_, O> {
+    fn step(&mut self) -> bool {
+        // SAFETY: the node is on the stack of `attend`, borrowed, and taken out by our drop at the latest.
+        let done = unsafe { self.object.step(self.node, Waiter::current) };
+        self.in_line = !done;
+        done
+    }
+
+    fn withdraw(&mut self) -> bool {
+        self.in_line = false;
+        // SAFETY: as above; `step` has said false.
+        unsafe { self.object.withdraw(self.node) }
+    }
+}
+
+impl<O: Waited<Waiter>> Drop for Place<'_, O> {
+    fn drop(&mut self) {
+        if self.in_line {
+            self.withdraw();
+        }
+    }
+}
+
+/// Waits to be woken. A task that unwinds cannot: nothing may run on its thread meanwhile, perhaps not
+/// even the holder of what it waits for.
+pub(crate) fn park(deadline: Deadline) -> Result<Ended> {
+    if std::thread::panicking() && cx::current().is_some() {
+        return Err(Error::new(ErrorKind::Unwinding));
+    }
+    wait(deadline)
+}
+
+/// As [`attend`], without end, and with nothing to do in between.
+fn attend_forever(object: &impl Waited<Waiter>, wants: usize) -> Result<()> {
+    attend(object, wants, Deadline::Never, || {}).map(drop)
+}
+
+/// As [`attend`], for a time; an error if it was not granted in time.
+fn attend_for(object: &impl Waited<Waiter>, wants: usize, time: Duration) -> Result<()> {
+    match attend(object, wants, Deadline::after(time), || {})? {
+        Outcome::AtOnce | Outcome::Waited => Ok(()),
+        Outcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
+    }
+}
+
+impl Wake for Waiter {
+    fn wake(self) {
+        Waiter::wake(&self);
+    }
+}
