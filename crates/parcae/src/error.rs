@@ -86,6 +86,12 @@ pub enum ErrorKind {
     /// A nursery in a destructor that runs because of a panic: its children could not be waited
     /// for.
     Unwinding,
+    /// A channel is closed, and nothing is left in it.
+    ChannelClosed,
+    /// It would have had to wait, and was not to.
+    WouldWait,
+    /// The time for it is up.
+    TimedOut,
     /// An error of the program's own.
     Other,
 }
@@ -352,6 +358,9 @@ impl fmt::Display for ErrorKind {
                 "a nursery cannot be opened in a destructor that runs because of a panic: its children could \
                  not be waited for",
             ),
+            ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
+            ErrorKind::WouldWait => f.write_str("it would have had to wait"),
+            ErrorKind::TimedOut => f.write_str("the time for it is up"),
             ErrorKind::Other => f.write_str("failed"),
         }
     }

@@ -31,6 +31,7 @@
 //! | stop code that does not wait | [`Cx::checkpoint`], [`Cx::strips`], [`budgeted`] |
 //! | bound their memory | [`Allocator`] |
 //! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
+//! | hand values over | [`channel`] |
 //! | give authority away | [`cap`], [`profile`] |
 //! | replay | [`Builder::deterministic`] |
 //! | use fibers without a scheduler | [`fiber`], [`stack`] |
@@ -47,6 +48,7 @@ mod arch;
 pub mod budget;
 mod cancel;
 pub mod cap;
+pub mod channel;
 mod cx;
 mod deque;
 #[doc(hidden)]
@@ -66,7 +68,6 @@ pub mod stack;
 mod sync;
 mod task;
 mod time;
-#[allow(dead_code)] // what waits comes next
 mod wait;
 mod worker;
 
