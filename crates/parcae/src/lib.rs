@@ -31,7 +31,7 @@
 //! | stop code that does not wait | [`Cx::checkpoint`], [`Cx::strips`], [`budgeted`] |
 //! | bound their memory | [`Allocator`] |
 //! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
-//! | hand values over | [`channel`] |
+//! | hand values over | [`channel`], [`select`](mod@select) |
 //! | give authority away | [`cap`], [`profile`] |
 //! | replay | [`Builder::deterministic`] |
 //! | use fibers without a scheduler | [`fiber`], [`stack`] |
@@ -64,6 +64,7 @@ mod queue;
 mod rng;
 mod runtime;
 mod sched;
+pub mod select;
 pub mod stack;
 mod sync;
 mod task;
@@ -94,6 +95,9 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::cx::Meter;
+    pub use crate::select::{
+        DefaultCase, RecvCase, SendCase, TimeoutCase, TokenCase, run as select,
+    };
 
     /// At the entry of a function that is budgeted.
     #[inline]

@@ -63,14 +63,22 @@ mod claim;
 mod ends;
 mod error;
 mod iter;
+#[cfg(all(test, loom))]
+mod models;
 mod places;
 mod state;
 #[cfg(all(test, not(loom)))]
-mod tests;
+pub(crate) mod tests;
 
 pub use ends::{Receiver, Sender, WeakReceiver, WeakSender};
 pub use error::{Reason, RecvError, SendError};
 pub use iter::{IntoIter, Iter};
+
+// What a select is made of.
+pub(crate) use claim::Claim;
+pub(crate) use ends::{closed, may_wait, prepare, received, sent, settle};
+pub(crate) use places::{Outcome, Ticket};
+pub(crate) use state::{Put, Took};
 
 use crate::cap::{CapChannel, ChannelPermit};
 use crate::error::Result;
