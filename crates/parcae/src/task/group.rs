@@ -118,7 +118,7 @@ mod models {
     use crate::sync::cell::UnsafeCell;
     use crate::sync::explore;
     use crate::task::Task;
-    use crate::task::state::{Parking, Woken};
+    use crate::task::state::{Handle, Parking, Woken};
     use loom::sync::Arc;
     use loom::thread;
     use std::ptr::NonNull;

@@ -68,8 +68,8 @@ fn a_select_cancelled_at_any_point_has_no_effect() {
 /// Tasks that select over sends to some channels and receives from others.
 fn mix(cx: &Cx, seed: u64) -> crate::Result<()> {
     let rng = Rng::new(seed, 99);
-    let channels: Vec<(Sender<(u64, u64)>, Receiver<(u64, u64)>)> =
-        (0..3).map(|_| channel([0, 0, 1, 2][rng.below(4)])).collect();
+    let channels: Vec<_> =
+        (0..3).map(|_| channel::<(u64, u64)>([0, 0, 1, 2][rng.below(4)])).collect();
     let (sent, got) = (Mutex::new(BTreeSet::new()), Mutex::new(Vec::new()));
     let tasks = 2 + rng.below(4) as u64;
     let cancels = rng.below(3);
