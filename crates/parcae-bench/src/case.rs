@@ -22,11 +22,19 @@ pub enum Peer {
     Rayon,
     /// <https://docs.rs/crossbeam-deque>, the deques of rayon.
     Crossbeam,
+    /// <https://docs.rs/crossbeam-channel>, on threads.
+    CrossbeamChannel,
+    /// <https://docs.rs/flume>, on tokio.
+    Flume,
+    /// <https://docs.rs/kanal>, on tokio.
+    Kanal,
+    /// <https://docs.rs/async-channel>, on tokio.
+    AsyncChannel,
 }
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 8] = [
+    pub const ALL: [Peer; 12] = [
         Peer::Parcae,
         Peer::Corosensei,
         Peer::Generator,
@@ -35,6 +43,10 @@ impl Peer {
         Peer::May,
         Peer::Rayon,
         Peer::Crossbeam,
+        Peer::CrossbeamChannel,
+        Peer::Flume,
+        Peer::Kanal,
+        Peer::AsyncChannel,
     ];
 
     /// The name in arguments and output.
@@ -48,6 +60,10 @@ impl Peer {
             Peer::May => "may",
             Peer::Rayon => "rayon",
             Peer::Crossbeam => "crossbeam-deque",
+            Peer::CrossbeamChannel => "crossbeam-channel",
+            Peer::Flume => "flume",
+            Peer::Kanal => "kanal",
+            Peer::AsyncChannel => "async-channel",
         }
     }
 
@@ -62,6 +78,10 @@ impl Peer {
             Peer::May => "0.3.51",
             Peer::Rayon => "1.12.0",
             Peer::Crossbeam => "0.8.8",
+            Peer::CrossbeamChannel => "0.5.17",
+            Peer::Flume => "0.12.0",
+            Peer::Kanal => "0.1.1",
+            Peer::AsyncChannel => "2.5.0",
         }
     }
 }

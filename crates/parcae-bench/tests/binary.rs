@@ -87,6 +87,8 @@ fn the_list_measures_nothing() {
         "wake",
         "steal",
         "deque",
+        "pingpong",
+        "channel",
         "scale",
         "parked",
     ];

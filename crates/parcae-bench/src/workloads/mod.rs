@@ -1,5 +1,6 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
+mod channel;
 mod context;
 mod deque;
 mod latency;
@@ -29,6 +30,8 @@ pub static WORKLOADS: &[&Workload] = &[
     &steal::STEAL,
     &deque::DEQUE,
     &context::CONTEXT,
+    &channel::PINGPONG,
+    &channel::CHANNEL,
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,
