@@ -79,7 +79,7 @@ fn count_down(count: &AtomicUsize) -> bool {
 }
 
 /// Drops values. A panic of one does not keep the others; the first goes on when all are gone.
-fn drop_all<T>(values: VecDeque<T>) {
+pub(super) fn drop_all<T>(values: VecDeque<T>) {
     let mut first = None;
     for value in values {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {

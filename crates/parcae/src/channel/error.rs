@@ -18,6 +18,8 @@ pub enum Reason {
     TimedOut,
     /// The task was cancelled, or has no budget for it.
     Interrupted(Error),
+    /// So many values of a [`broadcast`](super::broadcast()) were not received in time.
+    Lagged(u64),
 }
 
 /// A value that was not sent. It is still the caller's: [`into_inner`](SendError::into_inner).
@@ -57,6 +59,7 @@ impl Reason {
             Reason::Closed(None) => Error::new(ErrorKind::ChannelClosed),
             Reason::WouldWait => Error::new(ErrorKind::WouldWait),
             Reason::TimedOut => Error::new(ErrorKind::TimedOut),
+            Reason::Lagged(_) => Error::msg(self.to_string()),
         }
     }
 
@@ -116,6 +119,11 @@ impl RecvError {
         matches!(self.reason, Reason::Closed(_))
     }
 
+    /// How many values of a [`broadcast`](super::broadcast()) were missed, if that is the reason.
+    pub fn missed(&self) -> Option<u64> {
+        if let Reason::Lagged(missed) = self.reason { Some(missed) } else { None }
+    }
+
     /// Whether the time was up.
     pub fn is_timeout(&self) -> bool {
         matches!(self.reason, Reason::TimedOut)
@@ -173,6 +181,7 @@ impl fmt::Display for Reason {
             Reason::WouldWait => f.write_str("it would have had to wait"),
             Reason::TimedOut => f.write_str("the time is up"),
             Reason::Interrupted(error) => write!(f, "{error}"),
+            Reason::Lagged(missed) => write!(f, "{missed} values were not received in time"),
         }
     }
 }

@@ -24,7 +24,8 @@
 //! # Ok::<(), parcae::Error>(())
 //! ```
 //!
-//! Any number of [`Sender`]s and [`Receiver`]s share a channel; each value is received once.
+//! Any number of [`Sender`]s and [`Receiver`]s share a channel; each value is received once. To wait for several
+//! channels at once see [`select`](mod@crate::select).
 //!
 //! | made by | holds | a send waits |
 //! |---|---|---|
@@ -32,6 +33,9 @@
 //! | [`channel(n)`](channel) | up to n values | while it is full |
 //! | [`unbounded()`] | what memory holds | never |
 //! | [`ChannelOpts`] | as above | or drops something instead, see [`Overflow`] |
+//! | [`oneshot()`] | one value | never, and there is only one |
+//! | [`broadcast()`] | the last n values, for each subscriber | never |
+//! | [`watch()`] | the newest value | never |
 //!
 //! # Guarantees
 //!
@@ -59,20 +63,28 @@
 //! `state.rs` has the protocol and its argument, `places.rs` those who wait, `claim.rs` what decides a select.
 //! `ends.rs` adds what is different for tasks and threads: waiting, charging, counting handles.
 
+mod bell;
+mod broadcast;
 mod claim;
 mod ends;
 mod error;
 mod iter;
 #[cfg(all(test, loom))]
 mod models;
+mod oneshot;
 mod places;
 mod state;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod tests;
+mod watch;
+
+pub use broadcast::{Broadcaster, Subscriber, broadcast};
 
 pub use ends::{Receiver, Sender, WeakReceiver, WeakSender};
 pub use error::{Reason, RecvError, SendError};
 pub use iter::{IntoIter, Iter};
+pub use oneshot::{OneReceiver, OneSender, oneshot};
+pub use watch::{Watched, Watcher, watch};
 
 // What a select is made of.
 pub(crate) use claim::Claim;

@@ -5,6 +5,7 @@ mod budgets;
 mod cancelling;
 mod closing;
 mod mixed;
+mod others;
 mod random;
 
 use super::*;
