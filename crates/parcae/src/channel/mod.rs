@@ -36,6 +36,7 @@
 //! | [`oneshot()`] | one value | never, and there is only one |
 //! | [`broadcast()`] | the last n values, for each subscriber | never |
 //! | [`watch()`] | the newest value | never |
+//! | [`Pool`] | things to be lent | – |
 //!
 //! # Guarantees
 //!
@@ -73,6 +74,7 @@ mod iter;
 mod models;
 mod oneshot;
 mod places;
+mod pool;
 mod state;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod tests;
@@ -84,6 +86,7 @@ pub use ends::{Receiver, Sender, WeakReceiver, WeakSender};
 pub use error::{Reason, RecvError, SendError};
 pub use iter::{IntoIter, Iter};
 pub use oneshot::{OneReceiver, OneSender, oneshot};
+pub use pool::{Borrowed, Pool};
 pub use watch::{Watched, Watcher, watch};
 
 // What a select is made of.

@@ -6,6 +6,7 @@ mod cancelling;
 mod closing;
 mod mixed;
 mod others;
+mod pools;
 mod random;
 
 use super::*;
