@@ -182,6 +182,7 @@ fn a_cancelled_waiter_passes_the_turn_to_the_next() {
             let second = n.spawn(|_| Ok(rx.recv()?))?;
             pause(cx, seed % 4)?;
             first.cancel();
+            pause(cx, seed / 4 % 4)?;
             tx.send(5)?;
             // The first has it if it was served before it noticed; otherwise the second has.
             match first.join() {
