@@ -24,11 +24,19 @@ pub enum Peer {
     Crossbeam,
     /// The standard library: collections, threads, the system's allocator.
     Std,
+    /// <https://docs.rs/crossbeam-channel>, on threads.
+    CrossbeamChannel,
+    /// <https://docs.rs/flume>, on tokio.
+    Flume,
+    /// <https://docs.rs/kanal>, on tokio.
+    Kanal,
+    /// <https://docs.rs/async-channel>, on tokio.
+    AsyncChannel,
 }
 
 impl Peer {
     /// All of them, parcae first.
-    pub const ALL: [Peer; 9] = [
+    pub const ALL: [Peer; 13] = [
         Peer::Parcae,
         Peer::Corosensei,
         Peer::Generator,
@@ -38,6 +46,10 @@ impl Peer {
         Peer::Rayon,
         Peer::Crossbeam,
         Peer::Std,
+        Peer::CrossbeamChannel,
+        Peer::Flume,
+        Peer::Kanal,
+        Peer::AsyncChannel,
     ];
 
     /// The name in arguments and output.
@@ -52,6 +64,10 @@ impl Peer {
             Peer::Rayon => "rayon",
             Peer::Crossbeam => "crossbeam-deque",
             Peer::Std => "std",
+            Peer::CrossbeamChannel => "crossbeam-channel",
+            Peer::Flume => "flume",
+            Peer::Kanal => "kanal",
+            Peer::AsyncChannel => "async-channel",
         }
     }
 
@@ -67,6 +83,10 @@ impl Peer {
             Peer::Rayon => "1.12.0",
             Peer::Crossbeam => "0.8.8",
             Peer::Std => "of the compiler",
+            Peer::CrossbeamChannel => "0.5.17",
+            Peer::Flume => "0.12.0",
+            Peer::Kanal => "0.1.1",
+            Peer::AsyncChannel => "2.5.0",
         }
     }
 }

@@ -92,6 +92,8 @@ fn the_list_measures_nothing() {
         "wake",
         "steal",
         "deque",
+        "pingpong",
+        "channel",
         "scale",
         "parked",
     ];

@@ -88,6 +88,10 @@ pub enum ErrorKind {
     /// A wait, or a nursery, in a destructor that runs because of a panic: nothing can be waited for
     /// there.
     Unwinding,
+    /// A channel is closed, and nothing is left in it.
+    ChannelClosed,
+    /// It would have had to wait, and was not to.
+    WouldWait,
     /// What was waited for has not come in time.
     TimedOut,
     /// An error of the program's own.
@@ -373,6 +377,8 @@ impl fmt::Display for ErrorKind {
                 "a task cannot wait in a destructor that runs because of a panic, nor open a nursery, which \
                  would wait for its children",
             ),
+            ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
+            ErrorKind::WouldWait => f.write_str("it would have had to wait"),
             ErrorKind::TimedOut => f.write_str("what was waited for has not come in time"),
             ErrorKind::Other => f.write_str("failed"),
         }

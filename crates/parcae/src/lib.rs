@@ -35,6 +35,7 @@
 //! | wait for a time, or no longer than that | [`time`], [`Cx::timeout`] |
 //! | bound their memory | [`Allocator`] |
 //! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
+//! | hand values over | [`channel`], [`select`](mod@select) |
 //! | give authority away | [`cap`], [`profile`] |
 //! | replay | [`Builder::deterministic`] |
 //! | use fibers without a scheduler | [`fiber`], [`stack`] |
@@ -52,6 +53,7 @@ mod blocking;
 pub mod budget;
 mod cancel;
 pub mod cap;
+pub mod channel;
 mod cx;
 mod deque;
 #[doc(hidden)]
@@ -68,12 +70,12 @@ mod queue;
 mod rng;
 mod runtime;
 mod sched;
+pub mod select;
 mod shim;
 pub mod stack;
 pub mod sync;
 mod task;
 pub mod time;
-#[allow(dead_code)] // what waits comes next
 mod wait;
 mod worker;
 
@@ -102,6 +104,9 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::cx::Meter;
+    pub use crate::select::{
+        DefaultCase, RecvCase, SendCase, TimeoutCase, TokenCase, run as select,
+    };
 
     /// At the entry of a function that is budgeted.
     ///

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod cancel;
+mod channel;
 mod checkpoint;
 mod context;
 mod deque;
@@ -42,6 +43,8 @@ pub static WORKLOADS: &[&Workload] = &[
     &deque::DEQUE,
     &mutex::MUTEX,
     &context::CONTEXT,
+    &channel::PINGPONG,
+    &channel::CHANNEL,
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,

@@ -173,9 +173,16 @@ fn a_call_that_owns_everything_is_left_behind() {
     let (sender, receiver) = mpsc::channel::<()>();
     let dropped = Arc::new(());
     let theirs = Arc::clone(&dropped);
+    let (begun, begins) = mpsc::channel::<()>();
     let outcome = rt.run(|cx| {
-        cx.nursery_with(NurseryOpts::new().timeout(Duration::from_millis(2)), |_| {
+        cx.nursery(|n| {
+            let token = n.token();
+            std::thread::spawn(move || {
+                let _ = begins.recv();
+                token.cancel();
+            });
             blocking_static(move || {
+                let _ = begun.send(());
                 let _ = receiver.recv();
                 theirs
             })

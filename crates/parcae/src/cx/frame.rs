@@ -329,6 +329,34 @@ impl Frame {
         }
     }
 
+    /// Before an operation on a channel: a checkpoint, which charges one op, and makes sure that the rest of
+    /// [`Budget::CHANNEL_OP`] is covered.
+    ///
+    /// # Errors
+    ///
+    /// As for a checkpoint.
+    #[inline]
+    pub(crate) fn prepare_channel_op(&self) -> Result<()> {
+        if !self.tick() {
+            self.attend()?;
+        }
+        if self.account.get().channel_ops == 0 {
+            self.refill(Budget { channel_ops: 1, ..Budget::ZERO })?;
+        }
+        Ok(())
+    }
+
+    /// Charges the rest for an operation that happened. Only the task itself spends from its account, so
+    /// it is still covered.
+    #[inline]
+    pub(crate) fn charge_channel_op(&self) {
+        let mut account = self.account.get();
+        if account.channel_ops != UNLIMITED {
+            account.channel_ops = account.channel_ops.saturating_sub(1);
+            self.account.set(account);
+        }
+    }
+
     fn set_balance(&self, balance: Budget) {
         // What was allocated beyond the budget stays owed.
         let owed = clamp(self.overdraft());

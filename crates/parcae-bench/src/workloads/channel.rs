@@ -1,0 +1,404 @@
+//! `pingpong` and `channel`: values handed between tasks.
+//!
+//! `pingpong`: two tasks send a number back and forth over two channels. `channel`: some tasks send as many
+//! values as they can, others receive them. Channels for futures run on tokio's scheduler, which has as many workers as
+//! parcae; those for threads on as many threads as there are tasks, whatever the number of workers. tokio's own has one receiver
+//! and no rendezvous. A figure is the time for one value, sent and received.
+
+use super::nanos_per;
+use super::runtimes::{Futures, Spawner, Tokio};
+use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
+use parcae::channel::{Receiver, Sender, channel, unbounded};
+use parcae::prelude::Runtime;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(super) static PINGPONG: Workload = Workload {
+    name: "pingpong",
+    rounds: Rounds { full: 5, quick: 1 },
+    variants: &[
+        variant("rendezvous_1", "a value there and back, capacity 0, one worker", {
+            &pingpong_rendezvous::<1>()
+        }),
+        variant("rendezvous_2", "a value there and back, capacity 0, two workers", {
+            &pingpong_rendezvous::<2>()
+        }),
+        variant("capacity1_1", "a value there and back, capacity 1, one worker", {
+            &pingpong_buffered::<1>()
+        }),
+        variant("capacity1_2", "a value there and back, capacity 1, two workers", {
+            &pingpong_buffered::<2>()
+        }),
+    ],
+};
+
+pub(super) static CHANNEL: Workload = Workload {
+    name: "channel",
+    rounds: Rounds { full: 5, quick: 1 },
+    variants: &[
+        variant("spsc_1", "one sender, one receiver, capacity 1024, one worker", {
+            &one_receiver::<1, 1, BOUNDED>()
+        }),
+        variant("spsc_2", "one sender, one receiver, capacity 1024, two workers", {
+            &one_receiver::<2, 1, BOUNDED>()
+        }),
+        variant("mpsc4_2", "four senders, one receiver, capacity 1024, two workers", {
+            &one_receiver::<2, 4, BOUNDED>()
+        }),
+        variant("mpmc4_1", "four senders, four receivers, capacity 1024, one worker", {
+            &many_receivers::<1>()
+        }),
+        variant("mpmc4_2", "four senders, four receivers, capacity 1024, two workers", {
+            &many_receivers::<2>()
+        }),
+        variant("unbounded_1", "one sender, one receiver, no bounds, one worker", {
+            &one_receiver::<1, 1, UNBOUNDED>()
+        }),
+        variant("unbounded_2", "one sender, one receiver, no bounds, two workers", {
+            &one_receiver::<2, 1, UNBOUNDED>()
+        }),
+    ],
+};
+
+const BOUNDED: usize = 1024;
+const UNBOUNDED: usize = usize::MAX;
+
+const fn variant(name: &'static str, about: &'static str, sides: &'static [Side]) -> Variant {
+    Variant { name, about, unit: "ns", better: Better::Lower, sides }
+}
+
+const fn pingpong_rendezvous<const WORKERS: usize>() -> [Side; 4] {
+    [
+        Side::new(Peer::Parcae, parcae_pingpong::<WORKERS, 0>),
+        Side::new(Peer::CrossbeamChannel, crossbeam_pingpong::<0>),
+        Side::new(Peer::Flume, pingpong::<Flume, WORKERS, 0>),
+        Side::new(Peer::Kanal, pingpong::<Kanal, WORKERS, 0>),
+    ]
+}
+
+const fn pingpong_buffered<const WORKERS: usize>() -> [Side; 6] {
+    [
+        Side::new(Peer::Parcae, parcae_pingpong::<WORKERS, 1>),
+        Side::new(Peer::Tokio, pingpong::<Mpsc, WORKERS, 1>),
+        Side::new(Peer::CrossbeamChannel, crossbeam_pingpong::<1>),
+        Side::new(Peer::Flume, pingpong::<Flume, WORKERS, 1>),
+        Side::new(Peer::Kanal, pingpong::<Kanal, WORKERS, 1>),
+        Side::new(Peer::AsyncChannel, pingpong::<AsyncChannel, WORKERS, 1>),
+    ]
+}
+
+const fn one_receiver<const WORKERS: usize, const TX: usize, const CAPACITY: usize>() -> [Side; 6] {
+    [
+        Side::new(Peer::Parcae, parcae_stream::<WORKERS, TX, 1, CAPACITY>),
+        Side::new(Peer::Tokio, stream::<Mpsc, WORKERS, TX, 1, CAPACITY>),
+        Side::new(Peer::CrossbeamChannel, crossbeam_stream::<TX, 1, CAPACITY>),
+        Side::new(Peer::Flume, stream::<Flume, WORKERS, TX, 1, CAPACITY>),
+        Side::new(Peer::Kanal, stream::<Kanal, WORKERS, TX, 1, CAPACITY>),
+        Side::new(Peer::AsyncChannel, stream::<AsyncChannel, WORKERS, TX, 1, CAPACITY>),
+    ]
+}
+
+const fn many_receivers<const WORKERS: usize>() -> [Side; 5] {
+    [
+        Side::new(Peer::Parcae, parcae_stream::<WORKERS, 4, 4, BOUNDED>),
+        Side::new(Peer::CrossbeamChannel, crossbeam_stream::<4, 4, BOUNDED>),
+        Side::new(Peer::Flume, stream::<Flume, WORKERS, 4, 4, BOUNDED>),
+        Side::new(Peer::Kanal, stream::<Kanal, WORKERS, 4, 4, BOUNDED>),
+        Side::new(Peer::AsyncChannel, stream::<AsyncChannel, WORKERS, 4, 4, BOUNDED>),
+    ]
+}
+
+/// How many values are sent in all.
+fn values(scale: &Scale) -> usize {
+    scale.of(200_000)
+}
+
+/// How often a value goes there and back.
+fn rallies(scale: &Scale) -> usize {
+    scale.of(50_000)
+}
+
+// ----- parcae -------------------------------------------------------------------------------
+
+fn runtime(workers: usize) -> Result<Runtime, Failure> {
+    Ok(Runtime::builder().workers(workers).build()?)
+}
+
+fn parcae_channel(capacity: usize) -> (Sender<usize>, Receiver<usize>) {
+    if capacity == UNBOUNDED { unbounded() } else { channel(capacity) }
+}
+
+fn parcae_pingpong<const WORKERS: usize, const CAPACITY: usize>(
+    scale: &Scale,
+) -> Result<f64, Failure> {
+    let count = rallies(scale);
+    let figure = runtime(WORKERS)?.run(|cx| {
+        let ((ping, pinged), (pong, ponged)) = (parcae_channel(CAPACITY), parcae_channel(CAPACITY));
+        cx.nursery(|n| {
+            n.spawn(move |_| {
+                for value in pinged {
+                    pong.send(value?)?;
+                }
+                Ok(())
+            })?;
+            let start = Instant::now();
+            for i in 0..count {
+                ping.send(i)?;
+                ponged.recv()?;
+            }
+            let figure = nanos_per(start, count);
+            drop(ping);
+            Ok(figure)
+        })
+    });
+    Ok(figure?)
+}
+
+fn parcae_stream<const WORKERS: usize, const TX: usize, const RX: usize, const CAPACITY: usize>(
+    scale: &Scale,
+) -> Result<f64, Failure> {
+    let count = values(scale);
+    let figure = runtime(WORKERS)?.run(|cx| {
+        let (tx, rx) = parcae_channel(CAPACITY);
+        let start = Instant::now();
+        cx.nursery(|n| {
+            for _ in 0..TX {
+                let tx = tx.clone();
+                n.spawn(move |_| (0..count / TX).try_for_each(|i| Ok(tx.send(i)?)))?;
+            }
+            for _ in 0..RX {
+                let rx = rx.clone();
+                n.spawn(move |_| rx.iter().try_for_each(|value| value.map(drop)))?;
+            }
+            drop((tx, rx));
+            Ok(())
+        })?;
+        Ok(nanos_per(start, count))
+    });
+    Ok(figure?)
+}
+
+// ----- threads ------------------------------------------------------------------------------
+
+fn crossbeam_channel(
+    capacity: usize,
+) -> (crossbeam_channel::Sender<usize>, crossbeam_channel::Receiver<usize>) {
+    if capacity == UNBOUNDED {
+        crossbeam_channel::unbounded()
+    } else {
+        crossbeam_channel::bounded(capacity)
+    }
+}
+
+fn crossbeam_pingpong<const CAPACITY: usize>(scale: &Scale) -> Result<f64, Failure> {
+    let count = rallies(scale) / 10; // threads take long
+    let ((ping, pinged), (pong, ponged)) =
+        (crossbeam_channel(CAPACITY), crossbeam_channel(CAPACITY));
+    std::thread::scope(|s| {
+        s.spawn(move || pinged.iter().try_for_each(|value| pong.send(value)));
+        let start = Instant::now();
+        for i in 0..count {
+            ping.send(i)?;
+            ponged.recv()?;
+        }
+        drop(ping);
+        Ok(nanos_per(start, count))
+    })
+}
+
+fn crossbeam_stream<const TX: usize, const RX: usize, const CAPACITY: usize>(
+    scale: &Scale,
+) -> Result<f64, Failure> {
+    let count = values(scale);
+    let (tx, rx) = crossbeam_channel(CAPACITY);
+    let start = Instant::now();
+    std::thread::scope(|s| {
+        for _ in 0..TX {
+            let tx = tx.clone();
+            s.spawn(move || (0..count / TX).try_for_each(|i| tx.send(i)));
+        }
+        for _ in 0..RX {
+            let rx = rx.clone();
+            s.spawn(move || rx.iter().for_each(drop));
+        }
+        drop((tx, rx));
+    });
+    Ok(nanos_per(start, count))
+}
+
+// ----- futures ------------------------------------------------------------------------------
+
+/// Channels for futures.
+trait Mail: 'static {
+    type Tx: Clone + Send + Sync + 'static;
+    type Rx: Send + 'static;
+
+    fn open(capacity: usize) -> (Self::Tx, Self::Rx);
+    fn send(tx: &Self::Tx, value: usize) -> impl Future<Output = ()> + Send;
+    fn recv(rx: &mut Self::Rx) -> impl Future<Output = Option<usize>> + Send;
+    /// The receivers, of which there may be only one.
+    fn share(rx: Self::Rx, count: usize) -> Vec<Self::Rx>;
+}
+
+/// tokio's own; the unbounded one is another type.
+struct Mpsc;
+
+#[derive(Clone)]
+enum MpscTx {
+    Bounded(tokio::sync::mpsc::Sender<usize>),
+    Unbounded(tokio::sync::mpsc::UnboundedSender<usize>),
+}
+
+enum MpscRx {
+    Bounded(tokio::sync::mpsc::Receiver<usize>),
+    Unbounded(tokio::sync::mpsc::UnboundedReceiver<usize>),
+}
+
+impl Mail for Mpsc {
+    type Tx = MpscTx;
+    type Rx = MpscRx;
+
+    fn open(capacity: usize) -> (MpscTx, MpscRx) {
+        if capacity == UNBOUNDED {
+            let (tx, rx) = tokio::sync::mpsc::unbounded_channel();
+            return (MpscTx::Unbounded(tx), MpscRx::Unbounded(rx));
+        }
+        let (tx, rx) = tokio::sync::mpsc::channel(capacity);
+        (MpscTx::Bounded(tx), MpscRx::Bounded(rx))
+    }
+
+    async fn send(tx: &MpscTx, value: usize) {
+        match tx {
+            MpscTx::Bounded(tx) => tx.send(value).await.expect("open"),
+            MpscTx::Unbounded(tx) => tx.send(value).expect("open"),
+        }
+    }
+
+    async fn recv(rx: &mut MpscRx) -> Option<usize> {
+        match rx {
+            MpscRx::Bounded(rx) => rx.recv().await,
+            MpscRx::Unbounded(rx) => rx.recv().await,
+        }
+    }
+
+    fn share(rx: MpscRx, _: usize) -> Vec<MpscRx> {
+        vec![rx]
+    }
+}
+
+/// Those that are alike.
+macro_rules! mail {
+    ($Name:ident, $Tx:ty, $Rx:ty, $bounded:path, $unbounded:path, $send:ident, $recv:ident) => {
+        struct $Name;
+
+        impl Mail for $Name {
+            type Tx = $Tx;
+            type Rx = $Rx;
+
+            fn open(capacity: usize) -> ($Tx, $Rx) {
+                if capacity == UNBOUNDED { $unbounded() } else { $bounded(capacity) }
+            }
+
+            async fn send(tx: &$Tx, value: usize) {
+                tx.$send(value).await.expect("open");
+            }
+
+            async fn recv(rx: &mut $Rx) -> Option<usize> {
+                rx.$recv().await.ok()
+            }
+
+            fn share(rx: $Rx, count: usize) -> Vec<$Rx> {
+                vec![rx; count]
+            }
+        }
+    };
+}
+
+mail!(
+    Flume,
+    flume::Sender<usize>,
+    flume::Receiver<usize>,
+    flume::bounded,
+    flume::unbounded,
+    send_async,
+    recv_async
+);
+mail!(
+    Kanal,
+    kanal::AsyncSender<usize>,
+    kanal::AsyncReceiver<usize>,
+    kanal::bounded_async,
+    kanal::unbounded_async,
+    send,
+    recv
+);
+mail!(
+    AsyncChannel,
+    async_channel::Sender<usize>,
+    async_channel::Receiver<usize>,
+    async_channel::bounded,
+    async_channel::unbounded,
+    send,
+    recv
+);
+
+fn pingpong<M: Mail, const WORKERS: usize, const CAPACITY: usize>(
+    scale: &Scale,
+) -> Result<f64, Failure> {
+    let count = rallies(scale);
+    let runtime = Tokio::start(WORKERS)?;
+    let spawner = runtime.spawner();
+    Ok(runtime.run(async move {
+        let ((ping, mut pinged), (pong, mut ponged)) = (M::open(CAPACITY), M::open(CAPACITY));
+        let partner = Spawner::spawn(&spawner, async move {
+            while let Some(value) = M::recv(&mut pinged).await {
+                M::send(&pong, value).await;
+            }
+        });
+        let start = Instant::now();
+        for i in 0..count {
+            M::send(&ping, i).await;
+            M::recv(&mut ponged).await;
+        }
+        let figure = nanos_per(start, count);
+        drop(ping);
+        partner.await;
+        figure
+    }))
+}
+
+fn stream<
+    M: Mail,
+    const WORKERS: usize,
+    const TX: usize,
+    const RX: usize,
+    const CAPACITY: usize,
+>(
+    scale: &Scale,
+) -> Result<f64, Failure> {
+    let count = values(scale);
+    let runtime = Tokio::start(WORKERS)?;
+    let spawner = Arc::new(runtime.spawner());
+    Ok(runtime.run(async move {
+        let (tx, rx) = M::open(CAPACITY);
+        let start = Instant::now();
+        let mut tasks = Vec::new();
+        for _ in 0..TX {
+            let tx = tx.clone();
+            tasks.push(spawner.spawn(async move {
+                for i in 0..count / TX {
+                    M::send(&tx, i).await;
+                }
+            }));
+        }
+        drop(tx);
+        for mut rx in M::share(rx, RX) {
+            tasks.push(spawner.spawn(async move { while M::recv(&mut rx).await.is_some() {} }));
+        }
+        for task in tasks {
+            task.await.expect("no task panics");
+        }
+        nanos_per(start, count)
+    }))
+}

@@ -1,0 +1,210 @@
+//! Those who wait at one end of a channel, in the order in which they came.
+//!
+//! A list with places. Whoever waits takes a place and gets a [`Ticket`] for it; whoever serves it
+//! unlinks the place, leaves the outcome there, and takes the waiter out to wake it. Only the
+//! holder of the ticket frees the place, so a ticket never speaks of somebody else's.
+//!
+//! ```text
+//!          join            serve / close                poll, withdraw
+//! Free ───────────► Waiting ───────────► Done, Closed ───────────────► Free
+//!                      │   claim lost                                   ▲
+//!                      ├───────────────► Lost ──── withdraw ────────────┤
+//!                      └────────────────────────── withdraw ────────────┘
+//! ```
+//!
+//! | stage | in the list | value of a sender | value of a receiver |
+//! |---|---|---|---|
+//! | Waiting | yes | here | – |
+//! | Done | no | taken | here |
+//! | Closed, Lost | no | here, goes back | – |
+//!
+//! In every stage the value is in one place, and the holder of the ticket finds out which.
+//! Everything happens under the lock of the channel. Nothing here runs code of the program: values are
+//! moved, not dropped.
+
+use super::claim::Claim;
+use std::sync::Arc;
+
+/// No place.
+const NONE: usize = usize::MAX;
+
+/// Those who wait at one end.
+pub(super) struct Places<T, W> {
+    entries: Vec<Entry<T, W>>,
+    /// The first free place; the others follow by `next`.
+    free: usize,
+    /// The first and the last who wait.
+    head: usize,
+    tail: usize,
+}
+
+struct Entry<T, W> {
+    stage: Stage<T, W>,
+    prev: usize,
+    next: usize,
+}
+
+enum Stage<T, W> {
+    Free,
+    Waiting(Waiting<T, W>),
+    Done(Option<T>),
+    Closed(Option<T>),
+    Lost(Option<T>),
+}
+
+/// Somebody who waits.
+pub(super) struct Waiting<T, W> {
+    pub(super) waiter: W,
+    /// Of a select: what has to be claimed, and for which case.
+    pub(super) claim: Option<(Arc<Claim>, usize)>,
+    /// What a sender has to give.
+    pub(super) value: Option<T>,
+}
+
+/// The right to a place. Not to be copied: it is given up with the place.
+#[derive(Debug)]
+#[must_use = "the place is lost with its ticket"]
+pub(crate) struct Ticket(usize);
+
+/// What became of somebody who waited.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome<T> {
+    /// It happened. A receiver finds its value here.
+    Done(Option<T>),
+    /// The channel was closed. A sender gets its value back.
+    Closed(Option<T>),
+    /// It did not happen, and will not. A sender gets its value back.
+    Withdrawn(Option<T>),
+}
+
+impl<T, W> Places<T, W> {
+    pub(super) fn new() -> Places<T, W> {
+        Places { entries: Vec::new(), free: NONE, head: NONE, tail: NONE }
+    }
+
+    /// Takes a place behind all others.
+    pub(super) fn join(&mut self, waiting: Waiting<T, W>) -> Ticket {
+        let entry = Entry { stage: Stage::Waiting(waiting), prev: self.tail, next: NONE };
+        let at = self.free;
+        let at = if at == NONE {
+            self.entries.push(entry);
+            self.entries.len() - 1
+        } else {
+            self.free = self.entries[at].next;
+            self.entries[at] = entry;
+            at
+        };
+        match self.tail {
+            NONE => self.head = at,
+            tail => self.entries[tail].next = at,
+        }
+        self.tail = at;
+        Ticket(at)
+    }
+
+    fn unlink(&mut self, at: usize) {
+        let Entry { prev, next, .. } = self.entries[at];
+        match prev {
+            NONE => self.head = next,
+            prev => self.entries[prev].next = next,
+        }
+        match next {
+            NONE => self.tail = prev,
+            next => self.entries[next].prev = prev,
+        }
+    }
+
+    /// Takes the first out of the list who can still be served, and says who that is. Selects that
+    /// are decided already are passed over.
+    fn first(&mut self) -> Option<(usize, Waiting<T, W>)> {
+        while self.head != NONE {
+            let at = self.head;
+            self.unlink(at);
+            let stage = std::mem::replace(&mut self.entries[at].stage, Stage::Free);
+            let Stage::Waiting(waiting) = stage else { unreachable!("in the list, not waiting") };
+            if waiting.claim.as_ref().is_none_or(|(claim, case)| claim.fire(*case)) {
+                return Some((at, waiting));
+            }
+            self.entries[at].stage = Stage::Lost(waiting.value);
+        }
+        None
+    }
+
+    /// Gives a value to the first receiver; returns whom to wake, or the value if nobody waits.
+    #[inline]
+    pub(super) fn give(&mut self, value: T) -> Result<W, T> {
+        if self.head == NONE {
+            return Err(value);
+        }
+        let Some((at, waiting)) = self.first() else { return Err(value) };
+        self.entries[at].stage = Stage::Done(Some(value));
+        Ok(waiting.waiter)
+    }
+
+    /// Takes the value of the first sender, and says whom to wake.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<(T, W)> {
+        if self.head == NONE {
+            return None;
+        }
+        let (at, waiting) = self.first()?;
+        self.entries[at].stage = Stage::Done(None);
+        waiting.value.map(|value| (value, waiting.waiter))
+    }
+
+    /// Tells all of them that the channel is closed; adds whom to wake.
+    pub(super) fn close(&mut self, wake: &mut Vec<W>) {
+        while let Some((at, waiting)) = self.first() {
+            self.entries[at].stage = Stage::Closed(waiting.value);
+            wake.push(waiting.waiter);
+        }
+    }
+
+    /// Whether somebody could be served, other than the select with this claim.
+    pub(super) fn any_beside(&self, own: &Arc<Claim>) -> bool {
+        let mut at = self.head;
+        while at != NONE {
+            let entry = &self.entries[at];
+            if let Stage::Waiting(Waiting { claim, .. }) = &entry.stage {
+                match claim {
+                    Some((claim, _)) if Arc::ptr_eq(claim, own) || !claim.is_open() => {}
+                    _ => return true,
+                }
+            }
+            at = entry.next;
+        }
+        false
+    }
+
+    /// What became of a place; the ticket again if nothing has happened yet.
+    pub(super) fn poll(&mut self, ticket: Ticket) -> Result<Outcome<T>, Ticket> {
+        match self.entries[ticket.0].stage {
+            Stage::Waiting(_) => Err(ticket),
+            _ => Ok(self.withdraw(ticket)),
+        }
+    }
+
+    /// Gives a place up: what has happened has happened, otherwise it will not.
+    pub(super) fn withdraw(&mut self, Ticket(at): Ticket) -> Outcome<T> {
+        if let Stage::Waiting(_) = self.entries[at].stage {
+            self.unlink(at);
+        }
+        let free = Entry { stage: Stage::Free, prev: NONE, next: self.free };
+        let entry = std::mem::replace(&mut self.entries[at], free);
+        self.free = at;
+        match entry.stage {
+            Stage::Done(value) => Outcome::Done(value),
+            Stage::Closed(value) => Outcome::Closed(value),
+            Stage::Lost(value) | Stage::Waiting(Waiting { value, .. }) => Outcome::Withdrawn(value),
+            Stage::Free => unreachable!("a ticket for a place that is free"),
+        }
+    }
+
+    /// How many wait.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        std::iter::successors(Some(self.head), |&at| self.entries.get(at).map(|entry| entry.next))
+            .take_while(|&at| at != NONE)
+            .count()
+    }
+}

@@ -1,0 +1,14 @@
+//! Select under the deterministic executor with many seeds, on worker threads, and on plain threads.
+
+mod cases;
+mod random;
+
+use super::*;
+use crate::channel::tests::{deterministic, everywhere, pause, threads};
+use crate::channel::{Receiver, Sender, channel};
+use crate::prelude::*;
+
+/// That nobody waits there any more.
+fn assert_nobody_waits<T>(tx: &Sender<T>) {
+    assert_eq!(tx.shared().core.waiting(), (0, 0));
+}
