@@ -199,7 +199,7 @@ impl Engine {
     fn conductor(&self) -> Option<MutexGuard<'_, Conductor>> {
         assert!(
             worker::current_of(&self.shared).is_none(),
-            "a task must not wait for its own scheduler: use a scope"
+            "a task must not wait for its own runtime: open a nursery"
         );
         let Executor::Deterministic(conductor) = &self.executor else { return None };
         // In use by another thread, where this one may not run it anyway; or by this one, further
@@ -207,7 +207,7 @@ impl Engine {
         let conductor = match conductor.try_lock() {
             Ok(conductor) => conductor,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => panic!("a deterministic scheduler that runs already"),
+            Err(TryLockError::WouldBlock) => panic!("a deterministic runtime that runs already"),
         };
         conductor.check_thread();
         Some(conductor)

@@ -164,6 +164,19 @@ impl Error {
         Error::with_source(ErrorKind::Other, Some(message.into()))
     }
 
+    /// An error that is boxed already.
+    ///
+    /// ```
+    /// let boxed: Box<dyn std::error::Error + Send + Sync> = "what a plugin returned".into();
+    /// assert_eq!(parcae::Error::from_boxed(boxed).to_string(), "what a plugin returned");
+    /// ```
+    pub fn from_boxed(error: Box<dyn StdError + Send + Sync>) -> Error {
+        match error.downcast::<AsStd>() {
+            Ok(ours) => ours.0,
+            Err(error) => Error::with_source(ErrorKind::Other, Some(error)),
+        }
+    }
+
     pub(crate) fn cancelled(reason: CancelReason) -> Error {
         Error::new(ErrorKind::Cancelled(reason))
     }
@@ -342,7 +355,8 @@ impl fmt::Display for ErrorKind {
             ErrorKind::SpawnBudgetExhausted(short) => write!(
                 f,
                 "no budget for another child: {} spawn_count needed, {} left; give the nursery a larger \
-                 spawn_count, or recharge it",
+                 spawn_count, or recharge it; a child has none unless `child_budget` or \
+                 `SpawnOpts::budget` gives it some",
                 short.needed, short.left
             ),
             ErrorKind::MemoryBudgetExhausted(short) => write!(
@@ -415,6 +429,6 @@ impl fmt::Display for AsStd {
 
 impl StdError for AsStd {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.inner.source.as_deref().and_then(StdError::source)
+        self.0.inner.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }

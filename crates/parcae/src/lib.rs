@@ -95,8 +95,8 @@ pub use task::Priority;
 /// What most programs use: `use parcae::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Budget, CancelToken, Cx, ErrorKind, Nursery, NurseryOpts, OnExhausted, OnFailure, Priority,
-        Runtime, SpawnOpts, TaskHandle, budgeted,
+        Budget, CancelReason, CancelToken, Cx, ErrorKind, Nursery, NurseryOpts, OnExhausted,
+        OnFailure, Priority, Runtime, SpawnOpts, TaskHandle, budgeted,
     };
 }
 

@@ -71,3 +71,25 @@ fn a_task_that_is_out_of_memory_budget_waits_for_a_recharge_where_that_is_the_po
         })
     });
 }
+
+#[test]
+fn what_a_task_keeps_is_paid_for_when_it_waits_and_when_it_ends() {
+    threads(|cx| {
+        let megabyte = Budget { memory: 1 << 20, ..Budget::UNLIMITED };
+        for waits in [true, false] {
+            let outcome = cx.nursery_with(NurseryOpts::new().budget(megabyte), |n| {
+                n.spawn(move |cx| {
+                    let kept = vec![1_u8; 4 << 20];
+                    if waits {
+                        cx.yield_now()?;
+                        unreachable!("beyond its budget");
+                    }
+                    Ok(kept)
+                })?
+                .join()
+            });
+            assert!(matches!(kind_of(outcome), ErrorKind::MemoryBudgetExhausted(_)));
+        }
+        Ok(())
+    });
+}

@@ -168,6 +168,9 @@ impl Frame {
     pub(crate) fn enter(&self) {
         // SAFETY: called by the task itself, which has started.
         unsafe { self.record().set_frame(self) };
+        if let Some(name) = &self.origin.name {
+            worker::label_stack(name);
+        }
         self.cut_slice();
     }
 
@@ -176,6 +179,9 @@ impl Frame {
     pub(crate) fn leave(&self) {
         // SAFETY: as in `enter`.
         unsafe { self.record().set_frame(std::ptr::null()) };
+        if self.origin.name.is_some() {
+            worker::label_stack("");
+        }
         if self.scope.get().waiter.is_some() {
             self.stop_waiting();
         }
@@ -470,7 +476,7 @@ impl Frame {
     }
 
     /// Draws what was allocated beyond the budget, or fails.
-    fn pay_for_memory(&self) -> Result<()> {
+    pub(crate) fn pay_for_memory(&self) -> Result<()> {
         let overdraft = self.overdraft();
         if overdraft == 0 {
             return Ok(());
@@ -518,6 +524,7 @@ impl Frame {
             return Err(Error::new(ErrorKind::Unwinding));
         }
         self.start_waiting()?;
+        self.pay_for_memory()?;
         if let Some(worker) = worker::current() {
             worker.wait();
         }

@@ -88,6 +88,7 @@ impl<P: Profile> Cx<P> {
     /// If the task was cancelled.
     pub fn yield_now(&self) -> Result<()> {
         self.frame.check_cancelled()?;
+        self.frame.pay_for_memory()?;
         if let Some(worker) = worker::current() {
             worker.yield_now();
         }
@@ -180,7 +181,7 @@ impl<P: Profile> Cx<P> {
         self.frame.stack_left()
     }
 
-    /// Cuts a range into strips of at most `YIELD_INTERVAL` steps, with a checkpoint before
+    /// Cuts a range into strips of at most [`yield_interval`](crate::Builder::yield_interval) steps, with a checkpoint before
     /// each, which charges all its steps at once. The inner loop has nothing in it that keeps the compiler from
     /// unrolling and vectorising.
     ///

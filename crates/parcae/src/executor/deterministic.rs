@@ -66,10 +66,9 @@ impl Conductor {
 
     /// Panics on another thread than the one that made the scheduler.
     pub(crate) fn check_thread(&self) {
-        assert_eq!(
-            thread::current().id(),
-            self.thread,
-            "a deterministic scheduler runs on the thread that made it"
+        assert!(
+            thread::current().id() == self.thread,
+            "a deterministic runtime runs on the thread that built it"
         );
     }
 

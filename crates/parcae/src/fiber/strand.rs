@@ -13,7 +13,7 @@
 //! spare may be given back without being run again.
 
 use crate::arch::{self, Context};
-use crate::stack::{Stack, StackSize};
+use crate::stack::{Stack, StackSize, TASK};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -39,6 +39,7 @@ impl Strand {
             let place = stack.usable_top().sub(room).cast::<Strand>();
             let context = Context::prepare(place.cast(), main, std::ptr::null_mut(), returned);
             let hooks = SwitchHooks::new(&stack);
+            stack.label().set(TASK, "");
             place.write(Strand {
                 context: UnsafeCell::new(context),
                 stack: ManuallyDrop::new(stack),
@@ -53,6 +54,11 @@ impl Strand {
     #[inline]
     pub(crate) fn size(&self) -> StackSize {
         self.stack.size()
+    }
+
+    /// Says whose stack it is, for the report of an overflow.
+    pub(crate) fn label(&self, name: &str) {
+        self.stack.label().set(TASK, name);
     }
 
     /// The lowest address of its stack.

@@ -6,6 +6,7 @@ use crate::cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::task::state::LetGo;
 use crate::task::{Task, TaskRef};
+use crate::worker;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -42,8 +43,11 @@ impl<'scope, T> TaskHandle<'scope, T> {
         unsafe { self.task.task.as_ref() }
     }
 
-    /// Waits until the child has ended and returns its result. A cancel point: if the caller is
-    /// cancelled it returns at once, and the child goes on until its nursery ends.
+    /// Waits until the child has ended and returns its result.
+    ///
+    /// A cancel point: if the caller is cancelled it returns at once, and the child goes on. Where the
+    /// child's nursery is cancelled as a whole the child ends too, and is waited for: its own failure
+    /// comes out, and not that it was cancelled.
     ///
     /// # Errors
     ///
@@ -99,7 +103,20 @@ impl<'scope, T> TaskHandle<'scope, T> {
         self.record().joiner.set(Some(frame.task()));
         if self.record().state.join() {
             while !self.is_finished() {
-                frame.park()?;
+                match frame.park() {
+                    Ok(()) => {}
+                    // Its nursery was cancelled, perhaps because this very child has failed:
+                    // it ends, and says how.
+                    Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
+                        // Looked at again: its end may be what we were woken for.
+                        if !self.is_finished()
+                            && let Some(worker) = worker::current()
+                        {
+                            worker.wait();
+                        }
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(())

@@ -46,7 +46,7 @@ use crate::cancel::{CancelReason, CancelToken};
 use crate::cap::Issuer;
 use crate::cx::{Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
-use crate::profile::{Profile, Spawns};
+use crate::profile::{Profile, Service, Spawns};
 use crate::task::group::Group;
 use crate::task::{Task, Traits};
 use crate::time::Deadline;
@@ -197,7 +197,7 @@ impl Core {
 ///     Ok(())
 /// })).unwrap();
 /// ```
-pub struct Nursery<'scope, 'env: 'scope, P: Profile> {
+pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
     core: Core,
     /// The owner's frame, at the base of the stack that this is on.
     owner: NonNull<Frame>,

@@ -301,7 +301,8 @@ fn run<P: Profile, T, F>(
         Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
     };
     let output = catch_unwind(AssertUnwindSafe(|| match refused {
-        Ok(()) => child(&cx),
+        // What it has allocated and keeps, its result too, is paid for in the end.
+        Ok(()) => child(&cx).and_then(|value| frame.pay_for_memory().map(|()| value)),
         Err(error) => {
             drop(child);
             Err(error)

@@ -35,6 +35,9 @@ pub struct Builder<P: Profile> {
     stack_size: Option<StackSize>,
     interval: Option<u64>,
     audit: AuditLevel,
+    child_budget: Option<Budget>,
+    /// What `PARCAE_SEED` says, if it is no number.
+    wrong_seed: Option<String>,
     _profile: PhantomData<P>,
 }
 
@@ -47,6 +50,8 @@ impl<P: Profile> Builder<P> {
             stack_size: None,
             interval: None,
             audit: AuditLevel::default(),
+            child_budget: None,
+            wrong_seed: None,
             _profile: PhantomData,
         }
     }
@@ -54,7 +59,18 @@ impl<P: Profile> Builder<P> {
     /// Another profile, with its defaults: see [`profile`](crate::profile).
     pub fn profile<Q: Profile>(self) -> Builder<Q> {
         let Builder { engine, budget, on_exhausted, stack_size, interval, audit, .. } = self;
-        Builder { engine, budget, on_exhausted, stack_size, interval, audit, _profile: PhantomData }
+        let (child_budget, wrong_seed) = (self.child_budget, self.wrong_seed);
+        Builder {
+            engine,
+            budget,
+            on_exhausted,
+            stack_size,
+            interval,
+            audit,
+            child_budget,
+            wrong_seed,
+            _profile: PhantomData,
+        }
     }
 
     /// How many workers run tasks: 1 to 1024. As many as the machine runs in parallel, if it is not set.
@@ -75,8 +91,14 @@ impl<P: Profile> Builder<P> {
     ///
     /// The environment variable `PARCAE_SEED` overrides the seed, to run a failure again.
     pub fn deterministic(mut self, seed: u64) -> Builder<P> {
-        let given = std::env::var("PARCAE_SEED").ok().and_then(|text| text.parse().ok());
-        self.engine.seed = given.unwrap_or(seed);
+        self.engine.seed = seed;
+        if let Ok(text) = std::env::var("PARCAE_SEED") {
+            let hexadecimal = text.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
+            match hexadecimal.unwrap_or_else(|| text.parse()) {
+                Ok(given) => self.engine.seed = given,
+                Err(_) => self.wrong_seed = Some(text),
+            }
+        }
         self.engine.deterministic = true;
         self
     }
@@ -133,6 +155,13 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// What a child gets at a time where its nursery counts, if the nursery does not say otherwise.
+    /// [`Budget::CHILD`] if it is not set, with which it cannot spawn.
+    pub fn child_budget(mut self, budget: Budget) -> Builder<P> {
+        self.child_budget = Some(budget);
+        self
+    }
+
     /// What happens to a root task that has used up its budget.
     pub fn on_exhausted(mut self, policy: OnExhausted) -> Builder<P> {
         self.on_exhausted = policy;
@@ -157,6 +186,9 @@ impl<P: Profile> Builder<P> {
     ///
     /// [`BuildError`] says which option is wrong, or what the system refused.
     pub fn build(self) -> Result<Runtime<P>, BuildError> {
+        if let Some(text) = self.wrong_seed {
+            return Err(BuildError::Seed { text });
+        }
         let interval = self.interval.unwrap_or(P::YIELD_INTERVAL);
         if interval == 0 {
             return Err(BuildError::YieldInterval);
@@ -182,7 +214,7 @@ impl<P: Profile> Builder<P> {
             usual: pool.usual(P::ROOT),
             pool,
             grant: P::ROOT,
-            child_grant: P::CHILD,
+            child_grant: self.child_budget.unwrap_or(P::CHILD),
             issuer: mint.issuer(),
             on_exhausted: self.on_exhausted,
             interval: interval.min(LONGEST_SLICE),
@@ -207,6 +239,11 @@ pub enum BuildError {
         /// What was asked for.
         requested: usize,
     },
+    /// The environment variable `PARCAE_SEED` is no number.
+    Seed {
+        /// What it says.
+        text: String,
+    },
     /// There have to be ops between two yields.
     YieldInterval,
     /// A budget without ops: nothing could run.
@@ -222,6 +259,9 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::Workers { requested } => {
                 write!(f, "{requested} workers: `Builder::workers` takes 1 to 1024")
+            }
+            BuildError::Seed { text } => {
+                write!(f, "PARCAE_SEED is `{text}`; it takes a number, like 42 or 0x2a")
             }
             BuildError::YieldInterval => {
                 f.write_str("`Builder::yield_interval` takes at least 1: a task does that many ops in a turn")

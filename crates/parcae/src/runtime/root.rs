@@ -2,6 +2,7 @@
 
 use super::Inner;
 use crate::budget::Resource;
+use crate::cancel::{CancelReason, CancelToken, Node};
 use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result};
@@ -25,7 +26,9 @@ pub(super) fn run<P: Profile, R: Send>(
     if let Some(reason) = inner.terms.node.reason() {
         return Err(Error::cancelled(reason));
     }
-    inner.engine.run_task(|record, start| body(&inner.terms, record, start, origin, task))
+    inner
+        .engine
+        .run_task(|record, start| body(&inner.terms.for_root(), record, start, origin, task))
 }
 
 /// Starts a root task that belongs to the runtime.
@@ -40,12 +43,14 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     }
     let slot = Arc::new(Slot { state: Mutex::default(), changed: Condvar::new() });
     let answer = Arc::clone(&slot);
-    let terms = Arc::clone(&inner.terms);
+    // A node of its own: what it cancels there is not the runtime.
+    let terms = inner.terms.for_root();
+    let node = Arc::clone(&terms.node);
     inner.engine.spawn_task(move |record, start| {
         let output = body(&terms, record, start, origin, task);
         answer.set(output);
     })?;
-    Ok(RootTask { slot })
+    Ok(RootTask { slot, node })
 }
 
 /// A root task from beginning to end.
@@ -56,8 +61,6 @@ fn body<P: Profile, R>(
     origin: Origin,
     task: impl FnOnce(&Cx<P>) -> Result<R>,
 ) -> Result<R> {
-    // A node of its own: what it cancels there is not the runtime.
-    let terms = &terms.for_root();
     let account = terms.pool.draw(terms.grant, Resource::Ops);
     // SAFETY: the terms outlive the frame; this is the task.
     let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, Kinship::Apart, origin) });
@@ -85,6 +88,7 @@ fn body<P: Profile, R>(
 /// Dropping it lets the task run on.
 pub struct RootTask<T> {
     slot: Arc<Slot<T>>,
+    node: Arc<Node>,
 }
 
 struct Slot<T> {
@@ -158,6 +162,16 @@ impl<T> RootTask<T> {
                 }
             }
         }
+    }
+
+    /// Asks the task, and all that it has spawned, to end.
+    pub fn cancel(&self) {
+        self.node.cancel(CancelReason::Explicit);
+    }
+
+    /// What cancels the task, from anywhere.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.node)
     }
 
     /// Whether the task has ended.

@@ -31,6 +31,9 @@ pub(crate) struct Label {
     name: [AtomicU64; NAME_WORDS],
 }
 
+/// The id of a stack on which a scheduler runs its tasks.
+pub(crate) const TASK: u64 = u64::MAX;
+
 const NAME_WORDS: usize = 6;
 
 /// Bytes that a label takes at the top of a stack.
@@ -293,6 +296,7 @@ impl GuardHit {
         }
         match label.id.load(Ordering::Relaxed) {
             0 => line.text("nobody"),
+            TASK => line.text("a task"),
             id => line.text("fiber ").dec(id as usize),
         };
         if len > 0 {
@@ -307,7 +311,7 @@ impl GuardHit {
         if own {
             line.text("  Look for unbounded recursion or large local arrays; ");
             if top - bottom < StackSize::MAX.bytes() {
-                line.text("to raise the limit, acquire a larger StackSize, e.g. ");
+                line.text("to raise the limit, ask for a larger StackSize, e.g. ");
                 line.size(2 * (top - bottom)).text(".\n");
             } else {
                 line.text("this is the largest StackSize there is: keep large data on the heap.\n");

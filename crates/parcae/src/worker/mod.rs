@@ -175,6 +175,14 @@ pub(crate) fn stack_end() -> usize {
     strand.map_or(0, |strand| unsafe { strand.as_ref() }.stack_end())
 }
 
+/// Says whose stack this is, for the report of an overflow.
+pub(crate) fn label_stack(name: &str) {
+    if let Some(strand) = current().and_then(|worker| worker.strand.get()) {
+        // SAFETY: the strand that this runs on.
+        unsafe { strand.as_ref() }.label(name);
+    }
+}
+
 /// Whether the thread is unwinding. The count of panics is the thread's, so nothing may be
 /// switched to. The caller will ask again; whoever it waits for runs on another worker, or
 /// after the unwind.

@@ -227,3 +227,17 @@ fn a_failure_is_heard_of_whenever_the_handle_goes() {
         assert_eq!(outcome.unwrap_err().to_string().split(' ').next(), Some("oops"), "{round}");
     }
 }
+
+#[test]
+fn a_join_gives_the_childs_own_failure() {
+    everywhere(|cx| {
+        let outcome = cx.nursery(|n| {
+            n.spawn(forever)?;
+            let failure = n.spawn(|_| Err::<(), _>(oops()))?.join().unwrap_err();
+            assert!(failure.to_string().starts_with("oops"), "{failure}");
+            Ok(())
+        });
+        assert!(outcome.unwrap_err().to_string().starts_with("oops"));
+        Ok(())
+    });
+}
