@@ -431,7 +431,7 @@ impl Frame {
 
     /// Waits for a recharge, as BudgetExhausted.
     fn suspend(&self) -> Result<()> {
-        self.park()
+        self.park_as_it_is()
     }
 
     // ----- memory -----------------------------------------------------------------------
@@ -523,8 +523,13 @@ impl Frame {
             // It could only spin: whoever would wake it may need this worker.
             return Err(Error::new(ErrorKind::Unwinding));
         }
-        self.start_waiting()?;
         self.pay_for_memory()?;
+        self.park_as_it_is()
+    }
+
+    /// As `park`, whatever the task owes.
+    fn park_as_it_is(&self) -> Result<()> {
+        self.start_waiting()?;
         if let Some(worker) = worker::current() {
             worker.wait();
         }
