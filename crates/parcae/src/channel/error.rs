@@ -37,7 +37,7 @@ pub enum Reason {
 /// assert_eq!(closed.into_inner(), "two");
 /// ```
 ///
-/// With `?` it becomes an [`Error`](crate::Error); the value is dropped then.
+/// With `?` it becomes an [`Error`]; the value is dropped then.
 pub struct SendError<T> {
     value: T,
     reason: Reason,
@@ -45,7 +45,7 @@ pub struct SendError<T> {
 
 /// Nothing was received.
 ///
-/// With `?` it becomes an [`Error`](crate::Error).
+/// With `?` it becomes an [`Error`].
 #[derive(Clone)]
 pub struct RecvError {
     reason: Reason,

@@ -60,7 +60,7 @@
 //! # The protocol
 //!
 //! All of them are made of a small lock of the system, held for a few instructions and never across a
-//! wait, and behind it a [`Line`](line::Line) of those who wait. The steps are those of [`wait`](crate::wait):
+//! wait, and behind it a `Line` of those who wait. The steps are those of `wait`:
 //!
 //! 1. `step` under the small lock: it can be had, and it is taken; or
 //! 2. the caller's node is put into the line. Both happen under the same hold of the small lock (or of the same
