@@ -227,6 +227,12 @@ impl Budget {
         })
     }
 
+    /// The components that are counted; 0 for those that are not.
+    #[must_use]
+    pub fn counted(self) -> Budget {
+        self.zip(Budget::ZERO, |own, zero| if own == UNLIMITED { zero } else { own })
+    }
+
     /// The larger of each component.
     #[inline]
     pub fn max(self, other: Budget) -> Budget {

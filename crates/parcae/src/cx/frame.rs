@@ -17,6 +17,8 @@
 //! slice. At the end of a slice the task lets others run and takes the next one from its
 //! account; when that is empty, from its pool, as its nursery's policy says.
 
+mod memory;
+
 use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Resource, Sleeper, UNLIMITED};
 use crate::cancel::{CancelReason, Node, Slot};
 use crate::cap::Issuer;
@@ -434,63 +436,6 @@ impl Frame {
         self.park_as_it_is()
     }
 
-    // ----- memory -----------------------------------------------------------------------
-
-    /// The task has allocated. Looks at its budget at the next checkpoint if this was too much.
-    #[inline]
-    pub(crate) fn allocated(&self, bytes: usize) {
-        self.allocated.set(self.allocated.get().wrapping_add(bytes as u64));
-        let left = self.memory.get();
-        if left == i64::MAX {
-            return; // not counted
-        }
-        let left = left.saturating_sub(bytes as i64);
-        self.memory.set(left);
-        if left < 0 {
-            self.record().signal.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
-
-    /// The task has freed memory. It is credited with no more than it has allocated itself.
-    #[inline]
-    pub(crate) fn freed(&self, bytes: usize) {
-        let own = self.allocated.get();
-        let credit = own.min(bytes as u64);
-        self.allocated.set(own - credit);
-        if self.memory.get() != i64::MAX {
-            self.memory.set(self.memory.get().saturating_add(credit as i64));
-        }
-    }
-
-    /// Whether so much more is within `hard` times what the task was given.
-    #[cold]
-    pub(crate) fn may_allocate(&self, bytes: usize, hard: u64) -> bool {
-        let given = self.drawn.get().memory;
-        let beyond = self.memory.get().saturating_sub(bytes as i64).min(0).unsigned_abs();
-        beyond <= given.saturating_mul(hard.saturating_sub(1)) || self.memory.get() == i64::MAX
-    }
-
-    /// How far beyond its budget the task has allocated.
-    pub(crate) fn overdraft(&self) -> u64 {
-        self.memory.get().min(0).unsigned_abs()
-    }
-
-    /// Draws what was allocated beyond the budget, or fails.
-    pub(crate) fn pay_for_memory(&self) -> Result<()> {
-        let overdraft = self.overdraft();
-        if overdraft == 0 {
-            return Ok(());
-        }
-        let cost = Budget { memory: overdraft, ..Budget::ZERO };
-        self.memory.set(0);
-        let paid = self.charge(cost);
-        if paid.is_err() {
-            // What cannot be paid stays owed, for a task that goes on all the same.
-            self.memory.set(self.memory.get().saturating_sub(clamp(overdraft)));
-        }
-        paid
-    }
-
     // ----- cancelling and waiting --------------------------------------------------------
 
     /// Why the task is to end, if it is.
@@ -592,7 +537,7 @@ impl Frame {
     pub(crate) fn fund(&self, budget: Option<Budget>) -> Result<Arc<Pool>> {
         if let Some(budget) = budget {
             // What is asked for without limit is all that there is.
-            let cost = budget.min(self.balance().max(countable(budget)));
+            let cost = budget.min(self.balance().max(budget.counted()));
             self.charge(cost)?;
             return Ok(Arc::new(Pool::new(cost, None)));
         }
@@ -722,12 +667,6 @@ fn only(resource: Resource, budget: Budget) -> Budget {
 
 fn clamp(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
-/// The components that have a limit; 0 for the others.
-fn countable(budget: Budget) -> Budget {
-    budget
-        .zip(Budget::ZERO, |component, zero| if component == UNLIMITED { zero } else { component })
 }
 
 fn never() -> NonNull<AtomicU64> {

@@ -2,7 +2,7 @@
 
 use super::opts::Bound;
 use super::{Core, Nursery, OnFailure, SpawnOpts, TaskHandle};
-use crate::budget::{Budget, UNLIMITED};
+use crate::budget::Budget;
 use crate::cancel::CancelReason;
 use crate::cap::{CapSpawn, TaskPermit};
 use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
@@ -173,8 +173,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             None => None,
             Some(budget) => {
                 // All of it, or none; all that there is where it is asked for without limit.
-                let counted = |own: u64, zero| if own == UNLIMITED { zero } else { own };
-                if let Err(short) = { account }.charge(budget.zip(Budget::ZERO, counted)) {
+                if let Err(short) = { account }.charge(budget.counted()) {
                     terms.pool.unspawn(account, 1);
                     return Err(Error::short(short));
                 }

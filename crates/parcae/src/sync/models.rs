@@ -82,6 +82,7 @@ fn mutex_excludes() {
         world.round();
         other.join().unwrap();
         assert!(world.mutex.try_lock());
+        // SAFETY: checked by loom.
         world.data.with(|data| assert_eq!(unsafe { *data }, 2));
     });
 }

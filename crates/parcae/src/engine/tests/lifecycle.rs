@@ -188,3 +188,50 @@ fn stacks_are_used_again() {
         assert!(last.in_use <= workers * 32, "{last:?}");
     }
 }
+
+#[test]
+fn stopping_waits_for_tasks_that_wait() {
+    for workers in [1, 2, 4] {
+        let engine = Engine::new(EngineOpts { workers, ..EngineOpts::default() }).unwrap();
+        let (send, receive) = std::sync::mpsc::channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&ended);
+        engine.spawn(move || {
+            let go = Arc::new(AtomicBool::new(false));
+            send.send((Waker::current(), Arc::clone(&go))).unwrap();
+            while !go.load(Ordering::Acquire) {
+                park().unwrap();
+            }
+            flag.store(true, Ordering::Release);
+        });
+        let (waker, go) = receive.recv().unwrap();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            go.store(true, Ordering::Release);
+            waker.wake();
+        });
+        drop(engine);
+        assert!(ended.load(Ordering::Acquire), "dropped before the task had ended");
+        other.join().unwrap();
+    }
+}
+
+#[test]
+fn a_task_may_drop_its_own_scheduler() {
+    for workers in [1, 2] {
+        let engine =
+            Arc::new(Engine::new(EngineOpts { workers, ..EngineOpts::default() }).unwrap());
+        let (send, receive) = std::sync::mpsc::channel();
+        let last = Arc::clone(&engine);
+        let gate = Arc::new(std::sync::Barrier::new(2));
+        let passed = Arc::clone(&gate);
+        engine.spawn(move || {
+            passed.wait();
+            drop(last);
+            send.send(()).unwrap();
+        });
+        drop(engine);
+        gate.wait();
+        receive.recv().unwrap();
+    }
+}

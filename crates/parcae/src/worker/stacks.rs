@@ -1,0 +1,165 @@
+//! Leaving and entering stacks: what becomes of a strand, and of the task on it.
+
+use super::{Left, SPARES, Worker, current, strand_main};
+use crate::executor::log::Kind;
+use crate::fiber::strand::Strand;
+use crate::stack::StackError;
+use crate::task::Task;
+use crate::task::state::Parking;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+impl Worker {
+    /// Switches from `here` to `to`, and settles what the next one leaves behind when this
+    /// strand is entered again.
+    ///
+    /// # Safety
+    ///
+    /// `here` is the strand that this runs on; `to` is suspended and ours to resume.
+    #[inline]
+    pub(super) unsafe fn switch(&self, here: NonNull<Strand>, to: NonNull<Strand>) {
+        self.strand.set(Some(to));
+        // SAFETY: as the caller says.
+        unsafe { here.as_ref().switch_to(to.as_ref()) };
+        // Perhaps another thread by now.
+        if let Some(worker) = current() {
+            worker.settle();
+        }
+    }
+
+    /// Gives up the stack of the running task. Returns when it is run again.
+    pub(super) fn leave(&self, task: NonNull<Task>, left: Left) {
+        let Some(here) = self.strand.get() else { return };
+        // SAFETY: the task runs here, so it is ours until `settle`.
+        unsafe { (*task.as_ptr()).left(here) };
+        self.left.set(left);
+        self.current.set(None);
+        if self.shared.config.deterministic {
+            self.count_ended();
+            self.strand.set(None);
+            // SAFETY: the executor waits on its own stack; this strand is `left`.
+            unsafe { self.ground.return_from(here.as_ref()) };
+            if let Some(worker) = current() {
+                worker.settle();
+            }
+            return;
+        }
+        // A panic of the runtime's own must not end the task, which is half-way out.
+        let next = catch_unwind(AssertUnwindSafe(|| self.pick())).unwrap_or_else(|_| {
+            self.stats().restarts.bump();
+            None
+        });
+        match next {
+            Some(next) if next == task => {
+                // It yielded, and there is nobody else.
+                self.left.set(Left::Nothing);
+                self.current.set(Some(task));
+            }
+            Some(next) => {
+                // SAFETY: picked, hence ours.
+                let strand = unsafe { (*next.as_ptr()).strand() };
+                let to = match strand {
+                    Some(strand) => {
+                        self.count_ended();
+                        // SAFETY: as above.
+                        unsafe { (*next.as_ptr()).state.claim(self.index) };
+                        self.current.set(Some(next));
+                        self.stats().executed.bump();
+                        strand
+                    }
+                    None => {
+                        self.handoff.set(Some(next));
+                        self.spare()
+                    }
+                };
+                // SAFETY: `to` is the strand of a task that we own, or spare.
+                unsafe { self.switch(here, to) };
+            }
+            None => {
+                let to = self.spare();
+                // SAFETY: `to` is spare.
+                unsafe { self.switch(here, to) };
+            }
+        }
+    }
+
+    /// Does what had to wait until the last strand was left.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        match self.left.replace(Left::Nothing) {
+            Left::Nothing => {}
+            Left::Spare(strand) => self.keep_spare(strand),
+            Left::Park(task) => {
+                // SAFETY: the task is OWNED by this worker; after `Parked` it is not touched.
+                let (parking, id, traits) = unsafe {
+                    let this = &*task.as_ptr();
+                    let (id, traits) = (this.id.get(), this.traits.get());
+                    (this.state.park(), id, traits)
+                };
+                match parking {
+                    Parking::Parked => {
+                        self.stats().parked.bump();
+                        self.shared.record(self.index, Kind::Park, id, 0);
+                    }
+                    // Still ours: behind those who were ready.
+                    Parking::Woken if traits.migratable => self.requeue(task),
+                    // SAFETY: in no other queue.
+                    Parking::Woken => unsafe {
+                        self.local()[traits.priority as usize].push_back(task);
+                    },
+                }
+            }
+            Left::Requeue(task) => self.requeue(task),
+        }
+    }
+
+    /// Lets any worker go on with a task whose stack was left.
+    fn requeue(&self, task: NonNull<Task>) {
+        // SAFETY: the task is OWNED by this worker until `release`.
+        let priority = unsafe {
+            let this = &*task.as_ptr();
+            let priority = this.traits.get().priority;
+            this.state.release();
+            priority
+        };
+        self.shared.submit(priority, task);
+    }
+
+    /// Makes sure that the loop can go on elsewhere if the next task keeps this strand. No
+    /// task starts without that, so a task that waits always finds a spare.
+    #[inline]
+    pub(crate) fn ensure_spare(&self) -> Result<(), StackError> {
+        if self.spares.get().is_some() {
+            return Ok(());
+        }
+        // SAFETY: one thread; no other reference at the same time.
+        let stack = unsafe { (*self.stacks.get()).acquire(self.shared.config.stack_size)? };
+        self.keep_spare(Strand::new(stack, strand_main));
+        Ok(())
+    }
+
+    /// Takes a strand that runs the loop.
+    pub(super) fn spare(&self) -> NonNull<Strand> {
+        let Some(strand) = self.spares.get() else {
+            // `ensure_spare` came before every start of a task.
+            unreachable!("a worker without a spare strand");
+        };
+        // SAFETY: spares belong to the worker.
+        self.spares.set(unsafe { strand.as_ref().next.take() });
+        self.spare_count.set(self.spare_count.get() - 1);
+        strand
+    }
+
+    pub(super) fn keep_spare(&self, strand: NonNull<Strand>) {
+        // SAFETY: just left, or new: the worker's.
+        let usual = unsafe { strand.as_ref() }.size() == self.shared.config.stack_size;
+        if usual && self.spare_count.get() < SPARES {
+            // SAFETY: just left, without a task: the worker's.
+            unsafe { strand.as_ref().next.set(self.spares.replace(Some(strand))) };
+            self.spare_count.set(self.spare_count.get() + 1);
+        } else {
+            // SAFETY: the loop on it owns nothing where it is suspended; not used again.
+            unsafe { (*self.stacks.get()).release(Strand::into_stack(strand)) };
+        }
+    }
+}
