@@ -19,7 +19,7 @@
 
 mod memory;
 
-use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Resource, Sleeper, UNLIMITED};
+use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Sleeper, UNLIMITED};
 use crate::cancel::{CancelReason, Node, Slot};
 use crate::cap::Issuer;
 use crate::engine::Waker;
@@ -394,7 +394,8 @@ impl Frame {
                 worker.count_ended(); // what siblings have left may be just here
             }
             // Only what is short: the rest is for those who need it.
-            let wanted = only(short.resource, cost.max(self.terms().grant));
+            let wanted =
+                Budget::ZERO.with(short.resource, cost.max(self.terms().grant).get(short.resource));
             let drawn = match self.terms().on_exhausted {
                 // What it put into the pool of a nursery of its own it has not used up.
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(Error::short(short)),
@@ -650,19 +651,6 @@ fn gain(balance: &mut Budget, part: Budget) {
     let mut sum = *balance;
     sum.absorb(part);
     *balance = sum.zip(part, |sum, part| if part == UNLIMITED { UNLIMITED } else { sum });
-}
-
-/// One component; 0 for the others.
-fn only(resource: Resource, budget: Budget) -> Budget {
-    let mut one = Budget::ZERO;
-    match resource {
-        Resource::Ops => one.ops = budget.ops,
-        Resource::Memory => one.memory = budget.memory,
-        Resource::SpawnCount => one.spawn_count = budget.spawn_count,
-        Resource::ChannelOps => one.channel_ops = budget.channel_ops,
-        Resource::Syscalls => one.syscalls = budget.syscalls,
-    }
-    one
 }
 
 fn clamp(bytes: u64) -> i64 {
