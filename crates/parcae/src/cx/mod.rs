@@ -5,6 +5,7 @@ mod frame;
 mod loops;
 mod meter;
 
+pub use frame::Preempt;
 pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Shares, Terms, current};
 pub use loops::{Each, Strips};
 pub use meter::Meter;
@@ -16,6 +17,7 @@ use crate::error::{Result, TaskInfo};
 use crate::profile::{Profile, Service};
 use crate::time::{Deadline, Due};
 use crate::worker;
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -56,7 +58,7 @@ impl<P: Profile> Cx<P> {
     /// use parcae::prelude::*;
     ///
     /// let rt = Runtime::builder().budget(Budget { ops: 1_000, ..Budget::UNLIMITED }).build()?;
-    /// let error = rt.run(|cx| loop { cx.checkpoint()? } as parcae::Result<()>).unwrap_err();
+    /// let error = rt.run(|cx| cx.forever(|| Ok(()))).unwrap_err(); // a checkpoint each time
     /// assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
     /// # Ok::<(), parcae::Error>(())
     /// ```
@@ -79,6 +81,45 @@ impl<P: Profile> Cx<P> {
     /// What the task has left, beside what its nursery would still give it.
     pub fn budget(&self) -> Budget {
         self.frame.balance()
+    }
+
+    /// Does something again and again, with a checkpoint before each round, until it fails or the task is to end.
+    ///
+    /// It never returns a value, and the type says so: a task that is there to serve needs no other.
+    ///
+    /// ```
+    /// use parcae::channel;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let sum = rt.run(|cx| {
+    ///     let (sender, receiver) = channel::bounded(4);
+    ///     cx.nursery(|n| {
+    ///         n.spawn(move |cx| {
+    ///             let mut next = 0;
+    ///             cx.forever(|| {
+    ///                 next += 1;
+    ///                 Ok(sender.send(next)?)
+    ///             })
+    ///         })?;
+    ///         let sum = receiver.iter().take(4).sum::<u64>();
+    ///         n.wind_down(); // ends the task above
+    ///         Ok(sum)
+    ///     })
+    /// })?;
+    /// assert_eq!(sum, 1 + 2 + 3 + 4);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first error of `round`; or as for [`checkpoint`](Cx::checkpoint). Where a function has to return something
+    /// else, `match cx.forever(…)? {}` does.
+    pub fn forever(&self, mut round: impl FnMut() -> Result<()>) -> Result<Infallible> {
+        loop {
+            self.checkpoint()?;
+            round()?;
+        }
     }
 
     /// Lets others run that are ready. Costs no budget. A cancel point.

@@ -3,7 +3,7 @@
 use super::{Account, Core, OnFailure};
 use crate::budget::{Budget, Pool};
 use crate::cx;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, TaskId};
 use crate::task::state::LetGo;
 use crate::task::{Task, TaskRef};
 use crate::worker;
@@ -155,8 +155,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
     }
 
     /// The child's number, unique in its runtime.
-    pub fn id(&self) -> u64 {
-        self.record().id.get()
+    pub fn id(&self) -> TaskId {
+        TaskId(self.record().id.get())
     }
 }
 

@@ -39,10 +39,11 @@ mod opts;
 mod spawn;
 
 pub use handle::TaskHandle;
+pub(crate) use opts::Own;
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 
 use crate::budget::{Budget, Pool, Shortfall, Standing};
-use crate::cancel::{CancelReason, CancelToken};
+use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::cap::Issuer;
 use crate::cx::{Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
@@ -94,6 +95,9 @@ pub(crate) struct Core {
     /// When it is cancelled by itself. Taken back with the core.
     #[allow(dead_code)]
     deadline: Option<Deadline>,
+    /// Cancel it when other tokens are. Taken back with the core.
+    #[allow(dead_code)]
+    tokens: Vec<OnCancel>,
     /// Usual children that have been paid for and not spawned; the owner's.
     prepaid: Cell<u32>,
 }
@@ -140,6 +144,11 @@ impl Core {
     /// Takes back what was paid for children that were not spawned. The owner's.
     fn refund(&self) {
         self.terms.pool.unspawn(self.terms.usual, self.prepaid.take());
+    }
+
+    #[cold]
+    fn short(&self, short: Shortfall) -> Error {
+        Error::short(short).bounded_by(self.terms.pool.bounded_by(short.resource))
     }
 
     /// A child has failed, and nobody else will hear of it.
@@ -328,7 +337,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// let winner = rt.run(|cx| {
     ///     cx.nursery(|n| {
     ///         let fast = n.spawn(|_| Ok("hare"))?;
-    ///         n.spawn(|cx| loop { cx.checkpoint()? } as parcae::Result<()>)?; // for ever
+    ///         n.spawn(|cx| cx.forever(|| Ok(())))?; // the tortoise
     ///         let winner = fast.join()?;
     ///         n.wind_down();
     ///         Ok(winner)

@@ -180,11 +180,7 @@ mod tests {
         let rt = Runtime::builder().deterministic(1).build().unwrap();
         let outcome = rt.run(|cx| {
             cx.nursery(|n| {
-                n.spawn(
-                    |_| loop {
-                        wait(Deadline::Never)?;
-                    } as Result<()>,
-                )?;
+                n.spawn(|cx| cx.forever(|| wait(Deadline::Never).map(drop)))?;
                 cx.yield_now()?;
                 n.cancel();
                 Ok(())

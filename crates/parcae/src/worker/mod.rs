@@ -42,7 +42,7 @@ pub(crate) mod stats;
 
 use crate::budget::{Budget, Pool};
 use crate::deque::Owner;
-use crate::error::discard;
+use crate::error::{TaskId, discard};
 use crate::executor::log::Kind;
 use crate::fiber::strand::{Ground, Strand};
 use crate::queue::Chain;
@@ -226,7 +226,7 @@ impl Worker {
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
             next_victim: Cell::new(index),
-            next_id: Cell::new((index as u64) << 40),
+            next_id: Cell::new(index as u64 * TaskId::PER_WORKER),
             ground: Ground::new(),
             #[cfg(test)]
             sabotage: Cell::new(false),
