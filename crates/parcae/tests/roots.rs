@@ -135,3 +135,22 @@ fn after_its_token_a_runtime_runs_nothing_any_more() {
         assert!(matches!(refused, ErrorKind::ShuttingDown));
     });
 }
+
+#[test]
+fn what_is_paid_ahead_is_there_for_others_when_the_owner_waits() {
+    everywhere(|cx| {
+        // A budget for many children, of which the one that is spawned may use all.
+        let little = Budget::ZERO.with_ops(100);
+        let opts = NurseryOpts::new().budget(ops(50_000)).child_budget(little);
+        let mut spent = 0;
+        let outcome = cx.nursery_with(opts, |n| {
+            let child = n.spawn(forever)?;
+            let outcome = child.join();
+            spent = n.budget().spent.ops;
+            outcome
+        });
+        assert!(matches!(kind_of(outcome), ErrorKind::BudgetExceeded(_)));
+        assert_eq!(spent, 50_000);
+        Ok(())
+    });
+}

@@ -15,6 +15,9 @@ pub(crate) struct Pool<W = Sleeper> {
     state: Mutex<State<W>>,
 }
 
+/// How many children are paid for at a time: as many as the pool has plenty for.
+const PREPAID: [u32; 3] = [64, 16, 4];
+
 /// Where the opener of a nursery would draw more, and how much at a time.
 pub(crate) struct More<W = Sleeper> {
     pub(crate) pool: Arc<Pool<W>>,
@@ -108,18 +111,22 @@ impl<W: Wake + Clone> Pool<W> {
         }
     }
 
-    /// Pays for several children at once, each with all of `wanted`; false, and nothing
-    /// paid, if the pool has not a good deal more than that.
-    pub(crate) fn prepay(&self, wanted: Budget, children: u32) -> bool {
+    /// As [`spawn`](Pool::spawn), for several children at once if each gets what is `usual`, and the pool has
+    /// a good deal more than that. Returns what each gets, and how many were paid for.
+    pub(crate) fn prepay(&self, usual: Budget, wanted: Budget) -> Result<(Budget, u32), Shortfall> {
         let mut state = self.lock();
-        let mut each = wanted;
+        let mut each = usual;
         each.absorb(Budget::SPAWN);
-        let covered = state.left.covers(each.times(4 * u64::from(children)));
-        if covered {
-            state.pay(u64::from(children));
-            state.draw(wanted.times(children.into()));
+        for children in if state.is_usual(usual, wanted) { &PREPAID[..] } else { &[] } {
+            if state.left.covers(each.times(4 * u64::from(*children))) {
+                state.pay(u64::from(*children));
+                state.draw(usual.times((*children).into()));
+                return Ok((usual, *children));
+            }
         }
-        covered
+        let drawn = state.spawn(wanted);
+        drop(state);
+        drawn.or_else(|_| self.spawn(wanted)).map(|drawn| (drawn, 1))
     }
 
     /// Takes the payment for children back that were not spawned after all.
@@ -134,11 +141,14 @@ impl<W: Wake + Clone> Pool<W> {
         }
     }
 
-    /// What a child draws that wants `grant`, if there is enough: what is not counted here is
+    /// What a child draws that wants `grant`, if there is enough of what there is at all: what is not counted here is
     /// not counted there.
     pub(crate) fn usual(&self, grant: Budget) -> Budget {
-        let unlimited = |own, grant| if own == UNLIMITED { UNLIMITED } else { grant };
-        if self.unlimited { Budget::UNLIMITED } else { self.lock().left.zip(grant, unlimited) }
+        let usual = |own, grant| match own {
+            0 | UNLIMITED => own,
+            _ => grant,
+        };
+        if self.unlimited { Budget::UNLIMITED } else { self.lock().left.zip(grant, usual) }
     }
 
     /// Draws up to `wanted`, for more of `resource`.
@@ -421,6 +431,13 @@ impl<W> State<W> {
         }
         self.pay(1);
         Ok(self.draw(wanted))
+    }
+
+    /// Whether a child that wants so much would get what is usual, if there is enough of that: what the pool had
+    /// nothing of, it still has nothing of.
+    fn is_usual(&self, usual: Budget, wanted: Budget) -> bool {
+        let more = usual.zip(wanted, |usual, wanted| if usual == 0 { wanted } else { 0 });
+        self.left.min(more) == Budget::ZERO
     }
 
     /// Spends what spawning so many children costs; there has to be enough.

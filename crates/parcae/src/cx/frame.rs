@@ -28,6 +28,7 @@ use crate::cancel::{CancelReason, Node, Slot};
 use crate::cap::Issuer;
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result, TaskId, TaskInfo};
+use crate::nursery::Core;
 use crate::sched::Shared;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
@@ -119,6 +120,8 @@ pub(crate) struct Frame {
     /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner outlives
     /// the frame, or takes itself out again.
     scope: Cell<ScopeRef>,
+    /// A nursery of this task in which children are paid for that were not spawned yet.
+    ahead: Cell<Option<NonNull<Core>>>,
     /// How many shields are open.
     shields: Cell<u32>,
     /// When they cease to hold; none if they do not.
@@ -176,6 +179,7 @@ impl Frame {
             memory: Cell::new(clamp(account.memory)),
             allocated: Cell::new(0),
             scope: Cell::new(scope),
+            ahead: Cell::new(None),
             shields: Cell::new(0),
             grace: Cell::new(None),
             terms: NonNull::from(terms),
@@ -214,10 +218,11 @@ impl Frame {
         if pool.is_unlimited() {
             return;
         }
-        let (drawn, left) = (self.drawn.get(), self.balance());
         match (self.kinship, worker::current()) {
-            (Kinship::Child, Some(worker)) => worker.return_account(pool, drawn, left),
-            _ => pool.settle(drawn, left),
+            (Kinship::Child, Some(worker)) => {
+                worker.return_account(pool, &self.drawn.get(), &self.used());
+            }
+            _ => pool.settle(self.drawn.get(), self.balance()),
         }
     }
 
@@ -347,6 +352,18 @@ impl Frame {
             left.memory = self.memory.get().max(0) as u64;
         }
         left
+    }
+
+    /// What is used up of what was drawn; anything, for what is not counted.
+    #[inline]
+    fn used(&self) -> Budget {
+        let (drawn, account, memory) = (self.drawn.get(), self.account.get(), self.memory.get());
+        let mut used = drawn.zip(account, u64::wrapping_sub);
+        used.ops = used.ops.wrapping_sub(self.slice.get());
+        if memory != i64::MAX {
+            used.memory = drawn.memory.wrapping_sub(memory.max(0) as u64);
+        }
+        used
     }
 
     /// Takes `cost` off the account, all or nothing; draws more as the policy says.
@@ -522,6 +539,7 @@ impl Frame {
 
     /// As `park`, whatever the task owes.
     fn park_as_it_is(&self) -> Result<()> {
+        self.take_back();
         self.start_waiting()?;
         if let Some(worker) = worker::current() {
             worker.wait();

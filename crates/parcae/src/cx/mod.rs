@@ -88,12 +88,12 @@ impl<P: Profile> Cx<P> {
     /// It never returns a value, and the type says so: a task that is there to serve needs no other.
     ///
     /// ```
-    /// use parcae::channel;
+    /// use parcae::channel::channel;
     /// use parcae::prelude::*;
     ///
     /// let rt = Runtime::builder().build()?;
     /// let sum = rt.run(|cx| {
-    ///     let (sender, receiver) = channel::bounded(4);
+    ///     let (sender, receiver) = channel(4);
     ///     cx.nursery(|n| {
     ///         n.spawn(move |cx| {
     ///             let mut next = 0;
@@ -102,7 +102,10 @@ impl<P: Profile> Cx<P> {
     ///                 Ok(sender.send(next)?)
     ///             })
     ///         })?;
-    ///         let sum = receiver.iter().take(4).sum::<u64>();
+    ///         let mut sum = 0;
+    ///         for number in receiver.iter().take(4) {
+    ///             sum += number?;
+    ///         }
     ///         n.wind_down(); // ends the task above
     ///         Ok(sum)
     ///     })
@@ -130,6 +133,7 @@ impl<P: Profile> Cx<P> {
     pub fn yield_now(&self) -> Result<()> {
         self.frame.check_cancelled()?;
         self.frame.pay_for_memory()?;
+        self.frame.take_back();
         if let Some(worker) = worker::current() {
             worker.yield_now();
         }

@@ -45,7 +45,7 @@ pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 use crate::budget::{Budget, Pool, Shortfall, Standing};
 use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::cap::Issuer;
-use crate::cx::{Cx, Frame, Terms};
+use crate::cx::{self, Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::profile::{Profile, Service, Spawns};
 use crate::task::group::Group;
@@ -75,8 +75,13 @@ pub enum NurseryState {
     Cancelled,
 }
 
-/// How many children are paid for at a time.
-const PREPAID: u32 = 16;
+/// What a child was paid.
+enum Paid {
+    /// What is usual in its nursery.
+    Usual,
+    /// Something else.
+    Other(Budget),
+}
 
 /// What a nursery is made of, on its owner's stack.
 #[repr(C)]
@@ -126,23 +131,33 @@ impl Core {
     /// Pays for a usual child, and for some more of them if there is plenty; or for one that gets
     /// less.
     #[inline]
-    fn pay(&self) -> Result<Budget, Shortfall> {
-        let terms = &self.terms;
-        if terms.pool.is_unlimited() {
-            return Ok(Budget::UNLIMITED);
-        }
-        if self.prepaid.get() == 0 {
-            if !terms.pool.prepay(terms.usual, PREPAID) {
-                return terms.pool.spawn(terms.grant);
+    fn pay(&self) -> Result<Paid> {
+        match self.prepaid.get() {
+            0 if self.terms.pool.is_unlimited() => Ok(Paid::Usual),
+            0 => self.prepay(),
+            some => {
+                self.prepaid.set(some - 1);
+                Ok(Paid::Usual)
             }
-            self.prepaid.set(PREPAID);
         }
-        self.prepaid.set(self.prepaid.get() - 1);
-        Ok(terms.usual)
     }
 
-    /// Takes back what was paid for children that were not spawned. The owner's.
-    fn refund(&self) {
+    #[inline(never)]
+    fn prepay(&self) -> Result<Paid> {
+        let Terms { pool, usual, grant, .. } = &self.terms;
+        let (account, children) = pool.prepay(*usual, *grant).map_err(|short| self.short(short))?;
+        self.prepaid.set(children - 1);
+        if children > 1
+            && let Some(owner) = cx::current()
+        {
+            owner.has_paid_ahead(self);
+        }
+        Ok(if account == *usual { Paid::Usual } else { Paid::Other(account) })
+    }
+
+    /// Takes back what was paid for children that were not spawned: before the owner waits, so that others can have it. The
+    /// owner's.
+    pub(crate) fn refund(&self) {
         self.terms.pool.unspawn(self.terms.usual, self.prepaid.take());
     }
 
@@ -300,6 +315,8 @@ impl<P: Spawns> Cx<P> {
                 Err(payload)
             }
         };
+        core.refund();
+        frame.take_back();
         core.group.close();
         while !core.group.is_empty() {
             // Not a cancel point: children that are cancelled end, and are waited for. They have
@@ -311,7 +328,6 @@ impl<P: Spawns> Cx<P> {
                 worker.wait();
             }
         }
-        core.refund();
         frame.leave_nursery(&core.terms, shares, outer);
         match value {
             Ok(value) => core.result(value),

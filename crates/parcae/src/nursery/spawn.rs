@@ -1,7 +1,7 @@
 //! From a closure to a task that runs and leaves its result.
 
 use super::opts::Own;
-use super::{Core, Nursery, OnFailure, SpawnOpts, TaskHandle};
+use super::{Core, Nursery, OnFailure, Paid, SpawnOpts, TaskHandle};
 use crate::budget::{Budget, Ceiling};
 use crate::cancel::CancelReason;
 use crate::cap::{CapSpawn, TaskPermit};
@@ -32,7 +32,7 @@ impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
-        self.start(child)
+        self.start((), child)
     }
 
     /// Spawns a child with options: a name, a priority, a stack size, a budget of its own.
@@ -105,7 +105,11 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
         T: Send + 'scope,
         F: FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'scope,
     {
-        self.spawn_with(cap, SpawnOpts::new(), child)
+        if cap.task_budget() != Budget::UNLIMITED {
+            return self.spawn_with(cap, SpawnOpts::new(), child);
+        }
+        cap.check_issuer(&self.core.terms.issuer)?;
+        self.start(cap.admit()?, child)
     }
 
     /// As [`spawn`](Nursery::spawn), with options. A budget is lowered to what the capability
@@ -131,6 +135,24 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     }
 }
 
+/// What a child is spawned by, and keeps until it has ended.
+trait Authority: Send {
+    fn into_permit(self) -> Option<TaskPermit>;
+}
+
+/// The profile's.
+impl Authority for () {
+    fn into_permit(self) -> Option<TaskPermit> {
+        None
+    }
+}
+
+impl Authority for TaskPermit {
+    fn into_permit(self) -> Option<TaskPermit> {
+        Some(self)
+    }
+}
+
 /// What an unusual child starts with, beside its closure.
 struct Extra {
     origin: Origin,
@@ -142,10 +164,10 @@ struct Extra {
 
 impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     /// The usual child: its record's first line has room for two words, the place where it was
-    /// spawned and one that it captures.
+    /// spawned and one that it captures, or a permit.
     #[track_caller]
     #[inline]
-    fn start<T, F>(&'scope self, child: F) -> Result<TaskHandle<'scope, T>>
+    fn start<T, F>(&'scope self, by: impl Authority, child: F) -> Result<TaskHandle<'scope, T>>
     where
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
@@ -153,18 +175,18 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let terms = &self.core.terms;
         self.check_open()?;
         let spawned_at = Location::caller();
-        let account = self.core.pay().map_err(|short| self.core.short(short))?;
-        if account != terms.usual {
-            // There was less than usual: that has to be noted.
+        if let Paid::Other(account) = self.core.pay()? {
+            // Not what is usual: that has to be noted.
             let origin = Origin { name: None, spawned_at };
-            let extra = Extra { origin, account, own: None, permit: None };
+            let extra = Extra { origin, account, own: None, permit: by.into_permit() };
             return self.start_unusual(self.core.traits, extra, child);
         }
-        let task = self.submit(self.core.traits, account, move |task, start| {
+        let task = self.submit(self.core.traits, &terms.usual, move |task, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { Core::of(task) };
             let (terms, origin) = (&core.terms, Origin { name: None, spawned_at });
             run::<P, T, F>(task, start, core, Kinship::Child, terms, terms.usual, origin, child);
+            drop(by);
         })?;
         Ok(TaskHandle::new(task, &self.core, None))
     }
@@ -210,7 +232,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let account = extra.account;
         let pool = extra.own.as_ref().map(|own| Arc::clone(&own.pool));
         let extra = Box::new(extra);
-        let task = self.submit(traits, account, move |task, start| {
+        let task = self.submit(traits, &account, move |task, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { Core::of(task) };
             let Extra { origin, account, own, permit } = *extra;
@@ -244,7 +266,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
 
     /// Puts a child into a queue, which has been paid for with `account`.
     #[inline]
-    fn submit<F>(&self, traits: Traits, account: Budget, closure: F) -> Result<TaskRef>
+    fn submit<F>(&self, traits: Traits, account: &Budget, closure: F) -> Result<TaskRef>
     where
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
@@ -265,7 +287,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                 Ok(task)
             }
             Err(kind) => {
-                self.core.terms.pool.unspawn(account, 1);
+                self.core.terms.pool.unspawn(*account, 1);
                 Err(Error::new(kind))
             }
         }

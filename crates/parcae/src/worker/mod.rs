@@ -40,7 +40,7 @@ pub(crate) mod pick;
 mod stacks;
 pub(crate) mod stats;
 
-use crate::budget::{Budget, Pool};
+use crate::budget::{Budget, Pool, UNLIMITED};
 use crate::deque::Owner;
 use crate::error::{TaskId, discard};
 use crate::executor::log::Kind;
@@ -134,8 +134,10 @@ impl Ended {
 #[derive(Default)]
 struct Returned {
     pool: Option<NonNull<Pool>>,
-    drawn: Budget,
-    left: Budget,
+    /// What each of them had drawn, and what they have used up of it together.
+    each: Budget,
+    used: Budget,
+    children: u64,
 }
 
 /// What a step did.
@@ -507,19 +509,22 @@ impl Worker {
         Some(())
     }
 
-    /// Keeps what a child of the running group has left of its account until `count_ended`: the
+    /// Keeps what a child of the running group has used of its account until `count_ended`: the
     /// pool is that of its nursery, which waits at least until then.
     #[inline]
-    pub(crate) fn return_account(&self, pool: &Pool, drawn: Budget, left: Budget) {
+    pub(crate) fn return_account(&self, pool: &Pool, drawn: &Budget, used: &Budget) {
         // SAFETY: one thread; no other reference at the same time.
         let returned = unsafe { &mut *self.returned.get() };
-        if returned.pool != Some(NonNull::from(pool)) {
-            self.settle_accounts();
-            *returned = Returned { pool: Some(NonNull::from(pool)), drawn, left };
-        } else {
-            returned.drawn.absorb(drawn);
-            returned.left.absorb(left);
+        if returned.pool == Some(NonNull::from(pool)) && returned.each == *drawn {
+            // As much as those before had: what they have used is summed up. Whatever comes out for what is not counted; the
+            // rest is no more than the pool has given out.
+            returned.used = returned.used.zip(*used, u64::wrapping_add);
+            returned.children += 1;
+            return;
         }
+        self.settle_accounts();
+        *returned =
+            Returned { pool: Some(NonNull::from(pool)), each: *drawn, used: *used, children: 1 };
     }
 
     #[inline]
@@ -527,8 +532,13 @@ impl Worker {
         // SAFETY: one thread; no other reference at the same time.
         let returned = unsafe { &mut *self.returned.get() };
         if let Some(pool) = returned.pool.take() {
+            let drawn = returned.each.times(returned.children);
+            let left = drawn.zip(returned.used, |drawn, used| match drawn {
+                UNLIMITED => UNLIMITED,
+                _ => drawn - used,
+            });
             // SAFETY: see `return_account`.
-            unsafe { pool.as_ref() }.settle(returned.drawn, returned.left);
+            unsafe { pool.as_ref() }.settle(drawn, left);
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Frame, ScopeRef};
 use crate::budget::{Budget, Closed, More, OnExhausted, Pool, UNLIMITED};
 use crate::cx::Terms;
 use crate::error::Result;
+use crate::nursery::Core;
 use crate::shim::atomic::AtomicU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -77,6 +78,23 @@ impl Frame {
             self.set_balance(balance);
         }
         self.drawn.set(drawn);
+    }
+
+    /// Notes that children of a nursery of this task are paid for before they are spawned.
+    pub(crate) fn has_paid_ahead(&self, core: &Core) {
+        if self.ahead.get() != Some(NonNull::from(core)) {
+            self.take_back();
+            self.ahead.set(Some(NonNull::from(core)));
+        }
+    }
+
+    /// Takes that back: the task is about to wait, or to let others run, who may need it; or the nursery ends.
+    #[inline]
+    pub(crate) fn take_back(&self) {
+        if let Some(core) = self.ahead.take() {
+            // SAFETY: of a nursery that has not ended: its end comes by here first.
+            unsafe { core.as_ref() }.refund();
+        }
     }
 
     /// Moves budget from the account into the pool of a nursery that this task owns.
