@@ -154,3 +154,56 @@ fn what_is_paid_ahead_is_there_for_others_when_the_owner_waits() {
         Ok(())
     });
 }
+
+#[test]
+fn who_holds_a_capability_recharges_itself_up_to_its_limit() {
+    for seed in 0..both::SEEDS {
+        let rt = Runtime::builder().budget(Budget::SERVICE).deterministic(seed).build().unwrap();
+        let total = Budget::ZERO.with_ops(5_000);
+        let cap = rt.cap_budget(BudgetLimits::total(total), Delegation::Forbidden);
+        let mut rounds = 0;
+        let outcome = rt.run(|cx| {
+            let tenant = NurseryOpts::new().budget(Budget::SERVICE.with_ops(1_001));
+            cx.nursery_with(tenant, |n| {
+                let (cap, rounds) = (&cap, &mut rounds);
+                let child = n.spawn(move |cx| {
+                    loop {
+                        while cx.checkpoint().is_ok() {
+                            *rounds += 1;
+                        }
+                        cx.account().recharge(cap, Budget::ZERO.with_ops(2_000))?;
+                    }
+                });
+                let outcome: parcae::Result<()> = child?.join();
+                outcome
+            })
+        });
+        let error = kind_of(outcome);
+        assert!(matches!(error, ErrorKind::Capability(CapError::BudgetLimitExceeded { .. })));
+        assert_eq!(rounds, 1_000 + 5_000); // and one op for the spawn
+    }
+}
+
+#[test]
+fn cancelling_a_task_cancels_the_nurseries_that_it_owns() {
+    everywhere(|cx| {
+        cx.nursery(|n| {
+            let owner = n.spawn(|cx| {
+                cx.nursery(|outer| {
+                    outer.spawn(asleep)?;
+                    outer.spawn(forever)?;
+                    cx.nursery(|inner| {
+                        inner.spawn(asleep)?;
+                        inner.spawn(forever)?;
+                        Ok(()) // waits for them
+                    })
+                })
+            })?;
+            let sibling = n.spawn(|cx| (0..50).try_for_each(|_| cx.yield_now()))?;
+            cx.yield_now()?;
+            owner.cancel();
+            assert!(owner.join().unwrap_err().is_cancelled());
+            sibling.join() // nobody asked it to end
+        })
+    });
+}

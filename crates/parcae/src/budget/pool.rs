@@ -257,7 +257,7 @@ impl<W: Wake + Clone> Pool<W> {
         let mut below = self;
         while let Some(more) = &below.more {
             if let Some(Ceiling { most, cap }) = more.ceiling
-                && below.lock().from_above().get(resource) >= most.get(resource)
+                && below.lock().all_from_above().get(resource) >= most.get(resource)
             {
                 return Some(cap);
             }
@@ -404,7 +404,7 @@ impl<W> Default for State<W> {
 
 impl<W> State<W> {
     /// All that came from above.
-    fn from_above(&self) -> Budget {
+    fn all_from_above(&self) -> Budget {
         let mut sum = self.from_owner;
         sum.absorb(self.topped_up);
         sum
@@ -413,7 +413,7 @@ impl<W> State<W> {
     /// How much may be asked for above, at a time.
     fn portion(&self, more: &More<W>) -> Budget {
         let Some(Ceiling { most, .. }) = more.ceiling else { return more.grant };
-        let room = most.zip(self.from_above(), |most, had| match most {
+        let room = most.zip(self.all_from_above(), |most, had| match most {
             UNLIMITED => UNLIMITED,
             _ => most.saturating_sub(had),
         });

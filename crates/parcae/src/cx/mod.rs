@@ -14,6 +14,7 @@ use crate::budget::Budget;
 use crate::cancel::CancelToken;
 use crate::engine::Waker;
 use crate::error::{Result, TaskInfo};
+use crate::nursery::Account;
 use crate::profile::{Profile, Service};
 use crate::time::{Deadline, Due};
 use crate::worker;
@@ -123,6 +124,27 @@ impl<P: Profile> Cx<P> {
             self.checkpoint()?;
             round()?;
         }
+    }
+
+    /// The budget that this task draws on: its own, that of the nursery that it belongs to, or that of the one that it has open.
+    /// With a [`CapBudget`](crate::cap::CapBudget) a task recharges itself.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().budget(Budget::SERVICE).build()?;
+    /// let spare = Budget::ZERO.with_syscalls(50);
+    /// let cap = rt.cap_budget(BudgetLimits::total(spare), Delegation::Forbidden);
+    /// rt.run(|cx| {
+    ///     cx.charge(Budget::ZERO.with_syscalls(100))?;
+    ///     assert!(cx.charge(Budget::SYSCALL).is_err());
+    ///     cx.account().recharge(&cap, spare)?;
+    ///     cx.charge(Budget::SYSCALL)
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn account(&self) -> Account {
+        Account::of(self.frame.terms(), self.frame.pool())
     }
 
     /// Lets others run that are ready. Costs no budget. A cancel point.
