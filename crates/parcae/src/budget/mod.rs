@@ -21,7 +21,8 @@
 //! ```
 //!
 //! so nesting makes no budget. A pool that was filled with all that its opener had is topped up from
-//! where the opener would have drawn more; one with a budget of its own is not: that is its bound.
+//! where the opener would have drawn more; one with a budget of its own is not: that is its bound. A task that was spawned by
+//! a capability has a pool of its own that is topped up to a ceiling, the capability's `task_budget`.
 //!
 //! A component that is [`UNLIMITED`] is not counted, and whoever draws on it has it unlimited.
 

@@ -309,9 +309,7 @@ impl<W: Wake + Clone> Pool<W> {
     /// Takes in what came from above, as much as the ceiling allows; returns how much.
     fn take_in(&self, moved: Budget, more: &More<W>) -> Budget {
         let mut state = self.lock();
-        if state.closed {
-            return Budget::ZERO;
-        }
+        debug_assert!(!state.closed, "a task draws on a nursery that has ended");
         let kept = moved.min(state.portion(more));
         state.topped_up.absorb(kept);
         Pool::add(state, kept);

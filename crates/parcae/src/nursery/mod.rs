@@ -26,6 +26,13 @@
 //! ended when nothing of them is left that could use it, or anything that was lent to them.
 //! Only the owner spawns (`Nursery` is not `Sync`), so children need no lock to be counted in.
 //!
+//! # Paying ahead
+//!
+//! Children that get what is usual are paid for several at a time, if the pool has plenty. What is paid ahead is taken back when
+//! the owner waits, yields or ends the nursery, and when somebody asks how the budget stands: whoever is short of
+//! budget while the owner is not running finds it in the pool. While the owner runs, a quarter of what the pool
+//! had may be out of its siblings' reach.
+//!
 //! # Results
 //!
 //! A child's result stays in its record until its [`TaskHandle`] takes it; if the handle is
@@ -147,10 +154,11 @@ impl Core {
         let Terms { pool, usual, grant, .. } = &self.terms;
         let (account, children) = pool.prepay(*usual, *grant).map_err(|short| self.short(short))?;
         self.prepaid.set(children - 1);
-        if children > 1
-            && let Some(owner) = cx::current()
-        {
-            owner.has_paid_ahead(self);
+        if children > 1 {
+            match cx::current().filter(|frame| frame.task() == self.group.owner().task) {
+                Some(owner) => owner.has_paid_ahead(self),
+                None => self.refund(), // nobody who would take it back in time
+            }
         }
         Ok(if account == *usual { Paid::Usual } else { Paid::Other(account) })
     }

@@ -36,11 +36,12 @@
 //! strand may come back on another thread (movable tasks), so nothing here keeps a `&Worker`
 //! over a switch: after each, the worker is asked for again.
 
+mod accounts;
 pub(crate) mod pick;
 mod stacks;
 pub(crate) mod stats;
 
-use crate::budget::{Budget, Pool, UNLIMITED};
+use crate::budget::{Budget, Pool};
 use crate::deque::Owner;
 use crate::error::{TaskId, discard};
 use crate::executor::log::Kind;
@@ -53,6 +54,7 @@ use crate::task::group::Group;
 use crate::task::slab::{FreeRecords, OutOfRecords};
 use crate::task::state::{Finished, Handle};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
+use accounts::Returned;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -128,16 +130,6 @@ struct Ended {
 
 impl Ended {
     const NONE: Ended = Ended { group: None, children: 0 };
-}
-
-/// Accounts of children that have ended, to be given back to their pool.
-#[derive(Default)]
-struct Returned {
-    pool: Option<NonNull<Pool>>,
-    /// What each of them had drawn, and what they have used up of it together.
-    each: Budget,
-    used: Budget,
-    children: u64,
 }
 
 /// What a step did.
@@ -513,33 +505,14 @@ impl Worker {
     /// pool is that of its nursery, which waits at least until then.
     #[inline]
     pub(crate) fn return_account(&self, pool: &Pool, drawn: &Budget, used: &Budget) {
-        // SAFETY: one thread; no other reference at the same time.
-        let returned = unsafe { &mut *self.returned.get() };
-        if returned.pool == Some(NonNull::from(pool)) && returned.each == *drawn {
-            // As much as those before had: what they have used is summed up. Whatever comes out for what is not counted; the
-            // rest is no more than the pool has given out.
-            returned.used = returned.used.zip(*used, u64::wrapping_add);
-            returned.children += 1;
-            return;
-        }
-        self.settle_accounts();
-        *returned =
-            Returned { pool: Some(NonNull::from(pool)), each: *drawn, used: *used, children: 1 };
+        // SAFETY: one thread; no other reference at the same time. The pool as above.
+        unsafe { (*self.returned.get()).add(pool, drawn, used) };
     }
 
     #[inline]
     fn settle_accounts(&self) {
         // SAFETY: one thread; no other reference at the same time.
-        let returned = unsafe { &mut *self.returned.get() };
-        if let Some(pool) = returned.pool.take() {
-            let drawn = returned.each.times(returned.children);
-            let left = drawn.zip(returned.used, |drawn, used| match drawn {
-                UNLIMITED => UNLIMITED,
-                _ => drawn - used,
-            });
-            // SAFETY: see `return_account`.
-            unsafe { pool.as_ref() }.settle(drawn, left);
-        }
+        unsafe { (*self.returned.get()).settle() };
     }
 
     // ----- what a task does -------------------------------------------------------------
