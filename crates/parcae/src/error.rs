@@ -6,6 +6,7 @@
 //! and a handle may both report the same failure.
 
 use crate::cancel::CancelReason;
+use crate::inspect::Deadlock;
 use crate::stack::StackError;
 use parcae_core::{Resource, Shortfall};
 use std::any::Any;
@@ -94,6 +95,9 @@ pub enum ErrorKind {
     WouldWait,
     /// What was waited for has not come in time.
     TimedOut,
+    /// The task waits for others that wait for it, and was told so: see
+    /// [`OnDeadlock::Fail`](crate::inspect::OnDeadlock::Fail).
+    Deadlock(Arc<Deadlock>),
     /// An error of the program's own.
     Other,
 }
@@ -394,6 +398,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
             ErrorKind::WouldWait => f.write_str("it would have had to wait"),
             ErrorKind::TimedOut => f.write_str("what was waited for has not come in time"),
+            ErrorKind::Deadlock(deadlock) => write!(f, "{deadlock}"),
             ErrorKind::Other => f.write_str("failed"),
         }
     }

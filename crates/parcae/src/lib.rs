@@ -63,6 +63,7 @@ mod executor;
 pub mod fiber;
 mod future;
 mod idle;
+pub mod inspect;
 mod memory;
 mod nursery;
 pub mod profile;

@@ -4,6 +4,7 @@ use crate::blocking;
 use crate::deque::Stealer;
 use crate::executor::log::{Event, Kind, Log};
 use crate::idle::{Idle, Notified, Parker};
+use crate::inspect::OnDeadlock;
 use crate::queue::{Inbox, Inject};
 use crate::stack::{StackPool, StackSize};
 use crate::task::group::Group;
@@ -43,6 +44,7 @@ pub(crate) struct Config {
     pub(crate) stack_size: StackSize,
     pub(crate) deterministic: bool,
     pub(crate) blocking: blocking::Limits,
+    pub(crate) on_deadlock: OnDeadlock,
 }
 
 /// What others see of a worker.
@@ -73,10 +75,14 @@ pub(crate) struct Shared {
     pub(crate) conductor: Parker,
     pub(crate) log: Option<Log>,
     timers: Timers,
+    /// What the clock said when somebody last read it, roughly.
+    coarse: AtomicU64,
     /// Threads for calls that block.
     pub(crate) blocking: blocking::Pool,
 }
 
+/// How far the coarse clock may be behind while somebody reads the real one.
+const COARSE: Nanos = 1_000_000;
 /// Ids of tasks spawned from outside start here.
 const OUTSIDE: u64 = 1 << 63;
 
@@ -100,6 +106,7 @@ impl Shared {
             conductor: Parker::default(),
             log: config.deterministic.then(Log::new),
             timers: Timers::new(),
+            coarse: AtomicU64::new(0),
             blocking: blocking::Pool::new(config.blocking),
             config,
         }
@@ -203,11 +210,11 @@ impl Shared {
         self.follow_up(task.task, woken);
     }
 
-    fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
+    pub(crate) fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
         let Woken::Enqueue { owner } = woken else { return };
         // SAFETY: the task is QUEUED and ours to put into a queue.
         let (migratable, id) =
-            unsafe { ((*task.as_ptr()).traits.get().migratable, (*task.as_ptr()).id.get()) };
+            unsafe { ((*task.as_ptr()).traits.get().migratable, (*task.as_ptr()).id()) };
         let here = worker::current_of(self);
         self.record(here.map_or(usize::MAX, |worker| worker.index), Kind::Wake, id, owner as u64);
         if let Some(worker) = here
@@ -240,7 +247,24 @@ impl Shared {
 
     /// What time it is.
     pub(crate) fn now(&self) -> Nanos {
-        self.log.as_ref().map_or_else(|| self.timers.real_now(), |log| log.now() * STEP)
+        if let Some(log) = &self.log {
+            return log.now() * STEP;
+        }
+        let now = self.timers.real_now();
+        // Relaxed, here and below: a clock that is known to be late. Not written for every look at it.
+        if now.saturating_sub(self.coarse.load(Ordering::Relaxed)) > COARSE {
+            self.coarse.store(now, Ordering::Relaxed);
+        }
+        now
+    }
+
+    /// What time it was a moment ago, without asking the system: for reports.
+    #[inline]
+    pub(crate) fn coarse_now(&self) -> Nanos {
+        match &self.log {
+            Some(log) => log.now() * STEP,
+            None => self.coarse.load(Ordering::Relaxed),
+        }
     }
 
     /// What the monotonic clock says at this time of ours; of virtual time, would say.

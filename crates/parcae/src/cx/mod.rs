@@ -15,6 +15,7 @@ use crate::engine::Waker;
 use crate::error::{Result, TaskInfo};
 use crate::profile::{Profile, Service};
 use crate::time::{Deadline, Due};
+use crate::wait::Why;
 use crate::worker;
 use std::fmt;
 use std::marker::PhantomData;
@@ -102,7 +103,25 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled.
     pub fn park(&self) -> Result<()> {
-        self.frame.park()
+        self.frame.park(Why::Wake)
+    }
+
+    /// Runs a closure in which the task may wait for somebody outside of the runtime: another thread, another
+    /// runtime, a signal. Such a wait is never taken for a [deadlock](crate::inspect).
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let (tx, rx) = parcae::channel::channel(1);
+    /// let outside = std::thread::spawn(move || tx.send("from outside"));
+    /// let said = rt.run(|cx| cx.external(|| Ok(rx.recv()?)))?;
+    /// assert_eq!(said, "from outside");
+    /// # outside.join().unwrap().unwrap();
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn external<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.frame.externally(body)
     }
 
     /// Waits for a time. Under the deterministic executor that is virtual time, which passes at once
@@ -116,7 +135,7 @@ impl<P: Profile> Cx<P> {
         let due = shared.now().saturating_add(time.as_nanos() as u64);
         let _deadline = shared.after(time, Due::Wake(self.waker()));
         while shared.now() < due {
-            self.frame.park()?;
+            self.frame.park(Why::Sleep)?;
         }
         self.frame.check_cancelled()
     }

@@ -6,7 +6,7 @@ use crate::cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::task::state::LetGo;
 use crate::task::{Task, TaskRef};
-use crate::worker;
+use crate::wait::Why;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -103,16 +103,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
         self.record().joiner.set(Some(frame.task()));
         if self.record().state.join() {
             while !self.is_finished() {
-                match frame.park() {
+                match frame.park(Why::Task(self.id())) {
                     Ok(()) => {}
                     // Its nursery was cancelled, perhaps because this very child has failed:
                     // it ends, and says how.
                     Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
                         // Looked at again: its end may be what we were woken for.
-                        if !self.is_finished()
-                            && let Some(worker) = worker::current()
-                        {
-                            worker.wait();
+                        if !self.is_finished() {
+                            frame.leave_to_others(Why::Task(self.id()));
                         }
                     }
                     Err(error) => return Err(error),
@@ -156,7 +154,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// The child's number, unique in its runtime.
     pub fn id(&self) -> u64 {
-        self.record().id.get()
+        self.record().id()
     }
 }
 

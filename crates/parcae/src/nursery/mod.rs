@@ -50,6 +50,7 @@ use crate::profile::{Profile, Service, Spawns};
 use crate::task::group::Group;
 use crate::task::{Task, Traits};
 use crate::time::Deadline;
+use crate::wait::Why;
 use crate::worker;
 use failures::Failures;
 use std::cell::Cell;
@@ -96,6 +97,8 @@ pub(crate) struct Core {
     deadline: Option<Deadline>,
     /// Usual children that have been paid for and not spawned; the owner's.
     prepaid: Cell<u32>,
+    /// The next nursery of the same owner, further out.
+    outer: Option<NonNull<Core>>,
 }
 
 // SAFETY: the cells are touched by the owner alone, which is one flow of control; the rest is
@@ -140,6 +143,30 @@ impl Core {
     /// Takes back what was paid for children that were not spawned. The owner's.
     fn refund(&self) {
         self.terms.pool.unspawn(self.terms.usual, self.prepaid.take());
+    }
+
+    /// The terms, for an observer of the owner.
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Children that have not ended, for an observer of the owner.
+    pub(crate) fn live(&self) -> usize {
+        self.group.live()
+    }
+
+    /// The next nursery of the same owner, further out.
+    pub(crate) fn outer(&self) -> Option<NonNull<Core>> {
+        self.outer
+    }
+
+    /// Where the nursery is in its life, for an observer of the owner.
+    pub(crate) fn state(&self) -> NurseryState {
+        match (self.terms.node.is_cancelled(), self.closing.get()) {
+            (true, _) => NurseryState::Cancelling,
+            (false, true) => NurseryState::Closing,
+            (false, false) => NurseryState::Open,
+        }
     }
 
     /// A child has failed, and nobody else will hear of it.
@@ -278,6 +305,7 @@ impl<P: Spawns> Cx<P> {
         };
         let core = &nursery.core;
         let outer = frame.enter_nursery(&core.terms, shares);
+        frame.seen().nursery.set(Some(NonNull::from(core)));
         let outcome = catch_unwind(AssertUnwindSafe(|| body(&nursery)));
         core.closing.set(true);
         let value = match outcome {
@@ -298,11 +326,10 @@ impl<P: Spawns> Cx<P> {
             if frame.was_asked_to_end() && !core.terms.node.is_cancelled() {
                 core.cancel(CancelReason::Parent);
             }
-            if let Some(worker) = worker::current() {
-                worker.wait();
-            }
+            frame.leave_to_others(Why::Children);
         }
         core.refund();
+        frame.seen().nursery.set(core.outer);
         frame.leave_nursery(&core.terms, shares, outer);
         match value {
             Ok(value) => core.result(value),
@@ -354,11 +381,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 
     /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`.
     pub fn state(&self) -> NurseryState {
-        match (self.is_cancelled(), self.core.closing.get()) {
-            (true, _) => NurseryState::Cancelling,
-            (false, true) => NurseryState::Closing,
-            (false, false) => NurseryState::Open,
-        }
+        self.core.state()
     }
 
     /// How many children have not ended. One that has just ended may count for a moment.

@@ -8,6 +8,7 @@ use crate::stack::StackSize;
 use crate::task::group::Group;
 use crate::task::{Priority, TaskRef, Traits};
 use crate::time::Due;
+use crate::worker::{self, Worker};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,6 +137,8 @@ impl NurseryOpts {
         let pool = frame.fund(self.budget)?;
         let grant = self.child_budget.unwrap_or(outer.child_grant);
         let terms = Terms {
+            nursery: worker::current().map_or(0, Worker::fresh_id),
+            owner: frame.record().id(),
             shared: Arc::clone(&outer.shared),
             node: frame.child_node(),
             usual: pool.usual(grant),
@@ -166,6 +169,7 @@ impl NurseryOpts {
             closing: Cell::new(false),
             winding_down: Cell::new(false),
             prepaid: Cell::new(0),
+            outer: frame.seen().nursery.get(),
         };
         Ok((core, shares))
     }
@@ -186,6 +190,8 @@ impl Terms {
             .then(|| More { pool: Arc::clone(&self.pool), grant: budget });
         let pool = Arc::new(Pool::new(account, more));
         Terms {
+            nursery: self.nursery,
+            owner: self.owner,
             shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
             usual: pool.usual(budget),

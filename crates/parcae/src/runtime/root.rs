@@ -8,6 +8,7 @@ use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Profile;
 use crate::task::{Start, Task};
+use crate::wait::Why;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -157,7 +158,7 @@ impl<T> RootTask<T> {
                 Some(frame) => {
                     state.waiter = Some(frame.waker());
                     drop(state);
-                    frame.park()?;
+                    frame.park(Why::Root)?;
                     state = self.slot.lock();
                 }
             }

@@ -89,7 +89,7 @@ pub use list::Select;
 
 use crate::channel::{Claim, may_wait};
 use crate::error::{Error, Result};
-use crate::wait::{self, Deadline, Ended, Waiter};
+use crate::wait::{self, Deadline, Ended, Waiter, Why};
 use crate::worker;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -145,7 +145,7 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
                 break;
             }
         }
-        let (winner, error) = decide(&claim, timeout);
+        let (winner, error) = decide(&claim, count, timeout);
         for (at, case) in cases.iter_mut().enumerate() {
             case.unregister(at == winner, &payer);
         }
@@ -158,14 +158,18 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
 }
 
 /// Waits until a claim is decided, and says for whom; if by a cancel, with what.
-fn decide(claim: &Claim, timeout: Option<(Deadline, usize)>) -> (usize, Option<Error>) {
+fn decide(
+    claim: &Claim,
+    cases: usize,
+    timeout: Option<(Deadline, usize)>,
+) -> (usize, Option<Error>) {
     let deadline = timeout.map_or(Deadline::Never, |(deadline, _)| deadline);
     let mut interrupted = None;
     loop {
         if let Some(winner) = claim.winner() {
             return (winner, interrupted);
         }
-        match may_wait().and_then(|()| wait::wait(deadline)) {
+        match may_wait().and_then(|()| wait::wait(deadline, Why::Select(cases))) {
             Ok(Ended::Woken) => {}
             Ok(Ended::TimedOut) => {
                 if let Some((_, case)) = timeout {

@@ -9,7 +9,7 @@ use super::mutex::MutexGuard;
 use super::{Outcome, Waited, attend, constructor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shim::{self, PoisonError};
-use crate::wait::{Deadline, Waiter};
+use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
 use std::time::Duration;
 
@@ -159,7 +159,7 @@ impl Condvar {
         deadline: Deadline,
     ) -> Result<(MutexGuard<'m, T>, Outcome)> {
         let mutex = guard.mutex();
-        let outcome = attend(&self.raw, 0, deadline, || drop(guard))?;
+        let outcome = attend(&self.raw, 0, Why::signal("condvar", self), deadline, || drop(guard))?;
         match mutex.lock() {
             Ok(guard) => Ok((guard, outcome)),
             Err(error) => {

@@ -28,6 +28,7 @@ pub(crate) use timers::{Clock, Deadline, Due, Nanos, STEP, Timers};
 use crate::cx::{self, Cx};
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Spawns;
+use crate::wait::Why;
 use crate::{CancelReason, NurseryOpts};
 use std::time::{Duration, Instant};
 
@@ -88,7 +89,7 @@ pub fn sleep_until(at: Instant) -> Result<()> {
         let left = Duration::from_nanos(due - shared.now());
         let _deadline = shared.after(left, Due::Wake(frame.waker()));
         while shared.now() < due {
-            frame.park()?;
+            frame.park(Why::Sleep)?;
         }
     }
     frame.check_cancelled()

@@ -226,7 +226,7 @@ impl Worker {
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
             next_victim: Cell::new(index),
-            next_id: Cell::new((index as u64) << 40),
+            next_id: Cell::new(((index as u64) << 40) + 1),
             ground: Ground::new(),
             #[cfg(test)]
             sabotage: Cell::new(false),
@@ -276,14 +276,21 @@ impl Worker {
         closure: F,
     ) -> Result<TaskRef, OutOfRecords> {
         let record = self.take_record()?;
-        let id = self.next_id.get();
-        self.next_id.set(id + 1);
+        let id = self.fresh_id();
         // SAFETY: the record is ours; the rest is the caller's obligation.
         let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
         self.stats().spawned_here.bump();
         self.shared.record(self.index, Kind::Spawn, id, 0);
         self.enqueue(task.task, traits);
         Ok(task)
+    }
+
+    /// A number that no other task or nursery of the scheduler has; never 0.
+    #[inline]
+    pub(crate) fn fresh_id(&self) -> u64 {
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        id
     }
 
     /// Puts a task that anybody may take where it belongs.
@@ -370,7 +377,7 @@ impl Worker {
         match unsafe { this.strand() } {
             Some(strand) => {
                 self.count_ended();
-                self.shared.record(self.index, Kind::Resume, this.id.get(), 0);
+                self.shared.record(self.index, Kind::Resume, this.id(), 0);
                 if let Some(here) = self.strand.get() {
                     self.left.set(Left::Spare(here));
                     // SAFETY: the task is ours, and so is its strand; this one is spare.
@@ -381,7 +388,7 @@ impl Worker {
                 if this.group.get() != self.ended.get().group {
                     self.count_ended();
                 }
-                self.shared.record(self.index, Kind::Start, this.id.get(), 0);
+                self.shared.record(self.index, Kind::Start, this.id(), 0);
                 let outcome = match self.ensure_spare() {
                     // SAFETY: claimed, and it has no strand, so it has not run.
                     Ok(()) => unsafe { Task::run(task) },
@@ -461,7 +468,7 @@ impl Worker {
         // touched after `finish` unless it is ours.
         let (group, id, finished) = unsafe {
             let this = &*task.as_ptr();
-            (this.group.get(), this.id.get(), this.state.finish(|| this.joiner.get()))
+            (this.group.get(), this.id(), this.state.finish(|| this.joiner.get()))
         };
         self.current.set(None);
         self.stats().ended.bump();
@@ -542,7 +549,7 @@ impl Worker {
         }
         self.stats().yielded.bump();
         // SAFETY: the running task.
-        let (traits, id) = unsafe { ((*task.as_ptr()).traits.get(), (*task.as_ptr()).id.get()) };
+        let (traits, id) = unsafe { ((*task.as_ptr()).traits.get(), (*task.as_ptr()).id()) };
         self.shared.record(self.index, Kind::Yield, id, 0);
         if traits.migratable {
             self.leave(task, Left::Requeue(task));

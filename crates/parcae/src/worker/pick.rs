@@ -231,7 +231,7 @@ impl Worker {
                     self.announce_rest();
                     self.stats().stolen.bump();
                     // SAFETY: stolen, hence ours.
-                    let id = unsafe { (*task.as_ptr()).id.get() };
+                    let id = unsafe { (*task.as_ptr()).id() };
                     self.shared.record(self.index, Kind::Steal, id, victim as u64);
                     return Some(task);
                 }
@@ -338,6 +338,7 @@ impl Worker {
             }
             self.stats().slept.bump();
             shared.remotes[self.index].parker.park();
+            shared.now(); // after a long sleep: sets the coarse clock
             self.patience.set(if started.elapsed() < shared.config.spin {
                 shared.config.spin
             } else if patience > Duration::from_micros(1) {

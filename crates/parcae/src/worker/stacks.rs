@@ -93,7 +93,7 @@ impl Worker {
                 // SAFETY: the task is OWNED by this worker; after `Parked` it is not touched.
                 let (parking, id, traits) = unsafe {
                     let this = &*task.as_ptr();
-                    let (id, traits) = (this.id.get(), this.traits.get());
+                    let (id, traits) = (this.id(), this.traits.get());
                     (this.state.park(), id, traits)
                 };
                 match parking {
