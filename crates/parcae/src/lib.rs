@@ -49,6 +49,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
 mod arch;
+pub mod attach;
 mod blocking;
 pub mod budget;
 mod cancel;

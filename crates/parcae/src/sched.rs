@@ -210,6 +210,14 @@ impl Shared {
         self.follow_up(task.task, woken);
     }
 
+    /// Asks a task to end, and has its next checkpoint look around. From anywhere.
+    pub(crate) fn ask_to_end(&self, task: TaskRef) {
+        self.cancel(task);
+        // After the request, or the checkpoint could look around before there is anything to see.
+        // Release: pairs with the Acquire in `attend`. SAFETY: records live as long as the scheduler.
+        unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Release) };
+    }
+
     pub(crate) fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
         let Woken::Enqueue { owner } = woken else { return };
         // SAFETY: the task is QUEUED and ours to put into a queue.

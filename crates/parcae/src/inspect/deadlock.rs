@@ -17,6 +17,7 @@ use super::{Task, json};
 use crate::sched::Shared;
 use std::collections::HashMap;
 use std::fmt;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,17 +150,22 @@ fn find(shared: &Shared, tasks: &[Task], same: impl Fn(&Task) -> bool) -> Option
     (tasks.len() == guilty.len()).then_some(Deadlock { tasks, all })
 }
 
+/// Writes to where errors go; if that fails there is nobody left to tell.
+fn report(deadlock: &Deadlock) {
+    let _ = writeln!(io::stderr(), "parcae: {deadlock}");
+}
+
 /// Does with a deadlock what was asked for. Returns how many tasks were told.
 pub(crate) fn act(shared: &Shared, deadlock: Deadlock, on: OnDeadlock) -> usize {
     match on {
         OnDeadlock::Ignore => 0,
         OnDeadlock::Report => {
-            eprintln!("parcae: {deadlock}");
+            report(&deadlock);
             0
         }
         OnDeadlock::Fail => look::sentence(shared, &Arc::new(deadlock)),
         OnDeadlock::Abort => {
-            eprintln!("parcae: {deadlock}");
+            report(&deadlock);
             std::process::abort();
         }
     }

@@ -31,6 +31,11 @@ impl Dump {
         Dump { tasks, workers }
     }
 
+    /// The tasks alone, without their stacks.
+    pub(crate) fn tasks_of(shared: &Shared) -> Vec<Task> {
+        look::all(shared, Stacks::Left)
+    }
+
     /// The dump as JSON:
     ///
     /// ```text

@@ -20,7 +20,7 @@
 use super::frames::Frames;
 use super::{Children, Holder, State, Task, Wait};
 use crate::cx::Frame;
-use crate::nursery::Core;
+use crate::nursery::{Account, Core};
 use crate::sched::Shared;
 use crate::task::state::{Generation, Phase};
 use crate::task::{self, TaskRef};
@@ -137,6 +137,7 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
             state: core.state(),
             live: core.live(),
             budget: core.terms().pool.standing(),
+            account: Account::of(core.terms(), &core.terms().pool),
         });
         inner = core.outer();
     }
@@ -186,7 +187,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>) -> Wait {
                     told.values, told.senders, told.receivers
                 )
             });
-            let held_by = channel.maker().map_or(Holder::Anybody, Holder::Family);
+            let held_by = channel.maker().map_or(Holder::Outside, Holder::Family);
             Wait { on, note, ..Wait::new(what, held_by) }
         }
     }

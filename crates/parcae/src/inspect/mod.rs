@@ -58,7 +58,8 @@ pub use frames::{Frames, Function};
 pub use signal::{DumpOnSignal, dump_on_signal};
 
 use crate::budget::{Budget, Standing};
-use crate::nursery::NurseryState;
+use crate::nursery::{Account, NurseryState};
+use crate::sched::Shared;
 use crate::task::TaskRef;
 use std::fmt;
 use std::panic::Location;
@@ -142,6 +143,14 @@ pub struct Children {
     pub live: usize,
     /// How its budget stands.
     pub budget: Standing,
+    account: Account,
+}
+
+impl Children {
+    /// What recharges the nursery, by the authority of a [`CapBudget`](crate::cap::CapBudget).
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
 }
 
 /// A wait.
@@ -208,6 +217,11 @@ impl Task {
             stack: None,
             waits: 0,
         }
+    }
+
+    /// Asks it to end; nothing happens if it has ended.
+    pub(crate) fn cancel(&self, shared: &Shared) {
+        shared.ask_to_end(self.task);
     }
 
     /// Whether an address is on its stack.

@@ -10,7 +10,6 @@ use crate::wait::Why;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A child and its result. See [`Nursery::spawn`](crate::Nursery::spawn).
@@ -127,10 +126,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// Asks this child to end, without its siblings.
     pub fn cancel(&self) {
-        self.core.terms.shared.cancel(self.task);
-        // After the request, or the checkpoint could look around before there is anything to see.
-        // Release: pairs with the Acquire in `attend`.
-        self.record().signal.store(u32::MAX, Ordering::Release);
+        self.core.terms.shared.ask_to_end(self.task);
     }
 
     /// The budget that the child draws on: its own, or its nursery's.

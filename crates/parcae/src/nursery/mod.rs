@@ -427,7 +427,7 @@ pub struct Account {
 }
 
 impl Account {
-    fn of(terms: &Terms, pool: &Arc<Pool>) -> Account {
+    pub(crate) fn of(terms: &Terms, pool: &Arc<Pool>) -> Account {
         Account { pool: Arc::clone(pool), issuer: Arc::clone(&terms.issuer) }
     }
 

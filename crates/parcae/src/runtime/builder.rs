@@ -183,7 +183,6 @@ impl<P: Profile> Builder<P> {
 
     /// What happens to tasks that wait in vain; see [`inspect`](crate::inspect#deadlocks). If nobody says otherwise they
     /// are reported; under the deterministic executor they fail.
-    #[must_use]
     pub fn on_deadlock(mut self, on: OnDeadlock) -> Builder<P> {
         self.engine.on_deadlock = Some(on);
         self
