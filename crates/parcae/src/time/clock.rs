@@ -1,6 +1,6 @@
 //! What time it is for a scheduler, and what it does about its deadlines.
 
-use super::timers::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, Rest, STEP};
+use super::timers::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP};
 use crate::sched::Shared;
 use crate::worker;
 use std::sync::Arc;
@@ -88,17 +88,15 @@ impl Shared {
         rest
     }
 
-    /// Acts on deadlines that should have been acted on by others. Says when to look again.
-    ///
-    /// For any thread, at any time. Does nothing about a wheel whose worker looks after it.
-    pub(crate) fn fire_overdue(&self, now: Nanos) -> Nanos {
+    /// Acts on deadlines that should have been acted on by others. For any thread, at any time.
+    /// Does nothing about a wheel whose worker looks after it.
+    pub(crate) fn fire_overdue(&self, now: Nanos) {
         for (ring, grace) in self.timers.graces() {
             if ring.overdue(grace) <= now {
                 // All, however many: each is late.
                 while ring.fire(now, usize::MAX, |due| due.act(self)) != Rest::Nothing {}
             }
         }
-        self.timers.overdue()
     }
 
     /// Under the deterministic executor: acts on the deadlines that have passed, in their order.
@@ -129,7 +127,8 @@ impl Shared {
 
     /// When a worker that has nothing to do has to be awake again.
     pub(crate) fn wake_up_time(&self, worker: usize) -> Option<Instant> {
-        let next = self.next_of(worker);
-        (next != NEVER).then(|| self.instant(next))
+        let (_, ring) = self.timers.of(Some(worker));
+        let next = ring.next();
+        (next != NEVER).then(|| self.instant(next.max(ring.last_look() + PACE)))
     }
 }

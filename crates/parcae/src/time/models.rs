@@ -86,8 +86,7 @@ fn two_fire_while_a_node_is_reused() {
 /// A watch that looks and falls asleep while a deadline is set. Returns how long it sleeps.
 fn fall_asleep(horizon: &Horizon, ring: &Ring<()>) -> Nanos {
     loop {
-        let until = ring.overdue(0);
-        if horizon.sleep_until(until, || ring.overdue(0)) {
+        if let Some(until) = horizon.sleep(4, || ring.overdue(0)) {
             return until;
         }
     }
@@ -98,8 +97,8 @@ fn fall_asleep(horizon: &Horizon, ring: &Ring<()>) -> Nanos {
 fn set_against_sleep() {
     explore("time::set_against_sleep", None, || {
         let (ring, horizon) = (Arc::new(Ring::new(1)), Arc::new(Horizon::new()));
-        // It woke for a deadline that was taken back.
-        let _ = horizon.sleep_until(3, || 3);
+        // It sleeps for a deadline that was taken back, and passes.
+        assert_eq!(horizon.sleep(0, || 3), Some(3));
         let watch = {
             let (ring, horizon) = (Arc::clone(&ring), Arc::clone(&horizon));
             thread::spawn(move || fall_asleep(&horizon, &ring))
@@ -130,8 +129,7 @@ fn two_set_against_sleep() {
             thread::spawn(move || {
                 loop {
                     let overdue = || rings[0].overdue(0).min(rings[1].overdue(0));
-                    let until = overdue();
-                    if horizon.sleep_until(until, overdue) {
+                    if let Some(until) = horizon.sleep(4, overdue) {
                         return until;
                     }
                 }
@@ -140,5 +138,22 @@ fn two_set_against_sleep() {
         let told = set(&rings[1], &horizon, 7);
         let told = setter.join().unwrap() | told;
         assert!(told || watch.join().unwrap() <= 5, "the watch oversleeps");
+    });
+}
+
+/// Timeouts that are taken back at once do not tell the watch again and again.
+#[test]
+fn what_was_told_is_kept() {
+    explore("time::what_was_told_is_kept", None, || {
+        let (ring, horizon) = (Ring::new(1), Horizon::new());
+        let mut told = 0;
+        for at in 100..110 {
+            let (entry, _) = ring.insert(at, ());
+            told += usize::from(horizon.must_tell(ring.next()));
+            ring.remove(entry);
+            assert_eq!(horizon.sleep(5, || ring.overdue(0)), Some(100));
+        }
+        assert_eq!(told, 1);
+        assert_eq!(horizon.sleep(100, || ring.overdue(0)), Some(NEVER));
     });
 }

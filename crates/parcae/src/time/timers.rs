@@ -36,14 +36,15 @@
 //! # Where the clock is read
 //!
 //! A busy worker looks at `next` every 61 picks, and only if there is a deadline at the clock; before it sleeps
-//! always. It sleeps until `next` exactly: nobody wakes for nothing. No other thread puts
-//! anything into its wheel while it sleeps, so it cannot oversleep.
+//! always. It sleeps until `next`, not in ticks: nobody wakes for nothing. No other thread puts
+//! anything into its wheel while it sleeps, so it cannot oversleep. After it has fired it sleeps for at least [`PACE`]:
+//! where deadlines are dense, one wake serves many, and one that stands alone is as precise as can be.
 //!
 //! # How late
 //!
 //! Never early: a deadline is rounded up to a whole tick of [`REAL_UNIT`], 65.5 µs, about what the kernel takes the liberty of
-//! being late by (its timer slack is 50 µs). So a timer is late by at most that, plus what it takes to wake a thread; if its
-//! worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a step: there is
+//! being late by (its timer slack is 50 µs). So a timer is late by at most that, plus what it takes to wake a thread; where
+//! deadlines are dense and workers idle, by [`PACE`] more, half a millisecond; if its worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a step: there is
 //! nothing in between. There, timers fire in the order of their deadlines, those of the same step by worker and then as they were set.
 //!
 //! What was rejected: nodes on the stack of whoever waits (deadlines of tokens and nurseries move with their owners,
@@ -67,7 +68,9 @@ pub(crate) const STEP: Nanos = 1_000;
 /// A tick of real time.
 pub(crate) const REAL_UNIT: Nanos = 1 << 16;
 /// How long a worker may leave its wheel alone, after something in it was due, until others act on it.
-pub(crate) const GRACE: Nanos = 1_000_000;
+pub(crate) const GRACE: Nanos = 4_000_000;
+/// A worker without work does not wake for deadlines more often than this.
+pub(crate) const PACE: Nanos = 500_000;
 /// As good as never, 146 years: a deadline that is further away is here. A multiple of both units.
 pub(crate) const FOREVER: Nanos = (1 << 62) / (STEP * REAL_UNIT) * (STEP * REAL_UNIT);
 /// No deadline.
@@ -228,12 +231,17 @@ impl<T> Ring<T> {
         self.looked.store(now, Ordering::Relaxed); // a hint for `overdue`
     }
 
+    /// When the worker last acted on what was due.
+    pub(super) fn last_look(&self) -> Nanos {
+        // Relaxed: for others, a worker that is seen to have looked earlier than it did is waited for no longer.
+        self.looked.load(Ordering::Relaxed)
+    }
+
     /// When others should act on what is due; `grace` after its worker should have.
     pub(super) fn overdue(&self, grace: Nanos) -> Nanos {
         match self.next() {
             NEVER => NEVER,
-            // Relaxed: a worker that is seen to be busy later than it was is waited for no longer.
-            next => next.max(self.looked.load(Ordering::Relaxed)) + grace,
+            next => next.max(self.last_look()) + grace,
         }
     }
 

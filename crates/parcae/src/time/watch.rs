@@ -7,10 +7,10 @@
 //!
 //! # When it is woken
 //!
-//! The word `until` says how long it sleeps. Whoever sets a deadline that would be overdue earlier tells it. It does not find
-//! out about deadlines that are taken back, and is not told of later ones: it then wakes once, looks, and sleeps on. So its
-//! wakes are no more than one for each deadline that was the earliest, no more than one for each grace period while there are many,
-//! and none while there are no deadlines.
+//! The word `until` says how long it sleeps. Whoever sets a deadline that would be overdue earlier tells it. What it was told it
+//! keeps to, also if that deadline is taken back at once: only when the time has come it looks for the next. So a
+//! wait with a timeout of a second that is over in a microsecond, a million times in a row, tells it once a second.
+//! While many deadlines pass it wakes once for each grace period; without deadlines it sleeps.
 //!
 //! ```text
 //! whoever sets a deadline               the watch
@@ -50,19 +50,22 @@ impl Horizon {
     /// After a deadline was put into a wheel: whether the watch has to be unparked for it to be in time.
     #[must_use]
     pub(super) fn must_tell(&self, overdue: Nanos) -> bool {
-        // Pairs with the fence in `sleep_until`.
+        // Pairs with the fence in `sleep`.
         fence(Ordering::SeqCst); // the setter's
         // Relaxed: ordered by the fence. Of several that are earlier, the first tells: the minimum decides.
         overdue < self.until.load(Ordering::Relaxed)
             && overdue < self.until.fetch_min(overdue, Ordering::Relaxed)
     }
 
-    /// Before the watch sleeps: whether it may, for so long. `overdue` reads the wheels.
-    pub(super) fn sleep_until(&self, until: Nanos, overdue: impl FnOnce() -> Nanos) -> bool {
+    /// Before the watch sleeps: how long it may; none if it has to look again. `overdue` reads the wheels.
+    pub(super) fn sleep(&self, now: Nanos, overdue: impl Fn() -> Nanos) -> Option<Nanos> {
+        // Relaxed: a setter that lowers it meanwhile unparks as well.
+        let promised = self.until.load(Ordering::Relaxed);
+        let until = if promised > now { overdue().min(promised) } else { overdue() };
         self.until.store(until, Ordering::Relaxed); // ordered by the fence
         // Pairs with the fence in `must_tell`.
         fence(Ordering::SeqCst); // the watch's
-        overdue() >= until
+        (overdue() >= until).then_some(until)
     }
 }
 
@@ -105,10 +108,9 @@ impl Watch {
     fn run(&self, shared: &Weak<Shared>) {
         while !self.is_stopping() {
             let Some(shared) = shared.upgrade() else { return };
-            let until = shared.fire_overdue(shared.now());
-            if !self.horizon.sleep_until(until, || shared.timers.overdue()) {
-                continue;
-            }
+            let now = shared.now();
+            shared.fire_overdue(now);
+            let Some(until) = self.horizon.sleep(now, || shared.timers.overdue()) else { continue };
             let until = (until != NEVER).then(|| shared.instant(until));
             drop(shared);
             self.parker.park_until(until);
