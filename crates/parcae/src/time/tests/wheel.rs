@@ -1,6 +1,7 @@
 //! The wheel against an ordered map.
 
 use crate::rng::Rng;
+use crate::time::timers::{FOREVER, NEVER, Rest, Ring};
 use crate::time::wheel::{Entry, LAST, Tick, Wheel};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -150,6 +151,29 @@ fn an_entry_of_an_earlier_life_takes_nothing_back() {
     assert_eq!(wheel.remove(first), None);
     assert_eq!(wheel.remove(second), Some('b'));
     assert_eq!(wheel.remove(second), None);
+}
+
+#[test]
+fn a_deadline_within_a_tick_is_rounded_up() {
+    let ring = Ring::new(10);
+    let fire = |now| {
+        let mut fired = Vec::new();
+        assert_eq!(ring.fire(now, usize::MAX, |what| fired.push(what)), Rest::Nothing);
+        fired
+    };
+    ring.insert(20, 'b');
+    let (_, is_first) = ring.insert(11, 'a');
+    assert!(!is_first, "the same tick");
+    assert_eq!((ring.next(), fire(19)), (20, vec![]));
+    assert_eq!(fire(20), ['b', 'a']);
+    assert_eq!((ring.next(), ring.overdue(5)), (NEVER, NEVER));
+    // No more than asked for at once.
+    for _ in 0..100 {
+        ring.insert(30, 'c');
+    }
+    let mut fired = 0;
+    assert_eq!(ring.fire(30, 50, |_| fired += 1), Rest::Unknown);
+    assert_eq!((fired, fire(30).len(), fire(FOREVER).len()), (50, 50, 0));
 }
 
 /// How many, without taking minutes.
