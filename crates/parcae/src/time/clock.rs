@@ -1,6 +1,6 @@
 //! What time it is for a scheduler, and what it does about its deadlines.
 
-use super::timers::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP};
+use super::timers::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers};
 use crate::sched::Shared;
 use crate::worker;
 use std::sync::Arc;
@@ -93,8 +93,8 @@ impl Shared {
     pub(crate) fn fire_overdue(&self, now: Nanos) {
         for (ring, grace) in self.timers.graces() {
             if ring.overdue(grace) <= now {
-                // All, however many: each is late.
-                while ring.fire(now, usize::MAX, |due| due.act(self)) != Rest::Nothing {}
+                // However many: each is late.
+                ring.fire(now, Timers::ALL, |due| due.act(self));
             }
         }
     }
@@ -106,7 +106,7 @@ impl Shared {
             && next <= now
         {
             // Those of this tick: another wheel may have something that comes before the rest.
-            ring.fire(next, usize::MAX, |due| due.act(self));
+            ring.fire(next, Timers::ALL, |due| due.act(self));
         }
     }
 

@@ -4,6 +4,10 @@
 //! monotonic clock of the system. Under the deterministic executor the two differ: time there is virtual,
 //! and passes at once when nobody can run. So on a task ask [`now`], not [`Instant::now`].
 //!
+//! No wait ends before its time. How late it ends is not guaranteed; at present the runtime adds up to 66 µs to what
+//! the system takes, half a millisecond where it has many deadlines, 4 ms if a worker is stuck in another task. Deadlines more
+//! than 146 years away are that far away.
+//!
 //! ```
 //! use parcae::prelude::*;
 //! use parcae::time;

@@ -267,6 +267,9 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
+    /// As many as there are.
+    pub(super) const ALL: usize = usize::MAX;
+
     pub(crate) fn new(workers: usize, unit: Nanos) -> Timers {
         Timers { rings: (0..=workers).map(|_| Ring::new(unit)).collect() }
     }
