@@ -61,6 +61,7 @@ pub struct Args {
 /// What else it can do.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
+    /// Count the instructions of single operations under valgrind, and compare them with a baseline
     Count(CountArgs),
     /// Does one of the operations so many times, and nothing else: what `count` counts
     #[command(hide = true)]
@@ -72,7 +73,7 @@ pub enum Command {
     },
 }
 
-/// Count the instructions of single operations under valgrind, and compare them with a baseline
+/// The arguments of `count`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CountArgs {
     /// Which; all if none is named

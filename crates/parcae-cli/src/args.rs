@@ -55,7 +55,9 @@ pub(crate) struct DemoArgs {
 /// Measure the runtime beside its peers; arguments are those of parcae-bench
 ///
 /// Runs the program parcae-bench, which is built on first use where this one was started by `cargo run`, so that
-/// nobody who does not measure has to build the peers. Elsewhere it has to be installed beside this program.
+/// nobody who does not measure has to build the peers. Elsewhere it has to be installed beside this program. Shows a
+/// table with ratios to each peer and the targets, and writes a page with plots and the figures beside it: into
+/// target/bench-report of the checkout or bench-report, or where --out says.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct BenchArgs {

@@ -5,6 +5,9 @@
 //!
 //! Under `cargo run`, cargo builds and runs it from the same checkout, so that both are of one state. Otherwise it
 //! is the one that lies beside this program.
+//!
+//! Unless told otherwise it also writes its report: into the folder that cargo builds into, or else into
+//! `bench-report` here.
 
 use crate::args::BenchArgs;
 use crate::stage::Format;
@@ -17,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROGRAM: &str = "parcae-bench";
+/// Where that writes its report if no argument says so.
+const OUT: &str = "PARCAE_BENCH_OUT";
 
 /// Becomes that program; returns only if it cannot.
 pub(crate) fn run(args: &BenchArgs, format: Format) -> Result<(), Exit> {
@@ -32,6 +37,9 @@ pub(crate) fn run(args: &BenchArgs, format: Format) -> Result<(), Exit> {
     if format == Format::Json {
         command.arg("--json");
     }
+    if env::var_os(OUT).is_none() {
+        command.env(OUT, report_folder(under_cargo().map(|(_, package)| package)));
+    }
     let error = command.args(&args.rest).exec();
     complain(format_args!("cannot run {:?}: {error}", command.get_program()));
     Err(Exit::Missing)
@@ -44,10 +52,23 @@ fn under_cargo() -> Option<(PathBuf, PathBuf)> {
     ours.then_some((PathBuf::from(env::var_os("CARGO")?), folder))
 }
 
+/// The workspace that a package is in.
+fn workspace(package: &Path) -> &Path {
+    package.ancestors().nth(2).unwrap_or(Path::new("."))
+}
+
+/// Where the report goes, if this is part of a checkout or not.
+fn report_folder(package: Option<PathBuf>) -> PathBuf {
+    match package {
+        Some(package) => workspace(&package).join("target/bench-report"),
+        None => PathBuf::from("bench-report"),
+    }
+}
+
 /// How to start it.
 fn program(cargo: Option<(PathBuf, PathBuf)>, beside: Option<PathBuf>) -> Option<Command> {
-    if let Some((cargo, folder)) = cargo {
-        let workspace = folder.ancestors().nth(2).unwrap_or(Path::new("."));
+    if let Some((cargo, package)) = cargo {
+        let workspace = workspace(&package);
         let mut command = Command::new(cargo);
         command.args(["run", "--release", "--package", PROGRAM, "--manifest-path"]);
         command.arg(workspace.join("Cargo.toml"));
@@ -75,6 +96,13 @@ mod tests {
         let args: Vec<_> = command.get_args().collect();
         assert!(args.contains(&OsStr::new("/src/parcae/Cargo.toml")), "{args:?}");
         assert_eq!(args.last(), Some(&OsStr::new("--")));
+    }
+
+    #[test]
+    fn the_report_is_no_part_of_the_sources() {
+        let package = PathBuf::from("/src/parcae/crates/parcae-cli");
+        assert_eq!(report_folder(Some(package)), Path::new("/src/parcae/target/bench-report"));
+        assert_eq!(report_folder(None), Path::new("bench-report"));
     }
 
     #[test]

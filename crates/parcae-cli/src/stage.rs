@@ -48,10 +48,6 @@ impl Stage {
         Stage { format, terminal: io::stdout().is_terminal(), state: Mutex::new(state) }
     }
 
-    pub(crate) fn format(&self) -> Format {
-        self.format
-    }
-
     /// A line for people.
     pub(crate) fn say(&self, line: impl Display) {
         if self.format == Format::Text {
@@ -120,6 +116,24 @@ pub(crate) const GOOD: anstyle::Style = anstyle::AnsiColor::Green.on_default();
 /// For what did not.
 pub(crate) const BAD: anstyle::Style = anstyle::AnsiColor::Red.on_default();
 
+/// Text in lines that fit on any terminal.
+pub(crate) fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 78;
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 {
+            let fits = column + 1 + length <= WIDTH;
+            lines.push(if fits { ' ' } else { '\n' });
+            column = if fits { column + 1 } else { 0 };
+        }
+        lines.push_str(word);
+        column += length;
+    }
+    lines
+}
+
 /// A bar of so many characters, filled by as much as is done.
 pub(crate) fn bar(done: u64, total: u64, width: usize) -> String {
     let part = if total == 0 { 1.0 } else { done as f64 / total as f64 };
@@ -160,6 +174,15 @@ mod tests {
         assert_eq!(bar(5, 10, 4), "██░░");
         assert_eq!(bar(11, 10, 4), "████");
         assert_eq!(bar(0, 0, 2), "██");
+    }
+
+    #[test]
+    fn lines_break_between_words_and_lose_none() {
+        let text = "Fates spin, measure and cut. ".repeat(9);
+        let lines = wrapped(&text);
+        assert!(lines.lines().all(|line| line.len() <= 78), "{lines}");
+        assert_eq!(lines.lines().count(), 4, "{lines}");
+        assert_eq!(lines.replace('\n', " "), text.trim());
     }
 
     #[test]

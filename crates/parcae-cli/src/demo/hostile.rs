@@ -1,5 +1,7 @@
 //! Tasks that mean no good beside a service that goes on. What they do is in the example `hostile` of the library.
 
+#[path = "../../../parcae/examples/hostile/beside.rs"]
+mod beside;
 #[path = "../../../parcae/examples/hostile/service.rs"]
 mod service;
 #[path = "../../../parcae/examples/hostile/tenants.rs"]
@@ -7,12 +9,11 @@ mod tenants;
 
 use super::{Demo, Size, check};
 use crate::stage::{BAD, BOLD, GOOD, Stage, grouped, paint};
-use parcae::channel::unbounded;
+use beside::beside;
 use parcae::prelude::*;
 use serde_json::{Value, json};
 use service::{Latencies, serve};
-use std::sync::atomic::{AtomicBool, Ordering};
-use tenants::{End, TENANTS, contain, hush};
+use tenants::{End, hush};
 
 pub(super) const DEMO: Demo = Demo {
     name: "hostile",
@@ -28,56 +29,34 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
         ops: size.pick(100_000_000, 300_000),
         memory: 16 << 20,
         spawn_count: 500,
+        channel_ops: size.pick(1_000_000, 5_000),
         ..Budget::ZERO
     };
     let rt = Runtime::builder().workers(2).build()?;
     let requests = size.pick(2_000, 100);
     let alone = rt.run(|cx| cx.nursery(|n| n.spawn(|cx| serve(cx, |n| n >= requests))?.join()))?;
 
-    let (reports, ends) = unbounded();
-    let (tenants, beside) = rt.run(|cx| {
-        let all_ended = AtomicBool::new(false);
-        cx.nursery(|n| {
-            let all_ended = &all_ended;
-            let urgent = SpawnOpts::new().name("service").priority(Priority::High);
-            let service =
-                n.spawn_with(urgent, |cx| serve(cx, |_| all_ended.load(Ordering::Relaxed)))?;
-            for tenant in TENANTS {
-                let reports = reports.clone();
-                n.spawn(move |cx| Ok(reports.send(contain(cx, tenant, budget))?))?;
-            }
-            drop(reports);
-            let mut tenants = Vec::new();
-            for end in ends {
-                let end = end?;
-                say(stage, &end);
-                tenants.push(entry(&end));
-            }
-            all_ended.store(true, Ordering::Relaxed);
-            Ok((tenants, service.join()?))
-        })
-    })?;
+    let (ends, beside) = rt.run(|cx| beside(cx, budget, |end| say(stage, end)))?;
 
     stage.say("");
     for (when, late) in [("alone", &alone), ("beside_them", &beside)] {
         let [p50, p99, max] = [50, 99, 100].map(|percent| micros(late, percent));
+        let when_text = when.replace('_', " ");
         stage.say(format_args!(
-            "the service {:12} {:>6} requests, each waited for a worker {} (p50) {p99:.0} µs (p99) {max:.0} µs (max)",
-            when.replace('_', " "),
+            "the service {when_text:12}{:>6} requests waited {} (p50), {p99:.0} µs (p99), {max:.0} µs (max)",
             grouped(late.count() as u64),
             paint(BOLD, format!("{p50:.1} µs")),
         ));
         stage.figure(when, json!({ "requests": late.count(), "p50": p50, "p99": p99, "max": max }));
     }
-    let all = tenants.iter().all(|tenant| tenant["contained"] == true);
-    stage.figure("tenants", tenants);
-    check(all, "every tenant is contained")
+    stage.figure("tenants", ends.iter().map(entry).collect::<Vec<_>>());
+    check(ends.iter().all(End::is_contained), "every tenant is contained")
 }
 
 fn say(stage: &Stage, end: &End) {
     let mark = if end.is_contained() { paint(GOOD, "contained") } else { paint(BAD, "ESCAPED  ") };
     stage.say(format_args!(
-        "{mark} {} {:36} {}",
+        "{mark} {} {:38} {}",
         paint(BOLD, format!("{:9}", end.tenant.name)),
         end.tenant.tries,
         reason(end)
@@ -99,6 +78,7 @@ fn entry(end: &End) -> Value {
         "ops": end.spent.ops,
         "memory": end.spent.memory,
         "spawns": end.spent.spawn_count,
+        "channel_ops": end.spent.channel_ops,
     })
 }
 

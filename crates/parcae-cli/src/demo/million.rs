@@ -5,6 +5,7 @@ use crate::stage::{BOLD, DIM, Stage, bar, bytes, grouped, paint};
 use parcae::prelude::*;
 use parcae::stack::StackSize;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,8 @@ const NEEDED: u64 = 5 << 10;
 
 fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     let wanted = size.pick(1_000_000, 10_000);
-    let available = from_kernel("/proc/meminfo", "MemAvailable:")?;
+    let machine = from_kernel("/proc/meminfo", "MemAvailable:")?;
+    let available = container_limit().map_or(machine, |limit| limit.min(machine));
     let fibers = fitting(wanted, available);
     stage.say(format_args!(
         "{} fibers need about {}; {} are available",
@@ -99,6 +101,20 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
 /// As many thousands as take no more than half of what there is.
 fn fitting(wanted: u64, available: u64) -> u64 {
     wanted.min(available / 2 / NEEDED / 1000 * 1000)
+}
+
+/// What the groups that this process is in may still use, in bytes. `None` if nobody limits them.
+fn container_limit() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let groups = Path::new(group).ancestors().map(|group| Path::new("/sys/fs/cgroup").join(group));
+    let left = |group: PathBuf| {
+        Some(
+            number(group.join("memory.max"))?.saturating_sub(number(group.join("memory.current"))?),
+        )
+    };
+    groups.filter_map(left).min()
 }
 
 /// What the kernel says about this process, in bytes.

@@ -13,7 +13,7 @@ mod replay;
 
 use crate::Exit;
 use crate::args::DemoArgs;
-use crate::stage::{BAD, BOLD, DIM, GOOD, Stage, paint};
+use crate::stage::{BAD, BOLD, DIM, GOOD, Stage, paint, wrapped};
 use serde_json::{Map, Value, json};
 use std::time::Instant;
 
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &DemoArgs, stage: &Stage) -> Result<(), Exit> {
     for (i, demo) in chosen.iter().enumerate() {
         let number = format!("{} of {}", i + 1, chosen.len());
         stage.say(format_args!("{} {}", paint(BOLD, demo.name), paint(DIM, number)));
-        stage.say(format_args!("{}\n", paint(DIM, demo.look)));
+        stage.say(format_args!("{}\n", paint(DIM, wrapped(demo.look))));
         let start = Instant::now();
         let outcome = (demo.run)(stage, size);
         let seconds = start.elapsed().as_secs_f64();

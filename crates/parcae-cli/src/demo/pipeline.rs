@@ -54,7 +54,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
                 let mut sum = 0;
                 for (received, square) in to_sum.into_iter().enumerate() {
                     sum += square?;
-                    flow.received();
+                    flow.came_out();
                     if (received as u64) < slow {
                         cx.sleep(Duration::from_millis(2))?;
                     } else {
@@ -64,7 +64,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
                 Ok(sum)
             })?;
             while !sum.is_finished() {
-                let fill = |len: Option<usize>| bar(len.unwrap_or(0) as u64, CAPACITY as u64, 16);
+                let fill = |len: Option<usize>| bar(len.unwrap_or(0) as u64, CAPACITY as u64, 12);
                 stage.live(|| {
                     format!(
                         "numbers ▶ {} ▶ square ▶ {} ▶ sum   {} of {}",
@@ -111,7 +111,7 @@ struct Flow {
 
 impl Flow {
     /// One more has come out. Counted by the last stage alone, before it takes the next.
-    fn received(&self) {
+    fn came_out(&self) {
         let out = self.received.fetch_add(1, Ordering::Relaxed) + 1;
         let under_way = self.sent.load(Ordering::Relaxed).saturating_sub(out);
         self.most_under_way.fetch_max(under_way, Ordering::Relaxed);

@@ -91,7 +91,10 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     check(runs[0].log != runs[2].log, "another seed gives another run")?;
 
     let same = common(&runs[0], &runs[2]);
-    stage.say(format_args!("\nthe first {same} events of seeds 1 and {other} are the same; then"));
+    stage.say(format_args!(
+        "\nthe first {same} events of seeds {} and {other} are the same; then",
+        seeds[0]
+    ));
     for (seed, run) in [(seeds[0], &runs[0]), (other, &runs[2])] {
         for event in events(&run.log).skip(same).take(3) {
             stage.say(format_args!("  seed {seed:<3} {event}"));
