@@ -34,20 +34,34 @@ impl Conditions {
     }
 }
 
-impl fmt::Display for Conditions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rustc = option_env!("PARCAE_BENCH_RUSTC").unwrap_or("unknown compiler");
+/// The compiler that this was built with.
+pub(crate) const COMPILER: &str = match option_env!("PARCAE_BENCH_RUSTC") {
+    Some(version) => version,
+    None => "unknown compiler",
+};
+
+impl Conditions {
+    /// Names and values, in the order in which they are shown.
+    pub fn lines(&self) -> [(&'static str, String); 5] {
         let build = if cfg!(debug_assertions) {
             "DEBUG BUILD: the figures say nothing, use --release"
         } else {
             "optimised"
         };
         let peers = Peer::ALL.map(|peer| format!("{} {}", peer.name(), peer.version()));
-        writeln!(f, "cpu       {}, {} cores, load {}", self.cpu, self.cores, self.load)?;
-        writeln!(f, "kernel    {} ({})", self.kernel, std::env::consts::ARCH)?;
-        writeln!(f, "compiler  {rustc}, {build}")?;
-        writeln!(f, "peers     {}", peers.join(", "))?;
-        writeln!(f, "date      {}", self.date)
+        [
+            ("cpu", format!("{}, {} cores, load {}", self.cpu, self.cores, self.load)),
+            ("kernel", format!("{} ({})", self.kernel, std::env::consts::ARCH)),
+            ("compiler", format!("{COMPILER}, {build}")),
+            ("peers", peers.join(", ")),
+            ("date", self.date.clone()),
+        ]
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines().iter().try_for_each(|(name, value)| writeln!(f, "{name:<10}{value}"))
     }
 }
 
