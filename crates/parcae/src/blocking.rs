@@ -22,8 +22,7 @@
 use crate::cx;
 use crate::error::{Error, Result};
 use crate::sync::{Semaphore, park};
-use crate::wait::{Deadline, Waiter};
-use crate::worker;
+use crate::wait::{Deadline, Waiter, Why};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -303,7 +302,7 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
             pending.id = None;
             return result.map_err(Error::from_panic);
         }
-        if let Err(error) = park(Deadline::Never) {
+        if let Err(error) = park(Deadline::Never, Why::Blocking) {
             return pending
                 .withdraw()
                 .map_or(Err(error), |result| result.map_err(Error::from_panic));
@@ -344,7 +343,7 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
         if let Some(result) = slot.take() {
             return result.map_err(Error::from_panic);
         }
-        if let Err(error) = park(Deadline::Never) {
+        if let Err(error) = park(Deadline::Never, Why::Blocking) {
             drop(pool.withdraw(id));
             return Err(error);
         }
@@ -370,8 +369,8 @@ impl<R> Pending<'_, R> {
                 return Some(result);
             }
             // Not a cancel point.
-            match worker::current() {
-                Some(worker) => worker.wait(),
+            match cx::current() {
+                Some(frame) => frame.leave_to_others(Why::Blocking),
                 None => thread::park(),
             }
         }

@@ -8,6 +8,7 @@ use crate::deque::deque;
 use crate::executor::deterministic::Conductor;
 use crate::executor::threads::Threads;
 use crate::idle::Parker;
+use crate::inspect::OnDeadlock;
 use crate::sched::{Config, Shared};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::task::group::Group;
@@ -47,6 +48,8 @@ pub struct EngineOpts {
     pub max_stacks: usize,
     /// Threads for calls that block.
     pub blocking: BlockingLimits,
+    /// What happens to tasks that wait in vain; none for what is usual with the executor.
+    pub on_deadlock: Option<OnDeadlock>,
 }
 
 impl Default for EngineOpts {
@@ -60,6 +63,7 @@ impl Default for EngineOpts {
             deterministic: false,
             max_stacks: usize::MAX,
             blocking: BlockingLimits::default(),
+            on_deadlock: None,
         }
     }
 }
@@ -99,6 +103,7 @@ impl Engine {
         let stacks = StackPool::with(StackOpts::new().max_stacks(opts.max_stacks))
             .map_err(EngineError::Stack)?;
         let (owners, stealers): (Vec<_>, Vec<_>) = (0..opts.workers).map(|_| deque()).unzip();
+        let usual = if opts.deterministic { OnDeadlock::Fail } else { OnDeadlock::Report };
         let config = Config {
             workers: opts.workers,
             seed: opts.seed,
@@ -107,8 +112,9 @@ impl Engine {
             stack_size: opts.stack_size,
             deterministic: opts.deterministic,
             blocking: opts.blocking,
+            on_deadlock: opts.on_deadlock.unwrap_or(usual),
         };
-        let shared = Arc::new(Shared::new(config, stacks, stealers));
+        let shared = Shared::new(config, stacks, stealers);
         let workers: Vec<Worker> = owners
             .into_iter()
             .enumerate()
@@ -190,6 +196,10 @@ impl Engine {
             Ok(_) => Ok(()),
             Err(_) => Err(crate::Error::new(crate::ErrorKind::OutOfMemory)),
         }
+    }
+
+    pub(crate) fn with_shared<R>(&self, use_it: impl FnOnce(&Shared) -> R) -> R {
+        use_it(&self.shared)
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
@@ -412,15 +422,6 @@ impl Waker {
     /// Wakes the task, from anywhere, at any time.
     pub fn wake(&self) {
         self.shared.unpark(self.task);
-    }
-
-    /// Wakes the task and has it look around at its next checkpoint.
-    pub(crate) fn attend(&self) {
-        // Relaxed: a hint, and the record may be another task's by now: that looks around for
-        // nothing.
-        // SAFETY: records live as long as the scheduler.
-        unsafe { (*self.task.task.as_ptr()).signal.store(u32::MAX, Ordering::Relaxed) };
-        self.wake();
     }
 
     /// Asks the task to end.

@@ -11,6 +11,7 @@ mod show;
 pub use info::{TaskId, TaskInfo};
 
 use crate::cancel::CancelReason;
+use crate::inspect::Deadlock;
 use crate::stack::StackError;
 use parcae_core::{Resource, Shortfall};
 use show::AsStd;
@@ -140,6 +141,9 @@ pub enum ErrorKind {
     WouldWait,
     /// What was waited for has not come in time.
     TimedOut,
+    /// The task waits for others that wait for it, and was told so: see
+    /// [`OnDeadlock::Fail`](crate::inspect::OnDeadlock::Fail).
+    Deadlock(Arc<Deadlock>),
     /// An error of the program's own.
     Other,
 }

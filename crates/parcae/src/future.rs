@@ -9,7 +9,7 @@
 
 use crate::error::Result;
 use crate::sync::park;
-use crate::wait::{Deadline, Waiter};
+use crate::wait::{Deadline, Waiter, Why};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
         // Acquire: pairs with the Release in `wake_by_ref`, and makes visible to the next poll what
         // was done before the wake.
         while !signal.woken.swap(false, Ordering::Acquire) {
-            park(Deadline::Never)?;
+            park(Deadline::Never, Why::Future)?;
         }
     }
 }

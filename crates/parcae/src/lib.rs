@@ -49,6 +49,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
 mod arch;
+pub mod attach;
 mod blocking;
 pub mod budget;
 mod cancel;
@@ -63,6 +64,7 @@ mod executor;
 pub mod fiber;
 mod future;
 mod idle;
+pub mod inspect;
 mod memory;
 mod nursery;
 pub mod profile;

@@ -5,16 +5,18 @@ use crate::deque::Stealer;
 use crate::error::TaskId;
 use crate::executor::log::{Event, Kind, Log};
 use crate::idle::{Idle, Notified, Parker};
+use crate::inspect::OnDeadlock;
 use crate::queue::{Inbox, Inject};
 use crate::stack::{StackPool, StackSize};
 use crate::task::group::Group;
 use crate::task::slab::{OutOfRecords, Slab};
 use crate::task::state::{Handle, Woken};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
-use crate::time::{Clock, Deadline, Due, Nanos, STEP, Timers};
+use crate::time::{REAL_UNIT, STEP, Timers, Watch};
 use crate::worker::{self, stats::Stats};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How a worker without work chooses whom to steal from.
@@ -44,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) stack_size: StackSize,
     pub(crate) deterministic: bool,
     pub(crate) blocking: blocking::Limits,
+    pub(crate) on_deadlock: OnDeadlock,
 }
 
 /// What others see of a worker.
@@ -73,7 +76,14 @@ pub(crate) struct Shared {
     /// Where the deterministic executor sleeps when nobody can run.
     pub(crate) conductor: Parker,
     pub(crate) log: Option<Log>,
-    timers: Timers,
+    /// What a deadline's time is counted from.
+    pub(crate) started: Instant,
+    pub(crate) timers: Timers,
+    pub(crate) watch: Arc<Watch>,
+    /// This, for threads that do not keep it alive.
+    pub(crate) me: Weak<Shared>,
+    /// What the clock said when somebody last read it, roughly.
+    pub(crate) coarse: AtomicU64,
     /// Threads for calls that block.
     pub(crate) blocking: blocking::Pool,
 }
@@ -82,7 +92,21 @@ pub(crate) struct Shared {
 const OUTSIDE: u64 = TaskId::OUTSIDE;
 
 impl Shared {
-    pub(crate) fn new(config: Config, stacks: StackPool, stealers: Vec<Stealer<Task>>) -> Shared {
+    pub(crate) fn new(
+        config: Config,
+        stacks: StackPool,
+        stealers: Vec<Stealer<Task>>,
+    ) -> Arc<Shared> {
+        Arc::new_cyclic(|me| Shared::with(config, stacks, stealers, Weak::clone(me)))
+    }
+
+    fn with(
+        config: Config,
+        stacks: StackPool,
+        stealers: Vec<Stealer<Task>>,
+        me: Weak<Shared>,
+    ) -> Shared {
+        let unit = if config.deterministic { STEP } else { REAL_UNIT };
         let remote = |stealer| Remote {
             stealer,
             inbox: Inbox::new(),
@@ -100,7 +124,11 @@ impl Shared {
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
             log: config.deterministic.then(Log::new),
-            timers: Timers::new(),
+            started: Instant::now(),
+            timers: Timers::new(config.workers, unit),
+            watch: Watch::new(),
+            me,
+            coarse: AtomicU64::new(0),
             blocking: blocking::Pool::new(config.blocking),
             config,
         }
@@ -204,11 +232,28 @@ impl Shared {
         self.follow_up(task.task, woken);
     }
 
-    fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
+    /// Asks a task to end, and has its next checkpoint look around. From anywhere.
+    pub(crate) fn ask_to_end(&self, task: TaskRef) {
+        self.cancel(task);
+        // After the request, or the checkpoint could look around before there is anything to see.
+        // Release: pairs with the Acquire in `attend`. SAFETY: records live as long as the scheduler.
+        unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Release) };
+    }
+
+    /// Wakes a task and has it look around at its next checkpoint.
+    pub(crate) fn attend(&self, task: TaskRef) {
+        // Relaxed: a hint, and the record may be another task's by now: that looks around for
+        // nothing.
+        // SAFETY: records live as long as the scheduler.
+        unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Relaxed) };
+        self.unpark(task);
+    }
+
+    pub(crate) fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
         let Woken::Enqueue { owner } = woken else { return };
         // SAFETY: the task is QUEUED and ours to put into a queue.
         let (migratable, id) =
-            unsafe { ((*task.as_ptr()).traits.get().migratable, (*task.as_ptr()).id.get()) };
+            unsafe { ((*task.as_ptr()).traits.get().migratable, (*task.as_ptr()).id()) };
         let here = worker::current_of(self);
         self.record(here.map_or(usize::MAX, |worker| worker.index), Kind::Wake, id, owner as u64);
         if let Some(worker) = here
@@ -239,52 +284,6 @@ impl Shared {
         }
     }
 
-    /// What time it is.
-    pub(crate) fn now(&self) -> Nanos {
-        self.log.as_ref().map_or_else(|| self.timers.real_now(), |log| log.now() * STEP)
-    }
-
-    /// What the monotonic clock says at this time of ours; of virtual time, would say.
-    pub(crate) fn instant(&self, at: Nanos) -> Instant {
-        self.timers.started() + Duration::from_nanos(at)
-    }
-
-    /// The reverse: what was before the scheduler is the beginning.
-    pub(crate) fn nanos(&self, at: Instant) -> Nanos {
-        let since = at.saturating_duration_since(self.timers.started());
-        Nanos::try_from(since.as_nanos()).unwrap_or(Nanos::MAX)
-    }
-
-    /// Has something happen after a time, unless what is returned is dropped before.
-    pub(crate) fn after(&self, time: Duration, what: Due) -> Deadline {
-        let clock = if self.log.is_some() { Clock::Virtual } else { Clock::Real };
-        let time = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
-        self.timers.set(self.now().saturating_add(time), what, clock)
-    }
-
-    /// Under the deterministic executor: acts on the deadlines that have passed.
-    pub(crate) fn fire_timers(&self) {
-        self.timers.fire(self.now());
-    }
-
-    /// Under the deterministic executor, when nobody can run: jumps to the next deadline;
-    /// false if there is none.
-    pub(crate) fn jump_to_next_deadline(&self) -> bool {
-        let (Some(log), Some(next)) = (&self.log, self.timers.next()) else { return false };
-        log.advance_to(next.div_ceil(STEP));
-        true
-    }
-
-    /// Whether there are deadlines that have not passed.
-    pub(crate) fn has_deadlines(&self) -> bool {
-        self.timers.next().is_some()
-    }
-
-    /// Ends what waits for deadlines.
-    pub(crate) fn stop_timers(&self) {
-        self.timers.stop();
-    }
-
     /// Tasks that were spawned and have not ended. Exact when nothing happens meanwhile.
     pub(crate) fn live(&self) -> u64 {
         // Ended first: a task that ends between the two sums counts as live, not as less.
@@ -307,5 +306,11 @@ impl Shared {
             // Whether or not it sleeps: the token makes its next park return.
             self.remotes[worker].parker.unpark();
         }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.watch.stop();
     }
 }

@@ -9,7 +9,7 @@ use super::ends::{may_wait, prepare, settle};
 use super::error::Reason;
 use super::places::{Places, Waiting};
 use crate::shim::{Mutex, MutexGuard, PoisonError};
-use crate::wait::{self, Deadline, Ended, Waiter};
+use crate::wait::{self, Deadline, Ended, Waiter, Why};
 
 /// Those who wait for a change.
 pub(super) struct Bell(Places<(), Waiter>);
@@ -39,6 +39,9 @@ impl Rung {
 
 /// A state with a bell.
 pub(super) trait Belled {
+    /// What is waited for, in words.
+    const NAME: &'static str;
+
     fn bell(&mut self) -> &mut Bell;
 }
 
@@ -65,7 +68,7 @@ pub(super) fn wait_until<S: Belled, T>(
         let ticket = locked.bell().0.join(waiting);
         drop(locked);
         let until = *until.get_or_insert_with(|| deadline.take().map_or(Deadline::Never, |d| d()));
-        let ended = may_wait().and_then(|()| wait::wait(until));
+        let ended = may_wait().and_then(|()| wait::wait(until, Why::signal(S::NAME, state)));
         let mut locked = lock(state);
         locked.bell().0.withdraw(ticket);
         let given_up = match ended {

@@ -53,6 +53,8 @@ struct State<T> {
 }
 
 impl<T> Belled for State<T> {
+    const NAME: &str = "broadcast";
+
     fn bell(&mut self) -> &mut Bell {
         &mut self.bell
     }

@@ -23,11 +23,11 @@ use super::state::{Begun, Closed, Core, Put, Took, Wake};
 use super::{ChannelPermit, Overflow};
 use crate::cx::{self, Frame};
 use crate::error::{Error, Result};
-use crate::wait::{self, Deadline, Ended, Waiter};
+use crate::wait::{self, Channelled, Deadline, Ended, Told, Waiter, Why};
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -42,8 +42,27 @@ pub(crate) struct Shared<T> {
     pub(crate) core: Core<T, Waiter>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
+    /// The task that made it, for whoever looks for deadlocks; 0 if it is not known who has its ends: a thread
+    /// made it, or has used it.
+    maker: AtomicU64,
     /// The channel's place under a capability.
     _permit: Option<ChannelPermit>,
+}
+
+impl<T> Channelled for Shared<T> {
+    fn tell(&self) -> Option<Told> {
+        Some(Told {
+            values: self.core.try_len()?,
+            capacity: self.core.capacity().unwrap_or(usize::MAX),
+            // Relaxed: figures for a report.
+            senders: self.senders.load(Ordering::Relaxed),
+            receivers: self.receivers.load(Ordering::Relaxed),
+        })
+    }
+
+    fn maker(&self) -> Option<u64> {
+        Some(self.maker.load(Ordering::Relaxed)).filter(|&maker| maker != 0)
+    }
 }
 
 pub(super) fn pair<T>(
@@ -55,12 +74,23 @@ pub(super) fn pair<T>(
         core: Core::new(capacity, overflow),
         senders: AtomicUsize::new(1),
         receivers: AtomicUsize::new(1),
+        maker: AtomicU64::new(cx::current().map_or(0, |frame| frame.record().id())),
         _permit: permit,
     });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
 
 impl<T> Shared<T> {
+    /// Step 1. The task that pays, if a task does.
+    #[inline]
+    fn prepare(&self) -> Result<Option<&'static Frame>> {
+        let payer = prepare()?;
+        if payer.is_none() {
+            self.maker.store(0, Ordering::Relaxed); // for reports, as above
+        }
+        Ok(payer)
+    }
+
     fn close(&self, error: Option<Error>) {
         self.core.close(error).iter().for_each(Wake::wake);
     }
@@ -126,12 +156,13 @@ pub(crate) fn may_wait() -> Result<()> {
 fn wait_for<T>(
     ticket: Ticket,
     deadline: Deadline,
+    why: Why<'_>,
     poll: impl Fn(Ticket) -> Result<Outcome<T>, Ticket>,
     withdraw: impl Fn(Ticket) -> Outcome<T>,
 ) -> (Outcome<T>, Reason) {
     let mut ticket = ticket;
     loop {
-        match may_wait().and_then(|()| wait::wait(deadline)) {
+        match may_wait().and_then(|()| wait::wait(deadline, why)) {
             Ok(Ended::Woken) => match poll(ticket) {
                 Ok(outcome) => return (outcome, Reason::WouldWait),
                 Err(again) => ticket = again,
@@ -189,7 +220,7 @@ impl<T> Sender<T> {
         value: T,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), SendError<T>> {
-        let payer = match prepare() {
+        let payer = match self.shared.prepare() {
             Ok(payer) => payer,
             Err(error) => return Err(SendError::new(value, Reason::Interrupted(error))),
         };
@@ -208,7 +239,8 @@ impl<T> Sender<T> {
     ) -> Result<(), SendError<T>> {
         let core = &self.shared.core;
         let poll = |ticket| core.poll_send(ticket);
-        match wait_for(ticket, deadline, poll, |ticket| core.withdraw_send(ticket)) {
+        let why = Why::Channel("send", &*self.shared);
+        match wait_for(ticket, deadline, why, poll, |ticket| core.withdraw_send(ticket)) {
             (Outcome::Closed(Some(value)), _) => Err(SendError::new(value, closed(core))),
             (Outcome::Withdrawn(Some(value)), reason) => Err(SendError::new(value, reason)),
             // Taken by a receiver.
@@ -226,7 +258,7 @@ impl<T> Sender<T> {
     /// As for [`send`](Sender::send), or it would have had to wait.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), SendError<T>> {
-        match prepare() {
+        match self.shared.prepare() {
             Ok(payer) => sent(self.shared.core.try_send(value), payer),
             Err(error) => Err(SendError::new(value, Reason::Interrupted(error))),
         }
@@ -311,7 +343,8 @@ impl<T> Receiver<T> {
 
     #[inline]
     fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
-        let payer = prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        let payer =
+            self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         match self.shared.core.recv(Waiter::current) {
             Begun::Now(took) => received(took, payer),
             Begun::Wait(ticket) => self.wait_to_recv(ticket, deadline(), payer),
@@ -327,7 +360,8 @@ impl<T> Receiver<T> {
     ) -> Result<T, RecvError> {
         let core = &self.shared.core;
         let poll = |ticket| core.poll_recv(ticket);
-        match wait_for(ticket, deadline, poll, |ticket| core.withdraw_recv(ticket)) {
+        let why = Why::Channel("receive", &*self.shared);
+        match wait_for(ticket, deadline, why, poll, |ticket| core.withdraw_recv(ticket)) {
             (Outcome::Done(Some(value)), _) => {
                 settle(payer, None);
                 Ok(value)
@@ -344,7 +378,8 @@ impl<T> Receiver<T> {
     /// As for [`recv`](Receiver::recv), or it would have had to wait.
     #[inline]
     pub fn try_recv(&self) -> Result<T, RecvError> {
-        let payer = prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        let payer =
+            self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         received(self.shared.core.try_recv(), payer)
     }
 

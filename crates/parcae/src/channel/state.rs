@@ -176,6 +176,11 @@ impl<T, W> Core<T, W> {
         self.lock().buffer.len()
     }
 
+    /// As `len`, if nobody is just changing the channel.
+    pub(crate) fn try_len(&self) -> Option<usize> {
+        Some(self.state.try_lock().ok()?.buffer.len())
+    }
+
     /// How many wait to send, and to receive.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn waiting(&self) -> (usize, usize) {

@@ -40,6 +40,8 @@ struct State<T> {
 }
 
 impl<T> Belled for State<T> {
+    const NAME: &str = "change of a watched value";
+
     fn bell(&mut self) -> &mut Bell {
         &mut self.bell
     }

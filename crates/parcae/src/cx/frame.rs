@@ -19,29 +19,34 @@
 
 mod memory;
 mod nested;
+mod waiting;
 
 pub(crate) use nested::Shares;
-use nested::gain;
+pub(crate) use waiting::Seen;
 
 use crate::budget::{Budget, OnExhausted, Pool, Shortfall, Sleeper, UNLIMITED};
-use crate::cancel::{CancelReason, Node, Slot};
+use crate::cancel::{Node, Slot};
 use crate::cap::Issuer;
 use crate::engine::Waker;
-use crate::error::{Error, ErrorKind, Result, TaskId, TaskInfo};
+use crate::error::{Error, Result, TaskId, TaskInfo};
 use crate::nursery::Core;
 use crate::sched::Shared;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
-use crate::time::{Due, Nanos};
+use crate::time::Nanos;
+use crate::wait::Why;
 use crate::worker;
+use nested::gain;
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What the tasks of a nursery, or a root task, run under. Outlives them.
 pub(crate) struct Terms {
+    /// The nursery's number, and that of the task that opened it; 0 for the runtime itself.
+    pub(crate) nursery: u64,
+    pub(crate) owner: u64,
     pub(crate) shared: Arc<Shared>,
     pub(crate) node: Arc<Node>,
     pub(crate) pool: Arc<Pool>,
@@ -131,6 +136,8 @@ pub(crate) struct Frame {
     origin: Origin,
     /// The lowest address that the task's stack may reach; 0 until somebody asks.
     stack_end: Cell<usize>,
+    /// What others may see of it while it is parked.
+    seen: Seen,
 }
 
 /// What a task is cancelled by and draws on, at the moment.
@@ -186,6 +193,7 @@ impl Frame {
             kinship,
             origin,
             stack_end: Cell::new(0),
+            seen: Seen::new(terms.shared.coarse_now()),
         }
     }
 
@@ -248,7 +256,7 @@ impl Frame {
 
     pub(crate) fn info(&self) -> TaskInfo {
         TaskInfo {
-            id: TaskId(self.record().id.get()),
+            id: TaskId(self.record().id()),
             name: self.origin.name.clone(),
             nursery: self.terms().name.clone(),
             spawned_at: self.origin.spawned_at,
@@ -266,9 +274,12 @@ impl Frame {
     }
 
     pub(crate) fn waker(&self) -> Waker {
-        let generation = self.record().state.generation();
-        let task = TaskRef { task: self.record, generation };
-        Waker::new(Arc::clone(&self.terms().shared), task)
+        Waker::new(Arc::clone(&self.terms().shared), self.task_ref())
+    }
+
+    /// The task, as others know it.
+    pub(crate) fn task_ref(&self) -> TaskRef {
+        TaskRef { task: self.record, generation: self.record().state.generation() }
     }
 
     // ----- checkpoints ------------------------------------------------------------------
@@ -449,7 +460,7 @@ impl Frame {
                     let drawn = self.pool().draw_or_wait(wanted, short.resource, sleeper);
                     if drawn.get(short.resource) == 0 {
                         self.deposit(drawn);
-                        self.suspend()?;
+                        self.park_as_it_is(Why::Budget(short.resource))?; // as BudgetExhausted
                         continue;
                     }
                     drawn
@@ -494,106 +505,6 @@ impl Frame {
         let mut balance = self.balance();
         gain(&mut balance, drawn);
         self.set_balance(balance);
-    }
-
-    /// Waits for a recharge, as BudgetExhausted.
-    fn suspend(&self) -> Result<()> {
-        self.park_as_it_is()
-    }
-
-    // ----- cancelling and waiting --------------------------------------------------------
-
-    /// Why the task is to end, if it is.
-    pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
-        if self.is_shielded() {
-            return None;
-        }
-        let own = || self.record().state.is_cancelled().then_some(CancelReason::Explicit);
-        self.node().reason().or_else(own)
-    }
-
-    /// Whether a shield holds cancellation off.
-    fn is_shielded(&self) -> bool {
-        self.shields.get() > 0
-            && self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
-    }
-
-    /// Whether this task, and not its nursery, was asked to end.
-    pub(crate) fn was_asked_to_end(&self) -> bool {
-        !self.is_shielded() && self.record().state.is_cancelled()
-    }
-
-    pub(crate) fn check_cancelled(&self) -> Result<()> {
-        self.cancel_reason().map_or(Ok(()), |reason| Err(Error::cancelled(reason)))
-    }
-
-    /// Waits to be woken, or cancelled; may return early.
-    pub(crate) fn park(&self) -> Result<()> {
-        if std::thread::panicking() {
-            // It could only spin: whoever would wake it may need this worker.
-            return Err(Error::new(ErrorKind::Unwinding));
-        }
-        self.pay_for_memory()?;
-        self.park_as_it_is()
-    }
-
-    /// As `park`, whatever the task owes.
-    fn park_as_it_is(&self) -> Result<()> {
-        self.take_back();
-        self.start_waiting()?;
-        if let Some(worker) = worker::current() {
-            worker.wait();
-        }
-        self.check_cancelled()
-    }
-
-    /// Makes sure that a cancellation wakes the task.
-    fn start_waiting(&self) -> Result<()> {
-        self.check_cancelled()?;
-        let mut scope = self.scope.get();
-        if scope.waiter.is_none() && (self.shields.get() == 0 || self.grace.get().is_some()) {
-            scope.waiter = self.node().register(self.waker());
-            self.scope.set(scope);
-            self.check_cancelled()?;
-        }
-        Ok(())
-    }
-
-    fn stop_waiting(&self) {
-        let mut scope = self.scope.get();
-        if let Some(slot) = scope.waiter.take() {
-            self.node().unregister(slot);
-            self.scope.set(scope);
-        }
-    }
-
-    /// Lets the closure run as if nobody had cancelled; for a time, if one is given.
-    pub(super) fn shielded<R>(&self, grace: Option<Duration>, body: impl FnOnce() -> R) -> R {
-        struct Unshield<'f> {
-            frame: &'f Frame,
-            limit: NonNull<AtomicU64>,
-            grace: Option<Nanos>,
-        }
-        impl Drop for Unshield<'_> {
-            fn drop(&mut self) {
-                self.frame.shields.set(self.frame.shields.get() - 1);
-                self.frame.limit.set(self.limit);
-                self.frame.grace.set(self.grace);
-            }
-        }
-        let shared = &self.terms().shared;
-        let outer = self.grace.get();
-        // A shield within a shield does not hold for longer.
-        let until = grace.map(|grace| shared.now().saturating_add(grace.as_nanos() as Nanos));
-        let until = match (until, outer) {
-            (Some(until), Some(outer)) => Some(until.min(outer)),
-            (until, outer) => until.or(outer),
-        };
-        let _timer = grace.map(|grace| shared.after(grace, Due::Attend(self.waker())));
-        self.shields.set(self.shields.get() + 1);
-        self.grace.set(until);
-        let _unshield = Unshield { frame: self, limit: self.limit.replace(never()), grace: outer };
-        body()
     }
 
     // ----- stack -----------------------------------------------------------------------------

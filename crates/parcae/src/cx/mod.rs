@@ -16,7 +16,9 @@ use crate::engine::Waker;
 use crate::error::{Result, TaskInfo};
 use crate::nursery::Account;
 use crate::profile::{Profile, Service};
+use crate::sched::Shared;
 use crate::time::{Deadline, Due};
+use crate::wait::Why;
 use crate::worker;
 use std::convert::Infallible;
 use std::fmt;
@@ -169,7 +171,25 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled.
     pub fn park(&self) -> Result<()> {
-        self.frame.park()
+        self.frame.park(Why::Wake)
+    }
+
+    /// Runs a closure in which the task may wait for somebody outside of the runtime: another thread, another
+    /// runtime, a signal. Such a wait is never taken for a [deadlock](crate::inspect).
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let (tx, rx) = parcae::channel::channel(1);
+    /// let outside = std::thread::spawn(move || tx.send("from outside"));
+    /// let said = rt.run(|cx| cx.external(|| Ok(rx.recv()?)))?;
+    /// assert_eq!(said, "from outside");
+    /// # outside.join().unwrap().unwrap();
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn external<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.frame.externally(body)
     }
 
     /// Waits for a time. Under the deterministic executor that is virtual time, which passes at once
@@ -179,12 +199,7 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled.
     pub fn sleep(&self, time: Duration) -> Result<()> {
-        let shared = &self.frame.terms().shared;
-        let due = shared.now().saturating_add(time.as_nanos() as u64);
-        let _deadline = shared.after(time, Due::Wake(self.waker()));
-        while shared.now() < due {
-            self.frame.park()?;
-        }
+        self.frame.sleep_until(self.frame.terms().shared.later(time))?;
         self.frame.check_cancelled()
     }
 
@@ -192,7 +207,8 @@ impl<P: Profile> Cx<P> {
     /// is dropped before.
     pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
         let node = self.frame.child_node();
-        let expiry = self.frame.terms().shared.after(time, Due::Cancel(Arc::downgrade(&node)));
+        let shared = &self.frame.terms().shared;
+        let expiry = shared.at_for(shared.later(time), Due::Cancel(Arc::downgrade(&node)));
         (CancelToken::of(&node), Expiry(expiry))
     }
 
@@ -300,7 +316,7 @@ impl<P: Profile> fmt::Debug for Cx<P> {
 
 /// Keeps a deadline; see [`Cx::token_with_timeout`].
 #[must_use = "dropping it takes the deadline back"]
-pub struct Expiry(#[allow(dead_code)] Deadline);
+pub struct Expiry(#[allow(dead_code)] Deadline<Arc<Shared>>);
 
 impl fmt::Debug for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

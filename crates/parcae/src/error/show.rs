@@ -103,6 +103,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
             ErrorKind::WouldWait => f.write_str("it would have had to wait"),
             ErrorKind::TimedOut => f.write_str("what was waited for has not come in time"),
+            ErrorKind::Deadlock(deadlock) => write!(f, "{deadlock}"),
             ErrorKind::Other => f.write_str("failed"),
         }
     }

@@ -5,8 +5,9 @@
 //! numbers, which come from the same seed; time is the number of the step. So the whole
 //! run is a function of seed, number of workers, configuration and program, as long as the
 //! program asks nobody else: no clock, no other threads. When nobody can run, time jumps to
-//! the next deadline.
+//! the next deadline. When there is none either, those who wait in vain are told so (`inspect`).
 
+use crate::inspect::{self, OnDeadlock};
 use crate::rng::Rng;
 use crate::sched::Shared;
 use crate::worker::{self, Worker};
@@ -42,6 +43,7 @@ impl Conductor {
     pub(crate) fn run_until(&self, done: impl Fn() -> bool) {
         self.check_thread();
         let mut awake = Vec::with_capacity(self.workers.len());
+        let mut reported = false;
         while !done() {
             self.shared.fire_timers();
             awake.clear();
@@ -50,7 +52,9 @@ impl Conductor {
                 if self.shared.jump_to_next_deadline() {
                     continue;
                 }
-                self.shared.conductor.park();
+                if self.tell_deadlock(&mut reported) == 0 {
+                    self.shared.conductor.park();
+                }
                 continue;
             }
             let worker: &Worker = awake[self.rng.below(awake.len())];
@@ -62,6 +66,17 @@ impl Conductor {
             worker.go();
             worker::make_current(before);
         }
+    }
+
+    /// Nobody can run, however much time passes: does what was asked for with tasks that wait in vain, and returns how many
+    /// were told to end. The others may be woken by another thread.
+    fn tell_deadlock(&self, reported: &mut bool) -> usize {
+        let on = self.shared.config.on_deadlock;
+        if on == OnDeadlock::Ignore || (on == OnDeadlock::Report && *reported) {
+            return 0;
+        }
+        *reported = true;
+        inspect::all_asleep(&self.shared).map_or(0, |found| inspect::act(&self.shared, found, on))
     }
 
     /// Panics on another thread than the one that made the scheduler.

@@ -60,6 +60,6 @@ impl Drop for Threads {
             let _ = handle.join();
         }
         self.shared.blocking.stop(true);
-        self.shared.stop_timers();
+        self.shared.watch.stop_and_join();
     }
 }

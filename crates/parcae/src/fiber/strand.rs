@@ -61,6 +61,11 @@ impl Strand {
         self.stack.label().set(TASK, name);
     }
 
+    /// Where it was left, for an observer; it must not run meanwhile.
+    pub(crate) fn context(&self) -> *const Context {
+        self.context.get()
+    }
+
     /// The lowest address of its stack.
     pub(crate) fn stack_end(&self) -> usize {
         self.stack.bottom().addr()

@@ -197,6 +197,7 @@ pub(crate) use parker::Parker;
 mod parker {
     // Not modelled: a futex has no counterpart there, and the protocol above does without.
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
 
     /// Where one thread sleeps. An `unpark` that comes first makes the next `park` return.
     #[derive(Debug, Default)]
@@ -209,16 +210,32 @@ mod parker {
     impl Parker {
         /// Sleeps until unparked.
         pub(crate) fn park(&self) {
+            self.park_until(None);
+        }
+
+        /// Sleeps until unparked, or until a point in time.
+        pub(crate) fn park_until(&self, until: Option<Instant>) {
             // Acquire: pairs with the Release in `unpark`.
             while self.word.swap(0, Ordering::Acquire) == 0 {
-                // SAFETY: waits on our own word; returns at once unless it is 0.
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                if left.is_some_and(|left| left.is_zero()) {
+                    return;
+                }
+                // Measured by the monotonic clock, from now.
+                let timeout = left.map(|left| libc::timespec {
+                    tv_sec: left.as_secs().min(1 << 40) as libc::time_t,
+                    tv_nsec: left.subsec_nanos().into(),
+                });
+                let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+                // SAFETY: waits on our own word; returns at once unless it is 0. The time is
+                // null or on our stack.
                 unsafe {
                     libc::syscall(
                         libc::SYS_futex,
                         self.word.as_ptr(),
                         libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
                         0,
-                        std::ptr::null::<libc::timespec>(),
+                        timeout,
                     );
                 }
             }

@@ -6,11 +6,10 @@ use crate::cx;
 use crate::error::{Error, ErrorKind, Result, TaskId};
 use crate::task::state::LetGo;
 use crate::task::{Task, TaskRef};
-use crate::worker;
+use crate::wait::Why;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A child and its result. See [`Nursery::spawn`](crate::Nursery::spawn).
@@ -103,16 +102,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
         self.record().joiner.set(Some(frame.task()));
         if self.record().state.join() {
             while !self.is_finished() {
-                match frame.park() {
+                match frame.park(Why::Task(self.record().id())) {
                     Ok(()) => {}
                     // Its nursery was cancelled, perhaps because this very child has failed:
                     // it ends, and says how.
                     Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
                         // Looked at again: its end may be what we were woken for.
-                        if !self.is_finished()
-                            && let Some(worker) = worker::current()
-                        {
-                            worker.wait();
+                        if !self.is_finished() {
+                            frame.leave_to_others(Why::Task(self.record().id()));
                         }
                     }
                     Err(error) => return Err(error),
@@ -129,10 +126,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// Asks this child to end, without its siblings.
     pub fn cancel(&self) {
-        self.core.terms.shared.cancel(self.task);
-        // After the request, or the checkpoint could look around before there is anything to see.
-        // Release: pairs with the Acquire in `attend`.
-        self.record().signal.store(u32::MAX, Ordering::Release);
+        self.core.terms.shared.ask_to_end(self.task);
     }
 
     /// The budget that the child draws on: its own, or its nursery's.
@@ -156,7 +150,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// The child's number, unique in its runtime.
     pub fn id(&self) -> TaskId {
-        TaskId(self.record().id.get())
+        TaskId(self.record().id())
     }
 }
 

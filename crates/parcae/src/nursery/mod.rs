@@ -55,9 +55,11 @@ use crate::cap::Issuer;
 use crate::cx::{self, Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::profile::{Profile, Service, Spawns};
+use crate::sched::Shared;
 use crate::task::group::Group;
 use crate::task::{Task, Traits};
 use crate::time::Deadline;
+use crate::wait::Why;
 use crate::worker;
 use failures::Failures;
 use std::cell::Cell;
@@ -106,12 +108,14 @@ pub(crate) struct Core {
     winding_down: Cell<bool>,
     /// When it is cancelled by itself. Taken back with the core.
     #[allow(dead_code)]
-    deadline: Option<Deadline>,
+    deadline: Option<Deadline<Arc<Shared>>>,
     /// Cancel it when other tokens are. Taken back with the core.
     #[allow(dead_code)]
     tokens: Vec<OnCancel>,
     /// Usual children that have been paid for and not spawned; the owner's.
     prepaid: Cell<u32>,
+    /// The next nursery of the same owner, further out.
+    outer: Option<NonNull<Core>>,
 }
 
 // SAFETY: the cells are touched by the owner alone, which is one flow of control; the rest is
@@ -172,6 +176,30 @@ impl Core {
     #[cold]
     fn short(&self, short: Shortfall) -> Error {
         Error::short(short).bounded_by(self.terms.pool.bounded_by(short.resource))
+    }
+
+    /// The terms, for an observer of the owner.
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Children that have not ended, for an observer of the owner.
+    pub(crate) fn live(&self) -> usize {
+        self.group.live()
+    }
+
+    /// The next nursery of the same owner, further out.
+    pub(crate) fn outer(&self) -> Option<NonNull<Core>> {
+        self.outer
+    }
+
+    /// Where the nursery is in its life, for an observer of the owner.
+    pub(crate) fn state(&self) -> NurseryState {
+        match (self.terms.node.is_cancelled(), self.closing.get()) {
+            (true, _) => NurseryState::Cancelling,
+            (false, true) => NurseryState::Closing,
+            (false, false) => NurseryState::Open,
+        }
     }
 
     /// A child has failed, and nobody else will hear of it.
@@ -310,6 +338,7 @@ impl<P: Spawns> Cx<P> {
         };
         let core = &nursery.core;
         let outer = frame.enter_nursery(&core.terms, shares);
+        frame.seen().nursery.set(Some(NonNull::from(core)));
         let outcome = catch_unwind(AssertUnwindSafe(|| body(&nursery)));
         core.closing.set(true);
         let value = match outcome {
@@ -332,10 +361,9 @@ impl<P: Spawns> Cx<P> {
             if frame.was_asked_to_end() && !core.terms.node.is_cancelled() {
                 core.cancel(CancelReason::Parent);
             }
-            if let Some(worker) = worker::current() {
-                worker.wait();
-            }
+            frame.leave_to_others(Why::Children);
         }
+        frame.seen().nursery.set(core.outer);
         frame.leave_nursery(&core.terms, shares, outer);
         match value {
             Ok(value) => core.result(value),
@@ -387,11 +415,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 
     /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`.
     pub fn state(&self) -> NurseryState {
-        match (self.is_cancelled(), self.core.closing.get()) {
-            (true, _) => NurseryState::Cancelling,
-            (false, true) => NurseryState::Closing,
-            (false, false) => NurseryState::Open,
-        }
+        self.core.state()
     }
 
     /// How many children have not ended. One that has just ended may count for a moment.

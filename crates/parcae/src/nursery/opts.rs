@@ -9,6 +9,7 @@ use crate::stack::StackSize;
 use crate::task::group::Group;
 use crate::task::{Priority, TaskRef, Traits};
 use crate::time::Due;
+use crate::worker::{self, Worker};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,6 +162,8 @@ impl NurseryOpts {
         let pool = frame.fund(self.budget)?;
         let grant = self.child_budget.unwrap_or(outer.child_grant);
         let terms = Terms {
+            nursery: worker::current().map_or(0, Worker::fresh_id),
+            owner: frame.record().id(),
             shared: Arc::clone(&outer.shared),
             node: frame.child_node(),
             usual: pool.usual(grant),
@@ -180,7 +183,7 @@ impl NurseryOpts {
         };
         let expire = |time| {
             let node = Arc::downgrade(&terms.node);
-            terms.shared.after(time, Due::Cancel(node))
+            terms.shared.at_for(terms.shared.later(time), Due::Cancel(node))
         };
         let follow = |token: &CancelToken| -> OnCancel {
             let node = Arc::downgrade(&terms.node);
@@ -201,6 +204,7 @@ impl NurseryOpts {
             closing: Cell::new(false),
             winding_down: Cell::new(false),
             prepaid: Cell::new(0),
+            outer: frame.seen().nursery.get(),
         };
         Ok((core, shares))
     }
@@ -268,6 +272,8 @@ impl Terms {
         let more = (refilled || ceiling.is_some()).then_some(More { pool, grant, ceiling });
         let pool = Arc::new(Pool::new(account.min(own.first), more));
         Terms {
+            nursery: self.nursery,
+            owner: self.owner,
             shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
             usual: pool.usual(own.grant),

@@ -7,6 +7,7 @@ use crate::cap::{AuditLevel, Mint};
 use crate::cx::{LONGEST_SLICE, Preempt, Terms};
 use crate::engine::{Engine, EngineError, EngineOpts, Victims};
 use crate::error::Result;
+use crate::inspect::OnDeadlock;
 use crate::profile::Profile;
 use crate::stack::{StackError, StackSize};
 use std::fmt;
@@ -199,6 +200,13 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// What happens to tasks that wait in vain; see [`inspect`](crate::inspect#deadlocks). If nobody says otherwise they
+    /// are reported; under the deterministic executor they fail.
+    pub fn on_deadlock(mut self, on: OnDeadlock) -> Builder<P> {
+        self.engine.on_deadlock = Some(on);
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -228,6 +236,8 @@ impl<P: Profile> Builder<P> {
         let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
         let pool = Arc::new(Pool::new(self.budget, None));
         let terms = Terms {
+            nursery: 0,
+            owner: 0,
             shared: engine.shared(),
             node: Node::root(),
             usual: pool.usual(P::ROOT),

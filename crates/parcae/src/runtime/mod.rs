@@ -22,11 +22,13 @@ use crate::cap::{
 use crate::cx::{Cx, Terms};
 use crate::engine::{Engine, WorkerStats};
 use crate::error::Result;
+use crate::inspect::{Deadlock, Detector, Dump, PAUSE};
 use crate::nursery::SpawnOpts;
 use crate::profile::{Profile, Service, Sovereign, SpawnsFreely};
+use crate::sched::Shared;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Workers that run tasks, and what tasks run under.
 ///
@@ -156,6 +158,21 @@ impl<P: Profile> Runtime<P> {
     /// The counters of each worker.
     pub fn stats(&self) -> Vec<WorkerStats> {
         self.inner.engine.stats()
+    }
+
+    /// All tasks: what they wait for, where, and for how long. Needs no worker to cooperate, so it also shows a
+    /// runtime that is stuck. See [`inspect`](crate::inspect).
+    pub fn dump(&self) -> Dump {
+        self.inner.engine.with_shared(Dump::of)
+    }
+
+    /// Looks for tasks that wait in vain. Takes a tenth of a second, and blocks the calling thread for it.
+    pub fn find_deadlock(&self) -> Option<Deadlock> {
+        self.inner.engine.with_shared(|shared| Detector::scan_twice(shared, PAUSE))
+    }
+
+    pub(crate) fn shared(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.inner.engine.shared())
     }
 
     /// Tasks that have not ended.

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::nursery::{Own, SpawnOpts};
 use crate::profile::Profile;
 use crate::task::{Start, Task, Traits};
+use crate::wait::Why;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -213,7 +214,7 @@ impl<T> RootTask<T> {
                 Some(frame) => {
                     state.waiter = Some(frame.waker());
                     drop(state);
-                    frame.park()?;
+                    frame.park(Why::Root)?;
                     state = self.slot.lock();
                 }
             }

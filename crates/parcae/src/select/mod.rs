@@ -89,7 +89,7 @@ pub use list::Select;
 
 use crate::channel::{Claim, may_wait};
 use crate::error::{Error, Result};
-use crate::wait::{self, Deadline, Ended, Waiter};
+use crate::wait::{self, Deadline, Ended, Waiter, Why};
 use crate::worker;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -120,10 +120,7 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
     }
     let payer = Payer::prepare()?;
     let otherwise = cases.iter().position(|case| case.is_default());
-    let timeout = (0..count)
-        .filter_map(|at| Some((cases[at].timeout()?, at)))
-        .min()
-        .map(|(time, at)| (Deadline::after(time), at));
+    let mut timeout = None;
     loop {
         let start = first(count);
         let in_turn = || (0..count).map(|at| (start + at) % count);
@@ -133,6 +130,7 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
         if let Some(at) = otherwise {
             return Ok(at);
         }
+        let timeout = *timeout.get_or_insert_with(|| first_timeout(cases));
         let claim = Arc::new(Claim::new());
         let waiter = Waiter::current();
         for case in in_turn() {
@@ -145,7 +143,7 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
                 break;
             }
         }
-        let (winner, error) = decide(&claim, timeout);
+        let (winner, error) = decide(&claim, count, timeout);
         for (at, case) in cases.iter_mut().enumerate() {
             case.unregister(at == winner, &payer);
         }
@@ -157,15 +155,26 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
     }
 }
 
+/// The case that has the earliest deadline, and that; counted from the first time that a select has to wait.
+fn first_timeout(cases: &[&mut dyn Case]) -> Option<(Deadline, usize)> {
+    let timeouts = cases.iter().enumerate();
+    let (time, at) = timeouts.filter_map(|(at, case)| Some((case.timeout()?, at))).min()?;
+    Some((Deadline::after(time), at))
+}
+
 /// Waits until a claim is decided, and says for whom; if by a cancel, with what.
-fn decide(claim: &Claim, timeout: Option<(Deadline, usize)>) -> (usize, Option<Error>) {
+fn decide(
+    claim: &Claim,
+    cases: usize,
+    timeout: Option<(Deadline, usize)>,
+) -> (usize, Option<Error>) {
     let deadline = timeout.map_or(Deadline::Never, |(deadline, _)| deadline);
     let mut interrupted = None;
     loop {
         if let Some(winner) = claim.winner() {
             return (winner, interrupted);
         }
-        match may_wait().and_then(|()| wait::wait(deadline)) {
+        match may_wait().and_then(|()| wait::wait(deadline, Why::Select(cases))) {
             Ok(Ended::Woken) => {}
             Ok(Ended::TimedOut) => {
                 if let Some((_, case)) = timeout {

@@ -8,7 +8,7 @@ use super::line::{Line, Node, Standing, Wake, grant_all};
 use super::{Outcome, Waited, attend, constructor};
 use crate::error::Result;
 use crate::shim::{Mutex, MutexGuard, PoisonError};
-use crate::wait::{Deadline, Waiter};
+use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
 
 /// Where tasks and threads wait for each other.
@@ -111,7 +111,8 @@ impl Barrier {
     ///
     /// If the task was cancelled before all had come.
     pub fn wait(&self) -> Result<BarrierResult> {
-        let outcome = attend(&self.raw, 0, Deadline::Never, || {})?;
+        let outcome =
+            attend(&self.raw, 0, Why::signal("barrier", self), || Deadline::Never, || {})?;
         Ok(BarrierResult { leader: outcome == Outcome::AtOnce })
     }
 }

@@ -103,7 +103,7 @@ pub use semaphore::{OwnedPermit, Permit, Semaphore};
 
 use crate::cx;
 use crate::error::{Error, ErrorKind, Result};
-use crate::wait::{Deadline, Ended, Waiter, wait};
+use crate::wait::{Deadline, Ended, Waiter, Why, wait};
 use line::{Node, Wake};
 use std::time::Duration;
 
@@ -151,11 +151,13 @@ enum Outcome {
     TimedOut,
 }
 
-/// Waits: all steps. `published` is called once the node is in the line, before the wait.
+/// Waits: all steps. `published` is called once the node is in the line, before the wait; then `deadline`, so that the clock
+/// is read only if there is a wait.
 fn attend(
     object: &impl Waited<Waiter>,
     wants: usize,
-    deadline: Deadline,
+    why: Why<'_>,
+    deadline: impl FnOnce() -> Deadline,
     published: impl FnOnce(),
 ) -> Result<Outcome> {
     let node = Node::new(wants);
@@ -164,8 +166,9 @@ fn attend(
         return Ok(Outcome::AtOnce);
     }
     published();
+    let deadline = deadline();
     loop {
-        match park(deadline) {
+        match park(deadline, why) {
             Ok(Ended::Woken) if place.step() => return Ok(Outcome::Waited),
             Ok(Ended::Woken) => {}
             Ok(Ended::TimedOut) if place.step() || place.withdraw() => return Ok(Outcome::Waited),
@@ -208,21 +211,26 @@ impl<O: Waited<Waiter>> Drop for Place<'_, O> {
 
 /// Waits to be woken. A task that unwinds cannot: nothing may run on its thread meanwhile, perhaps not
 /// even the holder of what it waits for.
-pub(crate) fn park(deadline: Deadline) -> Result<Ended> {
+pub(crate) fn park(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
     if std::thread::panicking() && cx::current().is_some() {
         return Err(Error::new(ErrorKind::Unwinding));
     }
-    wait(deadline)
+    wait(deadline, why)
 }
 
 /// As [`attend`], without end, and with nothing to do in between.
-fn attend_forever(object: &impl Waited<Waiter>, wants: usize) -> Result<()> {
-    attend(object, wants, Deadline::Never, || {}).map(drop)
+fn attend_forever(object: &impl Waited<Waiter>, wants: usize, why: Why<'_>) -> Result<()> {
+    attend(object, wants, why, || Deadline::Never, || {}).map(drop)
 }
 
 /// As [`attend`], for a time; an error if it was not granted in time.
-fn attend_for(object: &impl Waited<Waiter>, wants: usize, time: Duration) -> Result<()> {
-    match attend(object, wants, Deadline::after(time), || {})? {
+fn attend_for(
+    object: &impl Waited<Waiter>,
+    wants: usize,
+    why: Why<'_>,
+    time: Duration,
+) -> Result<()> {
+    match attend(object, wants, why, || Deadline::after(time), || {})? {
         Outcome::AtOnce | Outcome::Waited => Ok(()),
         Outcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
     }

@@ -3,7 +3,7 @@
 use super::raw::RawMutex;
 use super::{attend_for, attend_forever, constructor};
 use crate::error::Result;
-use crate::wait::Waiter;
+use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -30,6 +30,7 @@ use std::time::Duration;
 /// ```
 pub struct Mutex<T: ?Sized> {
     raw: RawMutex<Waiter>,
+    holder: Holder,
     data: UnsafeCell<T>,
 }
 
@@ -42,7 +43,7 @@ impl<T> Mutex<T> {
     constructor! {
         /// A mutex that is not locked.
         pub fn new(data: T) -> Mutex<T> {
-            Mutex { raw: RawMutex::new(), data: UnsafeCell::new(data) }
+            Mutex { raw: RawMutex::new(), holder: Holder::nobody(), data: UnsafeCell::new(data) }
         }
     }
 
@@ -61,15 +62,15 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
-            attend_forever(&self.raw, 0)?;
+            attend_forever(&self.raw, 0, Why::Lock("mutex", &self.holder))?;
         }
-        Ok(MutexGuard { mutex: self })
+        Ok(self.guard())
     }
 
     /// Takes the data if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.raw.try_lock().then(|| MutexGuard { mutex: self })
+        self.raw.try_lock().then(|| self.guard())
     }
 
     /// As [`lock`](Mutex::lock), for no longer than this.
@@ -91,9 +92,16 @@ impl<T: ?Sized> Mutex<T> {
     /// If the time is over, or the task was cancelled while it waited.
     pub fn lock_timeout(&self, time: Duration) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
-            attend_for(&self.raw, 0, time)?;
+            attend_for(&self.raw, 0, Why::Lock("mutex", &self.holder), time)?;
         }
-        Ok(MutexGuard { mutex: self })
+        Ok(self.guard())
+    }
+
+    /// Of who has just taken the lock.
+    #[inline]
+    fn guard(&self) -> MutexGuard<'_, T> {
+        self.holder.take();
+        MutexGuard { mutex: self }
     }
 
     /// Whether somebody has it, at this moment.
@@ -165,6 +173,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        self.mutex.holder.leave();
         self.mutex.raw.unlock();
     }
 }

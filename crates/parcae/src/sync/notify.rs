@@ -8,7 +8,7 @@ use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
 use super::{Waited, attend_for, attend_forever, constructor};
 use crate::error::Result;
 use crate::shim::{Mutex, MutexGuard, PoisonError};
-use crate::wait::Waiter;
+use crate::wait::{Waiter, Why};
 use std::fmt;
 use std::time::Duration;
 
@@ -179,7 +179,7 @@ impl Notify {
     ///
     /// If the task was cancelled while it waited.
     pub fn wait(&self) -> Result<()> {
-        attend_forever(&self.raw, 0)
+        attend_forever(&self.raw, 0, Why::signal("notify", self))
     }
 
     /// As [`wait`](Notify::wait), for no longer than this.
@@ -188,7 +188,7 @@ impl Notify {
     ///
     /// If the time is over, or the task was cancelled while it waited.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
-        attend_for(&self.raw, 0, time)
+        attend_for(&self.raw, 0, Why::signal("notify", self), time)
     }
 
     /// Takes a signal that was kept.
@@ -262,7 +262,7 @@ impl Event {
     ///
     /// If the task was cancelled while it waited.
     pub fn wait(&self) -> Result<()> {
-        attend_forever(&self.raw, 0)
+        attend_forever(&self.raw, 0, Why::signal("event", self))
     }
 
     /// As [`wait`](Event::wait), for no longer than this.
@@ -271,7 +271,7 @@ impl Event {
     ///
     /// If the time is over, or the task was cancelled while it waited.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
-        attend_for(&self.raw, 0, time)
+        attend_for(&self.raw, 0, Why::signal("event", self), time)
     }
 }
 

@@ -6,7 +6,7 @@
 use super::permits::Permits;
 use super::{attend_for, attend_forever, constructor};
 use crate::error::Result;
-use crate::wait::Waiter;
+use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -37,6 +37,7 @@ const ALL: usize = u32::MAX as usize;
 /// ```
 pub struct RwLock<T: ?Sized> {
     permits: Permits<Waiter>,
+    writer: Holder,
     data: UnsafeCell<T>,
 }
 
@@ -49,7 +50,7 @@ impl<T> RwLock<T> {
     constructor! {
         /// A lock that nobody has.
         pub fn new(data: T) -> RwLock<T> {
-            RwLock { permits: Permits::new(ALL), data: UnsafeCell::new(data) }
+            RwLock { permits: Permits::new(ALL), writer: Holder::nobody(), data: UnsafeCell::new(data) }
         }
     }
 
@@ -66,7 +67,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If the task was cancelled while it waited.
     pub fn read(&self) -> Result<ReadGuard<'_, T>> {
-        attend_forever(&self.permits, 1)?;
+        attend_forever(&self.permits, 1, self.why("read lock"))?;
         Ok(ReadGuard { lock: self })
     }
 
@@ -76,7 +77,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If the time is over, or the task was cancelled while it waited.
     pub fn read_timeout(&self, time: Duration) -> Result<ReadGuard<'_, T>> {
-        attend_for(&self.permits, 1, time)?;
+        attend_for(&self.permits, 1, self.why("read lock"), time)?;
         Ok(ReadGuard { lock: self })
     }
 
@@ -91,8 +92,8 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If the task was cancelled while it waited.
     pub fn write(&self) -> Result<WriteGuard<'_, T>> {
-        attend_forever(&self.permits, ALL)?;
-        Ok(WriteGuard { lock: self })
+        attend_forever(&self.permits, ALL, self.why("write lock"))?;
+        Ok(self.write_guard())
     }
 
     /// As [`write`](RwLock::write), for no longer than this.
@@ -101,13 +102,23 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If the time is over, or the task was cancelled while it waited.
     pub fn write_timeout(&self, time: Duration) -> Result<WriteGuard<'_, T>> {
-        attend_for(&self.permits, ALL, time)?;
-        Ok(WriteGuard { lock: self })
+        attend_for(&self.permits, ALL, self.why("write lock"), time)?;
+        Ok(self.write_guard())
     }
 
     /// The data for changing, if nobody has it.
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
-        self.permits.try_take(ALL).then(|| WriteGuard { lock: self })
+        self.permits.try_take(ALL).then(|| self.write_guard())
+    }
+
+    fn write_guard(&self) -> WriteGuard<'_, T> {
+        self.writer.take();
+        WriteGuard { lock: self }
+    }
+
+    /// Readers are not known by name: it is the writer that is waited for, or anybody.
+    fn why(&self, what: &'static str) -> Why<'_> {
+        Why::Lock(what, &self.writer)
     }
 
     /// The data, for who has the lock to itself.
@@ -152,6 +163,7 @@ impl<'l, T: ?Sized> WriteGuard<'l, T> {
     /// Goes on reading, without letting a writer in between.
     pub fn downgrade(self) -> ReadGuard<'l, T> {
         let this = ManuallyDrop::new(self);
+        this.lock.writer.leave();
         this.lock.permits.give(ALL - 1);
         ReadGuard { lock: this.lock }
     }
@@ -190,6 +202,7 @@ impl<T: ?Sized> Drop for ReadGuard<'_, T> {
 
 impl<T: ?Sized> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
+        self.lock.writer.leave();
         self.lock.permits.give(ALL);
     }
 }

@@ -3,7 +3,7 @@
 use super::permits::Permits;
 use super::{attend_for, attend_forever, constructor};
 use crate::error::Result;
-use crate::wait::Waiter;
+use crate::wait::{Waiter, Why};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Semaphore {
     ///
     /// If the task was cancelled while it waited.
     pub fn acquire_many(&self, permits: usize) -> Result<Permit<'_>> {
-        attend_forever(&self.permits, permits)?;
+        attend_forever(&self.permits, permits, Why::signal("semaphore", &self.permits))?;
         Ok(Permit { semaphore: self, permits })
     }
 
@@ -73,7 +73,7 @@ impl Semaphore {
     ///
     /// If the time is over, or the task was cancelled while it waited.
     pub fn acquire_timeout(&self, permits: usize, time: Duration) -> Result<Permit<'_>> {
-        attend_for(&self.permits, permits, time)?;
+        attend_for(&self.permits, permits, Why::signal("semaphore", &self.permits), time)?;
         Ok(Permit { semaphore: self, permits })
     }
 
@@ -89,7 +89,7 @@ impl Semaphore {
     ///
     /// If the task was cancelled while it waited.
     pub fn acquire_owned(self: &Arc<Semaphore>, permits: usize) -> Result<OwnedPermit> {
-        attend_forever(&self.permits, permits)?;
+        attend_forever(&self.permits, permits, Why::signal("semaphore", &self.permits))?;
         Ok(OwnedPermit { semaphore: Arc::clone(self), permits })
     }
 

@@ -65,10 +65,11 @@ impl Group {
         self.spawned.set(self.spawned.get() + 1);
     }
 
-    /// How many children have not been counted as ended. The owner's, before `close`.
+    /// How many children have not been counted as ended. The owner's, or of somebody who holds it still.
     pub(crate) fn live(&self) -> usize {
-        // Relaxed: a figure.
-        self.spawned.get() - (BIAS - self.remaining.load(Ordering::Relaxed))
+        let remaining = self.remaining.load(Ordering::Relaxed); // a figure
+        let closed = remaining < BIAS / 2;
+        if closed { remaining } else { self.spawned.get() - (BIAS - remaining) }
     }
 
     /// Says that there will be no more children. The owner's, once.

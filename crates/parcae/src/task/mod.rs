@@ -21,7 +21,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How urgent a task is. A hint: nobody starves (see `worker::pick`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,8 +54,8 @@ pub(crate) struct Task {
     /// Runs the closure, or drops it unrun; none once the task has started.
     call: Cell<Option<Call>>,
     pub(crate) group: Cell<Option<NonNull<Group>>>,
-    /// Names the task in logs; unique in a scheduler.
-    pub(crate) id: Cell<u64>,
+    /// Names the task in logs; unique in a scheduler. Atomic for those who look at it from outside.
+    id: AtomicU64,
     pub(crate) traits: Cell<Traits>,
     /// 0, or more than any count of a checkpoint: the task is to look around. A hint, which
     /// may come to the record's next task.
@@ -120,7 +120,7 @@ impl Task {
             state: StateWord::new(),
             call: Cell::new(None),
             group: Cell::new(None),
-            id: Cell::new(0),
+            id: AtomicU64::new(0),
             traits: Cell::new(Traits {
                 priority: Priority::Normal,
                 migratable: false,
@@ -152,11 +152,17 @@ impl Task {
             let this = &*task.as_ptr();
             this.group.set(group);
             this.traits.set(traits);
-            this.id.set(id);
+            this.id.store(id, Ordering::Relaxed); // published with the task
             Stored::put(task, closure);
             this.call.set(Some(call::<F>));
             TaskRef { task, generation: this.state.spawn(handle) }
         }
+    }
+
+    /// The number of the task; of whichever has the record, for one who does not keep it alive.
+    #[inline]
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Ordering::Relaxed) // the caller has the task, or checks its generation after it
     }
 
     /// Where a task waits that has started; none if it has not.

@@ -110,6 +110,19 @@ impl Slab {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Shows every record that there is, free ones too. They stay what they are, so the lock is not held
+    /// meanwhile.
+    pub(crate) fn each(&self, mut show: impl FnMut(&Task)) {
+        let chunks = self.lock().chunks.clone();
+        for chunk in chunks {
+            for index in 0..CHUNK {
+                // SAFETY: a record of a chunk, which lives as long as the scheduler. Only its atomic fields are
+                // used by somebody who does not own the task.
+                show(unsafe { chunk.add(index).as_ref() });
+            }
+        }
+    }
+
     /// Moves a batch of free records to `into`, at least one.
     #[cold]
     fn refill(&self, into: &mut Vec<NonNull<Task>>) -> Result<(), OutOfRecords> {

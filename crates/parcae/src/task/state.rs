@@ -15,6 +15,7 @@
 //! | QUEUED | spawned; woken; yielded by a task that may move | a worker takes it out of its queue | nobody: quiescent, or none yet | whoever dequeues it |
 //! | OWNED | a worker dequeued it | it parks, yields or ends | worker `owner`: it runs there or waits in that worker's private queue | that worker |
 //! | PARKED | its worker left the stack and found no WAKE | somebody wakes it | nobody: quiescent | whoever wins the CAS to QUEUED |
+//! | OBSERVED | somebody looks at a parked task (`inspect`) | it has seen enough | the observer, to read | the observer |
 //! | DONE | its closure has returned | the record is recycled | its worker again | the holder of the record |
 //!
 //! The same states under the names of the documents that specify the runtime:
@@ -24,14 +25,14 @@
 //! | FREE | – | IDLE (a task's record; fibers are the worker's here) |
 //! | QUEUED | Ready | ASSIGNED |
 //! | OWNED | Running, or Ready if it yielded | OWNED(worker) |
-//! | PARKED | Blocked, BudgetExhausted | PARKED |
+//! | PARKED, OBSERVED | Blocked, BudgetExhausted | PARKED |
 //! | DONE | Completed, Cancelled | DONE |
 //! | WAKE | – | pending_unpark, folded into the word |
 //! | CANCEL | the request that leads to Cancelled | – |
 //!
 //! # Bits
 //!
-//! - `WAKE`: set by a waker that finds the task QUEUED or OWNED; cleared when the task is
+//! - `WAKE`: set by a waker that finds the task QUEUED, OWNED or OBSERVED; cleared when the task is
 //!   taken out of a queue, and by a park that it aborts. Excludes nothing. A WAKE that is left over from an
 //!   earlier wait makes one park return at once: spurious, which waiters must stand anyway.
 //! - `CANCEL`: set once, by whoever asks the task to end; cleared when the record is recycled.
@@ -60,6 +61,10 @@
 //!    enqueues it; the loser's wake is covered by the winner's, which comes first in the order of the
 //!    word, and by rule 1 or 2.
 //!
+//! Whoever observes a parked task takes it out of the wakers' reach for that time: a wake that comes
+//! meanwhile sets WAKE, and the observer, which ends by a CAS on the same word, finds it and enqueues the
+//! task in the waker's place, or makes it PARKED again if there was none.
+//!
 //! No two wakers enqueue: only one CAS from PARKED succeeds. Nobody runs a stack in use:
 //! PARKED and QUEUED are only published from another stack.
 //!
@@ -84,6 +89,7 @@ const QUEUED: u64 = 1;
 const OWNED: u64 = 2;
 const PARKED: u64 = 3;
 const DONE: u64 = 4;
+const OBSERVED: u64 = 5;
 const WAKE: u64 = 1 << 3;
 const CANCEL: u64 = 1 << 4;
 const HELD: u64 = 1 << 5;
@@ -146,6 +152,26 @@ pub(crate) enum Parking {
     Parked,
     /// A wake came first: the task is still OWNED and must be run again.
     Woken,
+}
+
+/// Where a task is, at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// In a queue that others may take it from.
+    Queued,
+    /// Runs, or is about to, on this worker.
+    Owned(usize),
+    /// Waits; it last ran on this worker.
+    Parked(usize),
+    /// There is no task, or it has ended.
+    Gone,
+}
+
+/// What the word said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) generation: Generation,
+    pub(crate) phase: Phase,
 }
 
 /// The word. All methods that change the phase say who may call them.
@@ -246,11 +272,62 @@ impl StateWord {
                     let owner = ((seen & OWNER) >> OWNER_SHIFT) as usize - 1;
                     (seen & !PHASE | QUEUED | bits, Woken::Enqueue { owner })
                 }
-                QUEUED | OWNED => (seen | WAKE | bits, Woken::Noted),
+                QUEUED | OWNED | OBSERVED => (seen | WAKE | bits, Woken::Noted),
                 _ => return Woken::Stale,
             };
             // Release: pairs with the Acquire in `claim` or `park`: what the waker made true
             // is seen by the task. Acquire: pairs with the Release of `park`: the stack.
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return woken,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// What the word says at this moment, from anywhere.
+    pub(crate) fn look(&self) -> Look {
+        let word = self.0.load(Ordering::Relaxed); // a look: whoever acts on it does a CAS
+        let owner = || ((word & OWNER) >> OWNER_SHIFT) as usize - 1;
+        let phase = match word & PHASE {
+            QUEUED => Phase::Queued,
+            OWNED => Phase::Owned(owner()),
+            PARKED | OBSERVED => Phase::Parked(owner()),
+            _ => Phase::Gone,
+        };
+        Look { generation: Generation(word & GENERATION), phase }
+    }
+
+    /// PARKED → OBSERVED, by anybody, if the task of this generation is parked. True: until
+    /// [`unobserve`](StateWord::unobserve) the task stays where it is, and its stack is the caller's to read.
+    pub(crate) fn observe(&self, generation: Generation) -> bool {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        while seen & (PHASE | GENERATION) == PARKED | generation.0 {
+            let next = seen & !PHASE | OBSERVED;
+            // Acquire: pairs with the Release of `park`: the stack as it was left; and with that of
+            // `unobserve`: what an earlier observer wrote.
+            match self.0.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// OBSERVED → PARKED, by the observer; or QUEUED, if a wake came meanwhile, which is then the
+    /// observer's to carry out.
+    pub(crate) fn unobserve(&self) -> Woken {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        loop {
+            debug_assert_eq!(seen & PHASE, OBSERVED, "let go of a task that was not observed");
+            let (next, woken) = if seen & WAKE == 0 {
+                (seen & !PHASE | PARKED, Woken::Noted)
+            } else {
+                // WAKE goes when the task is taken out of the queue, as with any other.
+                let owner = ((seen & OWNER) >> OWNER_SHIFT) as usize - 1;
+                (seen & !PHASE | QUEUED, Woken::Enqueue { owner })
+            };
+            // Release: pairs with the Acquire of the next `unpark` or `observe`: what the observer
+            // wrote. Acquire: pairs with the Release of an `unpark` that set WAKE.
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return woken,
                 Err(now) => seen = now,

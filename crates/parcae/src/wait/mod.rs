@@ -18,6 +18,10 @@
 //! On a task the task is parked, and the call is a cancel point; on any other thread the thread is
 //! blocked, and there is nobody to cancel it.
 
+mod why;
+
+pub(crate) use why::{Channelled, Holder, Told, Why};
+
 use crate::cx;
 use crate::engine::Waker;
 use crate::error::Result;
@@ -80,10 +84,7 @@ impl Deadline {
     /// A time from now.
     pub(crate) fn after(time: Duration) -> Deadline {
         match cx::current() {
-            Some(frame) => {
-                let time = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
-                Deadline::Task(frame.terms().shared.now().saturating_add(time))
-            }
+            Some(frame) => Deadline::Task(frame.terms().shared.later(time)),
             None => Instant::now().checked_add(time).map_or(Deadline::Never, Deadline::Thread),
         }
     }
@@ -100,22 +101,28 @@ impl Deadline {
     }
 }
 
-/// Step 4: waits until the current [`Waiter`] is woken, or until the deadline.
+/// Step 4: waits until the current [`Waiter`] is woken, or until the deadline. `why` is for others to see.
 ///
 /// # Errors
 ///
 /// If the task was cancelled. The caller unpublishes and passes it on: the operation has not
 /// happened.
-pub(crate) fn wait(deadline: Deadline) -> Result<Ended> {
+pub(crate) fn wait(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
     let left = deadline.left();
     if left.is_some_and(|left| left.is_zero()) {
         return Ok(Ended::TimedOut);
     }
     match (cx::current(), left) {
         (Some(frame), left) => {
-            let after = |time| frame.terms().shared.after(time, Due::Wake(frame.waker()));
-            let _timer = left.map(after);
-            frame.park()?;
+            let shared = &frame.terms().shared;
+            let _timer = match deadline {
+                Deadline::Task(at) if left.is_some() => {
+                    Some(shared.at(at, Due::Wake(frame.task_ref())))
+                }
+                _ => None,
+            };
+            frame.seen().timed.set(left.is_some());
+            frame.park(why)?;
         }
         (None, Some(left)) => std::thread::park_timeout(left),
         (None, None) => std::thread::park(),
@@ -133,7 +140,7 @@ mod tests {
     fn wait_for(flag: &AtomicBool, waiters: &std::sync::Mutex<Vec<Waiter>>) -> Result<()> {
         waiters.lock().unwrap().push(Waiter::current());
         while !flag.load(Ordering::Acquire) {
-            wait(Deadline::Never)?;
+            wait(Deadline::Never, Why::Wake)?;
         }
         Ok(())
     }
@@ -161,14 +168,14 @@ mod tests {
     fn deadlines_pass_for_tasks_and_threads() {
         let time_out = || {
             let deadline = Deadline::after(Duration::from_millis(2));
-            while wait(deadline)? != Ended::TimedOut {}
+            while wait(deadline, Why::Wake)? != Ended::TimedOut {}
             Ok(())
         };
         time_out().unwrap();
         Runtime::builder().build().unwrap().run(|_| time_out()).unwrap();
         let hours = || {
             let deadline = Deadline::after(Duration::from_secs(7_200));
-            while wait(deadline)? != Ended::TimedOut {}
+            while wait(deadline, Why::Wake)? != Ended::TimedOut {}
             Ok(())
         };
         Runtime::builder().deterministic(3).build().unwrap().run(|_| hours()).unwrap();
@@ -180,7 +187,7 @@ mod tests {
         let rt = Runtime::builder().deterministic(1).build().unwrap();
         let outcome = rt.run(|cx| {
             cx.nursery(|n| {
-                n.spawn(|cx| cx.forever(|| wait(Deadline::Never).map(drop)))?;
+                n.spawn(|cx| cx.forever(|| wait(Deadline::Never, Why::Wake).map(drop)))?;
                 cx.yield_now()?;
                 n.cancel();
                 Ok(())

@@ -96,6 +96,8 @@ pub(crate) struct Worker {
     /// Under the deterministic executor: the worker was chosen while it slept, and counts
     /// as a searcher until it has found something.
     searching: Cell<bool>,
+    /// Some of the worker's deadlines have passed: the loop acts on them before anything else.
+    deadlines_passed: Cell<bool>,
     /// How long to look for work before sleeping; see `wait_for_work`.
     patience: Cell<Duration>,
     records: UnsafeCell<FreeRecords>,
@@ -215,12 +217,13 @@ impl Worker {
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
+            deadlines_passed: Cell::new(false),
             patience: Cell::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
             next_victim: Cell::new(index),
-            next_id: Cell::new(index as u64 * TaskId::PER_WORKER),
+            next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
             ground: Ground::new(),
             #[cfg(test)]
             sabotage: Cell::new(false),
@@ -270,14 +273,21 @@ impl Worker {
         closure: F,
     ) -> Result<TaskRef, OutOfRecords> {
         let record = self.take_record()?;
-        let id = self.next_id.get();
-        self.next_id.set(id + 1);
+        let id = self.fresh_id();
         // SAFETY: the record is ours; the rest is the caller's obligation.
         let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
         self.stats().spawned_here.bump();
         self.shared.record(self.index, Kind::Spawn, id, 0);
         self.enqueue(task.task, traits);
         Ok(task)
+    }
+
+    /// A number that no other task or nursery of the scheduler has; never 0.
+    #[inline]
+    pub(crate) fn fresh_id(&self) -> u64 {
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        id
     }
 
     /// Puts a task that anybody may take where it belongs.
@@ -333,6 +343,9 @@ impl Worker {
         if self.sabotage.take() {
             panic!("sabotage");
         }
+        if self.deadlines_passed.get() {
+            self.fire_timers(self.shared.now());
+        }
         let next = self.handoff.take().or_else(|| self.pick());
         // Nothing left of the group that ran: its owner may be next.
         let Some(task) = next.or_else(|| self.count_ended().and_then(|()| self.pick())) else {
@@ -364,7 +377,7 @@ impl Worker {
         match unsafe { this.strand() } {
             Some(strand) => {
                 self.count_ended();
-                self.shared.record(self.index, Kind::Resume, this.id.get(), 0);
+                self.shared.record(self.index, Kind::Resume, this.id(), 0);
                 if let Some(here) = self.strand.get() {
                     self.left.set(Left::Spare(here));
                     // SAFETY: the task is ours, and so is its strand; this one is spare.
@@ -375,7 +388,7 @@ impl Worker {
                 if this.group.get() != self.ended.get().group {
                     self.count_ended();
                 }
-                self.shared.record(self.index, Kind::Start, this.id.get(), 0);
+                self.shared.record(self.index, Kind::Start, this.id(), 0);
                 let outcome = match self.ensure_spare() {
                     // SAFETY: claimed, and it has no strand, so it has not run.
                     Ok(()) => unsafe { Task::run(task) },
@@ -455,7 +468,7 @@ impl Worker {
         // touched after `finish` unless it is ours.
         let (group, id, finished) = unsafe {
             let this = &*task.as_ptr();
-            (this.group.get(), this.id.get(), this.state.finish(|| this.joiner.get()))
+            (this.group.get(), this.id(), this.state.finish(|| this.joiner.get()))
         };
         self.current.set(None);
         self.stats().ended.bump();
@@ -525,7 +538,7 @@ impl Worker {
         }
         self.stats().yielded.bump();
         // SAFETY: the running task.
-        let (traits, id) = unsafe { ((*task.as_ptr()).traits.get(), (*task.as_ptr()).id.get()) };
+        let (traits, id) = unsafe { ((*task.as_ptr()).traits.get(), (*task.as_ptr()).id()) };
         self.shared.record(self.index, Kind::Yield, id, 0);
         if traits.migratable {
             self.leave(task, Left::Requeue(task));

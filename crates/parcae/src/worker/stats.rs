@@ -25,6 +25,13 @@ macro_rules! stats {
             }
         }
 
+        impl WorkerStats {
+            /// All counters with their names.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+
         impl std::ops::Add for WorkerStats {
             type Output = WorkerStats;
             fn add(self, other: WorkerStats) -> WorkerStats {
@@ -55,6 +62,8 @@ stats! {
     injected,
     /// Times that the worker fell asleep.
     slept,
+    /// Deadlines of its own that the worker has acted on.
+    fired,
     /// Times that the worker was restarted after a panic in the runtime.
     restarts,
 }

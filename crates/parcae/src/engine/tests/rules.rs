@@ -44,7 +44,7 @@ fn total(engine: &Engine, count: impl Fn(&WorkerStats) -> u64) -> u64 {
 
 fn my_id() -> u64 {
     // SAFETY: the running task is live.
-    unsafe { current_task().task.as_ref().id.get() }
+    unsafe { current_task().task.as_ref().id() }
 }
 
 // ----- tasks ------------------------------------------------------------------------------

@@ -96,6 +96,62 @@ fn two_unparkers() {
     });
 }
 
+/// What an observer does: looks at the stack of a parked task, writes into it, and carries out the wake that came
+/// meanwhile. Returns whether the task ended there.
+fn observe(task: &Modelled, generation: Generation, worker: usize) -> bool {
+    if !task.word.observe(generation) {
+        return false;
+    }
+    task.stack.with_mut(|stack| {
+        // SAFETY: the model's claim, which loom checks.
+        unsafe { *stack += 1 };
+    });
+    match task.word.unobserve() {
+        Woken::Enqueue { .. } => run(task, worker),
+        Woken::Noted | Woken::Stale => false,
+    }
+}
+
+/// Somebody looks at a task that is parked and woken at the same time: the task ends exactly once, and its
+/// stack is one's at a time.
+#[test]
+fn observe_against_unpark() {
+    explore("state::observe_against_unpark", BOUND, || {
+        let (task, generation) = modelled();
+        let waker = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || wake(&task, generation, 1))
+        };
+        let observer = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || observe(&task, generation, 2))
+        };
+        let mut ends = usize::from(run(&task, 0));
+        ends += usize::from(waker.join().unwrap()) + usize::from(observer.join().unwrap());
+        assert_eq!(ends, 1);
+    });
+}
+
+/// Two look at the same task: one after the other.
+#[test]
+fn two_observers() {
+    explore("state::two_observers", BOUND, || {
+        let (task, generation) = modelled();
+        assert!(!run(&task, 0));
+        let observers: Vec<_> = (1..=2)
+            .map(|worker| {
+                let task = Arc::clone(&task);
+                thread::spawn(move || observe(&task, generation, worker))
+            })
+            .collect();
+        let mut ends = usize::from(wake(&task, generation, 0));
+        for observer in observers {
+            ends += usize::from(observer.join().unwrap());
+        }
+        assert_eq!(ends, 1);
+    });
+}
+
 /// A cancel against a park: the request is seen, and the task does not sleep through it.
 #[test]
 fn cancel_against_park() {

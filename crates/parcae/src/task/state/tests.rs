@@ -193,3 +193,26 @@ fn parking_keeps_the_handle() {
     word.claim(0);
     assert_eq!(word.finish(|| 7), Finished::Held(Some(7)));
 }
+
+#[test]
+fn a_wake_of_an_observed_task_is_carried_out_by_its_observer() {
+    let word = StateWord::new();
+    let generation = word.spawn(Handle::None);
+    assert!(!word.observe(generation), "not parked");
+    word.claim(3);
+    assert!(!word.observe(generation), "not parked");
+    assert_eq!(word.park(), Parking::Parked);
+    assert!(word.observe(generation));
+    assert!(!word.observe(generation), "one at a time");
+    assert_eq!(word.unobserve(), Woken::Noted);
+    assert_eq!(word.look().phase, Phase::Parked(3));
+    assert!(word.observe(generation));
+    assert_eq!(word.unpark(generation), Woken::Noted);
+    assert_eq!(word.cancel(generation), Woken::Noted);
+    assert_eq!(word.unobserve(), Woken::Enqueue { owner: 3 });
+    assert_eq!(word.look(), Look { generation, phase: Phase::Queued });
+    assert_eq!(word.unpark(generation), Woken::Noted, "queued once");
+    word.claim(1);
+    assert_eq!(word.look().phase, Phase::Owned(1));
+    assert!(word.is_cancelled());
+}

@@ -1,0 +1,251 @@
+//! Letting another process look inside: a Unix socket that a program opens on purpose.
+//!
+//! ```no_run
+//! use parcae::attach::AttachOpts;
+//! use parcae::prelude::*;
+//!
+//! let rt = Runtime::builder().build()?;
+//! let _attached = rt.attach(AttachOpts::new())?; // `parcae top` finds it
+//! # Ok::<(), parcae::Error>(())
+//! ```
+//!
+//! It shows what [`dump`](crate::Runtime::dump) and [`stats`](crate::Runtime::stats) show. It changes nothing unless
+//! the program says so: [`AttachOpts::allow_cancel`], and [`AttachOpts::allow_recharge`], which takes a capability
+//! and cannot give more than that has. The socket belongs to the user who runs the program and to nobody else (mode 0600).
+//!
+//! # The protocol
+//!
+//! A request is a line of words, an answer is a line of JSON. Requests on one connection are answered in turn.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `hello` | `{"parcae":"0.1.0","pid":1,"program":"…","workers":2,"may":["cancel","recharge"]}` |
+//! | `dump` | as [`Dump::to_json`](crate::inspect::Dump::to_json) |
+//! | `stats` | `{"live":3,"workers":[{"executed":9,…}]}` |
+//! | `deadlock` | `{"deadlock":null}`, or as [`Deadlock::to_json`](crate::inspect::Deadlock::to_json) in its place |
+//! | `cancel TASK` | `{"ok":true}` |
+//! | `recharge NURSERY ops=100 memory=4096 …` | `{"ok":true}` |
+//! | anything else, or what is not allowed | `{"error":"…"}` |
+//!
+//! # Who owns what
+//!
+//! One thread listens, and each of up to [`CONNECTIONS`] connections has its own. They hold the scheduler weakly, so they
+//! do not keep a runtime alive; when it is gone they say so. Dropping [`Attached`] wakes the listener through a
+//! pipe, shuts the connections down, and waits for their threads: no request runs after it. A client that does not read
+//! is cut off after [`PATIENCE`].
+
+mod requests;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::cap::CapBudget;
+use crate::profile::Profile;
+use crate::runtime::Runtime;
+use requests::Server;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The most connections at a time; another one is told to come later.
+pub const CONNECTIONS: usize = 8;
+/// How long a client may take to read an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest request.
+const LONGEST: u64 = 4096;
+
+/// What a program lets others see and do.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct AttachOpts {
+    path: Option<PathBuf>,
+    cancel: bool,
+    recharge: Option<CapBudget>,
+}
+
+impl AttachOpts {
+    /// Looking only, at the [usual place](default_dir).
+    pub fn new() -> AttachOpts {
+        AttachOpts::default()
+    }
+
+    /// Another place for the socket.
+    pub fn path(mut self, path: impl Into<PathBuf>) -> AttachOpts {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// Others may cancel tasks.
+    pub fn allow_cancel(mut self) -> AttachOpts {
+        self.cancel = true;
+        self
+    }
+
+    /// Others may recharge nurseries, with as much as the capability has.
+    pub fn allow_recharge(mut self, cap: CapBudget) -> AttachOpts {
+        self.recharge = Some(cap);
+        self
+    }
+}
+
+/// Where sockets are if nobody says otherwise: `$XDG_RUNTIME_DIR/parcae`, or `parcae-UID` among the temporary files.
+/// Each is called by the number of its process, and of the runtime in it.
+pub fn default_dir() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("parcae"),
+        // SAFETY: asks only.
+        _ => std::env::temp_dir().join(format!("parcae-{}", unsafe { libc::getuid() })),
+    }
+}
+
+/// A socket that others may use; gone when it is dropped.
+pub struct Attached {
+    path: PathBuf,
+    /// Dropping it tells the listener to end.
+    stop: Option<UnixStream>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Attached {
+    /// Where the socket is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join(); // it has said what it had to say
+        }
+        let _ = fs::remove_file(&self.path); // somebody may have removed it
+    }
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attached").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl<P: Profile> Runtime<P> {
+    /// Opens a socket through which other processes of the same user may look inside. See [`attach`](crate::attach).
+    ///
+    /// # Errors
+    ///
+    /// If the socket cannot be made: another program listens at the same place, or the directory cannot be
+    /// written.
+    pub fn attach(&self, opts: AttachOpts) -> io::Result<Attached> {
+        let path = match opts.path {
+            Some(path) => path,
+            None => usual_path()?,
+        };
+        let listener = listen(&path)?;
+        let (stop, stopped) = UnixStream::pair()?;
+        let server = Server::new(self.shared(), opts.cancel, opts.recharge);
+        let thread = thread::Builder::new()
+            .name("parcae-attach".into())
+            .spawn(move || serve(&listener, &stopped, &Arc::new(server)))?;
+        Ok(Attached { path, stop: Some(stop), listener: Some(thread) })
+    }
+}
+
+/// A place that no other runtime of this process has.
+fn usual_path() -> io::Result<PathBuf> {
+    let dir = default_dir();
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+    let pid = std::process::id();
+    let mut number = 0;
+    loop {
+        let path = dir.join(format!("{pid}-{number}.sock"));
+        if !path.exists() {
+            return Ok(path);
+        }
+        number += 1;
+    }
+}
+
+/// Listens at a path, where somebody who is gone may have left a socket.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let bound = UnixListener::bind(path).or_else(|error| {
+        if error.kind() != io::ErrorKind::AddrInUse {
+            return Err(error);
+        }
+        if UnixStream::connect(path).is_ok() {
+            let text =
+                format!("{} is in use by another program; choose another path", path.display());
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+        }
+        fs::remove_file(path)?;
+        UnixListener::bind(path)
+    })?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(bound)
+}
+
+/// A connection: how to end it, and its thread.
+type Connections = HashMap<u64, (UnixStream, JoinHandle<()>)>;
+
+/// Takes connections until the other end of `stopped` is closed.
+fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
+    let open: Mutex<Connections> = Mutex::default();
+    let lock = || open.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut number = 0;
+    while wait_for_either(listener.as_raw_fd(), stopped.as_raw_fd()) {
+        let Ok((stream, _)) = listener.accept() else { continue };
+        lock().retain(|_, (_, thread)| !thread.is_finished());
+        if lock().len() >= CONNECTIONS {
+            let _ =
+                writeln!(&stream, r#"{{"error":"{CONNECTIONS} connections are open; try again"}}"#);
+            continue;
+        }
+        let Ok(end) = stream.try_clone() else { continue };
+        let server = Arc::clone(server);
+        let thread = thread::Builder::new().name("parcae-attach".into());
+        // A client that is gone is no error of ours.
+        if let Ok(thread) = thread.spawn(move || drop(talk(&stream, &server))) {
+            lock().insert(number, (end, thread));
+            number += 1;
+        }
+    }
+    for (_, (stream, thread)) in lock().drain() {
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+        let _ = thread.join();
+    }
+}
+
+/// Waits until there is a connection; false if the second is closed.
+fn wait_for_either(listener: i32, stopped: i32) -> bool {
+    let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut fds = [poll(listener), poll(stopped)];
+    // SAFETY: two entries, both descriptors are open.
+    let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) };
+    ready < 0 || fds[1].revents == 0
+}
+
+/// Answers the requests of one connection.
+fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut requests = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        let mut limited = io::Read::take(&mut requests, LONGEST);
+        if limited.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let mut answer = server.answer(line.trim());
+        answer.push('\n');
+        (&mut &*stream).write_all(answer.as_bytes())?;
+        if !line.ends_with('\n') {
+            return Ok(()); // longer than any request
+        }
+    }
+}

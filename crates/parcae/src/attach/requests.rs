@@ -1,0 +1,150 @@
+//! What can be asked, and what is answered.
+
+use crate::budget::Budget;
+use crate::cap::CapBudget;
+use crate::inspect::json::{Object, string};
+use crate::inspect::{Detector, Dump, PAUSE};
+use crate::sched::Shared;
+use std::sync::Weak;
+
+/// What a socket gives access to.
+pub(super) struct Server {
+    shared: Weak<Shared>,
+    cancel: bool,
+    recharge: Option<CapBudget>,
+}
+
+impl Server {
+    pub(super) fn new(shared: Weak<Shared>, cancel: bool, recharge: Option<CapBudget>) -> Server {
+        Server { shared, cancel, recharge }
+    }
+
+    /// The answer to a request: one line, without its end.
+    pub(super) fn answer(&self, request: &str) -> String {
+        let Some(shared) = self.shared.upgrade() else {
+            return error("the runtime has ended");
+        };
+        let mut words = request.split_whitespace();
+        let answer = match (words.next(), words.collect::<Vec<_>>().as_slice()) {
+            (Some("hello"), []) => Ok(self.hello(&shared)),
+            (Some("dump"), []) => Ok(Dump::of(&shared).to_json()),
+            (Some("stats"), []) => Ok(stats(&shared)),
+            (Some("deadlock"), []) => Ok(deadlock(&shared)),
+            (Some("cancel"), [task]) => self.cancel(&shared, task),
+            (Some("recharge"), [nursery, amounts @ ..]) => self.recharge(&shared, nursery, amounts),
+            _ => Err(format!(
+                "`{request}` is no request; there are hello, dump, stats, deadlock, cancel TASK, recharge NURSERY ops=N …"
+            )),
+        };
+        answer.unwrap_or_else(|text| error(&text))
+    }
+
+    fn hello(&self, shared: &Shared) -> String {
+        let program = std::env::args().next().unwrap_or_default();
+        let may = [("cancel", self.cancel), ("recharge", self.recharge.is_some())];
+        let mut out = String::new();
+        let mut object = Object::begin(&mut out);
+        object.text("parcae", env!("CARGO_PKG_VERSION")).plain("pid", std::process::id());
+        object.text("program", &program).plain("workers", shared.remotes.len());
+        let allowed = may.iter().filter(|(_, allowed)| *allowed);
+        object.list("may", allowed, |out, (what, _)| string(out, what)).end();
+        out
+    }
+
+    fn cancel(&self, shared: &Shared, task: &str) -> Result<String, String> {
+        if !self.cancel {
+            return Err("the program does not allow it: `AttachOpts::allow_cancel`".into());
+        }
+        let id = number(task)?;
+        let found = Dump::tasks_of(shared).into_iter().find(|seen| seen.id == id);
+        let task = found.ok_or_else(|| format!("there is no task {task}; it may have ended"))?;
+        task.cancel(shared);
+        Ok(ok())
+    }
+
+    fn recharge(&self, shared: &Shared, nursery: &str, amounts: &[&str]) -> Result<String, String> {
+        let Some(cap) = &self.recharge else {
+            return Err("the program does not allow it: `AttachOpts::allow_recharge`".into());
+        };
+        let id = number(nursery)?;
+        let amount = amounts.iter().try_fold(Budget::ZERO, |sum, amount| add(sum, amount))?;
+        if amount == Budget::ZERO {
+            return Err("nothing to recharge; say for example ops=1000".into());
+        }
+        let tasks = Dump::tasks_of(shared);
+        let mut open = tasks.iter().flat_map(|task| &task.children);
+        let found = open.find(|children| children.nursery == id);
+        let nursery = found.ok_or_else(|| {
+            format!("there is no nursery {nursery} whose owner waits; it may have ended, or its owner runs")
+        })?;
+        nursery.account().recharge(cap, amount).map_err(|error| error.to_string())?;
+        Ok(ok())
+    }
+}
+
+/// A number, in decimal or with `0x`.
+fn number(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| format!("`{text}` is no number, like 42 or 0x2a"))
+}
+
+/// Adds an amount like `ops=1000`.
+fn add(mut sum: Budget, amount: &str) -> Result<Budget, String> {
+    let (name, value) =
+        amount.split_once('=').ok_or_else(|| format!("`{amount}`: say ops=1000"))?;
+    let value = number(value)?;
+    let component = match name {
+        "ops" => &mut sum.ops,
+        "memory" => &mut sum.memory,
+        "spawn_count" => &mut sum.spawn_count,
+        "channel_ops" => &mut sum.channel_ops,
+        "syscalls" => &mut sum.syscalls,
+        _ => {
+            return Err(format!(
+                "a budget has no `{name}`; it has ops, memory, spawn_count, channel_ops, syscalls"
+            ));
+        }
+    };
+    *component = component.saturating_add(value);
+    Ok(sum)
+}
+
+fn stats(shared: &Shared) -> String {
+    let mut out = String::new();
+    let mut object = Object::begin(&mut out);
+    object.plain("live", shared.live());
+    object.list("workers", shared.remotes.iter(), |out, remote| {
+        let mut object = Object::begin(out);
+        for (name, value) in remote.stats.snapshot().named() {
+            object.plain(name, value);
+        }
+        object.end();
+    });
+    object.end();
+    out
+}
+
+fn deadlock(shared: &Shared) -> String {
+    let found = Detector::scan_twice(shared, PAUSE);
+    let mut out = String::new();
+    let mut object = Object::begin(&mut out);
+    match found {
+        Some(found) => object.plain("deadlock", found.to_json()),
+        None => object.plain("deadlock", "null"),
+    };
+    object.end();
+    out
+}
+
+fn ok() -> String {
+    r#"{"ok":true}"#.into()
+}
+
+fn error(text: &str) -> String {
+    let mut out = String::new();
+    Object::begin(&mut out).text("error", text).end();
+    out
+}

@@ -1,0 +1,164 @@
+//! Looking inside through the socket, and what is not allowed.
+
+use super::*;
+use crate::cap::{BudgetLimits, Delegation};
+use crate::prelude::*;
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("parcae-test-{}-{name}.sock", std::process::id()))
+}
+
+fn ask(stream: &UnixStream, request: &str) -> String {
+    writeln!(&mut &*stream, "{request}").unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    assert!(answer.ends_with('\n'), "cut off: {answer}");
+    answer.trim_end().to_owned()
+}
+
+/// Asks until the answer satisfies the condition.
+fn ask_until(stream: &UnixStream, request: &str, ready: impl Fn(&str) -> bool) -> String {
+    for _ in 0..5_000 {
+        let answer = ask(stream, request);
+        if ready(&answer) {
+            return answer;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("did not come to it: {}", ask(stream, request));
+}
+
+/// A field of the first task with this name.
+fn field(dump: &str, name: &str, field: &str) -> u64 {
+    let task = dump.split("{\"id\":").find(|t| t.contains(&format!(r#""name":"{name}""#))).unwrap();
+    let rest = match field {
+        "id" => task,
+        _ => task.split(&format!(r#""{field}":"#)).nth(1).unwrap(),
+    };
+    rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+#[test]
+fn others_see_tasks_and_stats_but_change_nothing() {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    let attached = rt.attach(AttachOpts::new().path(path("look"))).unwrap();
+    let mode = fs::metadata(attached.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let (_tx, rx) = crate::channel::channel::<u32>(0);
+    let waits = rt.handle().spawn(move |cx| {
+        cx.nursery(|n| {
+            let rx = &rx;
+            n.spawn_with(SpawnOpts::new().name("waits"), move |_| Ok(rx.recv()?))?.join()
+        })
+    });
+    let stream = UnixStream::connect(attached.path()).unwrap();
+    let hello = ask(&stream, "hello");
+    assert!(hello.contains(r#""workers":2"#) && hello.contains(r#""may":[]"#), "{hello}");
+    let dump = ask_until(&stream, "dump", |dump| dump.contains(r#""what":"receive""#));
+    let stats = ask(&stream, "stats");
+    assert!(stats.contains(r#""live":2"#) && stats.contains(r#""executed":"#), "{stats}");
+    assert_eq!(ask(&stream, "deadlock"), r#"{"deadlock":null}"#);
+    let id = field(&dump, "waits", "id");
+    let refused = ask(&stream, &format!("cancel {id}"));
+    assert!(refused.contains("allow_cancel"), "{refused}");
+    assert!(ask(&stream, "recharge 1 ops=1").contains("allow_recharge"));
+    for nonsense in ["", "dump everything", "cancel", "\u{1}\"", "stats\tnow"] {
+        assert!(ask(&stream, nonsense).starts_with(r#"{"error":""#), "{nonsense}");
+    }
+    waits.unwrap().cancel();
+}
+
+#[test]
+fn others_cancel_and_recharge_where_they_may() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let limits = BudgetLimits::total(Budget { ops: 1_000, ..Budget::ZERO });
+    let cap = rt.cap_budget(limits, Delegation::Forbidden);
+    let opts = AttachOpts::new().path(path("change")).allow_cancel().allow_recharge(cap);
+    let attached = rt.attach(opts).unwrap();
+    let stream = UnixStream::connect(attached.path()).unwrap();
+    assert!(ask(&stream, "hello").contains(r#""may":["cancel","recharge"]"#));
+    let task = rt.handle().spawn(|cx| {
+        let opts = NurseryOpts::new()
+            .budget(Budget { ops: 100, ..Budget::UNLIMITED })
+            .on_exhausted(OnExhausted::Suspend);
+        cx.nursery_with(opts, |n| {
+            let hungry = n.spawn_with(SpawnOpts::new().name("hungry"), |cx| {
+                for _ in 0..300 {
+                    cx.checkpoint()?;
+                }
+                Ok(())
+            })?;
+            hungry.join()
+        })
+    });
+    let other = rt.handle().spawn(|cx| {
+        cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Isolate), |n| {
+            let sleepy = SpawnOpts::new().name("sleepy");
+            let sleepy = n.spawn_with(sleepy, |_| crate::time::sleep(Duration::from_secs(600)))?;
+            assert!(sleepy.join().unwrap_err().is_cancelled());
+            Ok(())
+        })
+    });
+    let dump = ask_until(&stream, "dump", |dump| dump.contains("out of ops"));
+    let nursery = field(&dump, "hungry", "nursery");
+    for wrong in ["ops", "ops=many", "gold=1", ""] {
+        assert!(ask(&stream, &format!("recharge {nursery} {wrong}")).contains("error"), "{wrong}");
+    }
+    assert!(ask(&stream, "recharge 999999 ops=1").contains("no nursery"));
+    assert_eq!(ask(&stream, &format!("recharge {nursery} ops=500")), r#"{"ok":true}"#);
+    let dump =
+        ask_until(&stream, "dump", |dump| !dump.contains("hungry") && dump.contains("sleepy"));
+    assert!(ask(&stream, "cancel nobody").contains("no number"));
+    assert!(ask(&stream, "cancel 12345").contains("no task"));
+    let sleepy = field(&dump, "sleepy", "id");
+    assert_eq!(ask(&stream, &format!("cancel {sleepy:#x}")), r#"{"ok":true}"#);
+    task.unwrap().join().unwrap();
+    other.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_socket_goes_with_its_owner_and_a_stale_one_is_replaced() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let place = path("stale");
+    let attached = rt.attach(AttachOpts::new().path(&place)).unwrap();
+    let taken = rt.attach(AttachOpts::new().path(&place)).unwrap_err();
+    assert!(taken.to_string().contains("in use"), "{taken}");
+    let open = UnixStream::connect(&place).unwrap();
+    ask(&open, "hello");
+    drop(attached);
+    assert!(!place.exists() && UnixStream::connect(&place).is_err());
+    let mut rest = String::new();
+    assert_eq!(BufReader::new(&open).read_line(&mut rest).unwrap(), 0, "cut off");
+    drop(UnixListener::bind(&place).unwrap()); // leaves its socket behind
+    let attached = rt.attach(AttachOpts::new().path(&place)).unwrap();
+    let open = UnixStream::connect(&place).unwrap();
+    drop(rt);
+    assert!(ask(&open, "dump").contains("has ended"));
+    drop(attached);
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    assert!(rt.attach(AttachOpts::new().path("/nowhere/at/all.sock")).is_err());
+}
+
+#[test]
+fn too_many_and_too_long_are_turned_away() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let attached = rt.attach(AttachOpts::new().path(path("many"))).unwrap();
+    let open: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let stream = UnixStream::connect(attached.path()).unwrap();
+            ask(&stream, "hello");
+            stream
+        })
+        .collect();
+    let late = UnixStream::connect(attached.path()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(&late).read_line(&mut answer).unwrap();
+    assert!(answer.contains("try again"), "{answer}");
+    let long = "x".repeat(2 * LONGEST as usize);
+    let _ = (&mut &open[0]).write_all(long.as_bytes());
+    let mut answer = String::new();
+    let mut answers = BufReader::new(&open[0]);
+    answers.read_line(&mut answer).unwrap();
+    assert!(answer.contains("error"), "{answer}");
+    drop(attached);
+}

@@ -1,0 +1,189 @@
+//! Cancelling and waiting, and what others see of a task that waits.
+
+use super::{Frame, never};
+use crate::cancel::CancelReason;
+use crate::error::{Error, ErrorKind, Result};
+use crate::inspect::Deadlock;
+use crate::nursery::Core;
+use crate::shim::atomic::AtomicU64;
+use crate::time::{Due, Nanos};
+use crate::wait::Why;
+use crate::worker;
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What others may see of a task while it is parked, and observed by them (`task::state`). Everything is
+/// written by the task itself.
+pub(crate) struct Seen {
+    /// What it waits for.
+    pub(crate) why: Cell<Option<Why<'static>>>,
+    /// Whether it will not wait longer than some time.
+    pub(crate) timed: Cell<bool>,
+    /// How many waits there were: tells one wait from the next.
+    pub(crate) waits: Cell<u32>,
+    /// Waits that somebody outside of the runtime ends: how many such scopes are open.
+    pub(crate) external: Cell<u32>,
+    /// Since when it waits, and since when it is there; by the coarse clock.
+    pub(crate) since: Cell<Nanos>,
+    pub(crate) started: Nanos,
+    /// The innermost nursery that it has opened.
+    pub(crate) nursery: Cell<Option<NonNull<Core>>>,
+    /// Set by an observer who found that it waits in vain: what it ends with.
+    pub(crate) verdict: Cell<Option<Arc<Deadlock>>>,
+}
+
+impl Seen {
+    #[inline]
+    pub(super) fn new(now: Nanos) -> Seen {
+        Seen {
+            why: Cell::new(None),
+            timed: Cell::new(false),
+            waits: Cell::new(0),
+            external: Cell::new(0),
+            since: Cell::new(now),
+            started: now,
+            nursery: Cell::new(None),
+            verdict: Cell::new(None),
+        }
+    }
+}
+
+impl Frame {
+    /// Why the task is to end, if it is.
+    pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
+        if self.is_shielded() {
+            return None;
+        }
+        let own = || self.record().state.is_cancelled().then_some(CancelReason::Explicit);
+        self.node().reason().or_else(own)
+    }
+
+    /// Whether a shield holds cancellation off.
+    pub(crate) fn is_shielded(&self) -> bool {
+        self.shields.get() > 0
+            && self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
+    }
+
+    /// Whether this task, and not its nursery, was asked to end.
+    pub(crate) fn was_asked_to_end(&self) -> bool {
+        !self.is_shielded() && self.record().state.is_cancelled()
+    }
+
+    #[inline]
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        self.cancel_reason().map_or(Ok(()), |reason| Err(self.ended_by(reason)))
+    }
+
+    #[cold]
+    fn ended_by(&self, reason: CancelReason) -> Error {
+        match self.seen.verdict.take() {
+            Some(deadlock) => Error::new(ErrorKind::Deadlock(deadlock)),
+            None => Error::cancelled(reason),
+        }
+    }
+
+    /// What others may see of the task while it is parked.
+    pub(crate) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// Runs a closure whose waits are ended by somebody outside of the runtime.
+    pub(in crate::cx) fn externally<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Close<'f>(&'f Cell<u32>);
+        impl Drop for Close<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() - 1);
+            }
+        }
+        let open = &self.seen.external;
+        open.set(open.get() + 1);
+        let _close = Close(open);
+        body()
+    }
+
+    /// Waits to be woken, or cancelled; may return early.
+    pub(crate) fn park(&self, why: Why<'_>) -> Result<()> {
+        if std::thread::panicking() {
+            // It could only spin: whoever would wake it may need this worker.
+            return Err(Error::new(ErrorKind::Unwinding));
+        }
+        self.pay_for_memory()?;
+        self.park_as_it_is(why)
+    }
+
+    /// As `park`, whatever the task owes.
+    pub(super) fn park_as_it_is(&self, why: Why<'_>) -> Result<()> {
+        self.start_waiting()?;
+        self.leave_to_others(why);
+        self.check_cancelled()
+    }
+
+    /// Waits to be woken; may return early. Not a cancel point.
+    pub(crate) fn leave_to_others(&self, why: Why<'_>) {
+        self.take_back();
+        // SAFETY: taken back before this returns.
+        self.seen.why.set(Some(unsafe { why.forget_lifetime() }));
+        self.seen.waits.set(self.seen.waits.get().wrapping_add(1));
+        self.seen.since.set(self.terms().shared.coarse_now());
+        if let Some(worker) = worker::current() {
+            worker.wait();
+        }
+        self.seen.why.set(None);
+        self.seen.timed.set(false);
+    }
+
+    /// Makes sure that a cancellation wakes the task.
+    fn start_waiting(&self) -> Result<()> {
+        self.check_cancelled()?;
+        let mut scope = self.scope.get();
+        if scope.waiter.is_none() && (self.shields.get() == 0 || self.grace.get().is_some()) {
+            scope.waiter = self.node().register(self.waker());
+            self.scope.set(scope);
+            self.check_cancelled()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn stop_waiting(&self) {
+        let mut scope = self.scope.get();
+        if let Some(slot) = scope.waiter.take() {
+            self.node().unregister(slot);
+            self.scope.set(scope);
+        }
+    }
+
+    /// Lets the closure run as if nobody had cancelled; for a time, if one is given.
+    pub(in crate::cx) fn shielded<R>(
+        &self,
+        grace: Option<Duration>,
+        body: impl FnOnce() -> R,
+    ) -> R {
+        struct Unshield<'f> {
+            frame: &'f Frame,
+            limit: NonNull<AtomicU64>,
+            grace: Option<Nanos>,
+        }
+        impl Drop for Unshield<'_> {
+            fn drop(&mut self) {
+                self.frame.shields.set(self.frame.shields.get() - 1);
+                self.frame.limit.set(self.limit);
+                self.frame.grace.set(self.grace);
+            }
+        }
+        let shared = &self.terms().shared;
+        let outer = self.grace.get();
+        // A shield within a shield does not hold for longer.
+        let asked = grace.map(|grace| shared.later(grace));
+        let until = match (asked, outer) {
+            (Some(until), Some(outer)) => Some(until.min(outer)),
+            (until, outer) => until.or(outer),
+        };
+        let _timer = asked.map(|at| shared.at(at, Due::Attend(self.task_ref())));
+        self.shields.set(self.shields.get() + 1);
+        self.grace.set(until);
+        let _unshield = Unshield { frame: self, limit: self.limit.replace(never()), grace: outer };
+        body()
+    }
+}

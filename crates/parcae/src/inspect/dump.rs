@@ -1,0 +1,270 @@
+//! All tasks of a runtime, as text and as JSON.
+
+use super::frames::{Frames, Function};
+use super::look::{self, Stacks};
+use super::{Children, Task, json};
+use crate::budget::{Budget, UNLIMITED};
+use crate::engine::WorkerStats;
+use crate::sched::Shared;
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+/// All tasks of a runtime, see [`Runtime::dump`](crate::Runtime::dump).
+///
+/// Its text is a tree: root tasks, under each the nurseries that it has opened, under these their children.
+/// Tasks of a nursery that do the same in the same place are counted and shown once.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Dump {
+    /// The tasks, in the order of their numbers.
+    pub tasks: Vec<Task>,
+    /// The counters of each worker.
+    pub workers: Vec<WorkerStats>,
+}
+
+impl Dump {
+    pub(crate) fn of(shared: &Shared) -> Dump {
+        let mut tasks = look::all(shared, Stacks::Walked);
+        tasks.sort_by_key(|task| task.id);
+        let workers = shared.remotes.iter().map(|remote| remote.stats.snapshot()).collect();
+        Dump { tasks, workers }
+    }
+
+    /// The tasks alone, without their stacks.
+    pub(crate) fn tasks_of(shared: &Shared) -> Vec<Task> {
+        look::all(shared, Stacks::Left)
+    }
+
+    /// The dump as JSON:
+    ///
+    /// ```text
+    /// { "workers": [ { "executed": 3, … } ],
+    ///   "tasks": [ { "id": 7, "name": "…", "state": "waiting", "worker": 0, "nursery": 5, "owner": 1,
+    ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
+    ///                "wait": { "what": "receive", "on": "0x…", "note": "…", "ms": 11, "timed": false, "external": false },
+    ///                "budget": { "ops": 12, … },      // a component that is not counted is null
+    ///                "nurseries": [ { "nursery": 9, "name": "…", "state": "Open", "live": 2 } ],
+    ///                "frames": [ { "name": "…", "file": "…", "line": 1 } ] } ] }
+    /// ```
+    ///
+    /// What is not known is left out.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        let mut object = json::Object::begin(&mut out);
+        object.list("workers", &self.workers, |out, worker| {
+            let mut object = json::Object::begin(out);
+            for (name, value) in worker.named() {
+                object.plain(name, value);
+            }
+            object.end();
+        });
+        object.list("tasks", &self.tasks, task_json).end();
+        out
+    }
+}
+
+pub(super) fn task_json(out: &mut String, task: &Task) {
+    let mut object = json::Object::begin(out);
+    object.plain("id", task.id).text_if("name", task.name.as_deref());
+    object.text("state", &task.state.to_string());
+    if let Some(worker) = task.worker {
+        object.plain("worker", worker);
+    }
+    if let Some(place) = task.spawned_at {
+        object.plain("nursery", task.nursery).plain("owner", task.owner);
+        object.text_if("nursery_name", task.nursery_name.as_deref());
+        object.text("spawned_at", &place.to_string());
+    }
+    if let Some(age) = task.age {
+        object.plain("age_ms", age.as_millis());
+    }
+    if let Some(wait) = &task.wait {
+        let mut inner = json::Object::begin(object.field("wait"));
+        inner.text("what", wait.what);
+        if let Some(on) = wait.on {
+            inner.text("on", &format!("{on:#x}"));
+        }
+        inner.text_if("note", wait.note.as_deref()).plain("ms", wait.since.as_millis());
+        inner.plain("timed", wait.timed).plain("external", wait.external).end();
+    }
+    if let Some(budget) = task.budget {
+        budget_json(object.field("budget"), budget);
+    }
+    object.list("nurseries", &task.children, |out, nursery| {
+        let mut object = json::Object::begin(out);
+        object.plain("nursery", nursery.nursery).text_if("name", nursery.name.as_deref());
+        object.text("state", &format!("{:?}", nursery.state)).plain("live", nursery.live).end();
+    });
+    object.list("frames", task.frames.functions(), |out, function| {
+        let mut object = json::Object::begin(out);
+        object.text("name", &function.name).text_if("file", function.file.as_deref());
+        if let Some(line) = function.line {
+            object.plain("line", line);
+        }
+        object.end();
+    });
+    object.end();
+}
+
+fn budget_json(out: &mut String, budget: Budget) {
+    let mut object = json::Object::begin(out);
+    for (name, amount) in named(budget) {
+        match amount {
+            UNLIMITED => object.plain(name, "null"),
+            amount => object.plain(name, amount),
+        };
+    }
+    object.end();
+}
+
+fn named(budget: Budget) -> [(&'static str, u64); 5] {
+    [
+        ("ops", budget.ops),
+        ("memory", budget.memory),
+        ("spawn_count", budget.spawn_count),
+        ("channel_ops", budget.channel_ops),
+        ("syscalls", budget.syscalls),
+    ]
+}
+
+/// A task's name and number.
+pub(super) fn title(task: &Task) -> String {
+    match &task.name {
+        Some(name) => format!("task {:#x} `{name}`", task.id),
+        None => format!("task {:#x}", task.id),
+    }
+}
+
+/// A task in a few lines, with its stack.
+pub(super) fn write_task(f: &mut fmt::Formatter<'_>, task: &Task, indent: &str) -> fmt::Result {
+    writeln!(f, "{indent}{}", summary(task))?;
+    write_frames(f, &task.frames.functions(), indent)
+}
+
+fn write_frames(f: &mut fmt::Formatter<'_>, functions: &[Function], indent: &str) -> fmt::Result {
+    for function in functions {
+        writeln!(f, "{indent}      {function}")?;
+    }
+    Ok(())
+}
+
+/// A task in one line.
+fn summary(task: &Task) -> String {
+    let mut line = title(task);
+    if let Some(place) = task.spawned_at {
+        line += &format!(", spawned at {place}");
+    }
+    line += &format!(": {}", task.state);
+    if let Some(worker) = task.worker {
+        line += &format!(" (worker {worker})");
+    }
+    if let Some(wait) = &task.wait {
+        line += &format!(", {}", wait.what);
+        if let Some(on) = wait.on {
+            line += &format!(" {on:#x}");
+        }
+        if let Some(note) = &wait.note {
+            line += &format!(" ({note})");
+        }
+        line += &format!(", for {}", rough(wait.since));
+        if wait.timed {
+            line += ", with a timeout";
+        }
+        if wait.external {
+            line += ", declared external";
+        }
+    }
+    if let Some(age) = task.age {
+        line += &format!(", age {}", rough(age));
+    }
+    let counted: Vec<String> = task
+        .budget
+        .into_iter()
+        .flat_map(named)
+        .filter(|&(_, amount)| amount != UNLIMITED)
+        .map(|(name, amount)| format!("{name} {amount}"))
+        .collect();
+    if !counted.is_empty() {
+        line += &format!(", left: {}", counted.join(", "));
+    }
+    line
+}
+
+fn rough(time: Duration) -> String {
+    if time.as_secs() > 0 {
+        format!("{:.1} s", time.as_secs_f64())
+    } else {
+        format!("{} ms", time.as_millis())
+    }
+}
+
+/// The tree that a dump is printed as.
+struct Tree<'d> {
+    tasks: &'d [Task],
+    by_nursery: HashMap<u64, Vec<&'d Task>>,
+}
+
+impl Tree<'_> {
+    fn write(&self, f: &mut fmt::Formatter<'_>, nursery: u64, depth: usize) -> fmt::Result {
+        let indent = "  ".repeat(depth);
+        let mut alike: HashMap<Likeness<'_>, usize> = HashMap::new();
+        let tasks = self.by_nursery.get(&nursery).map_or(&[][..], Vec::as_slice);
+        for task in tasks {
+            *alike.entry(likeness(task)).or_default() += 1;
+        }
+        for task in tasks {
+            // The first of its kind stands for all of them.
+            let Some(count) = alike.remove(&likeness(task)) else { continue };
+            writeln!(f, "{indent}{}", summary(task))?;
+            if count > 1 {
+                writeln!(f, "{indent}      and {} more like it", count - 1)?;
+            }
+            write_frames(f, &task.frames.functions(), &indent)?;
+            for Children { nursery, name, state, live, .. } in &task.children {
+                let name = name.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
+                writeln!(f, "{indent}  nursery {nursery:#x}{name}: {state:?}, {live} live")?;
+                self.write(f, *nursery, depth + 2)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What tasks have in common that are shown once.
+type Likeness<'t> = (Option<&'t str>, super::State, Option<&'static str>, &'t Frames, Option<u64>);
+
+fn likeness(task: &Task) -> Likeness<'_> {
+    // One with children of its own is like no other.
+    let own = (!task.children.is_empty()).then_some(task.id);
+    (task.name.as_deref(), task.state, task.wait.as_ref().map(|wait| wait.what), &task.frames, own)
+}
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |state| self.tasks.iter().filter(|task| task.state == state).count();
+        writeln!(
+            f,
+            "{} tasks: {} running, {} ready, {} waiting, {} out of budget; {} workers",
+            self.tasks.len(),
+            count(super::State::Running),
+            count(super::State::Ready),
+            count(super::State::Waiting),
+            count(super::State::Exhausted),
+            self.workers.len(),
+        )?;
+        let mut tree = Tree { tasks: &self.tasks, by_nursery: HashMap::new() };
+        for task in tree.tasks.iter().filter(|task| task.spawned_at.is_some()) {
+            // Below what is not known there is no place: at the root then.
+            let known = self.tasks.iter().any(|owner| {
+                owner.id == task.owner && owner.children.iter().any(|c| c.nursery == task.nursery)
+            });
+            tree.by_nursery.entry(if known { task.nursery } else { 0 }).or_default().push(task);
+        }
+        tree.write(f, 0, 0)?;
+        for task in self.tasks.iter().filter(|task| task.spawned_at.is_none()) {
+            writeln!(f, "{}", summary(task))?;
+        }
+        Ok(())
+    }
+}

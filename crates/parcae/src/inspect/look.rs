@@ -1,0 +1,217 @@
+//! Looking at tasks from outside.
+//!
+//! All records of a scheduler are in its slab, so nobody has to register a task, and spawning one costs nothing
+//! for it. What can be said of a task depends on its phase:
+//!
+//! - *parked*: everything. The observer takes it out of the wakers' reach ([`StateWord::observe`]), so its stack is
+//!   quiescent and its frame, which lies there, can be read like one's own. A wake that comes meanwhile is carried
+//!   out when the observer lets go. That takes some microseconds; a task is never observed for longer than
+//!   it takes to copy what is wanted.
+//! - *queued or running*: its number and its worker, from the atomics of its record; nothing else of it is
+//!   anybody's but its own.
+//!
+//! The observer waits for nobody: the slab's lock is held for the copy of a list, a channel's lock is only
+//! tried. So it works when the system is stuck, and on a thread of its own.
+//!
+//! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
+//!
+//! [`StateWord::observe`]: crate::task::state::StateWord::observe
+
+use super::frames::Frames;
+use super::{Children, Holder, State, Task, Wait};
+use crate::cx::Frame;
+use crate::nursery::{Account, Core};
+use crate::sched::Shared;
+use crate::task::state::{Generation, Phase};
+use crate::task::{self, TaskRef};
+use crate::wait::Why;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whether stacks are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stacks {
+    Walked,
+    Left,
+}
+
+/// A parked task that this thread holds still.
+struct Observed<'s> {
+    shared: &'s Shared,
+    task: &'s task::Task,
+}
+
+impl<'s> Observed<'s> {
+    fn try_of(shared: &'s Shared, task: &'s task::Task, generation: Generation) -> Option<Self> {
+        task.state.observe(generation).then(|| Observed { shared, task })
+    }
+
+    /// What the task has noted of itself; none if it is one of the engine's own.
+    fn frame(&self) -> Option<&Frame> {
+        if !self.task.has_started() {
+            return None;
+        }
+        // SAFETY: observed, so it is ours to read; it has started, and a frame is there until it has left.
+        unsafe { self.task.frame().as_ref() }
+    }
+}
+
+impl Drop for Observed<'_> {
+    fn drop(&mut self) {
+        let woken = self.task.state.unobserve();
+        self.shared.follow_up(NonNull::from(self.task), woken);
+    }
+}
+
+/// Looks at all tasks, in no particular order.
+pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    shared.slab.each(|record| tasks.extend(one(shared, record, stacks)));
+    tasks
+}
+
+/// Looks at one record; none if it is nobody's.
+fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
+    let look = record.state.look();
+    let (state, worker) = match look.phase {
+        Phase::Gone => return None,
+        Phase::Queued => (State::Ready, None),
+        Phase::Owned(worker) => (State::Running, Some(worker)),
+        Phase::Parked(worker) => (State::Waiting, Some(worker)),
+    };
+    let task = TaskRef { task: NonNull::from(record), generation: look.generation };
+    if state == State::Waiting
+        && let Some(observed) = Observed::try_of(shared, record, look.generation)
+    {
+        return Some(waiting(&observed, task, worker, stacks));
+    }
+    let id = record.id();
+    // The number is that of the task that we have seen if the record is still the same task's.
+    let same = record.state.look().generation == look.generation;
+    same.then(|| Task { worker, ..Task::unknown(id, state, task) })
+}
+
+/// All about a parked task.
+fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks: Stacks) -> Task {
+    let id = observed.task.id();
+    let mut seen = Task { worker, ..Task::unknown(id, State::Waiting, task) };
+    // SAFETY: observed: it has left its stack, and does not run.
+    let strand = unsafe { observed.task.strand().map(|strand| strand.as_ref()) };
+    if let Some(strand) = strand {
+        seen.stack = Some((strand.stack_end(), strand.size().bytes()));
+        if stacks == Stacks::Walked {
+            // SAFETY: as above.
+            seen.frames = unsafe { Frames::of(strand.context()) };
+        }
+    }
+    let Some(frame) = observed.frame() else { return seen };
+    let (noted, now) = (frame.seen(), observed.shared.coarse_now().max(observed.shared.now()));
+    let info = frame.info();
+    let why = noted.why.get();
+    seen.name = info.name;
+    seen.spawned_at = Some(info.spawned_at);
+    seen.nursery = frame.terms().nursery;
+    seen.nursery_name = info.nursery;
+    seen.owner = frame.terms().owner;
+    seen.age = Some(Duration::from_nanos(now.saturating_sub(noted.started)));
+    seen.budget = Some(frame.balance());
+    seen.waits = noted.waits.get();
+    let since = Duration::from_nanos(now.saturating_sub(noted.since.get()));
+    seen.wait = why.map(|why| Wait {
+        since,
+        timed: noted.timed.get(),
+        external: noted.external.get() > 0,
+        ..describe(why, noted.nursery.get())
+    });
+    if matches!(why, Some(Why::Budget(_))) {
+        seen.state = State::Exhausted;
+    }
+    let mut inner = noted.nursery.get();
+    while let Some(core) = inner {
+        // SAFETY: on the stack of the observed task, which has not left the nursery.
+        let core: &Core = unsafe { core.as_ref() };
+        seen.children.push(Children {
+            nursery: core.terms().nursery,
+            name: core.terms().name.clone(),
+            state: core.state(),
+            live: core.live(),
+            budget: core.terms().pool.standing(),
+            account: Account::of(core.terms(), &core.terms().pool),
+        });
+        inner = core.outer();
+    }
+    seen
+}
+
+/// What is waited for, in words, and who could end it.
+fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>) -> Wait {
+    match why {
+        Why::Wake => Wait::new("to be woken", Holder::Anybody),
+        Why::Sleep => Wait::new("for time to pass", Holder::Clock),
+        Why::Children => {
+            // SAFETY: as in `waiting`: of the observed task.
+            let nursery = nursery.map_or(0, |core| unsafe { core.as_ref() }.terms().nursery);
+            Wait::new("for its children", Holder::Children(nursery))
+        }
+        Why::Task(id) => Wait::new("for a task", Holder::Task(id)),
+        Why::Root => Wait::new("for a root task", Holder::Anybody),
+        Why::Budget(resource) => {
+            let wait = Wait::new("for a recharge", Holder::Anybody);
+            Wait { note: Some(format!("out of {resource}")), ..wait }
+        }
+        Why::Blocking => Wait::new("for a blocking call", Holder::Outside),
+        Why::Future => Wait::new("for a future", Holder::Outside),
+        Why::Select(cases) => Wait {
+            note: Some(format!("{cases} cases")),
+            ..Wait::new("for a select", Holder::Anybody)
+        },
+        Why::Lock(what, holder) => {
+            let on = Some((&raw const *holder).addr());
+            let held_by = match holder.address() {
+                0 => Holder::Anybody,
+                stack => Holder::Stack(stack),
+            };
+            Wait { on, ..Wait::new(what, held_by) }
+        }
+        Why::Signal(what, on) => Wait { on: Some(on), ..Wait::new(what, Holder::Anybody) },
+        Why::Channel(what, channel) => {
+            let on = Some((&raw const *channel).cast::<()>().addr());
+            let note = channel.tell().map(|told| {
+                let capacity = match told.capacity {
+                    usize::MAX => "no bound".to_owned(),
+                    capacity => format!("capacity {capacity}"),
+                };
+                format!(
+                    "{} values, {capacity}, {} senders, {} receivers",
+                    told.values, told.senders, told.receivers
+                )
+            });
+            let held_by = channel.maker().map_or(Holder::Outside, Holder::Family);
+            Wait { on, note, ..Wait::new(what, held_by) }
+        }
+    }
+}
+
+/// Tells parked tasks that they wait in vain: each that still does the same wait, and is not shielded, ends with
+/// this error. Those who only wait for such children learn it from them. Returns how many were told.
+pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize {
+    let mut told = 0;
+    let for_children = |task: &&Task| {
+        task.wait.as_ref().is_none_or(|wait| matches!(wait.holder, Holder::Children(_)))
+    };
+    for task in verdict.tasks.iter().filter(|task| !for_children(task)) {
+        // SAFETY: records live as long as the scheduler.
+        let record = unsafe { task.task.task.as_ref() };
+        let Some(observed) = Observed::try_of(shared, record, task.task.generation) else {
+            continue;
+        };
+        let same = |frame: &&Frame| frame.seen().waits.get() == task.waits && !frame.is_shielded();
+        let Some(frame) = observed.frame().filter(same) else { continue };
+        frame.seen().verdict.set(Some(Arc::clone(verdict)));
+        told += 1;
+        drop(observed);
+        shared.cancel(task.task);
+    }
+    told
+}

@@ -1,0 +1,104 @@
+//! Why somebody waits, for others to see.
+//!
+//! A task notes it in its frame before it parks, and only then: what is not waited for costs
+//! nothing. Whoever observes the parked task (`inspect`) reads it there. The references
+//! are good for as long as the call that waits has not returned, and a task that is observed does not return.
+//!
+//! Besides the words it says *who could end the wait*, as far as that is known: that is what the
+//! wait-for graph is made of.
+
+use crate::budget::Resource;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a wait is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Why<'w> {
+    /// For its own waker, which may be anywhere.
+    Wake,
+    /// For a point in time.
+    Sleep,
+    /// For the children of the nursery that it is leaving.
+    Children,
+    /// For the end of the task with this number.
+    Task(u64),
+    /// For the end of a root task.
+    Root,
+    /// For a recharge.
+    Budget(Resource),
+    /// For a call on a thread of its own.
+    Blocking,
+    /// For a future.
+    Future,
+    /// For one of so many cases.
+    Select(usize),
+    /// For a lock that one has at a time.
+    Lock(&'static str, &'w Holder),
+    /// For something that anybody may signal: its name and address.
+    Signal(&'static str, usize),
+    /// For a channel.
+    Channel(&'static str, &'w dyn Channelled),
+}
+
+impl<'w> Why<'w> {
+    /// For something that anybody may signal.
+    pub(crate) fn signal<T: ?Sized>(what: &'static str, object: &'w T) -> Why<'w> {
+        Why::Signal(what, (&raw const *object).addr())
+    }
+
+    /// The same, for as long as whoever keeps it likes.
+    ///
+    /// # Safety
+    ///
+    /// It is not used after the wait has ended.
+    pub(crate) unsafe fn forget_lifetime(self) -> Why<'static> {
+        // SAFETY: the same type but for the lifetime, which the caller keeps.
+        unsafe { std::mem::transmute::<Why<'w>, Why<'static>>(self) }
+    }
+}
+
+/// What a channel tells of itself.
+pub(crate) trait Channelled {
+    /// Without waiting for anybody: none of it if somebody is just changing the channel.
+    fn tell(&self) -> Option<Told>;
+
+    /// The task that made the channel.
+    fn maker(&self) -> Option<u64>;
+}
+
+/// What a channel has told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) values: usize,
+    pub(crate) capacity: usize,
+    pub(crate) senders: usize,
+    pub(crate) receivers: usize,
+}
+
+/// Who has a lock: not by name, which would have to be looked up, but by an address on its stack. A hint:
+/// a guard may have been sent to another task since.
+#[derive(Debug)]
+pub(crate) struct Holder(AtomicUsize);
+
+impl Holder {
+    pub(crate) const fn nobody() -> Holder {
+        Holder(AtomicUsize::new(0))
+    }
+
+    /// The caller has the lock.
+    #[inline(always)]
+    pub(crate) fn take(&self) {
+        let here = 0_u8;
+        self.0.store((&raw const here).addr(), Ordering::Relaxed); // a hint: pairs with nothing
+    }
+
+    /// The caller gives it back.
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        self.0.store(0, Ordering::Relaxed); // as above
+    }
+
+    /// An address on the stack of whoever has it; 0 if nobody has.
+    pub(crate) fn address(&self) -> usize {
+        self.0.load(Ordering::Relaxed) // as above
+    }
+}
