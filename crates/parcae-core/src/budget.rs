@@ -37,7 +37,21 @@ pub const UNLIMITED: u64 = u64::MAX;
 /// assert_eq!(pool.ops, 99_999);
 /// # Ok::<(), parcae_core::Shortfall>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+///
+/// Written down, it starts from all or from nothing:
+///
+/// ```
+/// use parcae_core::Budget;
+///
+/// let bounded = Budget::UNLIMITED.with_ops(1_000).with_spawn_count(8);
+/// let gift = Budget::ZERO.with_ops(500);
+/// assert_eq!(gift, Budget { ops: 500, ..Budget::ZERO });
+/// assert_eq!(
+///     bounded.to_string(),
+///     "1000 ops, memory unlimited, 8 spawn_count, channel_ops unlimited, syscalls unlimited"
+/// );
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Budget {
     /// Abstract operations: loop iterations, calls, and one for each operation below.
     pub ops: u64,
@@ -77,15 +91,22 @@ impl Resource {
     ];
 }
 
-impl fmt::Display for Resource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Resource {
+    /// The name of its field in a [`Budget`].
+    pub const fn name(self) -> &'static str {
+        match self {
             Resource::Ops => "ops",
             Resource::Memory => "memory",
             Resource::SpawnCount => "spawn_count",
             Resource::ChannelOps => "channel_ops",
             Resource::Syscalls => "syscalls",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -158,6 +179,49 @@ impl Budget {
             Resource::ChannelOps => self.channel_ops,
             Resource::Syscalls => self.syscalls,
         }
+    }
+
+    /// The same with so much of one component.
+    #[must_use]
+    pub const fn with(mut self, resource: Resource, amount: u64) -> Budget {
+        match resource {
+            Resource::Ops => self.ops = amount,
+            Resource::Memory => self.memory = amount,
+            Resource::SpawnCount => self.spawn_count = amount,
+            Resource::ChannelOps => self.channel_ops = amount,
+            Resource::Syscalls => self.syscalls = amount,
+        }
+        self
+    }
+
+    /// The same with so many [`ops`](Budget::ops).
+    #[must_use]
+    pub const fn with_ops(self, ops: u64) -> Budget {
+        self.with(Resource::Ops, ops)
+    }
+
+    /// The same with so many bytes of [`memory`](Budget::memory).
+    #[must_use]
+    pub const fn with_memory(self, bytes: u64) -> Budget {
+        self.with(Resource::Memory, bytes)
+    }
+
+    /// The same with so many [children](Budget::spawn_count).
+    #[must_use]
+    pub const fn with_spawn_count(self, children: u64) -> Budget {
+        self.with(Resource::SpawnCount, children)
+    }
+
+    /// The same with so many [`channel_ops`](Budget::channel_ops).
+    #[must_use]
+    pub const fn with_channel_ops(self, ops: u64) -> Budget {
+        self.with(Resource::ChannelOps, ops)
+    }
+
+    /// The same with so many [`syscalls`](Budget::syscalls).
+    #[must_use]
+    pub const fn with_syscalls(self, calls: u64) -> Budget {
+        self.with(Resource::Syscalls, calls)
     }
 
     /// Takes `cost` off, all of it or nothing.
@@ -252,6 +316,40 @@ impl Budget {
     }
 }
 
+/// As a structure, with `unlimited` for what is not counted.
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Budget");
+        for resource in Resource::ALL {
+            match self.get(resource) {
+                UNLIMITED => shown.field(resource.name(), &format_args!("unlimited")),
+                amount => shown.field(resource.name(), &amount),
+            };
+        }
+        shown.finish()
+    }
+}
+
+/// All that is not 0, with `unlimited` for what is not counted.
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Budget::UNLIMITED => return f.write_str("unlimited"),
+            Budget::ZERO => return f.write_str("nothing"),
+            _ => {}
+        }
+        let some = Resource::ALL.into_iter().filter(|&resource| self.get(resource) > 0);
+        for (n, resource) in some.enumerate() {
+            let comma = if n == 0 { "" } else { ", " };
+            match self.get(resource) {
+                UNLIMITED => write!(f, "{comma}{resource} unlimited")?,
+                amount => write!(f, "{comma}{amount} {resource}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Subtracts, except from what is not counted. Callers have checked that it suffices.
 #[inline]
 fn counted_sub(whole: u64, part: u64) -> u64 {
@@ -332,6 +430,31 @@ mod tests {
         let mut full = Budget::of(UNLIMITED - 1, 0, 0, 0, 0);
         full.absorb(Budget::OP);
         assert_eq!(full.ops, UNLIMITED - 1);
+    }
+
+    #[test]
+    fn what_is_not_counted_is_printed_as_a_word() {
+        let some = Budget::of(7, UNLIMITED, 0, 0, 3);
+        assert_eq!(some.to_string(), "7 ops, memory unlimited, 3 syscalls");
+        assert_eq!(
+            std::format!("{some:?}"),
+            "Budget { ops: 7, memory: unlimited, spawn_count: 0, channel_ops: 0, syscalls: 3 }"
+        );
+        assert_eq!(Budget::UNLIMITED.to_string(), "unlimited");
+        assert_eq!(Budget::ZERO.to_string(), "nothing");
+    }
+
+    #[test]
+    fn one_component_is_replaced_by_name() {
+        for (n, resource) in Resource::ALL.into_iter().enumerate() {
+            let one = Budget::ZERO.with(resource, n as u64 + 1);
+            for other in Resource::ALL {
+                let expected = if other == resource { n as u64 + 1 } else { 0 };
+                assert_eq!(one.get(other), expected);
+            }
+        }
+        let all = Budget::ZERO.with_ops(1).with_memory(2).with_spawn_count(3);
+        assert_eq!(all.with_channel_ops(4).with_syscalls(5), Budget::of(1, 2, 3, 4, 5));
     }
 
     proptest! {

@@ -1,7 +1,6 @@
 //! A tenant with a budget of its own: it is suspended when that is used up, and goes on when its
 //! owner recharges it, or another thread that holds a capability to do so.
 
-use parcae::cap::{BudgetLimits, Delegation};
 use parcae::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -10,21 +9,21 @@ use std::time::Duration;
 fn main() -> parcae::Result<()> {
     let rt = Runtime::builder().workers(2).build()?;
     // At most 5000 ops for others to spend, 2000 at a time.
-    let ops = |ops| Budget { ops, ..Budget::ZERO };
+    let ops = |ops| Budget::ZERO.with_ops(ops);
     let limits = BudgetLimits { total: ops(5_000), per_request: ops(2_000) };
     let sponsor = rt.cap_budget(limits, Delegation::Forbidden);
     let rounds = AtomicU64::new(0);
     let outcome = rt.run(|cx| {
         let tenant = NurseryOpts::new()
             .name("tenant-7")
-            .budget(Budget { ops: 1_000, spawn_count: 1, ..Budget::UNLIMITED })
+            .budget(Budget::UNLIMITED.with_ops(1_000).with_spawn_count(1))
             .on_exhausted(OnExhausted::Suspend);
         cx.nursery_with(tenant, |n| {
-            n.spawn(|cx| -> parcae::Result<()> {
-                loop {
-                    cx.checkpoint()?;
+            n.spawn(|cx| {
+                cx.forever(|| {
                     rounds.fetch_add(1, Ordering::Relaxed);
-                }
+                    Ok(())
+                })
             })?;
             let suspended = |when| -> parcae::Result<()> {
                 while n.budget().suspended == 0 {

@@ -139,7 +139,7 @@ impl Engine {
     /// deterministic executor on another thread than the one that made it. If there is no stack
     /// for it.
     pub fn run<R: Send>(&self, root: impl FnOnce() -> R + Send) -> R {
-        let outcome = self.run_task(|_, start| match start {
+        let outcome = self.run_task(self.shared.usual_traits(), |_, start| match start {
             Start::Run => std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)),
             Start::Refused(error) => Err(Box::new(error) as Box<dyn std::any::Any + Send>),
         });
@@ -150,6 +150,7 @@ impl Engine {
     /// thread. Panics as [`run`](Engine::run) does.
     pub(crate) fn run_task<R: Send>(
         &self,
+        traits: Traits,
         root: impl FnOnce(NonNull<Task>, Start) -> R + Send,
     ) -> R {
         let conductor = self.conductor();
@@ -173,7 +174,7 @@ impl Engine {
         };
         // SAFETY: this function does not return before the task has run to its end, but for
         // the drop of `theirs`, which borrows nothing.
-        let spawned = unsafe { self.shared.spawn_outside(None, self.shared.usual_traits(), body) };
+        let spawned = unsafe { self.shared.spawn_outside(None, traits, body) };
         spawned.expect("memory for a task record");
         if let Some(conductor) = conductor {
             conductor.run_until(|| slot.done.load(Ordering::Acquire));
@@ -186,10 +187,11 @@ impl Engine {
     /// Spawns a task from any thread.
     pub(crate) fn spawn_task(
         &self,
+        traits: Traits,
         task: impl FnOnce(NonNull<Task>, Start) + Send + 'static,
     ) -> crate::Result<()> {
         // SAFETY: owns what it uses.
-        let spawned = unsafe { self.shared.spawn_outside(None, self.shared.usual_traits(), task) };
+        let spawned = unsafe { self.shared.spawn_outside(None, traits, task) };
         match spawned {
             Ok(_) => Ok(()),
             Err(_) => Err(crate::Error::new(crate::ErrorKind::OutOfMemory)),

@@ -5,14 +5,18 @@
 //! task that was and where it was spawned ([`TaskInfo`]). It is cheap to clone: a nursery
 //! and a handle may both report the same failure.
 
+mod info;
+mod show;
+
+pub use info::{TaskId, TaskInfo};
+
 use crate::cancel::CancelReason;
 use crate::inspect::Deadlock;
 use crate::stack::StackError;
 use parcae_core::{Resource, Shortfall};
+use show::AsStd;
 use std::any::Any;
 use std::error::Error as StdError;
-use std::fmt;
-use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What tasks return.
@@ -32,6 +36,44 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert_eq!(error.to_string(), "invalid digit found in string");
 /// ```
 ///
+/// [`context`](Error::context) adds what was being done. A task may have an error type of its own: it comes back out of
+/// whoever joined it.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use std::fmt;
+///
+/// #[derive(Debug, PartialEq)]
+/// enum Refused {
+///     Late { minutes: u32 },
+/// }
+///
+/// impl fmt::Display for Refused {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         let Refused::Late { minutes } = self;
+///         write!(f, "{minutes} minutes late")
+///     }
+/// }
+///
+/// impl std::error::Error for Refused {}
+///
+/// fn order(minutes: u32) -> Result<&'static str, Refused> {
+///     if minutes > 10 { Err(Refused::Late { minutes }) } else { Ok("served") }
+/// }
+///
+/// let rt = Runtime::builder().build()?;
+/// let error = rt.run(|cx| {
+///     cx.nursery(|n| {
+///         let guest = n.spawn(|_| Ok(order(25)?))?; // `?` takes it in
+///         guest.join().map_err(|error| error.context("taking the order of table 3"))
+///     })
+/// }).unwrap_err();
+/// assert_eq!(error.downcast_ref(), Some(&Refused::Late { minutes: 25 }));
+/// assert!(error.to_string().starts_with("taking the order of table 3 (task "));
+/// assert!(format!("{error:#}").starts_with("taking the order of table 3: 25 minutes late (task "));
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
 /// Because of that conversion `Error` does not implement [`std::error::Error`] itself; where
 /// one is asked for, [`into_std`](Error::into_std) or `?` into a `Box<dyn Error + Send + Sync>` help.
 #[derive(Clone)]
@@ -49,6 +91,10 @@ struct Inner {
     task: Option<TaskInfo>,
     /// Other failures of the same nursery.
     others: usize,
+    /// What was being done, the innermost first.
+    contexts: Vec<Arc<str>>,
+    /// The capability whose `task_budget` is all that the task gets.
+    bounded_by: Option<u64>,
 }
 
 /// What kind of failure it is.
@@ -102,50 +148,6 @@ pub enum ErrorKind {
     Other,
 }
 
-/// Which task failed.
-#[derive(Debug, Clone)]
-pub struct TaskInfo {
-    pub(crate) id: u64,
-    pub(crate) name: Option<Arc<str>>,
-    pub(crate) nursery: Option<Arc<str>>,
-    pub(crate) spawned_at: &'static Location<'static>,
-}
-
-impl TaskInfo {
-    /// The task's number, unique in its runtime.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// The task's name, if it was given one.
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// The name of its nursery, if that has one.
-    pub fn nursery(&self) -> Option<&str> {
-        self.nursery.as_deref()
-    }
-
-    /// Where it was spawned.
-    pub fn spawned_at(&self) -> &'static Location<'static> {
-        self.spawned_at
-    }
-}
-
-impl fmt::Display for TaskInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "task `{name}`")?,
-            None => write!(f, "task {:#x}", self.id)?,
-        }
-        if let Some(nursery) = &self.nursery {
-            write!(f, " of `{nursery}`")?;
-        }
-        write!(f, ", spawned at {}", self.spawned_at)
-    }
-}
-
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Error {
         Error::with_source(kind, None)
@@ -153,7 +155,15 @@ impl Error {
 
     fn with_source(kind: ErrorKind, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {
         let source = source.map(Arc::from);
-        let inner = Inner { kind, source, payload: Arc::default(), task: None, others: 0 };
+        let inner = Inner {
+            kind,
+            source,
+            payload: Arc::default(),
+            task: None,
+            others: 0,
+            contexts: Vec::new(),
+            bounded_by: None,
+        };
         Error { inner: Arc::new(inner) }
     }
 
@@ -176,9 +186,37 @@ impl Error {
     /// ```
     pub fn from_boxed(error: Box<dyn StdError + Send + Sync>) -> Error {
         match error.downcast::<AsStd>() {
-            Ok(ours) => ours.0,
+            Ok(ours) => ours.error,
             Err(error) => Error::with_source(ErrorKind::Other, Some(error)),
         }
+    }
+
+    /// The same failure, with what was being done when it came. Kind, task and the program's own error stay as they are.
+    ///
+    /// `{}` prints the outermost context alone, `{:#}` all of them down to the failure itself, and
+    /// [`Debug`](fmt::Debug), which is what `main` prints, a line for each.
+    ///
+    /// ```
+    /// let error = parcae::Error::msg("no such file").context("reading the price list").context("starting the shop");
+    /// assert_eq!(error.to_string(), "starting the shop");
+    /// assert_eq!(format!("{error:#}"), "starting the shop: reading the price list: no such file");
+    /// assert_eq!(
+    ///     format!("{error:?}"),
+    ///     "starting the shop\n  caused by: reading the price list\n  caused by: no such file"
+    /// );
+    /// ```
+    #[must_use]
+    pub fn context(mut self, doing: impl Into<Arc<str>>) -> Error {
+        Arc::make_mut(&mut self.inner).contexts.push(doing.into());
+        self
+    }
+
+    /// Says that a capability gives the task no more than it had.
+    pub(crate) fn bounded_by(mut self, cap: Option<u64>) -> Error {
+        if cap.is_some() {
+            Arc::make_mut(&mut self.inner).bounded_by = cap;
+        }
+        self
     }
 
     pub(crate) fn cancelled(reason: CancelReason) -> Error {
@@ -269,7 +307,7 @@ impl Error {
 
     /// This error as one of the standard library's kind.
     pub fn into_std(self) -> Box<dyn StdError + Send + Sync> {
-        Box::new(AsStd(self))
+        Box::new(AsStd::new(self))
     }
 }
 
@@ -303,7 +341,7 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Error {
         let error: Box<dyn StdError + Send + Sync> = Box::new(error);
         let error = match error.downcast::<AsStd>() {
-            Ok(ours) => return ours.0,
+            Ok(ours) => return ours.error,
             Err(error) => error,
         };
         let error = match error.downcast::<Shortfall>() {
@@ -329,111 +367,5 @@ impl From<Error> for Box<dyn StdError> {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, source, task, others, .. } = &*self.inner;
-        match (source, kind) {
-            (Some(source), _) => write!(f, "{source}")?,
-            (None, kind) => write!(f, "{kind}")?,
-        }
-        if let Some(task) = task {
-            write!(f, " ({task})")?;
-        }
-        match others {
-            0 => Ok(()),
-            1 => write!(f, "; another task of the nursery failed too"),
-            n => write!(f, "; {n} other tasks of the nursery failed too"),
-        }
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ErrorKind::Cancelled(reason) => write!(f, "cancelled: {reason}"),
-            ErrorKind::BudgetExceeded(short) => write!(
-                f,
-                "out of budget: {} {} needed, {} left; give its nursery or task more {}, or recharge it",
-                short.needed, short.resource, short.left, short.resource
-            ),
-            ErrorKind::SpawnBudgetExhausted(short) => write!(
-                f,
-                "no budget for another child: {} spawn_count needed, {} left; give the nursery a larger \
-                 spawn_count, or recharge it; a child has none unless `child_budget` or \
-                 `SpawnOpts::budget` gives it some",
-                short.needed, short.left
-            ),
-            ErrorKind::MemoryBudgetExhausted(short) => write!(
-                f,
-                "out of memory budget: {} bytes needed, {} left; give its nursery or task more memory, or \
-                 recharge it",
-                short.needed, short.left
-            ),
-            ErrorKind::NurseryNotActive => f.write_str(
-                "the nursery takes no more children: it is closing or was cancelled; spawn while its body runs",
-            ),
-            ErrorKind::StackOverflow { left, needed } => write!(
-                f,
-                "the stack is used up: {left} bytes left, {needed} wanted for a call; recurse less deeply, or \
-                 spawn with a larger `SpawnOpts::stack_size`"
-            ),
-            ErrorKind::NoStack(error) => write!(f, "no stack for the task: {error}"),
-            ErrorKind::OutOfMemory => f.write_str("no memory for another task"),
-            ErrorKind::Panicked(Some(text)) => write!(f, "panicked: {text}"),
-            ErrorKind::Panicked(None) => f.write_str("panicked"),
-            ErrorKind::WorkerPanic => f.write_str("the runtime failed while it ran the task; please report it"),
-            ErrorKind::Capability(refused) => write!(f, "{refused}"),
-            ErrorKind::Several(errors) => {
-                write!(f, "{} tasks failed", errors.len())?;
-                for error in errors.iter() {
-                    write!(f, "\n- {error}")?;
-                }
-                Ok(())
-            }
-            ErrorKind::ShuttingDown => f.write_str("the runtime is shutting down"),
-            ErrorKind::Unwinding => f.write_str(
-                "a task cannot wait in a destructor that runs because of a panic, nor open a nursery, which \
-                 would wait for its children",
-            ),
-            ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
-            ErrorKind::WouldWait => f.write_str("it would have had to wait"),
-            ErrorKind::TimedOut => f.write_str("what was waited for has not come in time"),
-            ErrorKind::Deadlock(deadlock) => write!(f, "{deadlock}"),
-            ErrorKind::Other => f.write_str("failed"),
-        }
-    }
-}
-
-/// As [`Display`](fmt::Display), with the causes: what `main` prints.
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
-        let mut cause = self.inner.source.as_deref().and_then(StdError::source);
-        while let Some(error) = cause {
-            write!(f, "\n  caused by: {error}")?;
-            cause = error.source();
-        }
-        Ok(())
-    }
-}
-
-/// An [`Error`] that implements the standard trait.
-struct AsStd(Error);
-
-impl fmt::Debug for AsStd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for AsStd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl StdError for AsStd {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.inner.source.as_deref().map(|source| source as &(dyn StdError + 'static))
-    }
-}
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -37,7 +37,7 @@
 //! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
 //! | hand values over | [`channel`], [`select`](mod@select) |
 //! | give authority away | [`cap`], [`profile`] |
-//! | replay | [`Builder::deterministic`] |
+//! | replay, and test under many seeds | [`Builder::deterministic`], [`explore()`] |
 //! | use fibers without a scheduler | [`fiber`], [`stack`] |
 //!
 //! # Platforms
@@ -84,21 +84,27 @@ mod worker;
 pub use blocking::{blocking, blocking_static};
 pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing};
 pub use cancel::{CancelReason, CancelToken, OnCancel};
-pub use cx::{Cx, Each, Expiry, Strips};
+pub use cx::{Cx, Each, Expiry, Preempt, Strips};
 pub use engine::{Victims, Waker, WorkerStats};
-pub use error::{Error, ErrorKind, Result, TaskInfo};
+pub use error::{Error, ErrorKind, Result, TaskId, TaskInfo};
 pub use future::block_on;
 pub use memory::Allocator;
 pub use nursery::{Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskHandle};
 pub use parcae_macros::budgeted;
-pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime};
+pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime, explore};
 pub use task::Priority;
 
-/// What most programs use: `use parcae::prelude::*;`.
+/// What most programs use: `use parcae::prelude::*;`. The profiles, and what capabilities are made of and refused with, are
+/// here too; [`Error`] and [`Result`] are not, since they would hide the standard library's.
 pub mod prelude {
+    pub use crate::cap::{
+        BudgetLimits, CapBudget, CapChannel, CapError, CapSpawn, ChannelLimits, Delegation,
+        SpawnLimits,
+    };
+    pub use crate::profile::{Cluster, Core, Service, Sovereign};
     pub use crate::{
-        Budget, CancelReason, CancelToken, Cx, ErrorKind, Nursery, NurseryOpts, OnExhausted,
-        OnFailure, Priority, Runtime, SpawnOpts, TaskHandle, budgeted,
+        Account, Budget, CancelReason, CancelToken, Cx, ErrorKind, Handle, Nursery, NurseryOpts,
+        OnExhausted, OnFailure, Priority, Resource, Runtime, SpawnOpts, TaskHandle, budgeted,
     };
 }
 

@@ -2,6 +2,7 @@
 
 use crate::blocking;
 use crate::deque::Stealer;
+use crate::error::TaskId;
 use crate::executor::log::{Event, Kind, Log};
 use crate::idle::{Idle, Notified, Parker};
 use crate::inspect::OnDeadlock;
@@ -88,7 +89,7 @@ pub(crate) struct Shared {
 }
 
 /// Ids of tasks spawned from outside start here.
-const OUTSIDE: u64 = 1 << 63;
+const OUTSIDE: u64 = TaskId::OUTSIDE;
 
 impl Shared {
     pub(crate) fn new(

@@ -10,7 +10,11 @@ use tenants::{TENANTS, contain, hush};
 #[global_allocator]
 static ALLOCATOR: parcae::Allocator = parcae::Allocator::system();
 
-const BUDGET: Budget = Budget { ops: 300_000, memory: 8 << 20, spawn_count: 200, ..Budget::ZERO };
+const BUDGET: Budget = Budget::ZERO
+    .with_ops(300_000)
+    .with_memory(8 << 20)
+    .with_spawn_count(200)
+    .with_channel_ops(5_000);
 
 /// One test, because the tenants keep some of what they do in static variables.
 #[test]

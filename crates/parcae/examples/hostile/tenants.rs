@@ -1,5 +1,6 @@
 //! The tenants: what each one tries, and how it has to end. Shared with the test of the same name.
 
+use parcae::channel::{ChannelOpts, Overflow};
 use parcae::prelude::*;
 use std::hint::black_box;
 use std::panic;
@@ -41,15 +42,12 @@ impl End {
     }
 }
 
-// Channels come later, and with them a tenant that floods one.
-pub(crate) const TENANTS: [Tenant; 7] = [
+pub(crate) const TENANTS: [Tenant; 9] = [
     Tenant {
         name: "spinner",
         tries: "loops for ever, with checkpoints",
         expected: |kind| matches!(kind, ErrorKind::BudgetExceeded(_)),
-        attack: |cx| loop {
-            cx.checkpoint()?;
-        },
+        attack: |cx| match cx.forever(|| Ok(()))? {},
         owner: Owner::Waits,
     },
     Tenant {
@@ -64,6 +62,21 @@ pub(crate) const TENANTS: [Tenant; 7] = [
         tries: "spawns tasks that never end",
         expected: |kind| matches!(kind, ErrorKind::SpawnBudgetExhausted(_)),
         attack: breed,
+        owner: Owner::Waits,
+    },
+    Tenant {
+        name: "forkbomb",
+        tries: "tasks that spawn tasks that spawn",
+        expected: |kind| matches!(kind, ErrorKind::SpawnBudgetExhausted(_)),
+        attack: fork,
+        owner: Owner::Waits,
+    },
+    Tenant {
+        name: "flooder",
+        tries: "sends for ever, to nobody who listens",
+        // Its channel drops what is too much, so what stops it is what a send costs.
+        expected: |kind| matches!(kind, ErrorKind::BudgetExceeded(short) if short.resource == Resource::ChannelOps),
+        attack: flood,
         owner: Owner::Waits,
     },
     Tenant {
@@ -102,7 +115,8 @@ pub(crate) const TENANTS: [Tenant; 7] = [
 /// Runs a tenant in a nursery of its own, with no more than `budget`.
 pub(crate) fn contain(cx: &Cx, tenant: Tenant, budget: Budget) -> End {
     // Drawn from the nursery's budget when one is used up.
-    let portion = Budget { ops: 10_000, memory: 1 << 20, spawn_count: 4, ..Budget::ZERO };
+    let portion = Budget::ZERO.with_ops(10_000).with_memory(1 << 20).with_spawn_count(4);
+    let portion = portion.with_channel_ops(100);
     let opts = NurseryOpts::new()
         .name(tenant.name)
         .budget(budget)
@@ -152,15 +166,31 @@ fn breed(cx: &Cx) -> parcae::Result<()> {
     })
 }
 
+/// Two children, each of which does the same: there is no end to it but that of the budget, which all of them share.
+fn fork(cx: &Cx) -> parcae::Result<()> {
+    let little = Budget::ZERO.with_ops(20).with_memory(1 << 10).with_spawn_count(2);
+    cx.nursery_with(NurseryOpts::new().child_budget(little), |n| {
+        n.spawn(fork)?;
+        n.spawn(fork)?;
+        Ok(())
+    })
+}
+
+/// A channel of eight places that overwrites what nobody has received: it never grows, and a send never waits.
+fn flood(cx: &Cx) -> parcae::Result<()> {
+    let (sender, _nobody_listens) = ChannelOpts::bounded(8).overflow(Overflow::DropOld).build();
+    match cx.forever(|| Ok(sender.send([0_u8; 64])?))? {}
+}
+
 /// Outlives the task, so that its end does not give anything back.
 static HOARD: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 fn hoard(cx: &Cx) -> parcae::Result<()> {
-    loop {
-        cx.checkpoint()?;
+    match cx.forever(|| {
         let loot = vec![1; 16 << 10];
         HOARD.lock().unwrap_or_else(PoisonError::into_inner).push(loot);
-    }
+        Ok(())
+    })? {}
 }
 
 #[budgeted]

@@ -21,14 +21,15 @@
 //! ```
 //!
 //! so nesting makes no budget. A pool that was filled with all that its opener had is topped up from
-//! where the opener would have drawn more; one with a budget of its own is not: that is its bound.
+//! where the opener would have drawn more; one with a budget of its own is not: that is its bound. A task that was spawned by
+//! a capability has a pool of its own that is topped up to a ceiling, the capability's `task_budget`.
 //!
 //! A component that is [`UNLIMITED`] is not counted, and whoever draws on it has it unlimited.
 
 mod pool;
 
 pub use parcae_core::budget::{Budget, Resource, Shortfall, UNLIMITED};
-pub(crate) use pool::{Closed, More, Pool, Sleeper};
+pub(crate) use pool::{Ceiling, Closed, More, Pool, Sleeper};
 
 /// What happens to a task that has used up what it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,9 +53,14 @@ pub struct Standing {
     pub granted: Budget,
     /// What nobody has drawn.
     pub left: Budget,
-    /// What tasks hold.
+    /// What tasks hold. A task that runs counts its ops by itself, so that nobody else has to be told of each:
+    /// what it has used up of what it was last given is part of this.
     pub held: Budget,
-    /// What is used up.
+    /// What is known to be used up. A task says what it has used when it takes more, and when it ends.
+    /// So this is behind by at most what each running task was given at a time
+    /// ([`child_budget`](crate::NurseryOpts::child_budget), 10 000 ops if nobody says otherwise); for a task
+    /// that has a nursery open, by all that it has used since it was last without one. Memory is spent
+    /// when the task ends: until then it may free it.
     pub spent: Budget,
     /// Tasks that wait for a recharge: here, or in a nursery further down that is filled from
     /// here. One that was cancelled, or recharged further down, counts until the next recharge.

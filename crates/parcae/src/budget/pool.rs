@@ -15,10 +15,25 @@ pub(crate) struct Pool<W = Sleeper> {
     state: Mutex<State<W>>,
 }
 
+/// How many children are paid for at a time: as many as the pool has plenty for.
+const PREPAID: [u32; 3] = [64, 16, 4];
+
 /// Where the opener of a nursery would draw more, and how much at a time.
 pub(crate) struct More<W = Sleeper> {
     pub(crate) pool: Arc<Pool<W>>,
     pub(crate) grant: Budget,
+    pub(crate) ceiling: Option<Ceiling>,
+}
+
+/// The most that a pool gets in all from above, what it was filled with included; and the capability that
+/// says so.
+///
+/// It is looked at when budget is put in, under the pool's lock: what several have asked for at the same time
+/// and is too much together goes back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ceiling {
+    pub(crate) most: Budget,
+    pub(crate) cap: u64,
 }
 
 struct State<W> {
@@ -90,24 +105,28 @@ impl<W: Wake + Clone> Pool<W> {
                 Ok(drawn) => return Ok(drawn),
                 Err(short) => short,
             };
-            if !self.top_up(short.resource) {
+            if !self.top_up(short.resource, short.left) {
                 return Err(short);
             }
         }
     }
 
-    /// Pays for several children at once, each with all of `wanted`; false, and nothing
-    /// paid, if the pool has not a good deal more than that.
-    pub(crate) fn prepay(&self, wanted: Budget, children: u32) -> bool {
+    /// As [`spawn`](Pool::spawn), for several children at once if each gets what is `usual`, and the pool has
+    /// a good deal more than that. Returns what each gets, and how many were paid for.
+    pub(crate) fn prepay(&self, usual: Budget, wanted: Budget) -> Result<(Budget, u32), Shortfall> {
         let mut state = self.lock();
-        let mut each = wanted;
+        let mut each = usual;
         each.absorb(Budget::SPAWN);
-        let covered = state.left.covers(each.times(4 * u64::from(children)));
-        if covered {
-            state.pay(u64::from(children));
-            state.draw(wanted.times(children.into()));
+        for children in if state.is_usual(usual, wanted) { &PREPAID[..] } else { &[] } {
+            if state.left.covers(each.times(4 * u64::from(*children))) {
+                state.pay(u64::from(*children));
+                state.draw(usual.times((*children).into()));
+                return Ok((usual, *children));
+            }
         }
-        covered
+        let drawn = state.spawn(wanted);
+        drop(state);
+        drawn.or_else(|_| self.spawn(wanted)).map(|drawn| (drawn, 1))
     }
 
     /// Takes the payment for children back that were not spawned after all.
@@ -122,11 +141,14 @@ impl<W: Wake + Clone> Pool<W> {
         }
     }
 
-    /// What a child draws that wants `grant`, if there is enough: what is not counted here is
+    /// What a child draws that wants `grant`, if there is enough of what there is at all: what is not counted here is
     /// not counted there.
     pub(crate) fn usual(&self, grant: Budget) -> Budget {
-        let unlimited = |own, grant| if own == UNLIMITED { UNLIMITED } else { grant };
-        if self.unlimited { Budget::UNLIMITED } else { self.lock().left.zip(grant, unlimited) }
+        let usual = |own, grant| match own {
+            0 | UNLIMITED => own,
+            _ => grant,
+        };
+        if self.unlimited { Budget::UNLIMITED } else { self.lock().left.zip(grant, usual) }
     }
 
     /// Draws up to `wanted`, for more of `resource`.
@@ -136,7 +158,7 @@ impl<W: Wake + Clone> Pool<W> {
         }
         loop {
             let drawn = self.lock().draw(wanted);
-            if drawn.get(resource) > 0 || wanted.get(resource) == 0 || !self.top_up(resource) {
+            if drawn.get(resource) > 0 || wanted.get(resource) == 0 || !self.top_up(resource, 0) {
                 return drawn;
             }
             self.lock().give_back(drawn, drawn);
@@ -172,8 +194,8 @@ impl<W: Wake + Clone> Pool<W> {
     /// one came meanwhile.
     fn wait_above(&self, resource: Resource, waiter: &W) {
         let mut below = self;
-        while let Some(More { pool, grant }) = &below.more {
-            if grant.get(resource) == 0 {
+        while let Some(more @ More { pool, .. }) = &below.more {
+            if below.lock().portion(more).get(resource) == 0 {
                 return;
             }
             let mut state = pool.lock();
@@ -187,8 +209,14 @@ impl<W: Wake + Clone> Pool<W> {
         }
     }
 
+    /// Asks above for more of `resource`, of which there was only so much; whether there is more now. Others may have
+    /// put some in meanwhile, and emptied what is above.
+    fn top_up(&self, resource: Resource, had: u64) -> bool {
+        self.ask_above(resource) || self.lock().left.get(resource) > had
+    }
+
     /// Asks above for more of `resource`; whether any came.
-    fn top_up(&self, resource: Resource) -> bool {
+    fn ask_above(&self, resource: Resource) -> bool {
         loop {
             // Up, to the first that has some; then down again, pool by pool.
             let (mut path, mut found) = (Vec::new(), false);
@@ -196,7 +224,7 @@ impl<W: Wake + Clone> Pool<W> {
             while let Some(more) = &below.more
                 && !found
             {
-                if more.grant.get(resource) == 0 {
+                if below.lock().portion(more).get(resource) == 0 {
                     return false;
                 }
                 path.push((below, more));
@@ -207,17 +235,41 @@ impl<W: Wake + Clone> Pool<W> {
                 return false;
             }
             let mut came = false;
-            for (pool, More { pool: above, grant }) in path.into_iter().rev() {
+            for (pool, more) in path.into_iter().rev() {
+                let above = &more.pool;
+                let wanted = pool.lock().portion(more);
                 let moved =
-                    if above.unlimited { *grant } else { above.lock().draw_bounded(*grant) };
-                came = moved.get(resource) > 0;
-                pool.lock().topped_up.absorb(moved);
-                pool.recharge(moved);
+                    if above.unlimited { wanted } else { above.lock().draw_bounded(wanted) };
+                let kept = pool.take_in(moved, more);
+                let surplus = minus(moved, kept);
+                above.settle(surplus, surplus);
+                came = kept.get(resource) > 0;
             }
             if came {
                 return true;
             }
             // Somebody was faster: look again, further up if need be.
+        }
+    }
+
+    /// The capability that keeps this pool, or one that it is filled from, from getting more of `resource`.
+    pub(crate) fn bounded_by(&self, resource: Resource) -> Option<u64> {
+        let mut below = self;
+        while let Some(more) = &below.more {
+            if let Some(Ceiling { most, cap }) = more.ceiling
+                && below.lock().all_from_above().get(resource) >= most.get(resource)
+            {
+                return Some(cap);
+            }
+            below = &more.pool;
+        }
+        None
+    }
+
+    /// Notes what a task has used up of what it holds, and goes on holding the rest.
+    pub(crate) fn spend(&self, used: Budget) {
+        if !self.unlimited {
+            self.lock().give_back(used, Budget::ZERO);
         }
     }
 
@@ -245,18 +297,32 @@ impl<W: Wake + Clone> Pool<W> {
     }
 
     fn put(&self, amount: Budget, from_owner: Budget) -> bool {
-        let suspended = {
-            let mut state = self.lock();
-            if state.closed {
-                return false;
-            }
-            state.from_owner.absorb(from_owner);
-            state.left.absorb(amount);
-            state.granted.absorb(amount);
-            std::mem::take(&mut state.suspended)
-        };
-        suspended.iter().for_each(W::wake);
+        let mut state = self.lock();
+        if state.closed {
+            return false;
+        }
+        state.from_owner.absorb(from_owner);
+        Pool::add(state, amount);
         true
+    }
+
+    /// Takes in what came from above, as much as the ceiling allows; returns how much.
+    fn take_in(&self, moved: Budget, more: &More<W>) -> Budget {
+        let mut state = self.lock();
+        debug_assert!(!state.closed, "a task draws on a nursery that has ended");
+        let kept = moved.min(state.portion(more));
+        state.topped_up.absorb(kept);
+        Pool::add(state, kept);
+        kept
+    }
+
+    /// Adds budget and wakes who waited for it.
+    fn add(mut state: MutexGuard<'_, State<W>>, amount: Budget) {
+        state.left.absorb(amount);
+        state.granted.absorb(amount);
+        let suspended = std::mem::take(&mut state.suspended);
+        drop(state);
+        suspended.iter().for_each(W::wake);
     }
 
     /// Moves `amount` from another pool into this one, all of it or nothing.
@@ -335,6 +401,23 @@ impl<W> Default for State<W> {
 }
 
 impl<W> State<W> {
+    /// All that came from above.
+    fn all_from_above(&self) -> Budget {
+        let mut sum = self.from_owner;
+        sum.absorb(self.topped_up);
+        sum
+    }
+
+    /// How much may be asked for above, at a time.
+    fn portion(&self, more: &More<W>) -> Budget {
+        let Some(Ceiling { most, .. }) = more.ceiling else { return more.grant };
+        let room = most.zip(self.all_from_above(), |most, had| match most {
+            UNLIMITED => UNLIMITED,
+            _ => most.saturating_sub(had),
+        });
+        more.grant.min(room)
+    }
+
     fn spawn(&mut self, wanted: Budget) -> Result<Budget, Shortfall> {
         // With one op to begin with: it is not to be born dead.
         let first = Budget { ops: Budget::SPAWN.ops + 1, ..Budget::SPAWN };
@@ -346,6 +429,13 @@ impl<W> State<W> {
         }
         self.pay(1);
         Ok(self.draw(wanted))
+    }
+
+    /// Whether a child that wants so much would get what is usual, if there is enough of that: what the pool had
+    /// nothing of, it still has nothing of.
+    fn is_usual(&self, usual: Budget, wanted: Budget) -> bool {
+        let more = usual.zip(wanted, |usual, wanted| if usual == 0 { wanted } else { 0 });
+        self.left.min(more) == Budget::ZERO
     }
 
     /// Spends what spawning so many children costs; there has to be enough.

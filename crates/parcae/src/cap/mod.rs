@@ -24,6 +24,10 @@
 //! the same time. Budgets work alike: what is taken through a capability is taken from all
 //! that it was derived from.
 //!
+//! The budget of a task, `task_budget`, is a ceiling: the task draws on its nursery's budget like its siblings, a portion at a
+//! time, until it has had that much. What it spawns in turn draws through it. Nothing is set aside, so that a task
+//! can spawn by the very capability that it was spawned by.
+//!
 //! # Rules, and what enforces them
 //!
 //! - **Nobody forges one.** Fields and constructors are private, nothing clones, copies,
@@ -62,6 +66,10 @@
 //!   of a tree or needs a walk over the descendants to renew the others.
 //! - A list of children in each node, walked by revoke: a lock on each derivation and a
 //!   revocation that takes as long as its victim likes.
+//! - Taking several places at a time, for a nursery to hand out: a use costs one read-modify-write per level when it begins and
+//!   one when it ends, a fifth of a spawn for the first level. But `live` would count places that no task has, a
+//!   capability near its limit would refuse what it could allow, and "revoke, then wait until `live` is 0" would wait
+//!   for whoever keeps places and does not spawn.
 //! - Moving limits to the child when it is derived, so that a use touches one node only: a
 //!   child that idles would keep its siblings from working.
 

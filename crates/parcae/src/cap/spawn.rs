@@ -5,7 +5,7 @@ use super::{
     Attenuate, CapError, Delegation, Identity, Issuer, Limit, Limits, Revocable, Revoker, Usage,
     budget_not_wider, not_wider,
 };
-use crate::budget::Budget;
+use crate::budget::{Budget, Ceiling};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub struct SpawnLimits {
     /// How many tasks may be alive at once.
     pub max_tasks: u32,
-    /// The most that each task gets.
+    /// The most that each task gets in all, and what it spawns in turn with it. A bound, not a gift: the task draws on its
+    /// nursery's budget like its siblings.
     pub task_budget: Budget,
 }
 
@@ -191,6 +192,11 @@ impl CapSpawn {
     /// The most that a task under it gets.
     pub fn task_budget(&self) -> Budget {
         self.node.limits.task_budget
+    }
+
+    /// The same for the pool of one of them.
+    pub(crate) fn ceiling(&self) -> Ceiling {
+        Ceiling { most: self.task_budget(), cap: self.serial() }
     }
 
     /// How many tasks are alive under it and all that was derived from it. Once it is revoked

@@ -18,21 +18,25 @@
 //! account; when that is empty, from its pool, as its nursery's policy says.
 
 mod memory;
+mod nested;
 mod waiting;
 
+pub(crate) use nested::Shares;
 pub(crate) use waiting::Seen;
 
-use crate::budget::{Budget, Closed, More, OnExhausted, Pool, Resource, Sleeper, UNLIMITED};
+use crate::budget::{Budget, OnExhausted, Pool, Shortfall, Sleeper, UNLIMITED};
 use crate::cancel::{Node, Slot};
 use crate::cap::Issuer;
 use crate::engine::Waker;
-use crate::error::{Error, Result, TaskInfo};
+use crate::error::{Error, Result, TaskId, TaskInfo};
+use crate::nursery::Core;
 use crate::sched::Shared;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::task::{Task, TaskRef};
 use crate::time::Nanos;
 use crate::wait::Why;
 use crate::worker;
+use nested::gain;
 use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -57,6 +61,7 @@ pub(crate) struct Terms {
     pub(crate) on_exhausted: OnExhausted,
     /// Ops between two yields.
     pub(crate) interval: u64,
+    pub(crate) preempt: Preempt,
     pub(crate) name: Option<Arc<str>>,
 }
 
@@ -72,6 +77,21 @@ impl Terms {
             ..*self
         }
     }
+}
+
+/// When a task lets others run though it would not have to.
+///
+/// A task comes to a checkpoint, or waits, and only there do others get their turn. With
+/// [`Randomly`](Preempt::Randomly) the seed decides at which checkpoint, operations on channels and turns of `#[budgeted]` loops included,
+/// so that different seeds show different interleavings. For tests; [`explore`](crate::explore()) turns it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Preempt {
+    /// After [`yield_interval`](crate::Builder::yield_interval) ops.
+    #[default]
+    Never,
+    /// After a random number of ops, often only one or a few, and never more than that.
+    Randomly,
 }
 
 /// What a task is called, and where it comes from.
@@ -105,6 +125,8 @@ pub(crate) struct Frame {
     /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner outlives
     /// the frame, or takes itself out again.
     scope: Cell<ScopeRef>,
+    /// A nursery of this task in which children are paid for that were not spawned yet.
+    ahead: Cell<Option<NonNull<Core>>>,
     /// How many shields are open.
     shields: Cell<u32>,
     /// When they cease to hold; none if they do not.
@@ -164,6 +186,7 @@ impl Frame {
             memory: Cell::new(clamp(account.memory)),
             allocated: Cell::new(0),
             scope: Cell::new(scope),
+            ahead: Cell::new(None),
             shields: Cell::new(0),
             grace: Cell::new(None),
             terms: NonNull::from(terms),
@@ -182,7 +205,10 @@ impl Frame {
         if let Some(name) = &self.origin.name {
             worker::label_stack(name);
         }
-        self.cut_slice();
+        // Without a slice it lets others run at its first checkpoint.
+        if self.terms().preempt == Preempt::Never || random_slice(2) == 1 {
+            self.cut_slice();
+        }
     }
 
     /// Ends the frame: gives back what is left of the account, and tells nobody any more.
@@ -200,10 +226,11 @@ impl Frame {
         if pool.is_unlimited() {
             return;
         }
-        let (drawn, left) = (self.drawn.get(), self.balance());
         match (self.kinship, worker::current()) {
-            (Kinship::Child, Some(worker)) => worker.return_account(pool, drawn, left),
-            _ => pool.settle(drawn, left),
+            (Kinship::Child, Some(worker)) => {
+                worker.return_account(pool, &self.drawn.get(), &self.used());
+            }
+            _ => pool.settle(self.drawn.get(), self.balance()),
         }
     }
 
@@ -229,7 +256,7 @@ impl Frame {
 
     pub(crate) fn info(&self) -> TaskInfo {
         TaskInfo {
-            id: self.record().id(),
+            id: TaskId(self.record().id()),
             name: self.origin.name.clone(),
             nursery: self.terms().name.clone(),
             spawned_at: self.origin.spawned_at,
@@ -315,7 +342,10 @@ impl Frame {
     #[inline]
     fn cut_slice(&self) -> bool {
         let mut account = self.account.get();
-        let slice = account.ops.min(self.terms().interval);
+        let mut slice = account.ops.min(self.terms().interval);
+        if self.terms().preempt == Preempt::Randomly {
+            slice = random_slice(slice);
+        }
         if account.ops != UNLIMITED {
             account.ops -= slice;
             self.account.set(account);
@@ -333,6 +363,18 @@ impl Frame {
             left.memory = self.memory.get().max(0) as u64;
         }
         left
+    }
+
+    /// What is used up of what was drawn; anything, for what is not counted.
+    #[inline]
+    fn used(&self) -> Budget {
+        let (drawn, account, memory) = (self.drawn.get(), self.account.get(), self.memory.get());
+        let mut used = drawn.zip(account, u64::wrapping_sub);
+        used.ops = used.ops.wrapping_sub(self.slice.get());
+        if memory != i64::MAX {
+            used.memory = drawn.memory.wrapping_sub(memory.max(0) as u64);
+        }
+        used
     }
 
     /// Takes `cost` off the account, all or nothing; draws more as the policy says.
@@ -405,11 +447,13 @@ impl Frame {
             if let Some(worker) = worker::current() {
                 worker.count_ended(); // what siblings have left may be just here
             }
+            self.book();
             // Only what is short: the rest is for those who need it.
-            let wanted = only(short.resource, cost.max(self.terms().grant));
+            let wanted =
+                Budget::ZERO.with(short.resource, cost.max(self.terms().grant).get(short.resource));
             let drawn = match self.terms().on_exhausted {
                 // What it put into the pool of a nursery of its own it has not used up.
-                OnExhausted::Fail if !self.draws_on_its_own() => return Err(Error::short(short)),
+                OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.short(short)),
                 OnExhausted::Fail | OnExhausted::Refill => self.pool().draw(wanted, short.resource),
                 OnExhausted::Suspend => {
                     let sleeper = Sleeper { waker: self.waker(), task: self.info() };
@@ -424,9 +468,29 @@ impl Frame {
             };
             self.deposit(drawn);
             if drawn.get(short.resource) == 0 {
-                return Err(Error::short(short));
+                return Err(self.short(short));
             }
         }
+    }
+
+    fn short(&self, short: Shortfall) -> Error {
+        Error::short(short).bounded_by(self.pool().bounded_by(short.resource))
+    }
+
+    /// Tells the pool what was used up of what was drawn there, since it is about to be asked anyway. Not of
+    /// memory, which may be freed; and not while a nursery is open, whose pool may have it.
+    fn book(&self) {
+        if self.node_is_own() {
+            let (drawn, balance) = (self.drawn.get(), self.balance());
+            let used = drawn.zip(balance, u64::saturating_sub).with_memory(0);
+            self.drawn.set(drawn.zip(used, |drawn, used| drawn - used));
+            self.pool().spend(used);
+        }
+    }
+
+    /// Whether the task has no nursery open.
+    fn node_is_own(&self) -> bool {
+        std::ptr::eq(self.node(), &self.terms().node)
     }
 
     /// Whether the task draws on a pool that it has filled itself.
@@ -441,82 +505,6 @@ impl Frame {
         let mut balance = self.balance();
         gain(&mut balance, drawn);
         self.set_balance(balance);
-    }
-
-    // ----- nurseries ----------------------------------------------------------------------
-
-    /// Fills a pool for a nursery that this task opens: with a budget of its own, or with all
-    /// that the task has.
-    pub(crate) fn fund(&self, budget: Option<Budget>) -> Result<Arc<Pool>> {
-        if let Some(budget) = budget {
-            // What is asked for without limit is all that there is.
-            let cost = budget.min(self.balance().max(budget.counted()));
-            self.charge(cost)?;
-            return Ok(Arc::new(Pool::new(cost, None)));
-        }
-        if self.pool().is_unlimited() {
-            return Ok(Arc::clone(self.pool()));
-        }
-        let more = (self.terms().on_exhausted != OnExhausted::Fail)
-            .then(|| More { pool: Arc::clone(self.pool()), grant: self.terms().grant });
-        Ok(Arc::new(Pool::new(self.take_balance(), more)))
-    }
-
-    /// Enters a nursery that this task has opened: from now on its node is what cancels the task.
-    /// Returns what [`leave_nursery`](Frame::leave_nursery) needs.
-    pub(crate) fn enter_nursery(&self, terms: &Terms, shares: Shares) -> Outer {
-        let outer =
-            Outer { scope: self.scope.get(), limit: self.limit.get(), drawn: self.drawn.get() };
-        let pool = match shares {
-            Shares::All => {
-                self.drawn.set(Budget::ZERO);
-                NonNull::from(&terms.pool)
-            }
-            Shares::Nothing => outer.scope.pool,
-        };
-        self.scope.set(ScopeRef { node: NonNull::from(&terms.node), pool, waiter: None });
-        if self.shields.get() == 0 {
-            self.limit.set(NonNull::from(terms.node.limit()));
-        }
-        outer
-    }
-
-    /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
-    pub(crate) fn leave_nursery(&self, terms: &Terms, shares: Shares, outer: Outer) {
-        self.stop_waiting();
-        let mut surplus = Budget::ZERO;
-        if let Shares::All = shares
-            && !terms.pool.is_unlimited()
-        {
-            // More than was drawn here: memory that the task had allocated before, and freed.
-            surplus = self.take_balance();
-            let back = surplus.split(self.drawn.get());
-            terms.pool.settle(self.drawn.get(), back);
-        }
-        self.scope.set(outer.scope);
-        if self.shields.get() == 0 {
-            self.limit.set(outer.limit);
-        }
-        let mut drawn = match shares {
-            Shares::All => outer.drawn,
-            Shares::Nothing => self.drawn.get(), // it went on drawing on the same pool
-        };
-        let mut balance = self.balance();
-        gain(&mut balance, surplus);
-        if !(terms.pool.is_unlimited() && matches!(shares, Shares::All)) {
-            let Closed { left, topped_up } = terms.pool.close();
-            drawn.absorb(topped_up);
-            gain(&mut balance, left);
-            self.set_balance(balance);
-        }
-        self.drawn.set(drawn);
-    }
-
-    /// Moves budget from the account into the pool of a nursery that this task owns.
-    pub(crate) fn recharge(&self, pool: &Pool, amount: Budget) -> Result<()> {
-        self.charge(amount)?;
-        pool.recharge_from_owner(amount);
-        Ok(())
     }
 
     // ----- stack -----------------------------------------------------------------------------
@@ -544,38 +532,17 @@ impl Frame {
     }
 }
 
-/// Which part of its account a task gives to a nursery.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shares {
-    All,
-    Nothing,
-}
-
-/// What a task was cancelled by and drew on before it entered a nursery.
-pub(crate) struct Outer {
-    scope: ScopeRef,
-    limit: NonNull<AtomicU64>,
-    drawn: Budget,
-}
-
-/// Adds what a task was given. What its giver does not count is not counted by the task either.
-fn gain(balance: &mut Budget, part: Budget) {
-    let mut sum = *balance;
-    sum.absorb(part);
-    *balance = sum.zip(part, |sum, part| if part == UNLIMITED { UNLIMITED } else { sum });
-}
-
-/// One component; 0 for the others.
-fn only(resource: Resource, budget: Budget) -> Budget {
-    let mut one = Budget::ZERO;
-    match resource {
-        Resource::Ops => one.ops = budget.ops,
-        Resource::Memory => one.memory = budget.memory,
-        Resource::SpawnCount => one.spawn_count = budget.spawn_count,
-        Resource::ChannelOps => one.channel_ops = budget.channel_ops,
-        Resource::Syscalls => one.syscalls = budget.syscalls,
+/// How long a slice of at most `longest` ops is. Mostly short: what goes wrong lies between two checkpoints that are
+/// close to each other. Now and then long, so that one gets far ahead of the others.
+#[cold]
+fn random_slice(longest: u64) -> u64 {
+    match worker::current() {
+        Some(worker) if longest > 0 => {
+            let most = [1, 4, 64, longest][worker.rng.below(4)].min(longest);
+            1 + worker.rng.below(most as usize) as u64
+        }
+        _ => longest,
     }
-    one
 }
 
 fn clamp(bytes: u64) -> i64 {

@@ -5,6 +5,7 @@ mod frame;
 mod loops;
 mod meter;
 
+pub use frame::Preempt;
 pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Shares, Terms, current};
 pub use loops::{Each, Strips};
 pub use meter::Meter;
@@ -13,11 +14,13 @@ use crate::budget::Budget;
 use crate::cancel::CancelToken;
 use crate::engine::Waker;
 use crate::error::{Result, TaskInfo};
+use crate::nursery::Account;
 use crate::profile::{Profile, Service};
 use crate::sched::Shared;
 use crate::time::{Deadline, Due};
 use crate::wait::Why;
 use crate::worker;
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -58,7 +61,7 @@ impl<P: Profile> Cx<P> {
     /// use parcae::prelude::*;
     ///
     /// let rt = Runtime::builder().budget(Budget { ops: 1_000, ..Budget::UNLIMITED }).build()?;
-    /// let error = rt.run(|cx| loop { cx.checkpoint()? } as parcae::Result<()>).unwrap_err();
+    /// let error = rt.run(|cx| cx.forever(|| Ok(()))).unwrap_err(); // a checkpoint each time
     /// assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
     /// # Ok::<(), parcae::Error>(())
     /// ```
@@ -83,6 +86,69 @@ impl<P: Profile> Cx<P> {
         self.frame.balance()
     }
 
+    /// Does something again and again, with a checkpoint before each round, until it fails or the task is to end.
+    ///
+    /// It never returns a value, and the type says so: a task that is there to serve needs no other.
+    ///
+    /// ```
+    /// use parcae::channel::channel;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let sum = rt.run(|cx| {
+    ///     let (sender, receiver) = channel(4);
+    ///     cx.nursery(|n| {
+    ///         n.spawn(move |cx| {
+    ///             let mut next = 0;
+    ///             cx.forever(|| {
+    ///                 next += 1;
+    ///                 Ok(sender.send(next)?)
+    ///             })
+    ///         })?;
+    ///         let mut sum = 0;
+    ///         for number in receiver.iter().take(4) {
+    ///             sum += number?;
+    ///         }
+    ///         n.wind_down(); // ends the task above
+    ///         Ok(sum)
+    ///     })
+    /// })?;
+    /// assert_eq!(sum, 1 + 2 + 3 + 4);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first error of `round`; or as for [`checkpoint`](Cx::checkpoint). Where a function has to return something
+    /// else, `match cx.forever(…)? {}` does.
+    pub fn forever(&self, mut round: impl FnMut() -> Result<()>) -> Result<Infallible> {
+        loop {
+            self.checkpoint()?;
+            round()?;
+        }
+    }
+
+    /// The budget that this task draws on: its own, that of the nursery that it belongs to, or that of the one that it has open.
+    /// With a [`CapBudget`](crate::cap::CapBudget) a task recharges itself.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().budget(Budget::SERVICE).build()?;
+    /// let spare = Budget::ZERO.with_syscalls(50);
+    /// let cap = rt.cap_budget(BudgetLimits::total(spare), Delegation::Forbidden);
+    /// rt.run(|cx| {
+    ///     cx.charge(Budget::ZERO.with_syscalls(100))?;
+    ///     assert!(cx.charge(Budget::SYSCALL).is_err());
+    ///     cx.account().recharge(&cap, spare)?;
+    ///     cx.charge(Budget::SYSCALL)
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn account(&self) -> Account {
+        Account::of(self.frame.terms(), self.frame.pool())
+    }
+
     /// Lets others run that are ready. Costs no budget. A cancel point.
     ///
     /// # Errors
@@ -91,6 +157,7 @@ impl<P: Profile> Cx<P> {
     pub fn yield_now(&self) -> Result<()> {
         self.frame.check_cancelled()?;
         self.frame.pay_for_memory()?;
+        self.frame.take_back();
         if let Some(worker) = worker::current() {
             worker.yield_now();
         }

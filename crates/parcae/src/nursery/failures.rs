@@ -42,9 +42,15 @@ impl Failures {
         }
     }
 
-    /// Whether the first failure is this very error.
+    /// Whether the first failure is this very error. If so it is kept as it is now: whoever joined the child may have said
+    /// what for.
     pub(super) fn began_with(&self, error: &Error) -> bool {
-        self.lock().first.as_ref().is_some_and(|first| first.is_same(error))
+        let mut known = self.lock();
+        let Some(first) = known.first.as_mut().filter(|first| first.is_same(error)) else {
+            return false;
+        };
+        *first = error.clone(); // drops nothing that the other does not have too
+        true
     }
 
     /// What they come to, if there were any.

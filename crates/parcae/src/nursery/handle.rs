@@ -3,7 +3,7 @@
 use super::{Account, Core, OnFailure};
 use crate::budget::{Budget, Pool};
 use crate::cx;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, TaskId};
 use crate::task::state::LetGo;
 use crate::task::{Task, TaskRef};
 use crate::wait::Why;
@@ -102,14 +102,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
         self.record().joiner.set(Some(frame.task()));
         if self.record().state.join() {
             while !self.is_finished() {
-                match frame.park(Why::Task(self.id())) {
+                match frame.park(Why::Task(self.record().id())) {
                     Ok(()) => {}
                     // Its nursery was cancelled, perhaps because this very child has failed:
                     // it ends, and says how.
                     Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
                         // Looked at again: its end may be what we were woken for.
                         if !self.is_finished() {
-                            frame.leave_to_others(Why::Task(self.id()));
+                            frame.leave_to_others(Why::Task(self.record().id()));
                         }
                     }
                     Err(error) => return Err(error),
@@ -149,8 +149,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
     }
 
     /// The child's number, unique in its runtime.
-    pub fn id(&self) -> u64 {
-        self.record().id()
+    pub fn id(&self) -> TaskId {
+        TaskId(self.record().id())
     }
 }
 

@@ -26,6 +26,13 @@
 //! ended when nothing of them is left that could use it, or anything that was lent to them.
 //! Only the owner spawns (`Nursery` is not `Sync`), so children need no lock to be counted in.
 //!
+//! # Paying ahead
+//!
+//! Children that get what is usual are paid for several at a time, if the pool has plenty. What is paid ahead is taken back when
+//! the owner waits, yields or ends the nursery, and when somebody asks how the budget stands: whoever is short of
+//! budget while the owner is not running finds it in the pool. While the owner runs, a quarter of what the pool
+//! had may be out of its siblings' reach.
+//!
 //! # Results
 //!
 //! A child's result stays in its record until its [`TaskHandle`] takes it; if the handle is
@@ -39,12 +46,13 @@ mod opts;
 mod spawn;
 
 pub use handle::TaskHandle;
+pub(crate) use opts::Own;
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 
 use crate::budget::{Budget, Pool, Shortfall, Standing};
-use crate::cancel::{CancelReason, CancelToken};
+use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::cap::Issuer;
-use crate::cx::{Cx, Frame, Terms};
+use crate::cx::{self, Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::profile::{Profile, Service, Spawns};
 use crate::sched::Shared;
@@ -76,8 +84,13 @@ pub enum NurseryState {
     Cancelled,
 }
 
-/// How many children are paid for at a time.
-const PREPAID: u32 = 16;
+/// What a child was paid.
+enum Paid {
+    /// What is usual in its nursery.
+    Usual,
+    /// Something else.
+    Other(Budget),
+}
 
 /// What a nursery is made of, on its owner's stack.
 #[repr(C)]
@@ -96,6 +109,9 @@ pub(crate) struct Core {
     /// When it is cancelled by itself. Taken back with the core.
     #[allow(dead_code)]
     deadline: Option<Deadline<Arc<Shared>>>,
+    /// Cancel it when other tokens are. Taken back with the core.
+    #[allow(dead_code)]
+    tokens: Vec<OnCancel>,
     /// Usual children that have been paid for and not spawned; the owner's.
     prepaid: Cell<u32>,
     /// The next nursery of the same owner, further out.
@@ -126,24 +142,40 @@ impl Core {
     /// Pays for a usual child, and for some more of them if there is plenty; or for one that gets
     /// less.
     #[inline]
-    fn pay(&self) -> Result<Budget, Shortfall> {
-        let terms = &self.terms;
-        if terms.pool.is_unlimited() {
-            return Ok(Budget::UNLIMITED);
-        }
-        if self.prepaid.get() == 0 {
-            if !terms.pool.prepay(terms.usual, PREPAID) {
-                return terms.pool.spawn(terms.grant);
+    fn pay(&self) -> Result<Paid> {
+        match self.prepaid.get() {
+            0 if self.terms.pool.is_unlimited() => Ok(Paid::Usual),
+            0 => self.prepay(),
+            some => {
+                self.prepaid.set(some - 1);
+                Ok(Paid::Usual)
             }
-            self.prepaid.set(PREPAID);
         }
-        self.prepaid.set(self.prepaid.get() - 1);
-        Ok(terms.usual)
     }
 
-    /// Takes back what was paid for children that were not spawned. The owner's.
-    fn refund(&self) {
+    #[inline(never)]
+    fn prepay(&self) -> Result<Paid> {
+        let Terms { pool, usual, grant, .. } = &self.terms;
+        let (account, children) = pool.prepay(*usual, *grant).map_err(|short| self.short(short))?;
+        self.prepaid.set(children - 1);
+        if children > 1 {
+            match cx::current().filter(|frame| frame.task() == self.group.owner().task) {
+                Some(owner) => owner.has_paid_ahead(self),
+                None => self.refund(), // nobody who would take it back in time
+            }
+        }
+        Ok(if account == *usual { Paid::Usual } else { Paid::Other(account) })
+    }
+
+    /// Takes back what was paid for children that were not spawned: before the owner waits, so that others can have it. The
+    /// owner's.
+    pub(crate) fn refund(&self) {
         self.terms.pool.unspawn(self.terms.usual, self.prepaid.take());
+    }
+
+    #[cold]
+    fn short(&self, short: Shortfall) -> Error {
+        Error::short(short).bounded_by(self.terms.pool.bounded_by(short.resource))
     }
 
     /// The terms, for an observer of the owner.
@@ -320,6 +352,8 @@ impl<P: Spawns> Cx<P> {
                 Err(payload)
             }
         };
+        core.refund();
+        frame.take_back();
         core.group.close();
         while !core.group.is_empty() {
             // Not a cancel point: children that are cancelled end, and are waited for. They have
@@ -329,7 +363,6 @@ impl<P: Spawns> Cx<P> {
             }
             frame.leave_to_others(Why::Children);
         }
-        core.refund();
         frame.seen().nursery.set(core.outer);
         frame.leave_nursery(&core.terms, shares, outer);
         match value {
@@ -356,7 +389,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// let winner = rt.run(|cx| {
     ///     cx.nursery(|n| {
     ///         let fast = n.spawn(|_| Ok("hare"))?;
-    ///         n.spawn(|cx| loop { cx.checkpoint()? } as parcae::Result<()>)?; // for ever
+    ///         n.spawn(|cx| cx.forever(|| Ok(())))?; // the tortoise
     ///         let winner = fast.join()?;
     ///         n.wind_down();
     ///         Ok(winner)

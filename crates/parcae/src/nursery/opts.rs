@@ -1,7 +1,8 @@
 //! How nurseries and children are set up.
 
 use super::{Core, Failures};
-use crate::budget::{Budget, More, OnExhausted, Pool};
+use crate::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, UNLIMITED};
+use crate::cancel::{CancelToken, OnCancel};
 use crate::cx::{Frame, Shares, Terms};
 use crate::error::Result;
 use crate::stack::StackSize;
@@ -57,6 +58,7 @@ pub struct NurseryOpts {
     stack_size: Option<StackSize>,
     priority: Option<Priority>,
     timeout: Option<Duration>,
+    tokens: Vec<CancelToken>,
 }
 
 impl NurseryOpts {
@@ -124,6 +126,29 @@ impl NurseryOpts {
         self
     }
 
+    /// Has the nursery cancelled when this token is, too, for the same reason: beside all that it belongs to. Several
+    /// tokens may be given, one call each.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let hangup = CancelToken::new(); // of a connection, say, that several nurseries serve
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery_with(NurseryOpts::new().token(&hangup), |n| {
+    ///         n.spawn(|cx| cx.forever(|| Ok(())))?;
+    ///         hangup.cancel();
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert!(error.unwrap_err().is_cancelled());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn token(mut self, token: &CancelToken) -> NurseryOpts {
+        self.tokens.push(token.clone());
+        self
+    }
+
     /// How urgent children are.
     pub fn priority(mut self, priority: Priority) -> NurseryOpts {
         self.priority = Some(priority);
@@ -148,6 +173,7 @@ impl NurseryOpts {
             issuer: Arc::clone(&outer.issuer),
             on_exhausted: self.on_exhausted.unwrap_or(outer.on_exhausted),
             interval: outer.interval,
+            preempt: outer.preempt,
             name: self.name,
         };
         let traits = Traits {
@@ -159,8 +185,17 @@ impl NurseryOpts {
             let node = Arc::downgrade(&terms.node);
             terms.shared.at_for(terms.shared.later(time), Due::Cancel(node))
         };
+        let follow = |token: &CancelToken| -> OnCancel {
+            let node = Arc::downgrade(&terms.node);
+            token.on_cancel(move |reason| {
+                if let Some(node) = node.upgrade() {
+                    node.cancel(reason);
+                }
+            })
+        };
         let core = Core {
             deadline: self.timeout.map(expire),
+            tokens: self.tokens.iter().map(follow).collect(),
             group: Group::new(owner),
             terms,
             on_failure: self.on_failure,
@@ -175,46 +210,105 @@ impl NurseryOpts {
     }
 }
 
-/// Whether a budget of a child's own may be refilled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
-    Refilled,
-    /// Nobody's but the holder's of a capability: it is all that there is.
-    Fixed,
+/// A budget of a task's own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    /// What it begins with.
+    pub(crate) first: Budget,
+    /// Whether it has to get all of that.
+    all: bool,
+    /// What it gets at a time after that.
+    grant: Budget,
+    ceiling: Option<Ceiling>,
+}
+
+/// What a task gets at a time of something that it may use by its capability, and that the nursery gives no
+/// child by itself: enough for most.
+const ON_DEMAND: u64 = 16;
+
+impl Own {
+    /// What a task that is spawned under `terms` has of its own, if anything: the budget that its options name,
+    /// the most that a capability allows.
+    pub(crate) fn of(
+        terms: &Terms,
+        budget: Option<Budget>,
+        ceiling: Option<Ceiling>,
+    ) -> Option<Own> {
+        let ceiling = ceiling.filter(|ceiling| ceiling.most != Budget::UNLIMITED);
+        let most = ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
+        match budget {
+            Some(budget) => {
+                let budget = budget.min(most);
+                Some(Own { first: budget, all: true, grant: budget, ceiling })
+            }
+            None => {
+                // Who gets no more gets at once what it may have.
+                let first = terms.grant.zip(most, |grant, most| match terms.on_exhausted {
+                    OnExhausted::Fail if most != UNLIMITED => most,
+                    _ => grant.min(most),
+                });
+                let grant = terms.grant.zip(most, |grant, most| grant.max(ON_DEMAND).min(most));
+                ceiling.map(|_| Own { first, all: false, grant, ceiling })
+            }
+        }
+    }
+
+    /// Whether what could be had is enough. All that there is where it is asked for without limit.
+    pub(crate) fn check(self, mut account: Budget) -> Result<(), Shortfall> {
+        if self.all { account.charge(self.first.counted()) } else { Ok(()) }
+    }
 }
 
 impl Terms {
-    /// The same, for a child with a budget of its own, of which `account` was paid.
-    pub(super) fn with_budget(&self, budget: Budget, account: Budget, bound: Bound) -> Terms {
-        let more = (self.on_exhausted == OnExhausted::Refill && bound == Bound::Refilled)
-            .then(|| More { pool: Arc::clone(&self.pool), grant: budget });
-        let pool = Arc::new(Pool::new(account, more));
+    /// The same, for a task with a budget of its own, of which `account` was paid.
+    pub(crate) fn with_budget(&self, own: Own, account: Budget) -> Terms {
+        // Without a ceiling it is refilled if the policy is to refill. With one it is a child like others, up to that.
+        let refilled = match own.ceiling {
+            None => self.on_exhausted == OnExhausted::Refill,
+            Some(_) => !own.all || self.on_exhausted == OnExhausted::Refill,
+        };
+        let grant = if refilled { own.grant } else { Budget::ZERO };
+        let (pool, ceiling) = (Arc::clone(&self.pool), own.ceiling);
+        let more = (refilled || ceiling.is_some()).then_some(More { pool, grant, ceiling });
+        let pool = Arc::new(Pool::new(account.min(own.first), more));
         Terms {
             nursery: self.nursery,
             owner: self.owner,
             shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
-            usual: pool.usual(budget),
+            usual: pool.usual(own.grant),
             pool,
-            grant: budget,
+            grant: own.grant,
             child_grant: self.child_grant,
             issuer: Arc::clone(&self.issuer),
             on_exhausted: self.on_exhausted,
             interval: self.interval,
+            preempt: self.preempt,
             name: self.name.clone(),
         }
     }
 }
 
-/// How a child is set up; see [`Nursery::spawn_with`](crate::Nursery::spawn_with).
+/// How a task is set up: a child by [`Nursery::spawn_with`](crate::Nursery::spawn_with), a root task by
+/// [`Runtime::run_with`](crate::Runtime::run_with) and [`Handle::spawn_with`](crate::Handle::spawn_with).
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().build()?;
+/// let opts = SpawnOpts::new().name("nightly report").priority(Priority::Low).budget(Budget::SERVICE);
+/// let name = rt.run_with(opts, |cx| Ok(cx.info().name().map(String::from)))?;
+/// assert_eq!(name.as_deref(), Some("nightly report"));
+/// # Ok::<(), parcae::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct SpawnOpts {
-    pub(super) name: Option<Arc<str>>,
-    pub(super) priority: Option<Priority>,
-    pub(super) stack_size: Option<StackSize>,
-    pub(super) budget: Option<Budget>,
-    pub(super) migratable: bool,
+    pub(crate) name: Option<Arc<str>>,
+    priority: Option<Priority>,
+    stack_size: Option<StackSize>,
+    pub(crate) budget: Option<Budget>,
+    migratable: bool,
 }
 
 impl SpawnOpts {
@@ -241,18 +335,27 @@ impl SpawnOpts {
         self
     }
 
-    /// A budget of its own, moved out of its nursery's. Where the nursery says
+    /// A budget of its own, moved out of its nursery's, or a root task's out of its runtime's. Where that says
     /// [`OnExhausted::Refill`] it gets as much again when it is used up.
     pub fn budget(mut self, budget: Budget) -> SpawnOpts {
         self.budget = Some(budget);
         self
     }
 
-    /// The child may move to another thread while it waits, and is stolen at any time.
+    /// What is unusual about it.
+    pub(crate) fn traits(&self, usual: Traits) -> Traits {
+        Traits {
+            priority: self.priority.unwrap_or(usual.priority),
+            stack: self.stack_size.unwrap_or(usual.stack),
+            migratable: self.migratable,
+        }
+    }
+
+    /// The task may move to another thread while it waits, and is stolen at any time.
     ///
     /// # Safety
     ///
-    /// Everything that lives on the child's stack while it waits is `Send`. No function on it
+    /// Everything that lives on the task's stack while it waits is `Send`. No function on it
     /// uses thread-local data both before and after a wait: the compiler may remember where
     /// it was.
     pub unsafe fn migratable(mut self) -> SpawnOpts {

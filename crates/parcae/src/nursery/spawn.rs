@@ -1,8 +1,8 @@
 //! From a closure to a task that runs and leaves its result.
 
-use super::opts::Bound;
-use super::{Core, Nursery, OnFailure, SpawnOpts, TaskHandle};
-use crate::budget::Budget;
+use super::opts::Own;
+use super::{Core, Nursery, OnFailure, Paid, SpawnOpts, TaskHandle};
+use crate::budget::{Budget, Ceiling};
 use crate::cancel::CancelReason;
 use crate::cap::{CapSpawn, TaskPermit};
 use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
@@ -32,7 +32,7 @@ impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
-        self.start(child)
+        self.start((), child)
     }
 
     /// Spawns a child with options: a name, a priority, a stack size, a budget of its own.
@@ -46,7 +46,7 @@ impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
     ///         let opts = SpawnOpts::new()
     ///             .name("parser")
     ///             .budget(Budget { ops: 100, ..Budget::UNLIMITED });
-    ///         n.spawn_with(opts, |cx| loop { cx.checkpoint()? } as parcae::Result<()>)?.join()
+    ///         n.spawn_with(opts, |cx| cx.forever(|| Ok(())))?.join()
     ///     })
     /// }).unwrap_err();
     /// assert_eq!(error.task().and_then(|task| task.name()), Some("parser"));
@@ -74,6 +74,27 @@ impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
 impl<'scope> Nursery<'scope, '_, Sovereign> {
     /// Spawns a child by the authority of a capability.
     ///
+    /// The child gets what other children of the nursery get, and more of it as the nursery's
+    /// policy says, but in all no more than the capability's `task_budget`; so do the children that it spawns in turn, all
+    /// together. It may spawn, as often as the `task_budget` says.
+    ///
+    /// ```
+    /// use parcae::cap::{Delegation, SpawnLimits};
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().profile::<Sovereign>().build()?;
+    /// let limits = SpawnLimits { max_tasks: 8, task_budget: Budget::CHILD.with_spawn_count(3) };
+    /// let cap = rt.cap_spawn(limits, Delegation::Forbidden);
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         n.spawn(&cap, |cx| cx.nursery(|n| n.spawn(&cap, |_| Ok(()))?.join()))?.join()?; // nested, by the same
+    ///         n.spawn(&cap, |cx| cx.forever(|| Ok(())))?.join()
+    ///     })
+    /// }).unwrap_err();
+    /// assert!(error.to_string().contains("under spawn capability #1, whose `task_budget` is all"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the capability was revoked or has as many tasks as it allows; and as in the other
@@ -84,11 +105,15 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
         T: Send + 'scope,
         F: FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'scope,
     {
-        self.spawn_with(cap, SpawnOpts::new(), child)
+        if cap.task_budget() != Budget::UNLIMITED {
+            return self.spawn_with(cap, SpawnOpts::new(), child);
+        }
+        cap.check_issuer(&self.core.terms.issuer)?;
+        self.start(cap.admit()?, child)
     }
 
     /// As [`spawn`](Nursery::spawn), with options. A budget is lowered to what the capability
-    /// allows for a task.
+    /// allows for a task, and is refilled up to that.
     ///
     /// # Errors
     ///
@@ -106,13 +131,25 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     {
         cap.check_issuer(&self.core.terms.issuer)?;
         let permit = cap.admit()?;
-        let most = cap.task_budget();
-        let opts = match opts.budget {
-            Some(budget) => opts.budget(budget.min(most)),
-            None if most == Budget::UNLIMITED => opts,
-            None => opts.budget(most),
-        };
-        self.start_with(opts, Some(permit), child)
+        self.start_with(opts, Some((cap.ceiling(), permit)), child)
+    }
+}
+
+/// What a child is spawned by, and keeps until it has ended.
+trait Authority: Send {
+    fn into_permit(self) -> Option<TaskPermit>;
+}
+
+/// The profile's.
+impl Authority for () {
+    fn into_permit(self) -> Option<TaskPermit> {
+        None
+    }
+}
+
+impl Authority for TaskPermit {
+    fn into_permit(self) -> Option<TaskPermit> {
+        Some(self)
     }
 }
 
@@ -127,10 +164,10 @@ struct Extra {
 
 impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     /// The usual child: its record's first line has room for two words, the place where it was
-    /// spawned and one that it captures.
+    /// spawned and one that it captures, or a permit.
     #[track_caller]
     #[inline]
-    fn start<T, F>(&'scope self, child: F) -> Result<TaskHandle<'scope, T>>
+    fn start<T, F>(&'scope self, by: impl Authority, child: F) -> Result<TaskHandle<'scope, T>>
     where
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
@@ -138,18 +175,18 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let terms = &self.core.terms;
         self.check_open()?;
         let spawned_at = Location::caller();
-        let account = self.core.pay()?;
-        if account != terms.usual {
-            // There was less than usual: that has to be noted.
+        if let Paid::Other(account) = self.core.pay()? {
+            // Not what is usual: that has to be noted.
             let origin = Origin { name: None, spawned_at };
-            let extra = Extra { origin, account, own: None, permit: None };
+            let extra = Extra { origin, account, own: None, permit: by.into_permit() };
             return self.start_unusual(self.core.traits, extra, child);
         }
-        let task = self.submit(self.core.traits, account, move |task, start| {
+        let task = self.submit(self.core.traits, &terms.usual, move |task, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { Core::of(task) };
             let (terms, origin) = (&core.terms, Origin { name: None, spawned_at });
             run::<P, T, F>(task, start, core, Kinship::Child, terms, terms.usual, origin, child);
+            drop(by);
         })?;
         Ok(TaskHandle::new(task, &self.core, None))
     }
@@ -158,7 +195,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     fn start_with<T, F>(
         &'scope self,
         opts: SpawnOpts,
-        permit: Option<TaskPermit>,
+        cap: Option<(Ceiling, TaskPermit)>,
         child: F,
     ) -> Result<TaskHandle<'scope, T>>
     where
@@ -168,23 +205,16 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let terms = &self.core.terms;
         self.check_open()?;
         self.core.refund();
-        let account = terms.pool.spawn(opts.budget.unwrap_or(terms.grant))?;
-        let own = match opts.budget {
-            None => None,
-            Some(budget) => {
-                // All of it, or none; all that there is where it is asked for without limit.
-                if let Err(short) = { account }.charge(budget.counted()) {
-                    terms.pool.unspawn(account, 1);
-                    return Err(Error::short(short));
-                }
-                let bound = if permit.is_some() { Bound::Fixed } else { Bound::Refilled };
-                Some(terms.with_budget(budget, account.min(budget), bound))
-            }
-        };
-        let mut traits = self.core.traits;
-        traits.priority = opts.priority.unwrap_or(traits.priority);
-        traits.stack = opts.stack_size.unwrap_or(traits.stack);
-        traits.migratable = opts.migratable;
+        let (ceiling, permit) = cap.unzip();
+        let own = Own::of(terms, opts.budget, ceiling);
+        let account = terms.pool.spawn(own.map_or(terms.grant, |own| own.first));
+        let account = account.map_err(|short| self.core.short(short))?;
+        if let Err(short) = own.map_or(Ok(()), |own| own.check(account)) {
+            terms.pool.unspawn(account, 1);
+            return Err(self.core.short(short));
+        }
+        let own = own.map(|own| terms.with_budget(own, account));
+        let traits = opts.traits(self.core.traits);
         let origin = Origin { name: opts.name, spawned_at: Location::caller() };
         self.start_unusual(traits, Extra { origin, account, own, permit }, child)
     }
@@ -202,7 +232,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let account = extra.account;
         let pool = extra.own.as_ref().map(|own| Arc::clone(&own.pool));
         let extra = Box::new(extra);
-        let task = self.submit(traits, account, move |task, start| {
+        let task = self.submit(traits, &account, move |task, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { Core::of(task) };
             let Extra { origin, account, own, permit } = *extra;
@@ -236,7 +266,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
 
     /// Puts a child into a queue, which has been paid for with `account`.
     #[inline]
-    fn submit<F>(&self, traits: Traits, account: Budget, closure: F) -> Result<TaskRef>
+    fn submit<F>(&self, traits: Traits, account: &Budget, closure: F) -> Result<TaskRef>
     where
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
@@ -257,7 +287,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                 Ok(task)
             }
             Err(kind) => {
-                self.core.terms.pool.unspawn(account, 1);
+                self.core.terms.pool.unspawn(*account, 1);
                 Err(Error::new(kind))
             }
         }

@@ -4,7 +4,7 @@ use super::{Inner, Runtime};
 use crate::budget::{Budget, OnExhausted, Pool};
 use crate::cancel::Node;
 use crate::cap::{AuditLevel, Mint};
-use crate::cx::{LONGEST_SLICE, Terms};
+use crate::cx::{LONGEST_SLICE, Preempt, Terms};
 use crate::engine::{Engine, EngineError, EngineOpts, Victims};
 use crate::error::Result;
 use crate::inspect::OnDeadlock;
@@ -37,6 +37,7 @@ pub struct Builder<P: Profile> {
     interval: Option<u64>,
     audit: AuditLevel,
     child_budget: Option<Budget>,
+    pub(super) preempt: Option<Preempt>,
     /// What `PARCAE_SEED` says, if it is no number.
     wrong_seed: Option<String>,
     _profile: PhantomData<P>,
@@ -52,6 +53,7 @@ impl<P: Profile> Builder<P> {
             interval: None,
             audit: AuditLevel::default(),
             child_budget: None,
+            preempt: None,
             wrong_seed: None,
             _profile: PhantomData,
         }
@@ -60,7 +62,8 @@ impl<P: Profile> Builder<P> {
     /// Another profile, with its defaults: see [`profile`](crate::profile).
     pub fn profile<Q: Profile>(self) -> Builder<Q> {
         let Builder { engine, budget, on_exhausted, stack_size, interval, audit, .. } = self;
-        let (child_budget, wrong_seed) = (self.child_budget, self.wrong_seed);
+        let (child_budget, preempt, wrong_seed) =
+            (self.child_budget, self.preempt, self.wrong_seed);
         Builder {
             engine,
             budget,
@@ -69,6 +72,7 @@ impl<P: Profile> Builder<P> {
             interval,
             audit,
             child_budget,
+            preempt,
             wrong_seed,
             _profile: PhantomData,
         }
@@ -93,14 +97,29 @@ impl<P: Profile> Builder<P> {
     /// The environment variable `PARCAE_SEED` overrides the seed, to run a failure again.
     pub fn deterministic(mut self, seed: u64) -> Builder<P> {
         self.engine.seed = seed;
-        if let Ok(text) = std::env::var("PARCAE_SEED") {
-            let hexadecimal = text.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
-            match hexadecimal.unwrap_or_else(|| text.parse()) {
-                Ok(given) => self.engine.seed = given,
-                Err(_) => self.wrong_seed = Some(text),
-            }
+        match seed_of_the_environment() {
+            Ok(given) => self.engine.seed = given.unwrap_or(seed),
+            Err(BuildError::Seed { text }) => self.wrong_seed = Some(text),
+            Err(_) => unreachable!("nothing else can be wrong with it"),
         }
         self.engine.deterministic = true;
+        self
+    }
+
+    /// Whether tasks let others run at random checkpoints, from the seed: for tests, above all under the
+    /// [deterministic](Builder::deterministic) executor. [`Preempt::Never`] if it is not set;
+    /// [`explore`](Builder::explore) has [`Preempt::Randomly`] then.
+    ///
+    /// ```
+    /// use parcae::Preempt;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().deterministic(7).preempt(Preempt::Randomly).build()?;
+    /// assert_eq!(rt.seed(), 7);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn preempt(mut self, preempt: Preempt) -> Builder<P> {
+        self.preempt = Some(preempt);
         self
     }
 
@@ -228,12 +247,23 @@ impl<P: Profile> Builder<P> {
             issuer: mint.issuer(),
             on_exhausted: self.on_exhausted,
             interval: interval.min(LONGEST_SLICE),
+            preempt: self.preempt.unwrap_or_default(),
             name: None,
         };
         Ok(Runtime {
             inner: Arc::new(Inner { engine, terms: Arc::new(terms), mint }),
             _profile: PhantomData,
         })
+    }
+}
+
+/// What `PARCAE_SEED` says, if it is set.
+pub(super) fn seed_of_the_environment() -> Result<Option<u64>, BuildError> {
+    let Ok(text) = std::env::var("PARCAE_SEED") else { return Ok(None) };
+    let hexadecimal = text.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
+    match hexadecimal.unwrap_or_else(|| text.parse()) {
+        Ok(seed) => Ok(Some(seed)),
+        Err(_) => Err(BuildError::Seed { text }),
     }
 }
 

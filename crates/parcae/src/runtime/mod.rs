@@ -6,9 +6,11 @@
 //! other threads.
 
 mod builder;
+mod explore;
 mod root;
 
 pub use builder::{BuildError, Builder};
+pub use explore::explore;
 pub use root::RootTask;
 
 use crate::budget::Standing;
@@ -21,6 +23,7 @@ use crate::cx::{Cx, Terms};
 use crate::engine::{Engine, WorkerStats};
 use crate::error::Result;
 use crate::inspect::{Deadlock, Detector, Dump, PAUSE};
+use crate::nursery::SpawnOpts;
 use crate::profile::{Profile, Service, Sovereign, SpawnsFreely};
 use crate::sched::Shared;
 use std::fmt;
@@ -81,7 +84,37 @@ impl<P: Profile> Runtime<P> {
     /// On a task of the same runtime, which would wait for itself: use a nursery there.
     #[track_caller]
     pub fn run<R: Send>(&self, task: impl FnOnce(&Cx<P>) -> Result<R> + Send) -> Result<R> {
-        root::run(&self.inner, task)
+        root::run(&self.inner, SpawnOpts::new(), task)
+    }
+
+    /// As [`run`](Runtime::run), with options for the root task: a name, a priority, a stack size, a budget of its own out of
+    /// the runtime's.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().on_exhausted(OnExhausted::Fail).build()?;
+    /// let import = SpawnOpts::new().name("import").budget(Budget::UNLIMITED.with_ops(1_000));
+    /// let error = rt.run_with(import, |cx| cx.forever(|| Ok(()))).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
+    /// assert_eq!(error.task().and_then(|task| task.name()), Some("import"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Runtime::run), and if the runtime has less than the budget that the options name.
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Runtime::run).
+    #[track_caller]
+    pub fn run_with<R: Send>(
+        &self,
+        opts: SpawnOpts,
+        task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
+    ) -> Result<R> {
+        root::run(&self.inner, opts, task)
     }
 
     /// What starts tasks from other threads.
@@ -89,9 +122,32 @@ impl<P: Profile> Runtime<P> {
         Handle { inner: Arc::clone(&self.inner), _profile: PhantomData }
     }
 
-    /// What cancels everything that runs here.
+    /// What cancels everything that runs here, and everything that would run later: a token is turned once and for ever,
+    /// so this is for the end of the program. Root tasks that run are asked to end; after that
+    /// [`run`](Runtime::run) and [`Handle::spawn`] refuse with an error, and nothing is left to do with the runtime but to look at
+    /// its counters and to drop it.
+    ///
+    /// To end what runs now and go on, cancel less: [`RootTask::cancel`] for a root task,
+    /// [`Nursery::cancel`](crate::Nursery::cancel) for a nursery, or a token of your own that is given to each nursery
+    /// which it should end ([`NurseryOpts::token`](crate::NurseryOpts::token)).
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// rt.token().cancel();
+    /// assert!(rt.run(|_| Ok(())).unwrap_err().is_cancelled());
+    /// assert!(matches!(rt.handle().spawn(|_| Ok(())).unwrap_err().kind(), ErrorKind::ShuttingDown));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
     pub fn token(&self) -> CancelToken {
         CancelToken::of(&self.inner.terms.node)
+    }
+
+    /// What random choices started from: the seed that was given, or the one in `PARCAE_SEED`. For messages about a run that
+    /// has to be repeated.
+    pub fn seed(&self) -> u64 {
+        self.inner.terms.shared.config.seed
     }
 
     /// How the budget of the runtime stands.
@@ -203,10 +259,28 @@ impl<P: Profile> Handle<P> {
     /// On a task of the same runtime.
     #[track_caller]
     pub fn run<R: Send>(&self, task: impl FnOnce(&Cx<P>) -> Result<R> + Send) -> Result<R> {
-        root::run(&self.inner, task)
+        root::run(&self.inner, SpawnOpts::new(), task)
     }
 
-    /// What cancels everything that runs there.
+    /// As [`Runtime::run_with`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Handle::run), and if the runtime has less than the budget that the options name.
+    ///
+    /// # Panics
+    ///
+    /// On a task of the same runtime.
+    #[track_caller]
+    pub fn run_with<R: Send>(
+        &self,
+        opts: SpawnOpts,
+        task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
+    ) -> Result<R> {
+        root::run(&self.inner, opts, task)
+    }
+
+    /// What cancels everything that runs there, for ever; see [`Runtime::token`].
     pub fn token(&self) -> CancelToken {
         CancelToken::of(&self.inner.terms.node)
     }
@@ -233,7 +307,30 @@ impl<P: SpawnsFreely> Handle<P> {
         &self,
         task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
     ) -> Result<RootTask<T>> {
-        root::spawn(&self.inner, task)
+        self.spawn_with(SpawnOpts::new(), task)
+    }
+
+    /// As [`spawn`](Handle::spawn), with options: a name, a priority, a stack size, a budget of its own out of the runtime's.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let urgent = SpawnOpts::new().name("heartbeat").priority(Priority::High);
+    /// assert_eq!(rt.handle().spawn_with(urgent, |_| Ok(1))?.join()?, 1);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](Handle::spawn), and if the runtime has less than the budget that the options name.
+    #[track_caller]
+    pub fn spawn_with<T: Send + 'static>(
+        &self,
+        opts: SpawnOpts,
+        task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
+    ) -> Result<RootTask<T>> {
+        root::spawn(&self.inner, opts, None, task)
     }
 }
 
@@ -249,12 +346,24 @@ impl Handle<Sovereign> {
         cap: &CapSpawn,
         task: impl FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'static,
     ) -> Result<RootTask<T>> {
+        self.spawn_with(cap, SpawnOpts::new(), task)
+    }
+
+    /// As [`spawn`](Handle::spawn), with options. The task gets no more than the capability's `task_budget`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](Handle::spawn), and if the runtime has less than the budget that the options name.
+    #[track_caller]
+    pub fn spawn_with<T: Send + 'static>(
+        &self,
+        cap: &CapSpawn,
+        opts: SpawnOpts,
+        task: impl FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'static,
+    ) -> Result<RootTask<T>> {
         cap.check_issuer(&self.inner.terms.issuer)?;
         let permit = cap.admit()?;
-        root::spawn(&self.inner, move |cx| {
-            let _permit = permit;
-            task(cx)
-        })
+        root::spawn(&self.inner, opts, Some((cap.ceiling(), permit)), task)
     }
 }
 

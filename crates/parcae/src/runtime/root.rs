@@ -1,13 +1,15 @@
 //! Root tasks: those that no nursery spawned.
 
 use super::Inner;
-use crate::budget::Resource;
+use crate::budget::{Budget, Ceiling, Closed, Pool, Resource};
 use crate::cancel::{CancelReason, CancelToken, Node};
+use crate::cap::TaskPermit;
 use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::engine::Waker;
 use crate::error::{Error, ErrorKind, Result};
+use crate::nursery::{Own, SpawnOpts};
 use crate::profile::Profile;
-use crate::task::{Start, Task};
+use crate::task::{Start, Task, Traits};
 use crate::wait::Why;
 use std::fmt;
 use std::future::Future;
@@ -21,67 +23,121 @@ use std::task::{self, Poll};
 #[track_caller]
 pub(super) fn run<P: Profile, R: Send>(
     inner: &Arc<Inner>,
+    opts: SpawnOpts,
     task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
 ) -> Result<R> {
-    let origin = Origin { name: None, spawned_at: Location::caller() };
     if let Some(reason) = inner.terms.node.reason() {
         return Err(Error::cancelled(reason));
     }
-    inner
-        .engine
-        .run_task(|record, start| body(&inner.terms.for_root(), record, start, origin, task))
+    let plan = Plan::new(inner, opts, None)?;
+    inner.engine.run_task(plan.traits, move |record, start| plan.carry_out(record, start, task))
 }
 
-/// Starts a root task that belongs to the runtime.
+/// Starts a root task that belongs to the runtime; by a capability, if one is shown.
 #[track_caller]
 pub(super) fn spawn<P: Profile, T: Send + 'static>(
     inner: &Arc<Inner>,
+    opts: SpawnOpts,
+    cap: Option<(Ceiling, TaskPermit)>,
     task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
 ) -> Result<RootTask<T>> {
-    let origin = Origin { name: None, spawned_at: Location::caller() };
     if inner.terms.node.is_cancelled() {
         return Err(Error::new(ErrorKind::ShuttingDown));
     }
     let slot = Arc::new(Slot { state: Mutex::default(), changed: Condvar::new() });
     let answer = Arc::clone(&slot);
-    // A node of its own: what it cancels there is not the runtime.
-    let terms = inner.terms.for_root();
-    let node = Arc::clone(&terms.node);
-    inner.engine.spawn_task(move |record, start| {
-        let output = body(&terms, record, start, origin, task);
+    let (ceiling, permit) = cap.unzip();
+    let plan = Plan::new(inner, opts, ceiling)?;
+    let node = Arc::clone(&plan.terms.node);
+    inner.engine.spawn_task(plan.traits, move |record, start| {
+        let output = plan.carry_out(record, start, task);
+        drop(permit);
         answer.set(output);
     })?;
     Ok(RootTask { slot, node })
 }
 
-/// A root task from beginning to end.
-fn body<P: Profile, R>(
-    terms: &Terms,
-    record: NonNull<Task>,
-    start: Start,
+/// What a root task runs under.
+struct Plan {
+    /// With a node of its own: what it cancels there is not the runtime.
+    terms: Terms,
+    /// Its own budget, if it has one.
+    loan: Option<Loan>,
     origin: Origin,
-    task: impl FnOnce(&Cx<P>) -> Result<R>,
-) -> Result<R> {
-    let account = terms.pool.draw(terms.grant, Resource::Ops);
-    // SAFETY: the terms outlive the frame; this is the task.
-    let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, Kinship::Apart, origin) });
-    let frame = cx.frame();
-    frame.enter();
-    let refused = match start {
-        Start::Run => frame.check_cancelled(),
-        Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
-    };
-    let output = catch_unwind(AssertUnwindSafe(|| match refused {
-        Ok(()) => task(&cx),
-        Err(error) => {
-            drop(task);
-            Err(error)
+    traits: Traits,
+}
+
+/// What was moved from the runtime's pool into one of a task's own. What is left goes back on drop, when nobody holds
+/// anything of it: after the task, or if there was none.
+struct Loan {
+    from: Arc<Pool>,
+    to: Arc<Pool>,
+    account: Budget,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        let Closed { left, topped_up } = self.to.close();
+        let mut drawn = self.account;
+        drawn.absorb(topped_up);
+        self.from.settle(drawn, left);
+    }
+}
+
+impl Plan {
+    #[track_caller]
+    fn new(inner: &Inner, opts: SpawnOpts, ceiling: Option<Ceiling>) -> Result<Plan> {
+        let origin = Origin { name: opts.name.clone(), spawned_at: Location::caller() };
+        let traits = opts.traits(inner.terms.shared.usual_traits());
+        let mut terms = inner.terms.for_root();
+        let mut loan = None;
+        if let Some(own) = Own::of(&terms, opts.budget, ceiling) {
+            let from = Arc::clone(&terms.pool);
+            let account = from.draw(own.first, Resource::Ops);
+            if let Err(short) = own.check(account) {
+                from.settle(account, account);
+                return Err(Error::short(short));
+            }
+            terms = terms.with_budget(own, account);
+            loan = Some(Loan { from, to: Arc::clone(&terms.pool), account });
         }
-    }));
-    let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
-    let output = output.map_err(|error| error.in_task(|| frame.info()));
-    frame.leave();
-    output
+        Ok(Plan { terms, loan, origin, traits })
+    }
+
+    /// The task from beginning to end.
+    fn carry_out<P: Profile, R>(
+        self,
+        record: NonNull<Task>,
+        start: Start,
+        task: impl FnOnce(&Cx<P>) -> Result<R>,
+    ) -> Result<R> {
+        let Plan { terms, loan, origin, .. } = self;
+        let account = match loan {
+            None => terms.pool.draw(terms.grant, Resource::Ops),
+            Some(_) => terms.pool.draw_all(),
+        };
+        // SAFETY: the terms outlive the frame; this is the task.
+        let frame = unsafe { Frame::new(record, &terms, account, Kinship::Apart, origin) };
+        let cx: Cx<P> = Cx::new(frame);
+        let frame = cx.frame();
+        frame.enter();
+        let refused = match start {
+            Start::Run => frame.check_cancelled(),
+            Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
+        };
+        let output = catch_unwind(AssertUnwindSafe(|| match refused {
+            Ok(()) => task(&cx),
+            Err(error) => {
+                drop(task);
+                Err(error)
+            }
+        }));
+        let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
+        let output = output.map_err(|error| error.in_task(|| frame.info()));
+        frame.leave();
+        drop(loan);
+        output
+    }
 }
 
 /// A task that was started by a [`Handle`](super::Handle).

@@ -124,9 +124,7 @@ impl<P: Spawns> Cx<P> {
     ///
     /// let rt = Runtime::builder().build()?;
     /// let outcome = rt.run(|cx| {
-    ///     cx.timeout(Duration::from_millis(2), |cx| loop {
-    ///         cx.checkpoint()?;
-    ///     } as parcae::Result<()>)
+    ///     cx.timeout(Duration::from_millis(2), |cx| cx.forever(|| Ok(())))
     /// });
     /// assert!(outcome.unwrap_err().is_timed_out());
     /// # Ok::<(), parcae::Error>(())

@@ -187,11 +187,7 @@ mod tests {
         let rt = Runtime::builder().deterministic(1).build().unwrap();
         let outcome = rt.run(|cx| {
             cx.nursery(|n| {
-                n.spawn(
-                    |_| loop {
-                        wait(Deadline::Never, Why::Wake)?;
-                    } as Result<()>,
-                )?;
+                n.spawn(|cx| cx.forever(|| wait(Deadline::Never, Why::Wake).map(drop)))?;
                 cx.yield_now()?;
                 n.cancel();
                 Ok(())

@@ -36,13 +36,14 @@
 //! strand may come back on another thread (movable tasks), so nothing here keeps a `&Worker`
 //! over a switch: after each, the worker is asked for again.
 
+mod accounts;
 pub(crate) mod pick;
 mod stacks;
 pub(crate) mod stats;
 
 use crate::budget::{Budget, Pool};
 use crate::deque::Owner;
-use crate::error::discard;
+use crate::error::{TaskId, discard};
 use crate::executor::log::Kind;
 use crate::fiber::strand::{Ground, Strand};
 use crate::queue::Chain;
@@ -53,6 +54,7 @@ use crate::task::group::Group;
 use crate::task::slab::{FreeRecords, OutOfRecords};
 use crate::task::state::{Finished, Handle};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
+use accounts::Returned;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -130,14 +132,6 @@ struct Ended {
 
 impl Ended {
     const NONE: Ended = Ended { group: None, children: 0 };
-}
-
-/// Accounts of children that have ended, to be given back to their pool.
-#[derive(Default)]
-struct Returned {
-    pool: Option<NonNull<Pool>>,
-    drawn: Budget,
-    left: Budget,
 }
 
 /// What a step did.
@@ -229,7 +223,7 @@ impl Worker {
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
             next_victim: Cell::new(index),
-            next_id: Cell::new(((index as u64) << 40) + 1),
+            next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
             ground: Ground::new(),
             #[cfg(test)]
             sabotage: Cell::new(false),
@@ -520,29 +514,18 @@ impl Worker {
         Some(())
     }
 
-    /// Keeps what a child of the running group has left of its account until `count_ended`: the
+    /// Keeps what a child of the running group has used of its account until `count_ended`: the
     /// pool is that of its nursery, which waits at least until then.
     #[inline]
-    pub(crate) fn return_account(&self, pool: &Pool, drawn: Budget, left: Budget) {
-        // SAFETY: one thread; no other reference at the same time.
-        let returned = unsafe { &mut *self.returned.get() };
-        if returned.pool != Some(NonNull::from(pool)) {
-            self.settle_accounts();
-            *returned = Returned { pool: Some(NonNull::from(pool)), drawn, left };
-        } else {
-            returned.drawn.absorb(drawn);
-            returned.left.absorb(left);
-        }
+    pub(crate) fn return_account(&self, pool: &Pool, drawn: &Budget, used: &Budget) {
+        // SAFETY: one thread; no other reference at the same time. The pool as above.
+        unsafe { (*self.returned.get()).add(pool, drawn, used) };
     }
 
     #[inline]
     fn settle_accounts(&self) {
         // SAFETY: one thread; no other reference at the same time.
-        let returned = unsafe { &mut *self.returned.get() };
-        if let Some(pool) = returned.pool.take() {
-            // SAFETY: see `return_account`.
-            unsafe { pool.as_ref() }.settle(returned.drawn, returned.left);
-        }
+        unsafe { (*self.returned.get()).settle() };
     }
 
     // ----- what a task does -------------------------------------------------------------

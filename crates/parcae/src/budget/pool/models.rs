@@ -19,7 +19,7 @@ fn pool(granted: Budget) -> Source {
 }
 
 fn below(above: &Source, granted: Budget, grant: Budget) -> Source {
-    Arc::new(Pool::new(granted, Some(More { pool: Arc::clone(above), grant })))
+    Arc::new(Pool::new(granted, Some(More { pool: Arc::clone(above), grant, ceiling: None })))
 }
 
 /// `granted = left + held + spent`, of what is counted.
@@ -132,6 +132,29 @@ fn two_draw_from_above() {
         above.settle(topped_up, left);
         let standing = check(&above);
         assert_eq!((standing.held.ops, standing.spent.ops), (0, there.ops));
+    });
+}
+
+/// Two who draw at the same time do not get more together than the ceiling of their pool.
+#[test]
+fn two_draw_up_to_a_ceiling() {
+    explore("pool::two_draw_up_to_a_ceiling", Some(3), || {
+        let above = pool(ops(20));
+        let ceiling = Some(Ceiling { most: ops(5), cap: 1 });
+        let more = More { pool: Arc::clone(&above), grant: ops(4), ceiling };
+        let pool: Source = Arc::new(Pool::new(Budget::ZERO, Some(more)));
+        let other = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.draw(ops(4), Resource::Ops))
+        };
+        let here = pool.draw(ops(4), Resource::Ops);
+        let there = other.join().unwrap();
+        assert!(check(&pool).granted.ops <= 5, "beyond the ceiling");
+        assert!(check(&above).held.ops <= 5);
+        let rest = pool.draw(ops(9), Resource::Ops);
+        assert_eq!(here.ops + there.ops + rest.ops, 5, "less than the ceiling allows");
+        assert_eq!(pool.draw(ops(1), Resource::Ops), Budget::ZERO);
+        assert_eq!(pool.bounded_by(Resource::Ops), Some(1));
     });
 }
 

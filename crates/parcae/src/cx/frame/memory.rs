@@ -9,9 +9,11 @@ use crate::budget::Budget;
 use crate::error::Result;
 
 impl Frame {
-    /// The task has allocated. Looks at its budget at the next checkpoint if this was too much.
+    /// The task has allocated, which costs it an op, if its slice has one left: if not, its next checkpoint looks at its
+    /// budget anyway. So it does if this was too much memory.
     #[inline]
     pub(crate) fn allocated(&self, bytes: usize) {
+        self.slice.set(self.slice.get().saturating_sub(1));
         self.allocated.set(self.allocated.get().wrapping_add(bytes as u64));
         let left = self.memory.get();
         if left == i64::MAX {

@@ -16,6 +16,7 @@
 //! recharges its nursery if it can, and in the end cancels it.
 
 use super::*;
+use crate::Preempt;
 use crate::budget::{Resource, Standing, UNLIMITED};
 use crate::profile::Service;
 use crate::rng::Rng;
@@ -253,7 +254,8 @@ fn run(seed: u64, deterministic: bool) {
     let workers = one_of(&rng, &[1, 2, 4]);
     let builder = Runtime::builder().workers(workers).budget(budget).on_exhausted(policy);
     let interval = one_of(&rng, &[1, 7, 64, 1_000]);
-    let builder = builder.yield_interval(interval);
+    let preempt = one_of(&rng, &[Preempt::Never, Preempt::Randomly]);
+    let builder = builder.yield_interval(interval).preempt(preempt);
     let builder = if deterministic { builder.deterministic(seed) } else { builder };
     let rt = builder.build().unwrap();
     let ledger = Ledger::new(None);
