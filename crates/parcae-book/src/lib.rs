@@ -1,0 +1,146 @@
+//! The book of Parcae, in `docs/book`: rendered to a static site, and checked.
+//!
+//! ```sh
+//! cargo run -p parcae-book -- build [OUT]     # the site, into OUT or target/book
+//! cargo run -p parcae-book -- check           # what is wrong with the pages, if anything
+//! cargo test -p parcae-book                   # that, and every snippet
+//! ```
+//!
+//! # What makes it true
+//!
+//! | claim of a page | held by |
+//! |---|---|
+//! | a snippet compiles and runs | it is a doctest of this crate: [`DOCTESTED`] |
+//! | a program prints this | `src/bin/program.rs` runs it and compares |
+//! | a page, section or source file is there | [`check()`] |
+//! | a snippet need not run | it says why, in itself: [`check()`] asks for that |
+//!
+//! # Parts
+//!
+//! `fences` finds blocks of code, [`summary`] reads the table of contents, [`page`] one page, [`Book`] all of
+//! them. [`check()`] looks for what is wrong, [`site`] renders.
+
+pub mod check;
+pub mod fences;
+pub mod highlight;
+pub mod page;
+pub mod site;
+pub mod summary;
+
+pub use check::{Problem, check};
+
+use page::Page;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+use summary::Summary;
+
+/// Pages as doctests.
+macro_rules! doctests {
+    ($($name:ident $path:literal)*) => {
+        /// The pages whose snippets run as doctests. A test compares it with the table of contents.
+        pub const DOCTESTED: &[&str] = &[$($path),*];
+        $(
+            #[cfg(doctest)]
+            #[doc = include_str!(concat!("../../../docs/book/", $path))]
+            mod $name {}
+        )*
+    };
+}
+
+doctests! {
+    index "index.md"
+    tutorial_1 "tutorial/1-hello.md"
+    tutorial_2 "tutorial/2-nursery.md"
+    tutorial_3 "tutorial/3-errors.md"
+    tutorial_4 "tutorial/4-budget.md"
+    tutorial_5 "tutorial/5-misbehaving.md"
+    tutorial_6 "tutorial/6-recharge.md"
+    tutorial_7 "tutorial/7-channels.md"
+    tutorial_8 "tutorial/8-shutdown.md"
+    tutorial_9 "tutorial/9-seeds.md"
+    concepts_fiber "concepts/fiber.md"
+    concepts_nursery "concepts/nursery.md"
+    concepts_budget "concepts/budget.md"
+    concepts_capability "concepts/capability.md"
+    concepts_profile "concepts/profile.md"
+    concepts_determinism "concepts/determinism.md"
+    concepts_cancellation "concepts/cancellation.md"
+    concepts_waiting "concepts/waiting.md"
+    howto_tenant "howto/bound-a-tenant.md"
+    howto_blocking "howto/blocking-calls.md"
+    howto_async "howto/async-crates.md"
+    howto_seed "howto/replay-a-seed.md"
+    howto_stacks "howto/size-stacks.md"
+    howto_channel "howto/choose-a-channel.md"
+    howto_state "howto/share-state.md"
+    howto_see "howto/see-what-runs.md"
+    howto_deadlock "howto/find-a-deadlock.md"
+    howto_measure "howto/measure.md"
+    internals_overview "internals/overview.md"
+    internals_switch "internals/switch-and-stacks.md"
+    internals_state "internals/state-word.md"
+    internals_deque "internals/deque.md"
+    internals_queues "internals/queues.md"
+    internals_idle "internals/idle.md"
+    internals_group "internals/group-counter.md"
+    internals_cancel "internals/cancel-tree.md"
+    internals_pool "internals/budget-pool.md"
+    internals_channel "internals/channel.md"
+    internals_select "internals/select.md"
+    internals_locks "internals/locks.md"
+    internals_timers "internals/timers.md"
+    internals_inspect "internals/inspect.md"
+    reference_limits "reference/limits.md"
+    reference_comparison "reference/comparison.md"
+    reference_faq "reference/faq.md"
+}
+
+/// All pages.
+#[derive(Debug)]
+pub struct Book {
+    /// The folder of the repository. Links may go anywhere in it.
+    pub repository: PathBuf,
+    /// The book's own folder, from there.
+    pub folder: String,
+    /// The table of contents.
+    pub summary: Summary,
+    /// By their path in the book.
+    pub pages: BTreeMap<String, Page>,
+}
+
+impl Book {
+    /// Reads the book in `folder` of the repository.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read.
+    pub fn load(repository: &Path, folder: &str) -> io::Result<Book> {
+        let root = repository.join(folder);
+        let summary = Summary::parse(&fs::read_to_string(root.join("SUMMARY.md"))?);
+        let mut pages = BTreeMap::new();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder)? {
+                let path = entry?.path();
+                let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if name.ends_with(".md") && name != "SUMMARY.md" {
+                    pages.insert(name.clone(), Page::parse(&name, fs::read_to_string(&path)?));
+                }
+            }
+        }
+        Ok(Book { repository: repository.into(), folder: folder.into(), summary, pages })
+    }
+
+    /// The book of this repository.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read.
+    pub fn of_this_repository() -> io::Result<Book> {
+        let repository = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        Book::load(&repository.canonicalize()?, "docs/book")
+    }
+}
