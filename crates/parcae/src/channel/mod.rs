@@ -90,10 +90,11 @@ pub use pool::{Borrowed, Pool};
 pub use watch::{Watched, Watcher, watch};
 
 // What a select is made of.
+pub(crate) use bell::Listen;
 pub(crate) use claim::Claim;
 pub(crate) use ends::{closed, may_wait, prepare, received, sent, settle};
-pub(crate) use places::{Outcome, Ticket};
-pub(crate) use state::{Put, Took};
+pub(crate) use places::{Outcome, Places, Ticket, Waiting};
+pub(crate) use state::{Put, Took, Wake};
 
 use crate::cap::{CapChannel, ChannelPermit};
 use crate::error::Result;

@@ -38,7 +38,7 @@ mod handle;
 mod opts;
 mod spawn;
 
-pub use handle::TaskHandle;
+pub use handle::{TaskFuture, TaskHandle};
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 
 use crate::budget::{Budget, Pool, Shortfall, Standing};
