@@ -36,6 +36,7 @@
 //! | [`oneshot()`] | one value | never, and there is only one |
 //! | [`broadcast()`] | the last n values, for each subscriber | never |
 //! | [`watch()`] | the newest value | never |
+//! | [`ordered()`] | up to n tasks, whose results come out in order | while it is full |
 //! | [`Pool`] | things to be lent | – |
 //!
 //! # Guarantees
@@ -73,6 +74,7 @@ mod iter;
 #[cfg(all(test, loom))]
 mod models;
 mod oneshot;
+mod ordered;
 mod places;
 mod pool;
 mod state;
@@ -86,6 +88,7 @@ pub use ends::{Receiver, Sender, WeakReceiver, WeakSender};
 pub use error::{Reason, RecvError, SendError};
 pub use iter::{IntoIter, Iter};
 pub use oneshot::{OneReceiver, OneSender, oneshot};
+pub use ordered::{OrderedReceiver, OrderedSender, SendTaskError, ordered};
 pub use pool::{Borrowed, Pool};
 pub use watch::{Watched, Watcher, watch};
 
