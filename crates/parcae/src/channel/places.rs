@@ -209,7 +209,7 @@ impl<T, W> Places<T, W> {
 
     /// How many wait.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         std::iter::successors(Some(self.head), |&at| self.entries.get(at).map(|entry| entry.next))
             .take_while(|&at| at != NONE)
             .count()

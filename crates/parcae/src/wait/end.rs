@@ -53,6 +53,12 @@ impl<W> End<W> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many wait.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
     /// Whether it was told. The result can be had then.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().ended
@@ -172,8 +178,8 @@ mod models {
             Shared::new(World { end: End::new(), result: UnsafeCell::new(0) })
         }
 
-        fn finish(self: &Shared<World>) -> thread::JoinHandle<()> {
-            let world = Shared::clone(self);
+        fn finish(world: &Shared<World>) -> thread::JoinHandle<()> {
+            let world = Shared::clone(world);
             thread::spawn(move || {
                 // SAFETY: checked by loom.
                 world.result.with_mut(|result| unsafe { *result = 7 });
@@ -203,7 +209,7 @@ mod models {
     fn finish_against_a_waker_that_is_registered() {
         explore("end: finish against a waker", None, || {
             let world = World::new();
-            let finisher = world.finish();
+            let finisher = World::finish(&world);
             let mut place = None;
             loop {
                 if let Some(ticket) = place.take() {
@@ -224,7 +230,7 @@ mod models {
     fn all_who_wait_are_told() {
         explore("end: two wait", Some(3), || {
             let world = World::new();
-            let finisher = world.finish();
+            let finisher = World::finish(&world);
             let other = {
                 let world = Shared::clone(&world);
                 thread::spawn(move || world.wait())
@@ -240,7 +246,7 @@ mod models {
     fn a_select_of_two_tasks_has_one_winner() {
         explore("end: a select", None, || {
             let worlds = [World::new(), World::new()];
-            let finishers = [0, 1].map(|i| worlds[i].finish());
+            let finishers = [0, 1].map(|i| World::finish(&worlds[i]));
             let claim = Arc::new(Claim::new());
             let mut tickets = [None, None];
             for (i, world) in worlds.iter().enumerate() {
