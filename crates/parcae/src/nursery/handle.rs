@@ -149,6 +149,12 @@ impl<'scope, T> TaskHandle<'scope, T> {
         })
     }
 
+    /// The end, to see whether it goes.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn weak_end(&self) -> std::sync::Weak<End<Waiter>> {
+        Arc::downgrade(self.end())
+    }
+
     /// The result of a child that has ended.
     fn take(self) -> Result<T> {
         let mut this = std::mem::ManuallyDrop::new(self);
