@@ -89,7 +89,9 @@ pub use engine::{Victims, Waker, WorkerStats};
 pub use error::{Error, ErrorKind, Result, TaskId, TaskInfo};
 pub use future::block_on;
 pub use memory::Allocator;
-pub use nursery::{Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskHandle};
+pub use nursery::{
+    Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture, TaskHandle,
+};
 pub use parcae_macros::budgeted;
 pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime, explore};
 pub use task::Priority;
@@ -113,7 +115,8 @@ pub mod prelude {
 pub mod __private {
     pub use crate::cx::Meter;
     pub use crate::select::{
-        DefaultCase, RecvCase, SendCase, TimeoutCase, TokenCase, run as select,
+        BellCase, DeadlineCase, DefaultCase, EndedCase, RecvCase, SendCase, TimeoutCase, TokenCase,
+        run as select,
     };
 
     /// At the entry of a function that is budgeted.

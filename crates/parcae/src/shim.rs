@@ -20,8 +20,12 @@ pub(crate) mod cell {
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
     impl<T> UnsafeCell<T> {
-        pub(crate) fn new(value: T) -> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> UnsafeCell<T> {
             UnsafeCell(std::cell::UnsafeCell::new(value))
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
         }
 
         #[inline]

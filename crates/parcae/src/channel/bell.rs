@@ -4,45 +4,52 @@
 //! that lock, and wakes them after it; they look again. Whoever waits looks and takes its place in one
 //! critical section, so it sees the change or is found by whoever makes it. It gives its place up in every case,
 //! and looks once more before it believes that it was cancelled or out of time.
+//!
+//! What one sees of a state depends on how far it has got, its *cursor*, which is its own: what was there to be seen
+//! when the bell rang for it is there when it looks. So a select can be decided by the bell alone, and
+//! look after that.
 
 use super::ends::{may_wait, prepare, settle};
-use super::error::Reason;
-use super::places::{Places, Waiting};
+use super::error::{Reason, RecvError};
+use super::places::{Places, Ticket, Waiting};
+use super::state::Wake;
 use crate::shim::{Mutex, MutexGuard, PoisonError};
 use crate::wait::{self, Deadline, Ended, Waiter, Why};
 
 /// Those who wait for a change.
-pub(super) struct Bell(Places<(), Waiter>);
+pub(crate) struct Bell<W = Waiter>(Places<(), W>);
 
 /// Those to wake, once the lock is released.
 #[must_use = "they wait to be woken"]
-pub(super) struct Rung(Vec<Waiter>);
+pub(super) struct Rung<W = Waiter>(Vec<W>);
 
-impl Bell {
-    pub(super) fn new() -> Bell {
+impl<W> Bell<W> {
+    pub(super) fn new() -> Bell<W> {
         Bell(Places::new())
     }
 
     /// Takes out all who wait.
-    pub(super) fn ring(&mut self) -> Rung {
+    pub(super) fn ring(&mut self) -> Rung<W> {
         let mut all = Vec::new();
         self.0.close(&mut all);
         Rung(all)
     }
-}
 
-impl Rung {
-    pub(super) fn wake(self) {
-        self.0.iter().for_each(Waiter::wake);
+    /// Takes a place. Under the same lock the caller has looked, and found nothing.
+    pub(super) fn join(&mut self, waiting: Waiting<(), W>) -> Ticket {
+        self.0.join(waiting)
+    }
+
+    /// Gives it up.
+    pub(super) fn withdraw(&mut self, ticket: Ticket) {
+        self.0.withdraw(ticket);
     }
 }
 
-/// A state with a bell.
-pub(super) trait Belled {
-    /// What is waited for, in words.
-    const NAME: &'static str;
-
-    fn bell(&mut self) -> &mut Bell;
+impl<W: Wake> Rung<W> {
+    pub(super) fn wake(self) {
+        self.0.iter().for_each(Wake::wake);
+    }
 }
 
 pub(super) fn lock<S>(state: &Mutex<S>) -> MutexGuard<'_, S> {
@@ -50,36 +57,105 @@ pub(super) fn lock<S>(state: &Mutex<S>) -> MutexGuard<'_, S> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until `look` finds something. Charges the task if it is a success.
-pub(super) fn wait_until<S: Belled, T>(
-    state: &Mutex<S>,
-    deadline: impl FnOnce() -> Deadline,
-    mut look: impl FnMut(&mut S) -> Option<Result<T, Reason>>,
-) -> Result<T, Reason> {
-    let payer = prepare().map_err(Reason::Interrupted)?;
-    let mut deadline = Some(deadline);
-    let mut until = None;
-    let found = loop {
-        let mut locked = lock(state);
-        if let Some(found) = look(&mut locked) {
-            break found;
-        }
-        let waiting = Waiting { waiter: Waiter::current(), claim: None, value: None };
-        let ticket = locked.bell().0.join(waiting);
-        drop(locked);
-        let until = *until.get_or_insert_with(|| deadline.take().map_or(Deadline::Never, |d| d()));
-        let ended = may_wait().and_then(|()| wait::wait(until, Why::signal(S::NAME, state)));
-        let mut locked = lock(state);
-        locked.bell().0.withdraw(ticket);
-        let given_up = match ended {
-            Ok(Ended::Woken) => continue,
-            Ok(Ended::TimedOut) => Reason::TimedOut,
-            Err(error) => Reason::Interrupted(error),
+/// Somebody who looks at a state with a bell.
+pub(crate) trait Look: Sized {
+    /// What is waited for, in words.
+    const NAME: &'static str;
+
+    type State;
+    /// What is found under the lock.
+    type Found;
+    type Value;
+
+    /// The state, and how far one has got in it.
+    fn parts(&mut self) -> (&Mutex<Self::State>, &mut u64);
+
+    fn bell(state: &mut Self::State) -> &mut Bell;
+
+    /// What there is to be seen, and the cursor after it; none if nothing is.
+    fn look(state: &Self::State, cursor: &mut u64) -> Option<Result<Self::Found, Reason>>;
+
+    /// What that is for the program, outside of the lock.
+    fn value(found: Self::Found) -> Self::Value;
+
+    /// Waits until there is something to be seen. Charges the task if it is a success.
+    fn wait_until(
+        &mut self,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<Self::Value, RecvError> {
+        let interrupted = |error| RecvError::new(Reason::Interrupted(error));
+        let payer = prepare().map_err(interrupted)?;
+        let (state, cursor) = self.parts();
+        let mut deadline = Some(deadline);
+        let mut until = None;
+        let found = loop {
+            let mut locked = lock(state);
+            if let Some(found) = Self::look(&locked, cursor) {
+                break found;
+            }
+            let waiting = Waiting { waiter: Waiter::current(), claim: None, value: None };
+            let ticket = Self::bell(&mut locked).join(waiting);
+            drop(locked);
+            let until =
+                *until.get_or_insert_with(|| deadline.take().map_or(Deadline::Never, |d| d()));
+            let ended = may_wait().and_then(|()| wait::wait(until, Why::signal(Self::NAME, state)));
+            let mut locked = lock(state);
+            Self::bell(&mut locked).withdraw(ticket);
+            let given_up = match ended {
+                Ok(Ended::Woken) => continue,
+                Ok(Ended::TimedOut) => Reason::TimedOut,
+                Err(error) => Reason::Interrupted(error),
+            };
+            break Self::look(&locked, cursor).unwrap_or(Err(given_up));
         };
-        break look(&mut locked).unwrap_or(Err(given_up));
-    };
-    if found.is_ok() {
-        settle(payer, None);
+        if found.is_ok() {
+            settle(payer, None);
+        }
+        found.map(Self::value).map_err(RecvError::new)
     }
-    found
+
+    /// What there is to be seen now. Charges the task if it is a success.
+    fn try_look(&mut self) -> Result<Self::Value, RecvError> {
+        let payer = prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        let seen = self.attempt().unwrap_or_else(|| Err(RecvError::new(Reason::WouldWait)));
+        if seen.is_ok() {
+            settle(payer, None);
+        }
+        seen
+    }
+}
+
+/// The steps of a select, see [`Case`](crate::select::Case).
+pub(crate) trait Listen {
+    type Value;
+
+    /// What there is to be seen.
+    fn attempt(&mut self) -> Option<Result<Self::Value, RecvError>>;
+
+    /// Takes a place; none if there is something to be seen.
+    fn register(&mut self, waiting: Waiting<(), Waiter>) -> Option<Ticket>;
+
+    fn withdraw(&mut self, ticket: Ticket);
+}
+
+impl<L: Look> Listen for L {
+    type Value = L::Value;
+
+    fn attempt(&mut self) -> Option<Result<L::Value, RecvError>> {
+        let (state, cursor) = self.parts();
+        let found = L::look(&lock(state), cursor)?;
+        Some(found.map(L::value).map_err(RecvError::new))
+    }
+
+    fn register(&mut self, waiting: Waiting<(), Waiter>) -> Option<Ticket> {
+        let (state, &mut cursor) = self.parts();
+        let mut locked = lock(state);
+        let nothing = L::look(&locked, &mut { cursor }).is_none();
+        nothing.then(|| L::bell(&mut locked).join(waiting))
+    }
+
+    fn withdraw(&mut self, ticket: Ticket) {
+        let (state, _) = self.parts();
+        L::bell(&mut lock(state)).withdraw(ticket);
+    }
 }

@@ -4,7 +4,7 @@
 //! if that is gone it is told how many it has missed, and goes on with the oldest. So a slow subscriber holds up neither the sender
 //! nor the others. Values are shared by count and cloned for each subscriber outside of the lock.
 
-use super::bell::{Bell, Belled, lock, wait_until};
+use super::bell::{Bell, Look, lock};
 use super::error::{Reason, RecvError, SendError};
 use crate::shim::Mutex;
 use crate::wait::Deadline;
@@ -41,7 +41,7 @@ struct Shared<T> {
     capacity: usize,
 }
 
-struct State<T> {
+pub(crate) struct State<T> {
     /// The last values, the newest at the back.
     kept: VecDeque<Arc<T>>,
     /// The number of the value that will be sent next.
@@ -50,14 +50,6 @@ struct State<T> {
     senders: usize,
     subscribers: usize,
     bell: Bell,
-}
-
-impl<T> Belled for State<T> {
-    const NAME: &str = "broadcast";
-
-    fn bell(&mut self) -> &mut Bell {
-        &mut self.bell
-    }
 }
 
 impl<T> State<T> {
@@ -164,7 +156,7 @@ impl<T: Clone> Subscriber<T> {
     /// [`Reason::Lagged`] if values are gone that it has not seen: the next call goes on with the oldest. Otherwise all senders are
     /// gone, or the task was cancelled or has no budget left.
     pub fn recv(&mut self) -> Result<T, RecvError> {
-        self.recv_until(|| Deadline::Never)
+        self.wait_until(|| Deadline::Never)
     }
 
     /// As [`recv`](Subscriber::recv), and waits no longer than `time`.
@@ -173,14 +165,7 @@ impl<T: Clone> Subscriber<T> {
     ///
     /// As for [`recv`](Subscriber::recv), or the time is up.
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, RecvError> {
-        self.recv_until(|| Deadline::after(time))
-    }
-
-    fn recv_until(&mut self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
-        let wants = &mut self.wants;
-        let value = wait_until(&self.shared.state, deadline, |state| state.get(wants));
-        // The clone is made outside of the lock, and not at all for the last who has it.
-        value.map(Arc::unwrap_or_clone).map_err(RecvError::new)
+        self.wait_until(|| Deadline::after(time))
     }
 
     /// The next value, if it has been sent.
@@ -189,13 +174,31 @@ impl<T: Clone> Subscriber<T> {
     ///
     /// As for [`recv`](Subscriber::recv), or it would have had to wait.
     pub fn try_recv(&mut self) -> Result<T, RecvError> {
-        let wants = &mut self.wants;
-        let value = wait_until(
-            &self.shared.state,
-            || Deadline::Never,
-            |state| Some(state.get(wants).unwrap_or(Err(Reason::WouldWait))),
-        );
-        value.map(Arc::unwrap_or_clone).map_err(RecvError::new)
+        self.try_look()
+    }
+}
+
+impl<T: Clone> Look for Subscriber<T> {
+    const NAME: &'static str = "broadcast";
+
+    type State = State<T>;
+    type Found = Arc<T>;
+    type Value = T;
+
+    fn parts(&mut self) -> (&Mutex<State<T>>, &mut u64) {
+        (&self.shared.state, &mut self.wants)
+    }
+
+    fn bell(state: &mut State<T>) -> &mut Bell {
+        &mut state.bell
+    }
+
+    fn look(state: &State<T>, wants: &mut u64) -> Option<Result<Arc<T>, Reason>> {
+        state.get(wants)
+    }
+
+    fn value(found: Arc<T>) -> T {
+        Arc::unwrap_or_clone(found) // not at all for the last who has it
     }
 }
 

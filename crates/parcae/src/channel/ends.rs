@@ -83,7 +83,7 @@ pub(super) fn pair<T>(
 impl<T> Shared<T> {
     /// Step 1. The task that pays, if a task does.
     #[inline]
-    fn prepare(&self) -> Result<Option<&'static Frame>> {
+    pub(super) fn prepare(&self) -> Result<Option<&'static Frame>> {
         let payer = prepare()?;
         if payer.is_none() {
             self.maker.store(0, Ordering::Relaxed); // for reports, as above
@@ -345,6 +345,16 @@ impl<T> Receiver<T> {
     fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
         let payer =
             self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        self.recv_for(payer, deadline)
+    }
+
+    /// Steps 2 to 4, for whoever pays.
+    #[inline]
+    pub(super) fn recv_for(
+        &self,
+        payer: Option<&Frame>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<T, RecvError> {
         match self.shared.core.recv(Waiter::current) {
             Begun::Now(took) => received(took, payer),
             Begun::Wait(ticket) => self.wait_to_recv(ticket, deadline(), payer),

@@ -36,6 +36,7 @@
 //! | [`oneshot()`] | one value | never, and there is only one |
 //! | [`broadcast()`] | the last n values, for each subscriber | never |
 //! | [`watch()`] | the newest value | never |
+//! | [`ordered()`] | up to n tasks, whose results come out in order | while it is full |
 //! | [`Pool`] | things to be lent | – |
 //!
 //! # Guarantees
@@ -73,6 +74,7 @@ mod iter;
 #[cfg(all(test, loom))]
 mod models;
 mod oneshot;
+mod ordered;
 mod places;
 mod pool;
 mod state;
@@ -86,14 +88,16 @@ pub use ends::{Receiver, Sender, WeakReceiver, WeakSender};
 pub use error::{Reason, RecvError, SendError};
 pub use iter::{IntoIter, Iter};
 pub use oneshot::{OneReceiver, OneSender, oneshot};
+pub use ordered::{OrderedReceiver, OrderedSender, SendTaskError, ordered};
 pub use pool::{Borrowed, Pool};
 pub use watch::{Watched, Watcher, watch};
 
 // What a select is made of.
+pub(crate) use bell::Listen;
 pub(crate) use claim::Claim;
 pub(crate) use ends::{closed, may_wait, prepare, received, sent, settle};
-pub(crate) use places::{Outcome, Ticket};
-pub(crate) use state::{Put, Took};
+pub(crate) use places::{Outcome, Places, Ticket, Waiting};
+pub(crate) use state::{Put, Took, Wake};
 
 use crate::cap::{CapChannel, ChannelPermit};
 use crate::error::Result;

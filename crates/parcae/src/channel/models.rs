@@ -4,14 +4,17 @@
 //! A wake-up that is lost is a deadlock, which loom reports; a value that is lost or doubled fails an
 //! assertion.
 
+use super::bell::{Bell, lock};
 use super::claim::Claim;
-use super::places::Outcome;
+use super::places::{Outcome, Waiting};
+use super::pool::Idle;
 use super::state::{Begun, Core, Put, Took, Wake};
 use super::{Overflow, UNBOUNDED};
-use crate::shim::explore;
+use crate::shim::{Mutex, explore};
 use loom::sync::Arc as Shared;
 use loom::thread::{self, Thread};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 impl Wake for Thread {
     fn wake(&self) {
@@ -19,7 +22,7 @@ impl Wake for Thread {
     }
 }
 
-type Channel = Core<u32, Thread>;
+type Channel<T = u32> = Core<T, Thread>;
 
 fn channel(capacity: usize) -> Shared<Channel> {
     Shared::new(Core::new(capacity, Overflow::Block))
@@ -54,7 +57,7 @@ fn send(core: &Channel, value: u32) -> Result<(), u32> {
 }
 
 /// Receives as `Receiver::recv` does; none if the channel is closed.
-fn recv(core: &Channel) -> Option<u32> {
+fn recv<T: std::fmt::Debug>(core: &Channel<T>) -> Option<T> {
     let mut ticket = match core.recv(thread::current) {
         Begun::Now(Took::Done(value, waiter)) => {
             wake(waiter);
@@ -308,5 +311,163 @@ fn a_select_that_is_decided_is_passed_over() {
         }
         assert_eq!(receiver.join().unwrap(), Some(0));
         senders.into_iter().for_each(|sender| assert_eq!(sender.join().unwrap(), Ok(())));
+    });
+}
+
+/// What a bell is part of: as the state of a broadcast or of what is watched.
+struct Rings {
+    version: u64,
+    bell: Bell<Thread>,
+}
+
+fn rings() -> Shared<Mutex<Rings>> {
+    Shared::new(Mutex::new(Rings { version: 0, bell: Bell::new() }))
+}
+
+fn change(rings: &Mutex<Rings>) {
+    let mut state = lock(rings);
+    state.version += 1;
+    let rung = state.bell.ring();
+    drop(state);
+    rung.wake();
+}
+
+/// Waits for a version, as `Look::wait_until` does.
+fn watch(rings: &Mutex<Rings>, version: u64) {
+    loop {
+        let mut state = lock(rings);
+        if state.version >= version {
+            return;
+        }
+        let waiting = Waiting { waiter: thread::current(), claim: None, value: None };
+        let ticket = state.bell.join(waiting);
+        drop(state);
+        thread::park();
+        lock(rings).bell.withdraw(ticket);
+    }
+}
+
+#[test]
+fn a_bell_rings_for_all_who_wait() {
+    explore("bell: two wait for a change", Some(3), || {
+        let rings = rings();
+        let watchers = [(); 2].map(|()| {
+            let rings = Shared::clone(&rings);
+            thread::spawn(move || watch(&rings, 1))
+        });
+        change(&rings);
+        watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
+    });
+}
+
+#[test]
+fn a_bell_rings_for_the_last_change() {
+    explore("bell: two changes", None, || {
+        let rings = rings();
+        let watcher = {
+            let rings = Shared::clone(&rings);
+            thread::spawn(move || watch(&rings, 2))
+        };
+        change(&rings);
+        change(&rings);
+        watcher.join().unwrap();
+    });
+}
+
+/// A select over two bells, as `BellCase` takes part in it: decided once, and there is something to be seen.
+#[test]
+fn a_select_of_two_bells_sees_what_it_was_rung_for() {
+    explore("bell: a select", None, || {
+        let both = [rings(), rings()];
+        let setters = [0, 1].map(|i| {
+            let rings = Shared::clone(&both[i]);
+            thread::spawn(move || change(&rings))
+        });
+        let claim = Arc::new(Claim::new());
+        let mut tickets = [None, None];
+        for (i, rings) in both.iter().enumerate() {
+            let mut state = lock(rings);
+            if state.version > 0 {
+                claim.fire(i);
+                break;
+            }
+            let waiter = thread::current();
+            let claim = Some((Arc::clone(&claim), i));
+            tickets[i] = Some(state.bell.join(Waiting { waiter, claim, value: None }));
+        }
+        let winner = loop {
+            match claim.winner() {
+                Some(winner) => break winner,
+                None => thread::park(),
+            }
+        };
+        for (rings, ticket) in both.iter().zip(tickets) {
+            if let Some(ticket) = ticket {
+                lock(rings).bell.withdraw(ticket);
+            }
+        }
+        assert!(lock(&both[winner]).version > 0, "rung for nothing");
+        setters.into_iter().for_each(|setter| setter.join().unwrap());
+    });
+}
+
+/// A pool of one: its permits, its idle item, and how many were made.
+struct Lent {
+    permits: Channel<()>,
+    idle: Idle<u32>,
+    made: AtomicUsize,
+}
+
+impl Lent {
+    fn new() -> Shared<Lent> {
+        let lent = Lent {
+            permits: Core::new(1, Overflow::Block),
+            idle: Idle::new(),
+            made: AtomicUsize::new(0),
+        };
+        assert!(matches!(lent.permits.try_send(()), Put::Done(None, None)));
+        Shared::new(lent)
+    }
+
+    /// Borrows an item and gives it back; false if the pool is closed.
+    fn borrow(&self) -> bool {
+        if recv(&self.permits).is_none() {
+            return false;
+        }
+        let item = self.idle.take().unwrap_or_else(|| {
+            self.made.fetch_add(1, Ordering::Relaxed); // a figure for the end
+            7
+        });
+        drop(self.idle.give_back(Some(item), &self.permits));
+        true
+    }
+}
+
+#[test]
+fn a_pool_finds_its_idle_item_before_it_makes_another() {
+    explore("pool: two borrowers of one", None, || {
+        let lent = Lent::new();
+        let other = {
+            let lent = Shared::clone(&lent);
+            thread::spawn(move || assert!(lent.borrow()))
+        };
+        assert!(lent.borrow());
+        other.join().unwrap();
+        assert_eq!(lent.made.load(Ordering::Relaxed), 1, "no more than the capacity");
+    });
+}
+
+#[test]
+fn a_pool_that_is_closed_keeps_nothing() {
+    explore("pool: a borrower against a close", None, || {
+        let lent = Lent::new();
+        let borrower = {
+            let lent = Shared::clone(&lent);
+            thread::spawn(move || lent.borrow())
+        };
+        lent.permits.close(None).iter().for_each(Wake::wake);
+        drop(lent.idle.empty(&lent.permits));
+        borrower.join().unwrap();
+        assert!(lent.idle.take().is_none(), "an item that nobody will borrow");
     });
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 const NONE: usize = usize::MAX;
 
 /// Those who wait at one end.
-pub(super) struct Places<T, W> {
+pub(crate) struct Places<T, W> {
     entries: Vec<Entry<T, W>>,
     /// The first free place; the others follow by `next`.
     free: usize,
@@ -53,12 +53,12 @@ enum Stage<T, W> {
 }
 
 /// Somebody who waits.
-pub(super) struct Waiting<T, W> {
-    pub(super) waiter: W,
+pub(crate) struct Waiting<T, W> {
+    pub(crate) waiter: W,
     /// Of a select: what has to be claimed, and for which case.
-    pub(super) claim: Option<(Arc<Claim>, usize)>,
+    pub(crate) claim: Option<(Arc<Claim>, usize)>,
     /// What a sender has to give.
-    pub(super) value: Option<T>,
+    pub(crate) value: Option<T>,
 }
 
 /// The right to a place. Not to be copied: it is given up with the place.
@@ -78,12 +78,12 @@ pub(crate) enum Outcome<T> {
 }
 
 impl<T, W> Places<T, W> {
-    pub(super) fn new() -> Places<T, W> {
+    pub(crate) fn new() -> Places<T, W> {
         Places { entries: Vec::new(), free: NONE, head: NONE, tail: NONE }
     }
 
     /// Takes a place behind all others.
-    pub(super) fn join(&mut self, waiting: Waiting<T, W>) -> Ticket {
+    pub(crate) fn join(&mut self, waiting: Waiting<T, W>) -> Ticket {
         let entry = Entry { stage: Stage::Waiting(waiting), prev: self.tail, next: NONE };
         let at = self.free;
         let at = if at == NONE {
@@ -153,7 +153,7 @@ impl<T, W> Places<T, W> {
     }
 
     /// Tells all of them that the channel is closed; adds whom to wake.
-    pub(super) fn close(&mut self, wake: &mut Vec<W>) {
+    pub(crate) fn close(&mut self, wake: &mut Vec<W>) {
         while let Some((at, waiting)) = self.first() {
             self.entries[at].stage = Stage::Closed(waiting.value);
             wake.push(waiting.waiter);
@@ -185,7 +185,13 @@ impl<T, W> Places<T, W> {
     }
 
     /// Gives a place up: what has happened has happened, otherwise it will not.
-    pub(super) fn withdraw(&mut self, Ticket(at): Ticket) -> Outcome<T> {
+    pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Outcome<T> {
+        self.remove(ticket).0
+    }
+
+    /// The same; and gives the waiter back if nobody has taken it out, for whom dropping it is not to
+    /// happen under the lock.
+    pub(crate) fn remove(&mut self, Ticket(at): Ticket) -> (Outcome<T>, Option<W>) {
         if let Stage::Waiting(_) = self.entries[at].stage {
             self.unlink(at);
         }
@@ -193,16 +199,17 @@ impl<T, W> Places<T, W> {
         let entry = std::mem::replace(&mut self.entries[at], free);
         self.free = at;
         match entry.stage {
-            Stage::Done(value) => Outcome::Done(value),
-            Stage::Closed(value) => Outcome::Closed(value),
-            Stage::Lost(value) | Stage::Waiting(Waiting { value, .. }) => Outcome::Withdrawn(value),
+            Stage::Done(value) => (Outcome::Done(value), None),
+            Stage::Closed(value) => (Outcome::Closed(value), None),
+            Stage::Lost(value) => (Outcome::Withdrawn(value), None),
+            Stage::Waiting(waiting) => (Outcome::Withdrawn(waiting.value), Some(waiting.waiter)),
             Stage::Free => unreachable!("a ticket for a place that is free"),
         }
     }
 
     /// How many wait.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         std::iter::successors(Some(self.head), |&at| self.entries.get(at).map(|entry| entry.next))
             .take_while(|&at| at != NONE)
             .count()

@@ -12,14 +12,14 @@
 
 use super::ends::drop_all;
 use super::error::RecvError;
-use super::state::Put;
+use super::state::{Core, Put, Wake};
 use super::{Receiver, Sender, channel};
 use crate::error::{Error, Result};
+use crate::shim::{Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A pool of up to so many items, which are made when they are first needed and lent to one borrower at a time.
@@ -41,10 +41,51 @@ use std::time::Duration;
 /// Items that are not kept, and idle ones when the pool is closed or dropped, are dropped.
 pub struct Pool<T> {
     permits: (Sender<()>, Receiver<()>),
-    /// The one given back last is at the back, and the first to be lent.
-    idle: Mutex<VecDeque<T>>,
+    idle: Idle<T>,
     make: Box<dyn Fn() -> Result<T> + Send + Sync>,
     reset: Box<Reset<T>>,
+}
+
+/// The items that are not lent. The one given back last is at the back, and the first to be lent.
+pub(super) struct Idle<T>(Mutex<VecDeque<T>>);
+
+impl<T> Idle<T> {
+    pub(super) fn new() -> Idle<T> {
+        Idle(Mutex::new(VecDeque::new()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An item, for whoever has a permit; none if one has to be made.
+    pub(super) fn take(&self) -> Option<T> {
+        self.lock().pop_back()
+    }
+
+    /// Takes an item back, if there is one, and then its permit: who gets the permit finds the item. Returns what
+    /// is to be dropped.
+    #[must_use = "it is dropped outside of all locks"]
+    pub(super) fn give_back<W: Wake>(&self, item: Option<T>, permits: &Core<(), W>) -> VecDeque<T> {
+        if let Some(item) = item {
+            self.lock().push_back(item);
+        }
+        // Neither a cancel point nor charged: it has to happen.
+        match permits.try_send(()) {
+            Put::Done(waiter, _) => {
+                waiter.iter().for_each(Wake::wake);
+                VecDeque::new()
+            }
+            _ => self.empty(permits), // closed meanwhile: nobody will borrow it
+        }
+    }
+
+    /// Takes out all that nobody will borrow, once the permits are closed.
+    #[must_use = "it is dropped outside of all locks"]
+    pub(super) fn empty<W>(&self, permits: &Core<(), W>) -> VecDeque<T> {
+        permits.drain();
+        std::mem::take(&mut *self.lock())
+    }
 }
 
 /// Makes an item ready for the next borrower; false if it is not to be kept.
@@ -59,7 +100,7 @@ impl<T> Pool<T> {
             let put = permits.0.shared().core.try_send(());
             debug_assert!(matches!(put, Put::Done(None, None)), "as many as there is room for");
         }
-        Pool { permits, idle: Mutex::default(), make: Box::new(make), reset: Box::new(|_| true) }
+        Pool { permits, idle: Idle::new(), make: Box::new(make), reset: Box::new(|_| true) }
     }
 
     /// What is done to an item that comes back; if it returns false the item is not kept.
@@ -101,16 +142,12 @@ impl<T> Pool<T> {
         permit?;
         // From here on the guard gives the permit back, also if making fails or panics.
         let mut borrowed = Borrowed { pool: self, item: None };
-        let idle = self.idle().pop_back();
+        let idle = self.idle.take();
         borrowed.item = Some(match idle {
             Some(item) => item,
             None => (self.make)()?,
         });
         Ok(borrowed)
-    }
-
-    fn idle(&self) -> MutexGuard<'_, VecDeque<T>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many more could be borrowed at once.
@@ -122,9 +159,7 @@ impl<T> Pool<T> {
     /// when they come back. Later calls do nothing.
     pub fn close(&self) {
         self.permits.0.close();
-        self.permits.0.shared().core.drain();
-        let idle = std::mem::take(&mut *self.idle());
-        drop_all(idle);
+        drop_all(self.idle.empty(&self.permits.0.shared().core));
     }
 
     /// As [`close`](Pool::close), with what later borrowers are told.
@@ -140,21 +175,11 @@ impl<T> Pool<T> {
             let mut item = item?;
             if (self.reset)(&mut item) { Some(item) } else { None } // dropped here
         }));
-        match kept {
-            Ok(Some(item)) => self.idle().push_back(item),
-            Ok(None) => {}
-            Err(panic) => refused = Some(panic),
-        }
-        // Neither a cancel point nor charged: it has to happen.
-        match self.permits.0.shared().core.try_send(()) {
-            Put::Done(waiter, _) => {
-                if let Some(waiter) = waiter {
-                    waiter.wake();
-                }
-            }
-            // Closed meanwhile: nobody will borrow it.
-            _ => self.close(),
-        }
+        let kept = kept.unwrap_or_else(|panic| {
+            refused = Some(panic);
+            None
+        });
+        drop_all(self.idle.give_back(kept, &self.permits.0.shared().core));
         if let Some(panic) = refused
             && !std::thread::panicking()
         {

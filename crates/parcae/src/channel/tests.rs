@@ -2,10 +2,13 @@
 
 mod basics;
 mod budgets;
-mod cancelling;
+pub(crate) mod cancelling;
+mod cancelling_others;
 mod closing;
 mod mixed;
+mod ordered;
 mod others;
+mod patterns;
 mod pools;
 mod random;
 

@@ -3,7 +3,7 @@
 //! The value has a version. A watcher has the version that it has seen last and waits for another one; those in between it
 //! may miss.
 
-use super::bell::{Bell, Belled, lock, wait_until};
+use super::bell::{Bell, Look, lock};
 use super::error::{Reason, RecvError};
 use crate::shim::Mutex;
 use crate::wait::Deadline;
@@ -31,20 +31,12 @@ pub fn watch<T>(initial: T) -> (Watched<T>, Watcher<T>) {
     (Watched { state: Arc::clone(&state) }, Watcher { state, seen: 0 })
 }
 
-struct State<T> {
+pub(crate) struct State<T> {
     value: Arc<T>,
     version: u64,
     /// It does not change any more when there are none.
     setters: usize,
     bell: Bell,
-}
-
-impl<T> Belled for State<T> {
-    const NAME: &str = "change of a watched value";
-
-    fn bell(&mut self) -> &mut Bell {
-        &mut self.bell
-    }
 }
 
 /// Changes a value that is watched. Clones change the same.
@@ -119,7 +111,7 @@ impl<T> Watcher<T> {
     ///
     /// It will not change any more, or the task was cancelled or has no budget left.
     pub fn changed(&mut self) -> Result<Arc<T>, RecvError> {
-        self.changed_until(|| Deadline::Never)
+        self.wait_until(|| Deadline::Never)
     }
 
     /// As [`changed`](Watcher::changed), and waits no longer than `time`.
@@ -128,19 +120,35 @@ impl<T> Watcher<T> {
     ///
     /// As for [`changed`](Watcher::changed), or the time is up.
     pub fn changed_timeout(&mut self, time: Duration) -> Result<Arc<T>, RecvError> {
-        self.changed_until(|| Deadline::after(time))
+        self.wait_until(|| Deadline::after(time))
+    }
+}
+
+impl<T> Look for Watcher<T> {
+    const NAME: &'static str = "change of a watched value";
+
+    type State = State<T>;
+    type Found = Arc<T>;
+    type Value = Arc<T>;
+
+    fn parts(&mut self) -> (&Mutex<State<T>>, &mut u64) {
+        (&self.state, &mut self.seen)
     }
 
-    fn changed_until(&mut self, deadline: impl FnOnce() -> Deadline) -> Result<Arc<T>, RecvError> {
-        let seen = &mut self.seen;
-        let newest = wait_until(&self.state, deadline, |state| {
-            if state.version != *seen {
-                *seen = state.version;
-                return Some(Ok(Arc::clone(&state.value)));
-            }
-            (state.setters == 0).then_some(Err(Reason::Closed(None)))
-        });
-        newest.map_err(RecvError::new)
+    fn bell(state: &mut State<T>) -> &mut Bell {
+        &mut state.bell
+    }
+
+    fn look(state: &State<T>, seen: &mut u64) -> Option<Result<Arc<T>, Reason>> {
+        if state.version != *seen {
+            *seen = state.version;
+            return Some(Ok(Arc::clone(&state.value)));
+        }
+        (state.setters == 0).then_some(Err(Reason::Closed(None)))
+    }
+
+    fn value(found: Arc<T>) -> Arc<T> {
+        found
     }
 }
 

@@ -1,15 +1,25 @@
 //! Handles: the result of one child.
+//!
+//! Who waits is told in one of two ways (`task::joiner`). A task of the same runtime that joins is noted in the
+//! child's record and unparked. For everybody else, and where the handle outlives the wait, there is an
+//! [`End`]; it is made when it is first needed, and noted in the record once and for all. So what the record notes
+//! never changes while it can be read.
 
 use super::{Account, Core, OnFailure};
 use crate::budget::{Budget, Pool};
-use crate::cx;
+use crate::cx::{self, Frame};
 use crate::error::{Error, ErrorKind, Result, TaskId};
+use crate::select::{Ends, TaskEnd};
+use crate::task::joiner::Joiner;
 use crate::task::state::LetGo;
 use crate::task::{Task, TaskRef};
-use crate::wait::Why;
+use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
 use std::fmt;
+use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A child and its result. See [`Nursery::spawn`](crate::Nursery::spawn).
@@ -20,6 +30,8 @@ pub struct TaskHandle<'scope, T> {
     core: &'scope Core,
     /// The child's own pool, if it has one.
     pool: Option<Arc<Pool>>,
+    /// Where others wait than the one task that joins.
+    end: OnceLock<Arc<End<Waiter>>>,
     _result: PhantomData<fn() -> T>,
 }
 
@@ -34,7 +46,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         core: &'scope Core,
         pool: Option<Arc<Pool>>,
     ) -> TaskHandle<'scope, T> {
-        TaskHandle { task, core, pool, _result: PhantomData }
+        TaskHandle { task, core, pool, end: OnceLock::new(), _result: PhantomData }
     }
 
     fn record(&self) -> &Task {
@@ -65,10 +77,88 @@ impl<'scope, T> TaskHandle<'scope, T> {
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }
 
+    /// As [`join`](TaskHandle::join), and waits no longer than `time`; then there is the handle again. Under the
+    /// deterministic executor that is virtual time.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let rounds = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let mut slow = n.spawn(|cx| cx.sleep(Duration::from_secs(25)))?;
+    ///         for round in 1.. {
+    ///             match slow.join_timeout(Duration::from_secs(10)) {
+    ///                 Ok(result) => return result.map(|()| round),
+    ///                 Err(handle) => slow = handle, // and something else can be done
+    ///             }
+    ///         }
+    ///         unreachable!()
+    ///     })
+    /// })?;
+    /// assert_eq!(rounds, 3);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the time is up.
+    pub fn join_timeout(self, time: Duration) -> Result<Result<T>, TaskHandle<'scope, T>> {
+        match self.wait_until(Deadline::after(time)) {
+            Ok(Ended::Woken) => Ok(self.take()),
+            Ok(Ended::TimedOut) => Err(self),
+            // The child ends too: as in `join`.
+            Err(_) if self.core.terms.node.is_cancelled() => Ok(self.join()),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// The caller, if it is a task of the child's runtime.
+    fn own_frame(&self) -> Option<&'static Frame> {
+        let shared = &self.core.terms.shared;
+        cx::current().filter(|cx| Arc::ptr_eq(&cx.terms().shared, shared))
+    }
+
+    /// Waits until the child has ended, and leaves the handle as it is. A cancel point.
+    pub(crate) fn wait_until(&self, deadline: Deadline) -> Result<Ended> {
+        if self.is_finished() {
+            return Ok(Ended::Woken);
+        }
+        let end = self.end();
+        let why = match self.own_frame() {
+            Some(_) => Why::Task(self.record().id()),
+            None => Why::signal("task of another runtime", &**end),
+        };
+        end.wait(deadline, why)
+    }
+
+    /// The end of the child, for any number of others.
+    fn end(&self) -> &Arc<End<Waiter>> {
+        self.end.get_or_init(|| {
+            let end = Arc::new(End::new());
+            let joiner = Joiner::end(Arc::clone(&end));
+            self.record().joiner.set(Some(joiner));
+            if !self.record().state.join() {
+                // It has ended and looks for nobody.
+                // SAFETY: JOIN was not set.
+                drop(unsafe { joiner.into_end() });
+                end.tell();
+            }
+            end
+        })
+    }
+
+    /// The end, to see whether it goes.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn weak_end(&self) -> std::sync::Weak<End<Waiter>> {
+        Arc::downgrade(self.end())
+    }
+
     /// The result of a child that has ended.
     fn take(self) -> Result<T> {
         let mut this = std::mem::ManuallyDrop::new(self);
-        drop(this.pool.take());
+        drop((this.pool.take(), this.end.take()));
         // SAFETY: it has ended, so the record is ours; nobody has taken the result, for that
         // consumes the handle.
         let output = unsafe { this.output() };
@@ -91,31 +181,33 @@ impl<'scope, T> TaskHandle<'scope, T> {
         if self.is_finished() {
             return Ok(());
         }
-        let shared = &self.core.terms.shared;
-        let Some(frame) = cx::current().filter(|cx| Arc::ptr_eq(&cx.terms().shared, shared)) else {
-            // A thread that is none of the runtime's.
-            while !self.is_finished() {
-                std::thread::sleep(Duration::from_micros(50));
-            }
-            return Ok(());
+        let Some(frame) = self.own_frame() else {
+            // A thread, or a task of another runtime.
+            return self.wait_until(Deadline::Never).map(drop);
         };
-        self.record().joiner.set(Some(frame.task()));
-        if self.record().state.join() {
-            while !self.is_finished() {
-                match frame.park(Why::Task(self.record().id())) {
-                    Ok(()) => {}
-                    // Its nursery was cancelled, perhaps because this very child has failed:
-                    // it ends, and says how.
-                    Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
-                        // Looked at again: its end may be what we were woken for.
-                        if !self.is_finished() {
-                            frame.leave_to_others(Why::Task(self.record().id()));
-                        }
+        let place = match self.end.get() {
+            Some(end) => end.place(),
+            None => {
+                self.record().joiner.set(Some(Joiner::task(frame.task())));
+                self.record().state.join();
+                None
+            }
+        };
+        while !self.is_finished() {
+            match frame.park(Why::Task(self.record().id())) {
+                Ok(()) => {}
+                // Its nursery was cancelled, perhaps because this very child has failed:
+                // it ends, and says how.
+                Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
+                    // Looked at again: its end may be what we were woken for.
+                    if !self.is_finished() {
+                        frame.leave_to_others(Why::Task(self.record().id()));
                     }
-                    Err(error) => return Err(error),
                 }
+                Err(error) => return Err(error),
             }
         }
+        drop(place);
         Ok(())
     }
 
@@ -157,6 +249,10 @@ impl<'scope, T> TaskHandle<'scope, T> {
 impl<T> Drop for TaskHandle<'_, T> {
     fn drop(&mut self) {
         if self.record().state.let_go() == LetGo::Running {
+            if let Some(end) = self.end.get() {
+                // SAFETY: made by `Joiner::end`; letting go has taken JOIN out, and with it the right to its count.
+                unsafe { Arc::decrement_strong_count(Arc::as_ptr(end)) };
+            }
             return;
         }
         // SAFETY: as in `take`; the handle is not used again.
@@ -168,6 +264,97 @@ impl<T> Drop for TaskHandle<'_, T> {
         {
             self.core.failed(error);
         }
+    }
+}
+
+impl<T> Ends for TaskHandle<'_, T> {
+    fn has_ended(&self) -> bool {
+        self.is_finished()
+    }
+
+    fn end(&self) -> TaskEnd<'_> {
+        TaskEnd(self.end())
+    }
+}
+
+/// For async code inside of the nursery, on any executor: the child's result when it has ended. Dropping the future
+/// lets the child run on, as dropping the handle does.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().build()?;
+/// let sum = rt.run(|cx| {
+///     cx.nursery(|n| {
+///         let (a, b) = (n.spawn(|_| Ok(20))?, n.spawn(|_| Ok(22))?);
+///         parcae::block_on(async { Ok(a.await? + b.await?) })?
+///     })
+/// })?;
+/// assert_eq!(sum, 42);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+impl<'scope, T> IntoFuture for TaskHandle<'scope, T> {
+    type Output = Result<T>;
+    type IntoFuture = TaskFuture<'scope, T>;
+
+    fn into_future(self) -> TaskFuture<'scope, T> {
+        TaskFuture { handle: Some(self), polled: Polled::default() }
+    }
+}
+
+/// A child that is awaited: [`TaskHandle`]'s future. It borrows what the child borrows, so it cannot be taken out of the
+/// nursery:
+///
+/// ```compile_fail,E0521
+/// use parcae::prelude::*;
+/// let rt = Runtime::builder().build().unwrap();
+/// let mut kept = None;
+/// rt.run(|cx| cx.nursery(|n| {
+///     kept = Some(n.spawn(|_| Ok(1))?.into_future()); // would outlive what `n` waits for
+///     Ok(())
+/// })).unwrap();
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct TaskFuture<'scope, T> {
+    /// None once it was ready.
+    handle: Option<TaskHandle<'scope, T>>,
+    polled: Polled,
+}
+
+impl<T> Future for TaskFuture<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        let handle = this.handle.as_ref().expect("polled after it was ready");
+        if !handle.is_finished() && !this.polled.poll(handle.end(), context.waker()) {
+            return Poll::Pending;
+        }
+        this.give_up_place();
+        match this.handle.take() {
+            Some(handle) => Poll::Ready(handle.take()),
+            None => unreachable!(),
+        }
+    }
+}
+
+impl<T> TaskFuture<'_, T> {
+    fn give_up_place(&mut self) {
+        if let Some(end) = self.handle.as_ref().and_then(|handle| handle.end.get()) {
+            self.polled.withdraw(end);
+        }
+    }
+}
+
+impl<T> Drop for TaskFuture<'_, T> {
+    fn drop(&mut self) {
+        self.give_up_place();
+    }
+}
+
+impl<T> fmt::Debug for TaskFuture<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TaskFuture").field(&self.handle).finish()
     }
 }
 

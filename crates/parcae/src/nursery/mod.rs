@@ -45,7 +45,7 @@ mod handle;
 mod opts;
 mod spawn;
 
-pub use handle::TaskHandle;
+pub use handle::{TaskFuture, TaskHandle};
 pub(crate) use opts::Own;
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 

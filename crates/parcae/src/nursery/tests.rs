@@ -5,6 +5,7 @@ mod cancelling;
 mod conservation;
 mod failures;
 mod results;
+mod waiting;
 
 use crate::prelude::*;
 use crate::{Error, Result};

@@ -4,20 +4,21 @@ use super::Inner;
 use crate::budget::{Budget, Ceiling, Closed, Pool, Resource};
 use crate::cancel::{CancelReason, CancelToken, Node};
 use crate::cap::TaskPermit;
-use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
-use crate::engine::Waker;
+use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::nursery::{Own, SpawnOpts};
 use crate::profile::Profile;
+use crate::select::{Ends, TaskEnd};
 use crate::task::{Start, Task, Traits};
-use crate::wait::Why;
+use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{self, Poll};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Runs a root task and waits for it.
 #[track_caller]
@@ -44,7 +45,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     if inner.terms.node.is_cancelled() {
         return Err(Error::new(ErrorKind::ShuttingDown));
     }
-    let slot = Arc::new(Slot { state: Mutex::default(), changed: Condvar::new() });
+    let slot = Arc::new(Slot { output: Mutex::new(None), end: End::new() });
     let answer = Arc::clone(&slot);
     let (ceiling, permit) = cap.unzip();
     let plan = Plan::new(inner, opts, ceiling)?;
@@ -54,7 +55,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
         drop(permit);
         answer.set(output);
     })?;
-    Ok(RootTask { slot, node })
+    Ok(RootTask { slot, node, polled: Polled::default() })
 }
 
 /// What a root task runs under.
@@ -146,48 +147,24 @@ impl Plan {
 pub struct RootTask<T> {
     slot: Arc<Slot<T>>,
     node: Arc<Node>,
+    polled: Polled,
 }
 
 struct Slot<T> {
-    state: Mutex<State<T>>,
-    /// For threads that wait.
-    changed: Condvar,
-}
-
-struct State<T> {
-    output: Option<Result<T>>,
-    ended: bool,
-    /// The task that waits.
-    waiter: Option<Waker>,
-    /// The future that waits.
-    polled: Option<task::Waker>,
-}
-
-impl<T> Default for State<T> {
-    fn default() -> State<T> {
-        State { output: None, ended: false, waiter: None, polled: None }
-    }
+    /// Set before the end is told; taken once after it.
+    output: Mutex<Option<Result<T>>>,
+    end: End<Waiter>,
 }
 
 impl<T> Slot<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn set(&self, output: Result<T>) {
+        *self.output.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
+        self.end.tell();
     }
 
-    fn set(&self, output: Result<T>) {
-        let (waiter, polled) = {
-            let mut state = self.lock();
-            state.output = Some(output);
-            state.ended = true;
-            (state.waiter.take(), state.polled.take())
-        };
-        self.changed.notify_all();
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
-        if let Some(polled) = polled {
-            polled.wake();
-        }
+    /// The result of a task that has ended, for the first who asks.
+    fn take(&self) -> Option<Result<T>> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -201,24 +178,51 @@ impl<T> RootTask<T> {
     /// # Errors
     ///
     /// What the task failed with, or that the caller was cancelled.
+    ///
+    /// # Panics
+    ///
+    /// If it was polled until it was ready: the result is gone then.
     pub fn join(self) -> Result<T> {
-        let mut state = self.slot.lock();
-        loop {
-            if let Some(output) = state.output.take() {
-                return output;
-            }
-            match cx::current() {
-                None => {
-                    state = self.slot.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
-                Some(frame) => {
-                    state.waiter = Some(frame.waker());
-                    drop(state);
-                    frame.park(Why::Root)?;
-                    state = self.slot.lock();
-                }
-            }
+        self.slot.end.wait(Deadline::Never, Why::Root)?;
+        self.take()
+    }
+
+    /// As [`join`](RootTask::join), and waits no longer than `time`; then there is the handle again.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let task = rt.handle().spawn(|cx| loop { cx.checkpoint()? } as parcae::Result<()>)?;
+    /// let task = task.join_timeout(Duration::from_millis(1)).unwrap_err(); // not yet
+    /// task.cancel();
+    /// assert!(task.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the time is up.
+    pub fn join_timeout(self, time: Duration) -> Result<Result<T>, RootTask<T>> {
+        match self.slot.end.wait(Deadline::after(time), Why::Root) {
+            Ok(Ended::Woken) => Ok(self.take()),
+            Ok(Ended::TimedOut) => Err(self),
+            Err(error) => Ok(Err(error)),
         }
+    }
+
+    /// The result if the task has ended, or the handle again.
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the task has not ended.
+    pub fn try_join(self) -> Result<Result<T>, RootTask<T>> {
+        if self.is_finished() { Ok(self.take()) } else { Err(self) }
+    }
+
+    fn take(&self) -> Result<T> {
+        self.slot.take().expect("the result was taken by a poll")
     }
 
     /// Asks the task, and all that it has spawned, to end.
@@ -233,7 +237,7 @@ impl<T> RootTask<T> {
 
     /// Whether the task has ended.
     pub fn is_finished(&self) -> bool {
-        self.slot.lock().ended
+        self.slot.end.has_ended()
     }
 }
 
@@ -256,20 +260,29 @@ impl<T> RootTask<T> {
 impl<T> Future for RootTask<T> {
     type Output = Result<T>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Result<T>> {
-        let mut state = self.slot.lock();
-        if let Some(output) = state.output.take() {
-            return Poll::Ready(output);
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        if this.polled.poll(&this.slot.end, context.waker()) {
+            Poll::Ready(this.take())
+        } else {
+            Poll::Pending
         }
-        assert!(!state.ended, "polled after it was ready");
-        // Under the lock under which the task sets its result: it finds this waker, or we have found the result.
-        let stale = match &mut state.polled {
-            Some(waker) if waker.will_wake(context.waker()) => None,
-            polled => polled.replace(context.waker().clone()),
-        };
-        drop(state);
-        drop(stale);
-        Poll::Pending
+    }
+}
+
+impl<T> Drop for RootTask<T> {
+    fn drop(&mut self) {
+        self.polled.withdraw(&self.slot.end);
+    }
+}
+
+impl<T> Ends for RootTask<T> {
+    fn has_ended(&self) -> bool {
+        self.is_finished()
+    }
+
+    fn end(&self) -> TaskEnd<'_> {
+        TaskEnd(&self.slot.end)
     }
 }
 

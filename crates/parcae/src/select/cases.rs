@@ -2,15 +2,16 @@
 
 use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::channel::{
-    Claim, Outcome, Put, Receiver, RecvError, SendError, Sender, Ticket, Took, closed, prepare,
-    received, sent, settle,
+    Claim, Listen, Outcome, Put, Receiver, RecvError, SendError, Sender, Subscriber, Ticket, Took,
+    Waiting, Watcher, closed, prepare, received, sent, settle,
 };
 use crate::cx::Frame;
 use crate::error::Result;
-use crate::wait::Waiter;
+use crate::time;
+use crate::wait::{End, Waiter};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The task that pays for the case that happens, if a task does.
 pub struct Payer(Option<&'static Frame>);
@@ -191,6 +192,112 @@ impl<T> Case for SendCase<'_, T> {
     }
 }
 
+// ----- changes ------------------------------------------------------------------------------
+
+/// The next value of a broadcast, or of something that is watched.
+pub struct BellCase<'c, V> {
+    listener: &'c mut (dyn Listen<Value = V> + 'c),
+    ticket: Option<Ticket>,
+    outcome: Option<Result<V, RecvError>>,
+}
+
+impl<'c, T: Clone> BellCase<'c, T> {
+    /// The next of a broadcast.
+    pub fn next(subscriber: &'c mut Subscriber<T>) -> BellCase<'c, T> {
+        BellCase { listener: subscriber, ticket: None, outcome: None }
+    }
+}
+
+impl<'c, T> BellCase<'c, Arc<T>> {
+    /// The newest of what is watched.
+    pub fn changed(watcher: &'c mut Watcher<T>) -> BellCase<'c, Arc<T>> {
+        BellCase { listener: watcher, ticket: None, outcome: None }
+    }
+}
+
+impl<V> BellCase<'_, V> {
+    /// What came of it, for the case that won.
+    pub fn finish(self) -> Result<V, RecvError> {
+        self.outcome.expect("the case has won")
+    }
+}
+
+impl<V> Case for BellCase<'_, V> {
+    fn attempt(&mut self, payer: &Payer) -> bool {
+        self.outcome = self.listener.attempt();
+        if let Some(Ok(_)) = self.outcome {
+            settle(payer.0, None);
+        }
+        self.outcome.is_some()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        let claim = Some((Arc::clone(round.claim), round.case));
+        let waiting = Waiting { waiter: round.waiter.clone(), claim, value: None };
+        self.ticket = self.listener.register(waiting);
+        self.ticket.is_some()
+    }
+
+    fn unregister(&mut self, won: bool, payer: &Payer) {
+        let Some(ticket) = self.ticket.take() else { return };
+        self.listener.withdraw(ticket);
+        if won {
+            // Nobody else can have taken what the bell rang for.
+            let seen = self.attempt(payer);
+            debug_assert!(seen, "the bell rang for nothing");
+        }
+    }
+}
+
+// ----- tasks --------------------------------------------------------------------------------
+
+/// A task whose end can be waited for: a [`TaskHandle`](crate::TaskHandle) or a [`RootTask`](crate::RootTask).
+pub trait Ends {
+    /// Whether it has ended.
+    fn has_ended(&self) -> bool;
+
+    /// Where to wait for that.
+    #[doc(hidden)]
+    fn end(&self) -> TaskEnd<'_>;
+}
+
+/// Where the end of a task is waited for.
+pub struct TaskEnd<'t>(pub(crate) &'t End<Waiter>);
+
+/// A task that ends.
+pub struct EndedCase<'c> {
+    task: &'c dyn Ends,
+    ticket: Option<Ticket>,
+}
+
+impl<'c> EndedCase<'c> {
+    /// Of this task.
+    pub fn new(task: &'c dyn Ends) -> EndedCase<'c> {
+        EndedCase { task, ticket: None }
+    }
+
+    /// Nothing: the handle has the result, without waiting.
+    pub fn finish(self) {}
+}
+
+impl Case for EndedCase<'_> {
+    fn attempt(&mut self, _: &Payer) -> bool {
+        self.task.has_ended()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        let claim = Some((Arc::clone(round.claim), round.case));
+        self.ticket = self.task.end().0.register(round.waiter.clone(), claim);
+        self.ticket.is_some()
+    }
+
+    fn unregister(&mut self, won: bool, _: &Payer) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let told = self.task.end().0.withdraw(ticket);
+        debug_assert_eq!(won, told, "one case, and the one that was claimed");
+    }
+}
+
 // ----- the others ---------------------------------------------------------------------------
 
 /// A token that is cancelled.
@@ -262,6 +369,35 @@ impl Case for TimeoutCase {
     }
 }
 
+/// A point in time that comes.
+pub struct DeadlineCase(Instant);
+
+impl DeadlineCase {
+    /// This one, by the clock of whoever waits: [`time::now`](crate::time::now).
+    pub fn new(at: Instant) -> DeadlineCase {
+        DeadlineCase(at)
+    }
+
+    /// Nothing.
+    pub fn finish(self) {}
+}
+
+impl Case for DeadlineCase {
+    fn attempt(&mut self, _: &Payer) -> bool {
+        false // as a timeout
+    }
+
+    fn register(&mut self, _: &Round<'_>) -> bool {
+        true
+    }
+
+    fn unregister(&mut self, _: bool, _: &Payer) {}
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.0.saturating_duration_since(time::now()))
+    }
+}
+
 /// What happens when nothing else is possible at once.
 pub struct DefaultCase;
 
@@ -301,8 +437,12 @@ opaque!(
     Payer,
     Round<'r>,
     TimeoutCase,
+    DeadlineCase,
     DefaultCase,
     TokenCase<'c>,
+    EndedCase<'c>,
+    TaskEnd<'c>,
+    BellCase<'c, V>,
     RecvCase<'c, T>,
     SendCase<'c, T>
 );

@@ -1,11 +1,15 @@
 //! A list of cases that is made at run time.
 
-use super::cases::{Case, DefaultCase, Payer, RecvCase, Round, SendCase, TimeoutCase, TokenCase};
+use super::cases::{
+    BellCase, Case, DeadlineCase, DefaultCase, EndedCase, Ends, Payer, RecvCase, Round, SendCase,
+    TimeoutCase, TokenCase,
+};
 use crate::cancel::{CancelReason, CancelToken};
-use crate::channel::{Receiver, RecvError, SendError, Sender};
+use crate::channel::{Receiver, RecvError, SendError, Sender, Subscriber, Watcher};
 use crate::error::Result;
 use std::fmt;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Cases, and what belongs to each: a closure that is called if it is the one that happened. All closures
 /// return the same type.
@@ -74,8 +78,11 @@ macro_rules! arm {
 arm! {
     [T] RecvCase<'_, T> => Result<T, RecvError>;
     [T] SendCase<'_, T> => Result<(), SendError<T>>;
+    [V] BellCase<'_, V> => Result<V, RecvError>;
     [] TokenCase<'_> => CancelReason;
+    [] EndedCase<'_> => ();
     [] TimeoutCase => ();
+    [] DeadlineCase => ();
     [] DefaultCase => ();
 }
 
@@ -118,6 +125,62 @@ impl<'c, R> Select<'c, R> {
         then: impl FnOnce(Result<(), SendError<T>>) -> R + 'c,
     ) -> &mut Select<'c, R> {
         self.add(With { case: SendCase::offer(sender, value), then })
+    }
+
+    /// The next value of a broadcast.
+    pub fn next<T: Clone + 'c>(
+        &mut self,
+        subscriber: &'c mut Subscriber<T>,
+        then: impl FnOnce(Result<T, RecvError>) -> R + 'c,
+    ) -> &mut Select<'c, R> {
+        self.add(With { case: BellCase::next(subscriber), then })
+    }
+
+    /// A change of what is watched.
+    pub fn changed<T: 'c>(
+        &mut self,
+        watcher: &'c mut Watcher<T>,
+        then: impl FnOnce(Result<Arc<T>, RecvError>) -> R + 'c,
+    ) -> &mut Select<'c, R> {
+        self.add(With { case: BellCase::changed(watcher), then })
+    }
+
+    /// A task that ends. Its handle then has the result: joining does not wait.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::select::Select;
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let first = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let mut racers = Vec::new();
+    ///         for lane in 0..4 {
+    ///             racers.push(n.spawn(move |_| Ok(lane))?);
+    ///         }
+    ///         let mut select = Select::new();
+    ///         for (at, racer) in racers.iter().enumerate() {
+    ///             select.ended(racer, move |()| at);
+    ///         }
+    ///         let first = select.wait()?;
+    ///         n.wind_down(); // the others may go home
+    ///         racers.swap_remove(first).join()
+    ///     })
+    /// })?;
+    /// assert!(first < 4);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn ended(
+        &mut self,
+        task: &'c impl Ends,
+        then: impl FnOnce(()) -> R + 'c,
+    ) -> &mut Select<'c, R> {
+        self.add(With { case: EndedCase::new(task), then })
+    }
+
+    /// A point in time that comes, by the clock of [`time::now`](crate::time::now).
+    pub fn deadline(&mut self, at: Instant, then: impl FnOnce(()) -> R + 'c) -> &mut Select<'c, R> {
+        self.add(With { case: DeadlineCase::new(at), then })
     }
 
     /// A time that passes, counted from [`wait`](Select::wait).

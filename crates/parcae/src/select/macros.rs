@@ -7,7 +7,11 @@
 /// | `recv(rx) -> v => …` | there is a value, or the channel is closed and empty | `Result<T, RecvError>` |
 /// | `send(tx, value) -> r => …` | there is room, or the channel is closed | `Result<(), SendError<T>>` |
 /// | `offer(tx, &mut slot) -> r => …` | as `send`, of what is in an `Option`; it stays there if another case happens | the same |
+/// | `next(subscriber) -> v => …` | a broadcast has another value, or is closed | `Result<T, RecvError>` |
+/// | `changed(watcher) -> v => …` | what is watched has changed, or is closed | `Result<Arc<T>, RecvError>` |
+/// | `ended(task) => …` | the task of a handle has ended: joining does not wait | |
 /// | `timeout(time) => …` | the time has passed | |
+/// | `deadline(instant) => …` | it is as late as that by [`time::now`](crate::time::now) | |
 /// | `cancelled(token) -> why => …` | the token is cancelled | [`CancelReason`](crate::CancelReason) |
 /// | `default => …` | nothing else is possible at once | |
 ///
@@ -100,6 +104,18 @@ macro_rules! __select {
     (@case $done:tt $case:ident timeout ($time:expr $(,)?) $($arm:tt)*) => {
         $crate::__select!(@add $done $case ($crate::__private::TimeoutCase::new($time)) $($arm)*)
     };
+    (@case $done:tt $case:ident deadline ($at:expr $(,)?) $($arm:tt)*) => {
+        $crate::__select!(@add $done $case ($crate::__private::DeadlineCase::new($at)) $($arm)*)
+    };
+    (@case $done:tt $case:ident next ($subscriber:expr $(,)?) $($arm:tt)*) => {
+        $crate::__select!(@add $done $case ($crate::__private::BellCase::next(&mut $subscriber)) $($arm)*)
+    };
+    (@case $done:tt $case:ident changed ($watcher:expr $(,)?) $($arm:tt)*) => {
+        $crate::__select!(@add $done $case ($crate::__private::BellCase::changed(&mut $watcher)) $($arm)*)
+    };
+    (@case $done:tt $case:ident ended ($task:expr $(,)?) $($arm:tt)*) => {
+        $crate::__select!(@add $done $case ($crate::__private::EndedCase::new(&$task)) $($arm)*)
+    };
     (@case $done:tt $case:ident cancelled ($token:expr $(,)?) $($arm:tt)*) => {
         $crate::__select!(@add $done $case ($crate::__private::TokenCase::new(&$token)) $($arm)*)
     };
@@ -109,7 +125,8 @@ macro_rules! __select {
     (@case $done:tt $case:ident $kind:ident $($arm:tt)*) => {
         ::core::compile_error!(::core::concat!(
             "`", ::core::stringify!($kind),
-            "` is no case of `select!`: recv(rx), send(tx, value), offer(tx, &mut slot), timeout(time), \
+            "` is no case of `select!`: recv(rx), send(tx, value), offer(tx, &mut slot), \
+             next(subscriber), changed(watcher), ended(task), timeout(time), deadline(instant), \
              cancelled(token) and default are"
         ))
     };

@@ -59,7 +59,7 @@
 //! ```
 //!
 //! Each registration carries the same `Claim`. Whoever serves one (a sender, a receiver,
-//! a close, a token) sets the claim under the lock of its channel before it moves a value; so does
+//! a close, a token, a task that ends, a bell that rings) sets the claim under the lock of its channel before it moves a value; so does
 //! the select itself for its deadline, for a cancel, and to try again. Only one
 //! sets it. A place whose claim is lost is passed over, and its value is not touched.
 //!
@@ -83,8 +83,12 @@ mod macros;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use cases::Ends;
 #[doc(hidden)]
-pub use cases::{Case, DefaultCase, Payer, RecvCase, Round, SendCase, TimeoutCase, TokenCase};
+pub use cases::{
+    BellCase, Case, DeadlineCase, DefaultCase, EndedCase, Payer, RecvCase, Round, SendCase,
+    TaskEnd, TimeoutCase, TokenCase,
+};
 pub use list::Select;
 
 use crate::channel::{Claim, may_wait};

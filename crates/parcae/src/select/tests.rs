@@ -2,6 +2,7 @@
 
 mod cases;
 mod random;
+mod tasks;
 
 use super::*;
 use crate::channel::tests::{deterministic, everywhere, pause, threads};

@@ -34,7 +34,7 @@ pub struct Barrier {
     raw: RawBarrier<Waiter>,
 }
 
-struct RawBarrier<W> {
+pub(super) struct RawBarrier<W> {
     parties: usize,
     state: Mutex<State<W>>,
 }
@@ -48,6 +48,13 @@ struct State<W> {
 }
 
 impl<W> RawBarrier<W> {
+    constructor! {
+        pub(super) fn new(parties: usize) -> RawBarrier<W> {
+            let state = State { arrived: 0, open_below: 0, line: Line::new() };
+            RawBarrier { parties, state: Mutex::new(state) }
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,8 +106,7 @@ impl Barrier {
     constructor! {
         /// A barrier for so many. With 0 or 1 nobody waits.
         pub fn new(parties: usize) -> Barrier {
-            let state = State { arrived: 0, open_below: 0, line: Line::new() };
-            Barrier { raw: RawBarrier { parties, state: Mutex::new(state) } }
+            Barrier { raw: RawBarrier::new(parties) }
         }
     }
 

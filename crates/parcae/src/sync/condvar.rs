@@ -44,22 +44,33 @@ pub struct Condvar {
     raw: RawCondvar<Waiter>,
 }
 
-struct RawCondvar<W> {
+pub(super) struct RawCondvar<W> {
     line: shim::Mutex<Line<W>>,
 }
 
 impl<W> RawCondvar<W> {
+    constructor! {
+        pub(super) fn new() -> RawCondvar<W> {
+            RawCondvar { line: shim::Mutex::new(Line::new()) }
+        }
+    }
+
     fn line(&self) -> shim::MutexGuard<'_, Line<W>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<W: Wake> RawCondvar<W> {
-    fn notify_one(&self) {
+    pub(super) fn notify_one(&self) {
         let waker = self.line().grant(Grant::Own);
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    pub(super) fn notify_all(&self) {
+        let until = self.line().next_ticket();
+        grant_all(until, |grant| grant(&mut self.line()));
     }
 }
 
@@ -97,7 +108,7 @@ impl Condvar {
     constructor! {
         /// Nobody waits.
         pub fn new() -> Condvar {
-            Condvar { raw: RawCondvar { line: shim::Mutex::new(Line::new()) } }
+            Condvar { raw: RawCondvar::new() }
         }
     }
 
@@ -180,8 +191,7 @@ impl Condvar {
 
     /// Wakes all who wait now.
     pub fn notify_all(&self) {
-        let until = self.raw.line().next_ticket();
-        grant_all(until, |grant| grant(&mut self.raw.line()));
+        self.raw.notify_all();
     }
 }
 

@@ -5,8 +5,11 @@
 //! once.
 
 use super::Waited;
+use super::barrier::RawBarrier;
+use super::condvar::RawCondvar;
 use super::line::{Node, Wake};
 use super::notify::RawNotify;
+use super::once::Slot;
 use super::permits::Permits;
 use super::raw::RawMutex;
 use crate::shim::cell::UnsafeCell;
@@ -238,5 +241,217 @@ fn mutex_granted_to_one_who_gives_up() {
         }
         quitter.join().unwrap();
         assert!(world.mutex.try_lock(), "the lock is lost");
+    });
+}
+
+/// A mutex with a condition variable.
+struct Gate {
+    world: Arc<World>,
+    opened: RawCondvar<Thread>,
+}
+
+impl Gate {
+    fn new() -> Arc<Gate> {
+        Arc::new(Gate { world: World::new(), opened: RawCondvar::new() })
+    }
+
+    fn is_open(&self) -> bool {
+        // SAFETY: under the lock; loom checks it.
+        self.world.data.with(|data| unsafe { *data > 0 })
+    }
+
+    /// Opens it, and says so afterwards, without the lock.
+    fn open(&self, notify: impl FnOnce(&RawCondvar<Thread>)) {
+        self.world.round();
+        notify(&self.opened);
+    }
+
+    /// Waits as `Condvar::wait_while` does: joins the line before it unlocks.
+    fn pass(&self) {
+        self.world.lock();
+        while !self.is_open() {
+            let node = Node::new(0);
+            // SAFETY: the node stays here until `step` has said true.
+            let granted = unsafe { self.opened.step(&node, thread::current) };
+            self.world.mutex.unlock();
+            if !granted {
+                thread::park();
+                // SAFETY: as above.
+                while !unsafe { self.opened.step(&node, thread::current) } {
+                    thread::park();
+                }
+            }
+            self.world.lock();
+        }
+        self.world.mutex.unlock();
+    }
+}
+
+/// A change under the mutex, signalled after it, against one who looks and waits.
+#[test]
+fn condvar_signal_against_wait() {
+    explore("sync::condvar_signal_against_wait", None, || {
+        let gate = Gate::new();
+        let waiter = {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || gate.pass())
+        };
+        gate.open(RawCondvar::notify_one);
+        waiter.join().unwrap();
+    });
+}
+
+#[test]
+fn condvar_signal_for_all() {
+    explore("sync::condvar_signal_for_all", Some(2), || {
+        let gate = Gate::new();
+        let waiters = [(); 2].map(|()| {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || gate.pass())
+        });
+        gate.open(RawCondvar::notify_all);
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    });
+}
+
+/// A signal for one of two, of whom one gives up: the other gets it, if it stands in line.
+#[test]
+fn condvar_signal_against_cancel() {
+    explore("sync::condvar_signal_against_cancel", None, || {
+        let condvar = Arc::new(RawCondvar::<Thread>::new());
+        let quits = Node::new(0);
+        // SAFETY: the node stays here until it is out of the line.
+        assert!(!unsafe { condvar.step(&quits, thread::current) }, "a condvar keeps no signal");
+        let stays = {
+            let condvar = Arc::clone(&condvar);
+            let joined = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+            let seen = Arc::clone(&joined);
+            let thread = thread::spawn(move || {
+                let node = Node::new(0);
+                // SAFETY: the node stays here until it is out of the line.
+                let mut granted = unsafe { condvar.step(&node, thread::current) };
+                joined.store(true, loom::sync::atomic::Ordering::Release);
+                while !granted {
+                    thread::park();
+                    // SAFETY: as above.
+                    granted = unsafe { condvar.step(&node, thread::current) };
+                }
+            });
+            while !seen.load(loom::sync::atomic::Ordering::Acquire) {
+                thread::yield_now();
+            }
+            thread
+        };
+        let signals = {
+            let condvar = Arc::clone(&condvar);
+            thread::spawn(move || condvar.notify_one())
+        };
+        // Granted or not: its signal goes to the one behind it.
+        // SAFETY: as above; `step` has said false.
+        unsafe { condvar.withdraw(&quits) };
+        signals.join().unwrap();
+        stays.join().unwrap();
+    });
+}
+
+/// Two rounds of two: nobody passes before its partner has come, and nobody sleeps for ever.
+#[test]
+fn barrier_rounds() {
+    explore("sync::barrier_rounds", Some(3), || {
+        let barrier = Arc::new(RawBarrier::<Thread>::new(2));
+        let come = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+        let rounds = |barrier: &RawBarrier<Thread>, come: &loom::sync::atomic::AtomicUsize| {
+            for round in 1..=2 {
+                come.fetch_add(1, loom::sync::atomic::Ordering::Relaxed);
+                attend(barrier, 0);
+                // Ordered by the small lock of the barrier.
+                let come = come.load(loom::sync::atomic::Ordering::Relaxed);
+                assert!(come >= 2 * round, "passed alone");
+            }
+        };
+        let other = {
+            let (barrier, come) = (Arc::clone(&barrier), Arc::clone(&come));
+            thread::spawn(move || rounds(&barrier, &come))
+        };
+        rounds(&barrier, &come);
+        other.join().unwrap();
+    });
+}
+
+/// One who gives up was never there, or has passed, and then its partner has too.
+#[test]
+fn barrier_against_cancel() {
+    explore("sync::barrier_against_cancel", None, || {
+        let barrier = Arc::new(RawBarrier::<Thread>::new(2));
+        let quitter = {
+            let barrier = Arc::clone(&barrier);
+            thread::spawn(move || give_up(&*barrier, 0))
+        };
+        let partner = {
+            let barrier = Arc::clone(&barrier);
+            thread::spawn(move || attend(&*barrier, 0))
+        };
+        if !quitter.join().unwrap() {
+            attend(&*barrier, 0); // the partner still waits for somebody
+        }
+        partner.join().unwrap();
+        assert!(!give_up(&*barrier, 0), "a new round has begun");
+    });
+}
+
+/// Two who need the value: one makes it, and both read it as it was made.
+#[test]
+fn once_is_made_once() {
+    explore("sync::once_is_made_once", None, || {
+        struct Cell {
+            slot: Slot<u32>,
+            making: RawMutex<Thread>,
+            made: UnsafeCell<usize>,
+        }
+        // SAFETY: what the model is to show.
+        unsafe impl Sync for Cell {}
+        // SAFETY: as above.
+        unsafe impl Send for Cell {}
+        /// As `OnceCell::get_or_init`.
+        fn get(cell: &Cell) -> u32 {
+            if let Some(value) = cell.slot.get() {
+                return *value;
+            }
+            if !cell.making.try_lock() {
+                attend(&cell.making, 0);
+            }
+            if cell.slot.get().is_none() {
+                // SAFETY: under the lock; loom checks it.
+                cell.made.with_mut(|made| unsafe { *made += 1 });
+                // SAFETY: as above, and it is not ready.
+                unsafe { cell.slot.put(7) };
+            }
+            cell.making.unlock();
+            *cell.slot.get().expect("it is ready")
+        }
+        let cell =
+            Arc::new(Cell { slot: Slot::new(), making: RawMutex::new(), made: UnsafeCell::new(0) });
+        let other = {
+            let cell = Arc::clone(&cell);
+            thread::spawn(move || get(&cell))
+        };
+        assert_eq!((get(&cell), other.join().unwrap()), (7, 7));
+        // SAFETY: the other has ended.
+        cell.made.with(|made| assert_eq!(unsafe { *made }, 1, "made twice"));
+    });
+}
+
+/// A flag for all: who comes later does not wait, and who waits is woken.
+#[test]
+fn event_against_wait() {
+    explore("sync::event_against_wait", Some(3), || {
+        let event = Arc::new(RawNotify::<Thread>::new());
+        let waiters = [(); 2].map(|()| {
+            let event = Arc::clone(&event);
+            thread::spawn(move || attend(&*event, 0))
+        });
+        event.set();
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        attend(&*event, 0);
     });
 }

@@ -63,7 +63,7 @@ impl<W: Wake> RawNotify<W> {
         grant_all(until, |grant| grant(&mut self.lock().line));
     }
 
-    fn set(&self) {
+    pub(super) fn set(&self) {
         let until = {
             let mut state = self.lock();
             state.signal = Signal::All; // who comes from now on does not join the line

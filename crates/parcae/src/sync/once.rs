@@ -8,7 +8,7 @@
 use super::{Mutex, constructor};
 use crate::error::Result;
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use std::cell::UnsafeCell;
+use crate::shim::cell::UnsafeCell;
 use std::fmt;
 
 /// A place for a value that is made once, by whoever needs it first. Others wait meanwhile.
@@ -24,43 +24,59 @@ use std::fmt;
 /// # Ok::<(), parcae::Error>(())
 /// ```
 pub struct OnceCell<T> {
-    ready: AtomicUsize,
+    slot: Slot<T>,
     making: Mutex<()>,
+}
+
+/// The value, and whether it is there.
+pub(super) struct Slot<T> {
+    ready: AtomicUsize,
     value: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: shared, `&T` is given out (`Sync`), and a value made on one thread is dropped on another (`Send`).
-unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
+unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
-impl<T> OnceCell<T> {
+impl<T> Slot<T> {
     constructor! {
-        /// Nothing yet.
-        pub fn new() -> OnceCell<T> {
-            OnceCell {
-                ready: AtomicUsize::new(0),
-                making: Mutex::new(()),
-                value: UnsafeCell::new(None),
-            }
+        pub(super) fn new() -> Slot<T> {
+            Slot { ready: AtomicUsize::new(0), value: UnsafeCell::new(None) }
         }
     }
 
     /// The value, if it was made.
-    pub fn get(&self) -> Option<&T> {
+    pub(super) fn get(&self) -> Option<&T> {
         // Acquire: pairs with the Release in `put`.
         if self.ready.load(Ordering::Acquire) == 0 {
             return None;
         }
         // SAFETY: ready, so nobody writes any more.
-        unsafe { (*self.value.get()).as_ref() }
+        self.value.with(|value| unsafe { (*value).as_ref() })
     }
 
-    /// Makes the value ready. The caller has `making`, and has seen that the value is not.
-    fn put(&self, value: T) -> &T {
-        // SAFETY: who has `making` is alone, and nobody reads what is not ready.
-        let place = unsafe { &mut *self.value.get() };
-        let value = place.insert(value);
+    /// Makes the value ready.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only one who may make the value, and has seen that it is not ready.
+    pub(super) unsafe fn put(&self, value: T) {
+        // SAFETY: as the caller says, and nobody reads what is not ready.
+        self.value.with_mut(|place| unsafe { *place = Some(value) });
         self.ready.store(1, Ordering::Release); // pairs with the Acquire in `get`
-        value
+    }
+}
+
+impl<T> OnceCell<T> {
+    constructor! {
+        /// Nothing yet.
+        pub fn new() -> OnceCell<T> {
+            OnceCell { slot: Slot::new(), making: Mutex::new(()) }
+        }
+    }
+
+    /// The value, if it was made.
+    pub fn get(&self) -> Option<&T> {
+        self.slot.get()
     }
 
     /// The value; makes it if that was not done yet. Waits while somebody else makes it, which is a cancel
@@ -85,10 +101,12 @@ impl<T> OnceCell<T> {
             return Ok(value);
         }
         let _making = self.making.lock()?;
-        match self.get() {
-            Some(value) => Ok(value),
-            None => make().map(|value| self.put(value)),
+        if self.get().is_none() {
+            let value = make()?;
+            // SAFETY: we have `making`, and the value is not ready.
+            unsafe { self.slot.put(value) };
         }
+        Ok(self.get().expect("it is ready"))
     }
 
     /// Puts a value in. Waits while somebody makes one.
@@ -101,13 +119,15 @@ impl<T> OnceCell<T> {
         if self.get().is_some() {
             return Ok(Err(value));
         }
-        self.put(value);
+        // SAFETY: we have `making`, and the value is not ready.
+        unsafe { self.slot.put(value) };
         Ok(Ok(()))
     }
 
     /// The value, for who has the cell to itself.
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        self.value.get_mut().as_mut()
+        // SAFETY: borrowed alone.
+        self.slot.value.with_mut(|value| unsafe { (*value).as_mut() })
     }
 
     /// Takes the value out, for who has the cell to itself.
@@ -117,7 +137,7 @@ impl<T> OnceCell<T> {
 
     /// The value, if it was made.
     pub fn into_inner(self) -> Option<T> {
-        self.value.into_inner()
+        self.slot.value.into_inner()
     }
 }
 

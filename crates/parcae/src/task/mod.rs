@@ -7,6 +7,7 @@
 //! of the worker that takes it, and keeps that strand if it parks or yields.
 
 pub(crate) mod group;
+pub(crate) mod joiner;
 pub(crate) mod slab;
 pub(crate) mod state;
 
@@ -16,6 +17,7 @@ use crate::fiber::strand::Strand;
 use crate::queue::{Link, Linked};
 use crate::stack::{StackError, StackSize};
 use group::Group;
+use joiner::Joiner;
 use state::{Generation, Handle, StateWord};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
@@ -63,8 +65,8 @@ pub(crate) struct Task {
     /// Before the task starts its closure, or a box with it; after that the strand on which it
     /// waits, from its first wait on.
     place: UnsafeCell<MaybeUninit<Place>>,
-    /// The task that waits for the end of this one; read if JOIN is set.
-    pub(crate) joiner: Cell<Option<NonNull<Task>>>,
+    /// Who waits for the end of this one; read if JOIN is set.
+    pub(crate) joiner: Cell<Option<Joiner>>,
 }
 
 /// As much as is left of two cache lines. The first two words are on the first line: a task

@@ -38,8 +38,8 @@
 //! - `CANCEL`: set once, by whoever asks the task to end; cleared when the record is recycled.
 //! - `HELD`: set when the task is spawned with a handle; cleared when the handle goes first. Who
 //!   comes second frees the record: see below.
-//! - `JOIN`: set by the holder of the handle after it has put its own task into the record;
-//!   cleared by it when it gives up. Whoever finishes the task unparks that one.
+//! - `JOIN`: set once, by the holder of the handle, after it has put into the record who is to be told of the
+//!   end; cleared by it when it lets go. Whoever finishes the task tells that one.
 //! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
 //! - `generation`: counts the lives of the record. A handle names (record, generation);
 //!   with another generation it is stale, and nothing happens. 40 bits: a record that is

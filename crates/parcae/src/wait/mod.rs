@@ -18,15 +18,19 @@
 //! On a task the task is parked, and the call is a cancel point; on any other thread the thread is
 //! blocked, and there is nobody to cancel it.
 
+mod end;
 mod why;
 
+pub(crate) use end::{End, Polled};
 pub(crate) use why::{Channelled, Holder, Told, Why};
 
 use crate::cx;
 use crate::engine::Waker;
-use crate::error::Result;
+use crate::error::{Result, discard};
 use crate::time::{Due, Nanos};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -35,6 +39,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum Waiter {
     Task(Waker),
     Thread(Thread),
+    /// Somebody else's future.
+    Future(task::Waker),
 }
 
 /// Why a wait ended.
@@ -58,6 +64,12 @@ impl Waiter {
         match self {
             Waiter::Task(waker) => waker.wake(),
             Waiter::Thread(thread) => thread.unpark(),
+            // Code of the program, which may be run by a worker.
+            Waiter::Future(waker) => {
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake_by_ref())) {
+                    discard(payload);
+                }
+            }
         }
     }
 }
@@ -67,6 +79,7 @@ impl fmt::Debug for Waiter {
         f.write_str(match self {
             Waiter::Task(_) => "Waiter::Task",
             Waiter::Thread(_) => "Waiter::Thread",
+            Waiter::Future(_) => "Waiter::Future",
         })
     }
 }

@@ -481,7 +481,8 @@ impl Worker {
             }
             Finished::Held(joiner) => {
                 if let Some(joiner) = joiner.flatten() {
-                    self.shared.unpark_whoever(joiner);
+                    // SAFETY: `finish` has taken JOIN out.
+                    unsafe { joiner.tell(&self.shared) };
                 }
             }
         }

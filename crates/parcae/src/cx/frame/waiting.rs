@@ -155,11 +155,7 @@ impl Frame {
     }
 
     /// Lets the closure run as if nobody had cancelled; for a time, if one is given.
-    pub(in crate::cx) fn shielded<R>(
-        &self,
-        grace: Option<Duration>,
-        body: impl FnOnce() -> R,
-    ) -> R {
+    pub(crate) fn shielded<R>(&self, grace: Option<Duration>, body: impl FnOnce() -> R) -> R {
         struct Unshield<'f> {
             frame: &'f Frame,
             limit: NonNull<AtomicU64>,

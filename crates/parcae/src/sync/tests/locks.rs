@@ -502,3 +502,63 @@ fn storms_of_tasks_threads_timeouts_and_cancels() {
         assert_eq!(*mutex.try_lock().expect("free in the end"), done.into_inner());
     }
 }
+
+#[test]
+fn a_cancelled_reader_lets_the_writer_in() {
+    let lock = RwLock::new(0);
+    cancelled_at_every_point(
+        |cx| {
+            for _ in 0..3 {
+                let number = lock.read()?;
+                let before = *number;
+                cx.yield_now()?;
+                assert_eq!(*number, before, "nobody writes while it is read");
+            }
+            Ok(())
+        },
+        |cx| {
+            for _ in 0..4 {
+                let mut number = lock.write()?;
+                *number += 1;
+                cx.yield_now()?;
+            }
+            Ok(())
+        },
+        || assert!(lock.try_write().is_some(), "free in the end"),
+    );
+    assert_eq!(lock.into_inner(), 4 * 24 * 120);
+}
+
+#[test]
+fn who_is_cancelled_while_it_makes_a_value_leaves_that_to_the_next() {
+    let made = AtomicUsize::new(0);
+    deterministic(|cx| {
+        for point in 0..12 {
+            let cell = OnceCell::new();
+            cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Collect), |n| {
+                let make = |cx: &Cx| {
+                    let value = cell.get_or_try_init(|| {
+                        cx.yield_now()?;
+                        cx.yield_now()?;
+                        made.fetch_add(1, Relaxed);
+                        Ok(7)
+                    });
+                    value.copied()
+                };
+                let (victim, other) = (n.spawn(make)?, n.spawn(make)?);
+                for _ in 0..point {
+                    cx.yield_now()?;
+                }
+                victim.cancel();
+                if let Err(error) = victim.join() {
+                    assert!(error.is_cancelled());
+                }
+                assert_eq!(other.join()?, 7);
+                Ok(())
+            })?;
+            assert_eq!(made.swap(0, Relaxed), 1, "made once");
+            assert_eq!(cell.get(), Some(&7));
+        }
+        Ok(())
+    });
+}

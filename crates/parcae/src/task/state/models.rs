@@ -362,15 +362,19 @@ fn finish_against_join() {
 }
 
 /// Somebody joins and gives up, because it was cancelled, while the task ends: one of the two
-/// frees the record; the worker may tell the one that does not wait any more.
+/// frees the record; the worker may tell the one that does not wait any more. What JOIN stands for goes to one of them.
 #[test]
 fn finish_against_join_and_give_up() {
     explore("state::finish_against_join_and_give_up", BOUND, || {
         let task = held();
         let worker = finish_in_thread(&task);
-        task.join();
-        task.let_go();
-        worker.join().unwrap();
+        let joined = task.join();
+        let let_go = task.word.let_go();
+        if let_go == LetGo::Done {
+            task.free();
+        }
+        let told = worker.join().unwrap().is_some();
+        assert_eq!(joined, (let_go == LetGo::Running) != told, "lost, or given to both");
         assert!(task.is_freed());
     });
 }
