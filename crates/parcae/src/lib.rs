@@ -37,6 +37,8 @@
 //! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
 //! | hand values over | [`channel`], [`select`](mod@select) |
 //! | give authority away | [`cap`], [`profile`] |
+//! | find out who blocks a worker | [`Builder::on_stall`], [`Builder::temporary_workers`] |
+//! | end everything in time | [`Runtime::shutdown`] |
 //! | replay | [`Builder::deterministic`] |
 //! | use fibers without a scheduler | [`fiber`], [`stack`] |
 //!
@@ -76,6 +78,7 @@ pub mod select;
 mod shim;
 pub mod stack;
 pub mod sync;
+mod sysmon;
 mod task;
 pub mod time;
 mod wait;
@@ -91,7 +94,10 @@ pub use future::block_on;
 pub use memory::Allocator;
 pub use nursery::{Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskHandle};
 pub use parcae_macros::budgeted;
-pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime};
+pub use runtime::{
+    BuildError, Builder, Handle, RootTask, Runtime, Shutdown, Survivor, SurvivorState,
+};
+pub use sysmon::{Pinned, StallBacktrace, StallKind, StallReport};
 pub use task::Priority;
 
 /// What most programs use: `use parcae::prelude::*;`.

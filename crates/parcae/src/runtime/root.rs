@@ -29,7 +29,7 @@ pub(super) fn run<P: Profile, R: Send>(
     }
     inner
         .engine
-        .run_task(|record, start| body(&inner.terms.for_root(), record, start, origin, task))
+        .run_task(|record, start| body(&inner.terms.for_root(), record, start, origin, task))?
 }
 
 /// Starts a root task that belongs to the runtime.
