@@ -243,7 +243,7 @@ impl Engine {
     }
 
     /// The threads, if there are any.
-    pub(crate) fn crew(&self) -> Option<&Crew> {
+    pub(crate) fn crew(&self) -> Option<&Arc<Crew>> {
         match &self.executor {
             Executor::Threads(threads) => Some(threads.crew()),
             Executor::Deterministic(_) => None,

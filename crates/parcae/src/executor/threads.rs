@@ -78,7 +78,7 @@ impl Threads {
         Ok(threads)
     }
 
-    pub(crate) fn crew(&self) -> &Crew {
+    pub(crate) fn crew(&self) -> &Arc<Crew> {
         &self.crew
     }
 

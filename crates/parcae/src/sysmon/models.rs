@@ -107,6 +107,27 @@ fn retire(name: &str, submitters: usize, bound: Option<usize>) {
     });
 }
 
+/// Two submitters choose the same sleeper, which retires: the counts come out right.
+#[test]
+fn retire_counts() {
+    explore("sysmon::retire_counts", None, || {
+        let idle = Arc::new(Idle::new(1, 1));
+        idle.fall_asleep(1, false);
+        let choosers: Vec<_> = (0..2)
+            .map(|_| {
+                let idle = Arc::clone(&idle);
+                thread::spawn(move || idle.notify_any().is_some())
+            })
+            .collect();
+        let retired = idle.retire(1);
+        let chosen = choosers.into_iter().map(|chooser| chooser.join().unwrap());
+        let chosen = chosen.filter(|chosen| *chosen).count();
+        assert_eq!(usize::from(retired) + chosen, 1, "its bit was taken once");
+        // Nobody is left, but for the one that was chosen, who searches.
+        assert_eq!(idle.anybody(), !retired, "the counts are off");
+    });
+}
+
 #[test]
 fn retire_against_submit() {
     retire("sysmon::retire_against_submit", 1, None);

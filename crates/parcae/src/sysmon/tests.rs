@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::{Engine, EngineOpts, Victims, Waker, park, scope, worker_index, yield_now};
 use crate::prelude::*;
+use crate::task::Task;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -274,6 +275,42 @@ fn there_are_no_more_temporary_workers_than_allowed() {
     assert_eq!(blocked.load(Ordering::Relaxed), 4, "one worker and three temporary ones");
     drop(open);
     eventually(|| blocked.load(Ordering::Relaxed) == 8);
+}
+
+#[test]
+fn at_most_one_temporary_worker_starts_in_an_interval() {
+    let engine = Engine::new(EngineOpts { workers: 1, ..EngineOpts::default() }).unwrap();
+    // Nothing was spawned, so nobody else watches.
+    let mut monitor = Monitor::new(std::sync::Arc::clone(engine.crew().unwrap()));
+    let now = Instant::now();
+    monitor.start_another(now);
+    monitor.start_another(now + SCALE_INTERVAL / 2);
+    assert_eq!(engine.shared().span(), 2);
+    monitor.start_another(now + SCALE_INTERVAL);
+    assert_eq!(engine.shared().span(), 3);
+}
+
+/// Work for which nobody was woken, which must not happen: the monitor makes up for it at the second look.
+#[test]
+fn work_that_was_overlooked_is_announced_again() {
+    let engine = Engine::new(EngineOpts { workers: 1, ..EngineOpts::default() }).unwrap();
+    let mut monitor = Monitor::new(std::sync::Arc::clone(engine.crew().unwrap()));
+    let shared = engine.shared();
+    eventually(|| shared.idle.is_asleep(0));
+    let (ran, runs) = channel();
+    let record = shared.slab.take().unwrap();
+    let task = move |_, _| ran.send(()).unwrap();
+    // SAFETY: the record was just taken; the closure owns what it uses; the task goes to one queue.
+    unsafe {
+        let (traits, held) = (shared.usual_traits(), crate::task::state::Handle::None);
+        let task = Task::fill(record, None, traits, 0, held, task);
+        shared.inject[Priority::Normal as usize].push(task.task);
+    }
+    let now = Instant::now();
+    assert_eq!(monitor.look(now), Next::After(TICK));
+    assert!(runs.try_recv().is_err(), "perhaps somebody is on the way: not at once");
+    monitor.look(now + TICK);
+    runs.recv_timeout(LONG).unwrap();
 }
 
 #[test]
