@@ -8,7 +8,7 @@
 //! 1. *Heartbeats.* A worker counts its steps anyway; the monitor compares the counts. A worker that does
 //!    not rest and whose count has not moved is *still* ([`watch`]).
 //! 2. *Stalls.* A worker that has been still for `stall_after` is reported: which task, for how long, where
-//!    ([`probe`]), and whether it computes or blocks ([`thread_state`]). Once per stall, and at most once in
+//!    ([`probe`]), and whether it computes or blocks ([`mod@thread_state`]). Once per stall, and at most once in
 //!    [`REPORT_INTERVAL`] ([`report`]).
 //! 3. *Temporary workers.* If work waits that anybody could take, nobody rests, and fewer workers move than
 //!    there should be, another one is started (`executor::crew`).
