@@ -305,12 +305,7 @@ impl Engine {
 
     /// The counters of each worker.
     pub fn stats(&self) -> Vec<WorkerStats> {
-        let workers = self.shared.config.workers;
-        let all = self.shared.remotes.iter().map(|remote| remote.stats.snapshot()).enumerate();
-        // Temporary ones that were never needed are not shown.
-        all.filter(|(index, stats)| *index < workers || *stats != WorkerStats::default())
-            .map(|(_, stats)| stats)
-            .collect()
+        self.shared.worker_stats()
     }
 
     /// Tasks that have not ended.

@@ -94,10 +94,8 @@ pub use future::block_on;
 pub use memory::Allocator;
 pub use nursery::{Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskHandle};
 pub use parcae_macros::budgeted;
-pub use runtime::{
-    BuildError, Builder, Handle, RootTask, Runtime, Shutdown, Survivor, SurvivorState,
-};
-pub use sysmon::{Pinned, StallBacktrace, StallKind, StallReport};
+pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown};
+pub use sysmon::{Pinned, StallKind, StallReport};
 pub use task::Priority;
 
 /// What most programs use: `use parcae::prelude::*;`.

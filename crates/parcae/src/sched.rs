@@ -17,7 +17,8 @@ use crate::task::slab::{OutOfRecords, Slab};
 use crate::task::state::{Handle, Woken};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::time::{Clock, Deadline, Due, Nanos, STEP, Timers};
-use crate::worker::{self, stats::Stats};
+use crate::worker;
+use crate::worker::stats::{Stats, WorkerStats};
 use gate::Gate;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -202,6 +203,13 @@ impl Shared {
     /// Under the lock of the crew.
     pub(crate) fn set_span(&self, span: usize) {
         self.span.store(span, Ordering::Relaxed); // see `span`
+    }
+
+    /// The counters of each worker. Temporary ones that were never needed are not shown.
+    pub(crate) fn worker_stats(&self) -> Vec<WorkerStats> {
+        let all = self.remotes.iter().map(|remote| remote.stats.snapshot()).enumerate();
+        let shown = |index, stats| index < self.config.workers || stats != WorkerStats::default();
+        all.filter(|&(index, stats)| shown(index, stats)).map(|(_, stats)| stats).collect()
     }
 
     /// Whether there seems to be work that a worker without any could take.

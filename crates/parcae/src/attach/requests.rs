@@ -45,7 +45,7 @@ impl Server {
         let mut out = String::new();
         let mut object = Object::begin(&mut out);
         object.text("parcae", env!("CARGO_PKG_VERSION")).plain("pid", std::process::id());
-        object.text("program", &program).plain("workers", shared.remotes.len());
+        object.text("program", &program).plain("workers", shared.config.workers);
         let allowed = may.iter().filter(|(_, allowed)| *allowed);
         object.list("may", allowed, |out, (what, _)| string(out, what)).end();
         out
@@ -116,9 +116,9 @@ fn stats(shared: &Shared) -> String {
     let mut out = String::new();
     let mut object = Object::begin(&mut out);
     object.plain("live", shared.live());
-    object.list("workers", shared.remotes.iter(), |out, remote| {
+    object.list("workers", shared.worker_stats(), |out, worker| {
         let mut object = Object::begin(out);
-        for (name, value) in remote.stats.snapshot().named() {
+        for (name, value) in worker.named() {
             object.plain(name, value);
         }
         object.end();

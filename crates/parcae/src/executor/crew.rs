@@ -30,10 +30,11 @@
 //! The model `sysmon::models::retire_against_submit` explores 2.
 
 use crate::deque::Owner;
+use crate::inspect::Frames;
 use crate::sched::Shared;
 use crate::stack;
 use crate::sysmon::{Pinned, ThreadState, ask, on_cpu, thread_state};
-use crate::sysmon::{Seen, StallBacktrace, StallKind, StallReport, admit_signal};
+use crate::sysmon::{Seen, StallKind, StallReport, admit_signal};
 use crate::task::Task;
 use crate::worker::{self, Worker};
 use std::io;
@@ -284,15 +285,16 @@ impl Crew {
             return None;
         }
         let pinned = if remote.inbox.is_empty() { Pinned::None } else { Pinned::Waiting };
-        let (task, frames) = seen.map(|seen| (seen.task, seen.frames)).unzip();
+        let frames = seen.as_ref().map_or_else(Frames::default, Seen::frames);
+        let task = seen.and_then(|seen| seen.task);
         Some(StallReport {
             worker: slot,
-            task: task.flatten(),
+            task,
             still_for: age,
             kind,
             stealable_behind: remote.stealer.len_hint(),
             pinned_behind: pinned,
-            backtrace: frames.as_ref().and_then(StallBacktrace::new),
+            frames,
         })
     }
 }

@@ -27,7 +27,7 @@ impl Dump {
     pub(crate) fn of(shared: &Shared) -> Dump {
         let mut tasks = look::all(shared, Stacks::Walked);
         tasks.sort_by_key(|task| task.id);
-        let workers = shared.remotes.iter().map(|remote| remote.stats.snapshot()).collect();
+        let workers = shared.worker_stats();
         Dump { tasks, workers }
     }
 
@@ -137,7 +137,7 @@ pub(super) fn title(task: &Task) -> String {
 }
 
 /// A task in a few lines, with its stack.
-pub(super) fn write_task(f: &mut fmt::Formatter<'_>, task: &Task, indent: &str) -> fmt::Result {
+pub(crate) fn write_task(f: &mut fmt::Formatter<'_>, task: &Task, indent: &str) -> fmt::Result {
     writeln!(f, "{indent}{}", summary(task))?;
     write_frames(f, &task.frames.functions(), indent)
 }

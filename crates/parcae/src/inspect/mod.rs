@@ -54,6 +54,7 @@ mod tests;
 pub use deadlock::{Deadlock, OnDeadlock};
 pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep};
 pub use dump::Dump;
+pub(crate) use dump::write_task;
 pub use frames::{Frames, Function};
 pub use signal::{DumpOnSignal, dump_on_signal};
 

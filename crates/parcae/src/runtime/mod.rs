@@ -11,7 +11,7 @@ mod shutdown;
 
 pub use builder::{BuildError, Builder};
 pub use root::RootTask;
-pub use shutdown::{Shutdown, Survivor, SurvivorState};
+pub use shutdown::Shutdown;
 
 use crate::budget::Standing;
 use crate::cancel::{CancelReason, CancelToken};

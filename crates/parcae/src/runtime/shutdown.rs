@@ -17,9 +17,8 @@
 
 use super::Inner;
 use crate::cancel::CancelReason;
-use crate::error::TaskInfo;
 use crate::executor::threads::Drained;
-use crate::sysmon::StallBacktrace;
+use crate::inspect::{Dump, Task, write_task};
 use std::fmt;
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ pub struct Shutdown {
     live: u64,
     calls: usize,
     threads: Threads,
-    survivors: Vec<Survivor>,
+    survivors: Vec<Task>,
 }
 
 /// Whether the workers have left.
@@ -38,29 +37,6 @@ pub struct Shutdown {
 enum Threads {
     Left,
     Remain,
-}
-
-/// A task that has not ended in time.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Survivor {
-    /// Which task.
-    pub task: TaskInfo,
-    /// What it does.
-    pub state: SurvivorState,
-    /// Where it is, if it could be asked.
-    pub backtrace: Option<StallBacktrace>,
-}
-
-/// What a task does that has not ended in time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SurvivorState {
-    /// It runs: it computes, or blocks its thread.
-    Running {
-        /// The worker that it runs on.
-        worker: usize,
-    },
 }
 
 impl Shutdown {
@@ -79,8 +55,8 @@ impl Shutdown {
         self.calls
     }
 
-    /// Tasks that have not ended and could be named.
-    pub fn survivors(&self) -> &[Survivor] {
+    /// Tasks that have not ended: what they wait for, or where they run, as far as their workers could be asked.
+    pub fn survivors(&self) -> &[Task] {
         &self.survivors
     }
 }
@@ -91,21 +67,8 @@ impl fmt::Display for Shutdown {
             return f.write_str("everything has ended");
         }
         write!(f, "{} tasks and {} calls that block have not ended", self.live, self.calls)?;
-        for survivor in &self.survivors {
-            write!(f, "\n  {}: {}", survivor.task, survivor.state)?;
-            if let Some(backtrace) = &survivor.backtrace {
-                write!(f, "\n{backtrace}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for SurvivorState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SurvivorState::Running { worker } => write!(f, "runs on worker {worker}"),
-        }
+        f.write_str("\n")?;
+        self.survivors.iter().try_for_each(|task| write_task(f, task, "  "))
     }
 }
 
@@ -126,17 +89,22 @@ pub(super) fn shutdown(inner: &Inner, within: Duration) -> Shutdown {
     }
 }
 
-/// Who is left, as far as it is known: the tasks that run, for their workers can be asked.
-fn survivors(inner: &Inner) -> Vec<Survivor> {
-    let Some(crew) = inner.engine.crew() else { return Vec::new() };
-    let seen = crew.running().into_iter().filter_map(|(worker, seen)| {
-        Some(Survivor {
-            task: seen.task?,
-            state: SurvivorState::Running { worker },
-            backtrace: StallBacktrace::new(&seen.frames),
-        })
-    });
-    seen.collect()
+/// Who is left. Tasks that wait can be looked at; of those that run the workers are asked.
+fn survivors(inner: &Inner) -> Vec<Task> {
+    let mut tasks = inner.engine.with_shared(Dump::of).tasks;
+    let running = inner.engine.crew().map(|crew| crew.running()).unwrap_or_default();
+    for seen in running.into_iter().map(|(_, seen)| seen) {
+        let frames = seen.frames();
+        let Some(info) = seen.task else { continue };
+        // One that has ended since is not among them.
+        if let Some(task) = tasks.iter_mut().find(|task| task.id == info.id) {
+            task.name = info.name;
+            task.nursery_name = info.nursery;
+            task.spawned_at = Some(info.spawned_at);
+            task.frames = frames;
+        }
+    }
+    tasks
 }
 
 #[cfg(all(test, not(loom)))]

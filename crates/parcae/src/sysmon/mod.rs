@@ -41,7 +41,7 @@ mod report;
 mod thread_state;
 pub(crate) mod watch;
 
-pub use report::{Pinned, StallBacktrace, StallKind, StallReport};
+pub use report::{Pinned, StallKind, StallReport};
 
 use crate::executor::crew::Crew;
 use crate::sched::Shared;

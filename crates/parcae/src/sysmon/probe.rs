@@ -37,15 +37,14 @@
 //! that nobody else sends.
 
 use crate::error::TaskInfo;
-use crate::stack::{pass_on, stay_loaded};
+use crate::inspect::frames::{Collected, Frames};
+use crate::stack::{pass_on, program_counter, stay_loaded};
 use crate::worker;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most return addresses.
-const DEPTH: usize = 128;
 /// How long an answer is waited for. A thread that is on no processor meanwhile does not answer.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -71,31 +70,26 @@ pub(crate) struct Seen {
     pub(crate) pulse: u64,
     /// The task that runs.
     pub(crate) task: Option<TaskInfo>,
-    pub(crate) frames: Frames,
-}
-
-/// Return addresses, innermost first; with those of the handler in front.
-#[derive(Debug, Clone)]
-pub(crate) struct Frames {
-    len: usize,
-    addresses: [usize; DEPTH],
+    /// Return addresses, innermost first; with those of the handler in front.
+    collected: Collected,
     /// Where the thread was interrupted.
     interrupted: usize,
 }
 
-impl Frames {
-    /// Without those of the handler. The first is where the thread was, the others are where calls return to.
-    pub(super) fn addresses(&self) -> &[usize] {
-        let all = &self.addresses[..self.len.min(DEPTH)];
-        let own = all.iter().position(|&address| address == self.interrupted);
-        &all[own.unwrap_or(0)..]
-    }
-}
-
 impl Seen {
     const fn nothing() -> Seen {
-        let frames = Frames { len: 0, addresses: [0; DEPTH], interrupted: 0 };
-        Seen { pulse: 0, task: None, frames }
+        Seen { pulse: 0, task: None, collected: Collected::nothing(), interrupted: 0 }
+    }
+
+    /// Where the worker is, without the handler. Empty if that could not be found out.
+    pub(crate) fn frames(&self) -> Frames {
+        let all = self.collected.addresses();
+        let own = all.iter().position(|&address| address == self.interrupted).unwrap_or(0);
+        let mut frames = all[own..].to_vec();
+        if let Some(first) = frames.first_mut() {
+            *first += 1; // as if it returned to the next instruction, like the others
+        }
+        Frames::new(frames)
     }
 }
 
@@ -204,9 +198,10 @@ fn install(signal: i32) -> bool {
         return true;
     }
     // Sets the unwinder up, outside of any handler.
-    let mut frames = Seen::nothing().frames;
     if unwinder_takes_no_lock() {
-        collect(&mut frames);
+        Collected::nothing().collect();
+        // Relaxed: the signal that is sent afterwards orders it.
+        UNWINDS.store(true, Ordering::Relaxed);
     }
     // SAFETY: `sigaction` is plain data; all zeroes is a value of it. The handler has the signature that
     // SA_SIGINFO demands.
@@ -271,42 +266,12 @@ unsafe fn answer(seen: &mut Seen, context: *mut libc::c_void) {
         seen.task = unsafe { worker.observe() };
     }
     // SAFETY: as the caller says.
-    seen.frames.interrupted = unsafe { crate::stack::program_counter(context) };
-    if UNWINDS.load(Ordering::Relaxed) == 1 {
-        collect(&mut seen.frames);
+    seen.interrupted = unsafe { program_counter(context) };
+    // Relaxed: see `install`.
+    if UNWINDS.load(Ordering::Relaxed) {
+        seen.collected.collect();
     }
 }
 
-/// 1 once the unwinder was set up. Relaxed: written before the first signal is sent, which orders it.
-static UNWINDS: AtomicU64 = AtomicU64::new(0);
-
-type Visit = extern "C" fn(*mut libc::c_void, *mut libc::c_void) -> libc::c_int;
-
-// Of the unwinder that the standard library brings along.
-unsafe extern "C" {
-    fn _Unwind_Backtrace(visit: Visit, argument: *mut libc::c_void) -> libc::c_int;
-    fn _Unwind_GetIP(context: *mut libc::c_void) -> usize;
-}
-
-/// Collects the return addresses of this thread.
-fn collect(frames: &mut Frames) {
-    extern "C" fn visit(context: *mut libc::c_void, frames: *mut libc::c_void) -> libc::c_int {
-        const GO_ON: libc::c_int = 0;
-        const STOP: libc::c_int = 5; // _URC_END_OF_STACK
-        // SAFETY: the frames below, which outlive the walk; the context is the unwinder's.
-        unsafe {
-            let frames = &mut *frames.cast::<Frames>();
-            let Some(place) = frames.addresses.get_mut(frames.len) else { return STOP };
-            *place = _Unwind_GetIP(context);
-            if *place == 0 {
-                return STOP; // below the base of a strand
-            }
-            frames.len += 1;
-        }
-        GO_ON
-    }
-    frames.len = 0;
-    // SAFETY: `visit` has the signature that the unwinder demands, and does not unwind.
-    unsafe { _Unwind_Backtrace(visit, (&raw mut *frames).cast()) };
-    UNWINDS.store(1, Ordering::Relaxed);
-}
+/// Whether the unwinder was set up, and may be used in the handler.
+static UNWINDS: AtomicBool = AtomicBool::new(false);

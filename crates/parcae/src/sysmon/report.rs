@@ -1,8 +1,8 @@
 //! What is said about a worker that is stuck.
 
-use super::probe::Frames;
 use super::{MonitorOpts, REPORT_INTERVAL};
 use crate::error::TaskInfo;
+use crate::inspect::Frames;
 use std::fmt;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,8 +27,8 @@ pub struct StallReport {
     pub stealable_behind: usize,
     /// Whether tasks that may not move were woken and wait behind it. Nobody can help those.
     pub pinned_behind: Pinned,
-    /// Where it is. None if the worker could not be asked.
-    pub backtrace: Option<StallBacktrace>,
+    /// Where it is. Empty if the worker could not be asked.
+    pub frames: Frames,
 }
 
 /// Whether tasks wait that only a certain worker may run.
@@ -92,66 +92,7 @@ impl fmt::Display for StallReport {
             f.write_str("; tasks that were woken wait behind it")?;
         }
         f.write_str("\n")?;
-        self.backtrace.as_ref().map_or(Ok(()), |backtrace| fmt::Display::fmt(backtrace, f))
-    }
-}
-
-/// Where a worker is, innermost first. Names are looked up when it is printed.
-#[derive(Clone)]
-pub struct StallBacktrace {
-    addresses: Vec<usize>,
-}
-
-impl StallBacktrace {
-    /// None if nothing was collected.
-    pub(crate) fn new(frames: &Frames) -> Option<StallBacktrace> {
-        let addresses = frames.addresses().to_vec();
-        (!addresses.is_empty()).then_some(StallBacktrace { addresses })
-    }
-
-    /// The return addresses.
-    pub fn addresses(&self) -> &[usize] {
-        &self.addresses
-    }
-}
-
-impl fmt::Display for StallBacktrace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, &address) in self.addresses.iter().enumerate() {
-            // A return address may be that of the next line, or the next function.
-            let within = address - usize::from(number > 0);
-            let mut outcome = Ok(());
-            let mut named = false;
-            backtrace::resolve(std::ptr::without_provenance_mut(within), |symbol| {
-                if outcome.is_err() {
-                    return;
-                }
-                outcome = (|| {
-                    match symbol.name() {
-                        // The hash at its end tells nobody anything.
-                        Some(name) => writeln!(f, "{number:4}: {name:#}")?,
-                        None => writeln!(f, "{number:4}: {address:#x}")?,
-                    }
-                    named = true;
-                    if let (Some(file), Some(line)) = (symbol.filename(), symbol.lineno()) {
-                        writeln!(f, "             at {}:{line}", file.display())?;
-                    }
-                    Ok(())
-                })();
-            });
-            outcome?;
-            if !named {
-                writeln!(f, "{number:4}: {address:#x}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for StallBacktrace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("\n")?;
-        fmt::Display::fmt(self, f)
+        self.frames.functions().iter().try_for_each(|function| writeln!(f, "    {function}"))
     }
 }
 

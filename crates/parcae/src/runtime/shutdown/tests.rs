@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::channel::channel;
+use crate::inspect::State;
 use crate::prelude::*;
 use crate::time::sleep;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -187,9 +188,9 @@ fn what_cannot_be_stopped_is_named_and_left_behind() {
     assert!(!shutdown.is_complete());
     assert_eq!(shutdown.live_tasks(), 1);
     let [survivor] = shutdown.survivors() else { panic!("one is left: {shutdown}") };
-    assert!(survivor.task.spawned_at().file().ends_with("tests.rs"));
-    assert!(matches!(survivor.state, SurvivorState::Running { .. }));
-    assert!(shutdown.to_string().contains("runs on worker"), "{shutdown}");
+    assert!(survivor.spawned_at.is_some_and(|place| place.file().ends_with("tests.rs")));
+    assert_eq!(survivor.state, State::Running);
+    assert!(shutdown.to_string().contains("cannot_be_stopped"), "{shutdown}");
     // Nobody waits for it any more; what it uses stays.
     drop(rt);
     release.store(true, Ordering::Release);
@@ -276,5 +277,8 @@ fn a_virtual_deadline_passes() {
     rt.run(|cx| cx.sleep(Duration::from_millis(1))).unwrap();
     let early = rt.shutdown(Duration::from_secs(1));
     assert_eq!(early.live_tasks(), 1, "{early}");
+    let [survivor] = early.survivors() else { panic!("one is left: {early}") };
+    assert_eq!(survivor.state, State::Waiting);
+    assert!(survivor.wait.is_some(), "{early}");
     assert!(rt.shutdown(2 * LONG).is_complete());
 }
