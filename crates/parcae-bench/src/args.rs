@@ -1,9 +1,12 @@
 //! The command line. In the library, so that another tool can offer it as a subcommand.
 
 use crate::case::{Peer, Workload};
+use crate::count::Operation;
 use crate::workloads::WORKLOADS;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
 /// Measures parcae's workloads beside its peers', interleaved, in one run.
 ///
@@ -11,8 +14,12 @@ use clap::{Parser, ValueEnum};
 /// (workload, peer, variant, value, unit, separated by tabs). Conditions and progress go
 /// to standard error.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "parcae-bench", version)]
+#[command(name = "parcae-bench", version, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    /// Something other than measuring time
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// What to measure; everything if nothing is named
     #[arg(value_name = "WORKLOAD", value_parser = workload())]
     pub workloads: Vec<&'static Workload>,
@@ -33,6 +40,15 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
 
+    /// Write report.html, figures.tsv and figures.json into this folder, which is made if it is not there; without
+    /// it, into the folder that PARCAE_BENCH_OUT names, if any
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// One JSON document instead of a table: conditions, figures of all rounds, targets, failures
+    #[arg(long, conflicts_with_all = ["table", "tsv"])]
+    pub json: bool,
+
     /// One line per figure, even on a terminal
     #[arg(long, conflicts_with = "table")]
     pub tsv: bool,
@@ -42,7 +58,48 @@ pub struct Args {
     pub table: bool,
 }
 
+/// What else it can do.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Count the instructions of single operations under valgrind, and compare them with a baseline
+    Count(CountArgs),
+    /// Does one of the operations so many times, and nothing else: what `count` counts
+    #[command(hide = true)]
+    CountOnce {
+        #[allow(missing_docs)]
+        operation: Operation,
+        #[allow(missing_docs)]
+        times: usize,
+    },
+}
+
+/// The arguments of `count`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CountArgs {
+    /// Which; all if none is named
+    #[arg(value_name = "OPERATION")]
+    pub operations: Vec<Operation>,
+
+    /// Write what was counted into the baseline instead of comparing with it
+    #[arg(long)]
+    pub accept: bool,
+
+    /// The baseline
+    #[arg(long, value_name = "FILE", default_value = "crates/parcae-bench/instructions.tsv")]
+    pub baseline: PathBuf,
+}
+
 impl Args {
+    /// Whether figures go to people.
+    pub(crate) fn wants_table(&self) -> bool {
+        self.table || (!self.tsv && !self.json && io::stdout().is_terminal())
+    }
+
+    /// Where the report goes, if anywhere.
+    pub(crate) fn out_dir(&self) -> Option<PathBuf> {
+        self.out.clone().or_else(|| std::env::var_os("PARCAE_BENCH_OUT").map(PathBuf::from))
+    }
+
     /// The workloads to run: each once, in the order of `--list`. Not those that have no
     /// rounds.
     pub(crate) fn chosen(&self) -> impl Iterator<Item = &'static Workload> {

@@ -36,58 +36,125 @@
 
 mod args;
 mod case;
+pub mod count;
 mod machine;
 pub mod report;
 pub mod runner;
+pub mod targets;
 mod workloads;
 
-pub use args::Args;
+pub use args::{Args, Command, CountArgs};
 pub use case::{Better, Case, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
 pub use machine::Conditions;
 pub use workloads::WORKLOADS;
 
-use std::io::{self, IsTerminal, Write};
+use runner::Figure;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use targets::Verdict;
+
+/// All of a run: what its reports are made of.
+#[derive(Debug)]
+pub struct Run {
+    /// What it was measured on.
+    pub conditions: Conditions,
+    /// Which workload had how many rounds.
+    pub rounds: String,
+    /// What came of every case that ran.
+    pub figures: Vec<Figure>,
+    /// What they are held against.
+    pub verdicts: Vec<Verdict>,
+    /// The cases that did not run, and why.
+    pub failures: Vec<(Case, Failure)>,
+}
 
 /// Does what the arguments ask for: figures on standard output, conditions and progress
 /// on standard error. Returns how many cases failed; each was reported on standard error.
 ///
 /// # Errors
 ///
-/// If standard output or standard error cannot be written to.
+/// If standard output, standard error or the report cannot be written to.
 pub fn run(args: &Args) -> io::Result<usize> {
-    let mut out = io::stdout().lock();
-    let mut err = io::stderr();
+    match &args.command {
+        Some(Command::Count(args)) => return count::run(args),
+        Some(Command::CountOnce { operation, times }) => {
+            operation.run(*times).map_err(|failure| io::Error::other(failure.to_string()))?;
+            return Ok(0);
+        }
+        None => {}
+    }
+    let mut out = anstream::stdout().lock(); // colours, where somebody sees them
     if args.list {
-        report::list(&mut out)?;
+        if args.json {
+            writeln!(out, "{:#}", report::json::list())?;
+        } else {
+            report::list(&mut out)?;
+        }
         return Ok(0);
     }
-    let as_table = args.table || (!args.tsv && out.is_terminal());
-    write!(err, "{}", Conditions::read())?;
-    writeln!(err, "rounds    {}", rounds_line(args))?;
-
-    let mut progress = report::Progress::new(err.is_terminal());
-    let scale = Scale::new(args.quick);
-    let mut all = Vec::new();
-    let mut failed = 0;
-    for workload in args.chosen() {
-        let cases = workload.cases(|peer| args.wants(peer));
-        let outcomes = runner::run(&cases, args.rounds_of(workload), &scale, &mut progress);
-        progress.clear();
-        for (case, failure) in outcomes.failures {
-            failed += 1;
-            writeln!(err, "{case}: failed: {failure}")?;
-        }
-        if !as_table {
-            // At once: whoever reads a pipe wants to see that something happens.
-            report::tsv(&outcomes.figures, &mut out)?;
-        }
-        all.extend(outcomes.figures);
-    }
-    if as_table {
-        report::table(&all, &mut out)?;
+    let run = measure(args, &mut out)?;
+    if args.json {
+        writeln!(out, "{:#}", report::json::document(&run))?;
+    } else if args.wants_table() {
+        report::table(&run.figures, &mut out)?;
+        report::targets(&run.verdicts, &mut out)?;
     }
     out.flush()?;
-    Ok(failed)
+    if let Some(folder) = args.out_dir() {
+        let page = write_report(&run, &folder)?;
+        writeln!(io::stderr(), "report    {}", page.display())?;
+    }
+    Ok(run.failures.len())
+}
+
+/// Measures what is chosen. Lines for programs are written at once: whoever reads a pipe wants to see that
+/// something happens.
+fn measure(args: &Args, out: &mut dyn Write) -> io::Result<Run> {
+    let mut err = io::stderr();
+    let (conditions, rounds) = (Conditions::read(), rounds_line(args));
+    write!(err, "{conditions}")?;
+    writeln!(err, "rounds    {rounds}")?;
+
+    let wanted = |workload: &'static Workload| workload.cases(|peer| args.wants(peer));
+    let measurements = |workload| wanted(workload).len() * (args.rounds_of(workload) as usize + 1);
+    let total = args.chosen().map(measurements).sum();
+    let mut progress = report::Progress::new(err.is_terminal(), total);
+    let scale = Scale::new(args.quick);
+    let (mut figures, mut failures) = (Vec::new(), Vec::new());
+    for workload in args.chosen() {
+        let outcomes =
+            runner::run(&wanted(workload), args.rounds_of(workload), &scale, &mut progress);
+        progress.clear();
+        for (case, failure) in &outcomes.failures {
+            writeln!(err, "{case}: failed: {failure}")?;
+        }
+        if !args.json && !args.wants_table() {
+            report::tsv(&outcomes.figures, out)?;
+        }
+        figures.extend(outcomes.figures);
+        failures.extend(outcomes.failures);
+    }
+    let verdicts = targets::verdicts(&figures);
+    Ok(Run { conditions, rounds, figures, verdicts, failures })
+}
+
+/// The page and the raw data beside it. Returns the path of the page.
+fn write_report(run: &Run, folder: &Path) -> io::Result<PathBuf> {
+    let create = |name: &str| -> io::Result<BufWriter<File>> {
+        let path = folder.join(name);
+        let file = File::create(&path);
+        file.map(BufWriter::new)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    };
+    fs::create_dir_all(folder)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
+    report::html::page(run, &mut create("report.html")?)?;
+    report::tsv(&run.figures, &mut create("figures.tsv")?)?;
+    let mut document = create("figures.json")?;
+    writeln!(document, "{:#}", report::json::document(run))?;
+    document.flush()?;
+    Ok(folder.join("report.html"))
 }
 
 /// Which workload gets how many rounds: `switch 15, stack 7`.

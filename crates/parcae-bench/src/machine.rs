@@ -34,20 +34,34 @@ impl Conditions {
     }
 }
 
-impl fmt::Display for Conditions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rustc = option_env!("PARCAE_BENCH_RUSTC").unwrap_or("unknown compiler");
+/// The compiler that this was built with.
+pub(crate) const COMPILER: &str = match option_env!("PARCAE_BENCH_RUSTC") {
+    Some(version) => version,
+    None => "unknown compiler",
+};
+
+impl Conditions {
+    /// Names and values, in the order in which they are shown.
+    pub fn lines(&self) -> [(&'static str, String); 5] {
         let build = if cfg!(debug_assertions) {
             "DEBUG BUILD: the figures say nothing, use --release"
         } else {
             "optimised"
         };
         let peers = Peer::ALL.map(|peer| format!("{} {}", peer.name(), peer.version()));
-        writeln!(f, "cpu       {}, {} cores, load {}", self.cpu, self.cores, self.load)?;
-        writeln!(f, "kernel    {} ({})", self.kernel, std::env::consts::ARCH)?;
-        writeln!(f, "compiler  {rustc}, {build}")?;
-        writeln!(f, "peers     {}", peers.join(", "))?;
-        writeln!(f, "date      {}", self.date)
+        [
+            ("cpu", format!("{}, {} cores, load {}", self.cpu, self.cores, self.load)),
+            ("kernel", format!("{} ({})", self.kernel, std::env::consts::ARCH)),
+            ("compiler", format!("{COMPILER}, {build}")),
+            ("peers", peers.join(", ")),
+            ("date", self.date.clone()),
+        ]
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines().iter().try_for_each(|(name, value)| writeln!(f, "{name:<10}{value}"))
     }
 }
 
@@ -109,6 +123,16 @@ pub(crate) fn resident_bytes() -> Result<u64, Failure> {
 /// This one walks the page tables.
 pub(crate) fn resident_bytes_exact() -> Result<u64, Failure> {
     kilobytes(&fs::read_to_string("/proc/self/smaps_rollup")?, "Rss:")
+}
+
+/// CPU time of all threads of this process, also of those that have ended.
+pub(crate) fn cpu_nanos() -> Result<u64, Failure> {
+    unsafe extern "C" {
+        // Of the C library: microseconds, on every system that is POSIX.
+        safe fn clock() -> std::ffi::c_long;
+    }
+    let micros = u64::try_from(clock()).map_err(|_| "the system does not say")?;
+    Ok(micros * 1_000)
 }
 
 /// Bytes that the system could still give to programs.

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // A reader that had enough (`| head`) needs no message.
             if error.kind() != io::ErrorKind::BrokenPipe {
-                let _ = writeln!(io::stderr(), "parcae-bench: cannot write: {error}");
+                let _ = writeln!(io::stderr(), "parcae-bench: {error}");
             }
             ExitCode::FAILURE
         }

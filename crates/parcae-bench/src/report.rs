@@ -1,8 +1,14 @@
 //! Output: lines for programs, a table for people, progress for the impatient.
 
+pub mod html;
+pub mod json;
+mod plot;
+
 use crate::WORKLOADS;
 use crate::case::{Case, Peer};
 use crate::runner::{Figure, Observer};
+use crate::targets::{Target, Verdict};
+use anstyle::{AnsiColor, Style};
 use std::io::{self, Write};
 
 /// One line per figure: workload, peer, variant, median, unit, separated by tabs.
@@ -35,12 +41,7 @@ pub fn table(figures: &[Figure], out: &mut dyn Write) -> io::Result<()> {
     head.push("spread".to_owned());
 
     let mut rows = vec![head];
-    // Figures of one variant stand side by side: that is the order of the cases.
-    let same_line = |a: &Figure, b: &Figure| {
-        std::ptr::eq(a.case.workload, b.case.workload)
-            && std::ptr::eq(a.case.variant, b.case.variant)
-    };
-    rows.extend(figures.chunk_by(same_line).map(|line| row(line, &peers)));
+    rows.extend(figures.chunk_by(same_variant).map(|line| row(line, &peers)));
 
     let widths: Vec<usize> = (0..rows[0].len())
         .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
@@ -58,6 +59,43 @@ pub fn table(figures: &[Figure], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
     writeln!(out, "medians; ×: as a multiple of parcae's; ↓ less is better, ↑ more is better")?;
     writeln!(out, "spread: worst round over best, in the order of the columns")?;
+    out.flush()
+}
+
+/// Figures of one variant stand side by side: that is the order of the cases.
+fn same_variant(a: &Figure, b: &Figure) -> bool {
+    same_workload(a, b) && std::ptr::eq(a.case.variant, b.case.variant)
+}
+
+fn same_workload(a: &Figure, b: &Figure) -> bool {
+    std::ptr::eq(a.case.workload, b.case.workload)
+}
+
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// The targets that something was measured for, a line each, in colours.
+///
+/// # Errors
+///
+/// If `out` cannot be written to.
+pub fn targets(verdicts: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
+    if verdicts.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\ntargets (floor: the specification asks for it; goal: what parcae wants to reach)"
+    )?;
+    for verdict in verdicts {
+        let Target { workload, variant, kind, .. } = verdict.target;
+        let (style, word) = if verdict.holds() { (GOOD, "pass") } else { (BAD, "FAIL") };
+        let name = format!("{workload} {variant}");
+        let (limit, value) = (verdict.limit_text(), verdict.value_text());
+        writeln!(out, "{style}{word}{style:#}  {kind:<6}{name:<26}{limit:<24}{value}")?;
+    }
+    let failed = verdicts.iter().filter(|verdict| !verdict.holds()).count();
+    writeln!(out, "{} of {} targets missed", failed, verdicts.len())?;
     out.flush()
 }
 
@@ -92,7 +130,7 @@ fn row(figures: &[Figure], peers: &[Peer]) -> Vec<String> {
 }
 
 /// A number with at least this many significant digits, and no exponent.
-fn significant(value: f64, digits: i32) -> String {
+pub(crate) fn significant(value: f64, digits: i32) -> String {
     // A guess is enough for numbers beyond the scale of anything measured here.
     const MOST_DECIMALS: i32 = 12;
     if value == 0.0 || !value.is_finite() {
@@ -120,16 +158,18 @@ pub fn list(out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// A line on the terminal that says what is being measured, drawn over and over.
+/// A line on the terminal that says what is being measured and how much is done, drawn over and over.
 #[derive(Debug)]
 pub struct Progress {
     on: bool,
+    done: usize,
+    total: usize,
 }
 
 impl Progress {
-    /// Shows nothing unless standard error is a terminal.
-    pub fn new(is_terminal: bool) -> Progress {
-        Progress { on: is_terminal }
+    /// Of so many measurements. Shows nothing unless standard error is a terminal.
+    pub fn new(is_terminal: bool, total: usize) -> Progress {
+        Progress { on: is_terminal, done: 0, total }
     }
 
     /// Takes the line away, before something else is printed.
@@ -143,15 +183,26 @@ impl Progress {
             let _ = write!(io::stderr(), "\r\x1b[K{text}");
         }
     }
+
+    /// A bar, and what is going on.
+    fn line(&self, case: &Case, round: u32, rounds: u32) -> String {
+        const WIDTH: usize = 24;
+        let filled = (self.done * WIDTH).checked_div(self.total).unwrap_or(0).min(WIDTH);
+        let bar = "█".repeat(filled) + &"░".repeat(WIDTH - filled);
+        let percent = (self.done * 100).checked_div(self.total).unwrap_or(0);
+        let round = match round {
+            0 => "warm-up".to_owned(),
+            _ => format!("round {round} of {rounds}"),
+        };
+        format!("{bar} {percent:3} %  {case}, {round}")
+    }
 }
 
 impl Observer for Progress {
     fn measuring(&mut self, case: &Case, round: u32, rounds: u32) {
-        if round == 0 {
-            self.draw(&format!("warm-up: {case}"));
-        } else {
-            self.draw(&format!("round {round} of {rounds}: {case}"));
-        }
+        let line = self.line(case, round, rounds);
+        self.draw(&line);
+        self.done += 1;
     }
 }
 
@@ -246,6 +297,17 @@ switch    one      ns/switch ↓  1.90 ns  1.98 ns ×1.04  5.70 ns ×3.00  1.11 
         let variants: usize = WORKLOADS.iter().map(|workload| workload.variants.len()).sum();
         assert_eq!(text.lines().count(), variants);
         assert!(text.lines().all(|line| line.contains("parcae")), "{text}");
+    }
+
+    #[test]
+    fn progress_says_what_is_measured_and_how_much_is_done() {
+        let case = WORKLOAD.cases(|_| true)[1];
+        let mut progress = Progress::new(false, 4);
+        assert!(progress.line(&case, 0, 3).ends_with("  0 %  switch one corosensei, warm-up"));
+        progress.measuring(&case, 0, 3);
+        let line = progress.line(&case, 1, 3);
+        assert!(line.starts_with(&("█".repeat(6) + &"░".repeat(18) + "  25 %")), "{line}");
+        assert!(line.ends_with("round 1 of 3"), "{line}");
     }
 
     #[test]

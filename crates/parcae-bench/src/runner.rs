@@ -24,6 +24,11 @@ impl Figure {
         (!samples.is_empty()).then_some(Figure { case, samples })
     }
 
+    /// The numbers of the rounds, the least first.
+    pub fn samples(&self) -> &[f64] {
+        &self.samples
+    }
+
     /// The middle number; between the two middle ones if there are two.
     pub fn median(&self) -> f64 {
         let middle = self.samples.len() / 2;

@@ -1,9 +1,13 @@
 //! The program as a user runs it. No test looks at how large a figure is.
 
+use serde_json::Value;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 fn bench(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_parcae-bench")).args(args).output().expect("it starts")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_parcae-bench"));
+    command.env_remove("PARCAE_BENCH_OUT").env_remove("PARCAE_REQUIRE_TOOLS");
+    command.args(args).output().expect("it starts")
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -65,6 +69,62 @@ fn a_pipe_gets_lines_and_the_flag_gives_a_table() {
 }
 
 #[test]
+fn a_report_is_a_page_and_the_figures_beside_it() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("report");
+    let _ = std::fs::remove_dir_all(&folder);
+    let path = folder.to_str().unwrap();
+    let output = bench(&["--quick", "--rounds", "2", "--json", "--out", path, "switch"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("report.html"), "{}", text(&output.stderr));
+
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    for field in ["cpu", "kernel", "compiler", "peers", "date"] {
+        assert!(document["conditions"][field].is_string(), "{document:#}");
+    }
+    let figures = document["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 12, "four variants, three peers");
+    for figure in figures {
+        assert_eq!(figure["workload"], "switch");
+        assert_eq!(figure["better"], "lower");
+        assert_eq!(figure["samples"].as_array().unwrap().len(), 2);
+        assert!(figure["median"].as_f64().is_some_and(|median| median > 0.0), "{figure:#}");
+        assert!(figure["ratio_to_parcae"].is_f64(), "{figure:#}");
+    }
+    let targets = document["targets"].as_array().unwrap();
+    assert_eq!(targets.len(), 3, "a floor and two goals");
+    assert!(targets.iter().all(|target| target["pass"].is_boolean()), "{targets:#?}");
+    assert_eq!(document["failures"], Value::Array(vec![]));
+
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&read("figures.json")).unwrap(), document);
+    assert_eq!(read("figures.tsv").lines().count(), figures.len());
+    let page = read("report.html");
+    assert_eq!(page.matches("<svg").count(), 4, "a plot for each variant");
+    assert_eq!(page.matches("<circle").count(), 2 * figures.len());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_named() {
+    let output = bench(&["--quick", "--rounds", "1", "--out", "/proc/nowhere", "allocator"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("/proc/nowhere"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn counting_names_what_is_missing() {
+    let output = bench(&["count", "switch", "--baseline", "/nowhere.tsv"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    if !out.starts_with("skipped: ") {
+        assert_eq!(output.status.code(), Some(1));
+        assert!(err.contains("baseline /nowhere.tsv"), "{err}");
+    }
+    let output = bench(&["count", "swich"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("'switch'"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn the_filter_leaves_parcae_in() {
     let output = bench(&["--quick", "--rounds", "1", "--tsv", "--peer", "generator", "switch"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -100,6 +160,8 @@ fn the_list_measures_nothing() {
     for workload in workloads {
         assert!(text(&output.stdout).lines().any(|line| line.starts_with(workload)));
     }
+    let list: Value = serde_json::from_slice(&bench(&["--list", "--json"]).stdout).unwrap();
+    assert_eq!(list["variants"].as_array().unwrap().len(), text(&output.stdout).lines().count());
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Engine {
             on_deadlock: opts.on_deadlock.unwrap_or(usual),
             monitor: MonitorOpts { temporary: temporary.len(), ..opts.monitor },
         };
-        let shared = Arc::new(Shared::new(config, stacks, stealers));
+        let shared = Shared::new(config, stacks, stealers);
         let workers: Vec<Worker> = owners
             .into_iter()
             .enumerate()
@@ -472,15 +472,6 @@ impl Waker {
     /// Wakes the task, from anywhere, at any time.
     pub fn wake(&self) {
         self.shared.unpark(self.task);
-    }
-
-    /// Wakes the task and has it look around at its next checkpoint.
-    pub(crate) fn attend(&self) {
-        // Relaxed: a hint, and the record may be another task's by now: that looks around for
-        // nothing.
-        // SAFETY: records live as long as the scheduler.
-        unsafe { (*self.task.task.as_ptr()).signal.store(u32::MAX, Ordering::Relaxed) };
-        self.wake();
     }
 
     /// Asks the task to end.

@@ -16,12 +16,13 @@ use crate::task::group::Group;
 use crate::task::slab::{OutOfRecords, Slab};
 use crate::task::state::{Handle, Woken};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
-use crate::time::{Clock, Deadline, Due, Nanos, STEP, Timers};
+use crate::time::{REAL_UNIT, STEP, Timers, Watch};
 use crate::worker;
 use crate::worker::stats::{Stats, WorkerStats};
 use gate::Gate;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How a worker without work chooses whom to steal from.
@@ -90,15 +91,17 @@ pub(crate) struct Shared {
     /// Where the deterministic executor sleeps when nobody can run.
     pub(crate) conductor: Parker,
     pub(crate) log: Option<Log>,
-    timers: Timers,
+    /// What a deadline's time is counted from.
+    pub(crate) started: Instant,
+    pub(crate) timers: Timers,
+    pub(crate) watch: Arc<Watch>,
+    /// This, for threads that do not keep it alive.
+    pub(crate) me: Weak<Shared>,
     /// What the clock said when somebody last read it, roughly.
-    coarse: AtomicU64,
+    pub(crate) coarse: AtomicU64,
     /// Threads for calls that block.
     pub(crate) blocking: blocking::Pool,
 }
-
-/// How far the coarse clock may be behind while somebody reads the real one.
-const COARSE: Nanos = 1_000_000;
 
 /// Why a task does not come in from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +125,21 @@ impl From<Refused> for crate::Error {
 const OUTSIDE: u64 = 1 << 63;
 
 impl Shared {
-    pub(crate) fn new(config: Config, stacks: StackPool, stealers: Vec<Stealer<Task>>) -> Shared {
+    pub(crate) fn new(
+        config: Config,
+        stacks: StackPool,
+        stealers: Vec<Stealer<Task>>,
+    ) -> Arc<Shared> {
+        Arc::new_cyclic(|me| Shared::with(config, stacks, stealers, Weak::clone(me)))
+    }
+
+    fn with(
+        config: Config,
+        stacks: StackPool,
+        stealers: Vec<Stealer<Task>>,
+        me: Weak<Shared>,
+    ) -> Shared {
+        let unit = if config.deterministic { STEP } else { REAL_UNIT };
         let remote = |stealer| Remote {
             stealer,
             inbox: Inbox::new(),
@@ -144,7 +161,10 @@ impl Shared {
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
             log: config.deterministic.then(Log::new),
-            timers: Timers::new(),
+            started: Instant::now(),
+            timers: Timers::new(config.workers + config.monitor.temporary, unit),
+            watch: Watch::new(),
+            me,
             coarse: AtomicU64::new(0),
             blocking: blocking::Pool::new(config.blocking),
             config,
@@ -287,6 +307,15 @@ impl Shared {
         unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Release) };
     }
 
+    /// Wakes a task and has it look around at its next checkpoint.
+    pub(crate) fn attend(&self, task: TaskRef) {
+        // Relaxed: a hint, and the record may be another task's by now: that looks around for
+        // nothing.
+        // SAFETY: records live as long as the scheduler.
+        unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Relaxed) };
+        self.unpark(task);
+    }
+
     pub(crate) fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
         let Woken::Enqueue { owner } = woken else { return };
         // SAFETY: the task is QUEUED and ours to put into a queue.
@@ -325,69 +354,6 @@ impl Shared {
         }
     }
 
-    /// What time it is.
-    pub(crate) fn now(&self) -> Nanos {
-        if let Some(log) = &self.log {
-            return log.now() * STEP;
-        }
-        let now = self.timers.real_now();
-        // Relaxed, here and below: a clock that is known to be late. Not written for every look at it.
-        if now.saturating_sub(self.coarse.load(Ordering::Relaxed)) > COARSE {
-            self.coarse.store(now, Ordering::Relaxed);
-        }
-        now
-    }
-
-    /// What time it was a moment ago, without asking the system: for reports.
-    #[inline]
-    pub(crate) fn coarse_now(&self) -> Nanos {
-        match &self.log {
-            Some(log) => log.now() * STEP,
-            None => self.coarse.load(Ordering::Relaxed),
-        }
-    }
-
-    /// What the monotonic clock says at this time of ours; of virtual time, would say.
-    pub(crate) fn instant(&self, at: Nanos) -> Instant {
-        self.timers.started() + Duration::from_nanos(at)
-    }
-
-    /// The reverse: what was before the scheduler is the beginning.
-    pub(crate) fn nanos(&self, at: Instant) -> Nanos {
-        let since = at.saturating_duration_since(self.timers.started());
-        Nanos::try_from(since.as_nanos()).unwrap_or(Nanos::MAX)
-    }
-
-    /// Has something happen after a time, unless what is returned is dropped before.
-    pub(crate) fn after(&self, time: Duration, what: Due) -> Deadline {
-        let clock = if self.log.is_some() { Clock::Virtual } else { Clock::Real };
-        let time = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
-        self.timers.set(self.now().saturating_add(time), what, clock)
-    }
-
-    /// Acts on the deadlines that have passed.
-    pub(crate) fn fire_timers(&self) {
-        self.timers.fire(self.now());
-    }
-
-    /// Under the deterministic executor, when nobody can run: jumps to the next deadline;
-    /// false if there is none.
-    pub(crate) fn jump_to_next_deadline(&self) -> bool {
-        let (Some(log), Some(next)) = (&self.log, self.timers.next()) else { return false };
-        log.advance_to(next.div_ceil(STEP));
-        true
-    }
-
-    /// Whether there are deadlines that have not passed.
-    pub(crate) fn has_deadlines(&self) -> bool {
-        self.timers.next().is_some()
-    }
-
-    /// Ends what waits for deadlines.
-    pub(crate) fn stop_timers(&self) {
-        self.timers.stop();
-    }
-
     /// Tasks that were spawned and have not ended. Exact when nothing happens meanwhile.
     pub(crate) fn live(&self) -> u64 {
         // Ended first: a task that ends between the two sums counts as live, not as less.
@@ -411,5 +377,11 @@ impl Shared {
             // Whether or not it sleeps: the token makes its next park return.
             self.remotes[worker].parker.unpark();
         }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.watch.stop();
     }
 }

@@ -19,6 +19,7 @@ mod spawn_join;
 mod stack;
 mod steal;
 mod switch;
+mod timers;
 mod wake;
 mod yielding;
 
@@ -49,6 +50,8 @@ pub static WORKLOADS: &[&Workload] = &[
     &parked::PARKED,
     &parked::MILLION,
     &fair::FAIR,
+    &timers::TIMERS,
+    &timers::MANY,
 ];
 
 /// The size of every stack, of every peer but may, which has its own default: parcae's default, 256 KiB of addresses.

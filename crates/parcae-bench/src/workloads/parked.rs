@@ -77,7 +77,7 @@ pub(super) fn check_memory(tasks: usize) -> Result<(), Failure> {
 
 /// What is resident, after the heap has given back what it had kept of earlier rounds. To be
 /// called where the tasks will be allocated: each thread has a part of the heap.
-fn baseline() -> Reading {
+pub(super) fn baseline() -> Reading {
     #[cfg(target_env = "gnu")]
     {
         use std::ffi::c_int;
@@ -96,9 +96,9 @@ fn baseline() -> Reading {
 }
 
 /// Readings of the resident memory. Text, because a failure does not cross threads.
-type Reading = Result<u64, String>;
+pub(super) type Reading = Result<u64, String>;
 
-fn resident() -> Reading {
+pub(super) fn resident() -> Reading {
     machine::resident_bytes_exact().map_err(|failure| failure.to_string())
 }
 

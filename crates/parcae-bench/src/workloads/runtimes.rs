@@ -95,6 +95,14 @@ pub(super) trait Spawner: Clone + Send + Sync + 'static {
 /// <https://docs.rs/tokio>
 pub(super) struct Tokio(runtime::Runtime);
 
+impl Tokio {
+    /// With timers, which the others do without.
+    pub(super) fn with_timers(workers: usize) -> Result<Tokio, Failure> {
+        let mut builder = runtime::Builder::new_multi_thread();
+        Ok(Tokio(builder.worker_threads(workers).enable_time().build()?))
+    }
+}
+
 impl Futures for Tokio {
     type Spawner = runtime::Handle;
 

@@ -4,14 +4,15 @@
 //! The time of a worker is shared at checkpoints. A task that never comes to one, like `deaf`,
 //! keeps its worker until it ends, and who lives on that worker waits: see `max`.
 
+mod beside;
 mod service;
 mod tenants;
 
+use beside::beside;
 use parcae::prelude::*;
 use service::{Latencies, serve};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tenants::{End, TENANTS, contain, hush};
+use tenants::{End, hush};
 
 #[global_allocator]
 static ALLOCATOR: parcae::Allocator = parcae::Allocator::system();
@@ -24,23 +25,7 @@ fn main() -> parcae::Result<ExitCode> {
     hush();
     let rt = Runtime::builder().workers(2).build()?;
     let alone = rt.run(|cx| cx.nursery(|n| n.spawn(|cx| serve(cx, |n| n >= 2000))?.join()))?;
-    let (ends, beside) = rt.run(|cx| {
-        let all_ended = AtomicBool::new(false);
-        cx.nursery(|n| {
-            let all_ended = &all_ended;
-            let urgent = SpawnOpts::new().name("service").priority(Priority::High);
-            let service =
-                n.spawn_with(urgent, |cx| serve(cx, |_| all_ended.load(Ordering::Relaxed)))?;
-            let tasks: Vec<_> = TENANTS
-                .map(|tenant| n.spawn(move |cx| Ok(contain(cx, tenant, BUDGET))))
-                .into_iter()
-                .collect::<Result<_, _>>()?;
-            let ends: Vec<End> =
-                tasks.into_iter().map(|task| task.join()).collect::<Result<_, _>>()?;
-            all_ended.store(true, Ordering::Relaxed);
-            Ok((ends, service.join()?))
-        })
-    })?;
+    let (ends, beside) = rt.run(|cx| beside(cx, BUDGET, |_| ()))?;
 
     println!(
         "{:9} {:36} {:>11} {:>7} {:>6}  ended with",

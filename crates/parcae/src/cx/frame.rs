@@ -247,9 +247,12 @@ impl Frame {
     }
 
     pub(crate) fn waker(&self) -> Waker {
-        let generation = self.record().state.generation();
-        let task = TaskRef { task: self.record, generation };
-        Waker::new(Arc::clone(&self.terms().shared), task)
+        Waker::new(Arc::clone(&self.terms().shared), self.task_ref())
+    }
+
+    /// The task, as others know it.
+    pub(crate) fn task_ref(&self) -> TaskRef {
+        TaskRef { task: self.record, generation: self.record().state.generation() }
     }
 
     // ----- checkpoints ------------------------------------------------------------------

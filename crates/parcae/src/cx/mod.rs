@@ -14,6 +14,7 @@ use crate::cancel::CancelToken;
 use crate::engine::Waker;
 use crate::error::{Result, TaskInfo};
 use crate::profile::{Profile, Service};
+use crate::sched::Shared;
 use crate::time::{Deadline, Due};
 use crate::wait::Why;
 use crate::worker;
@@ -131,12 +132,7 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled.
     pub fn sleep(&self, time: Duration) -> Result<()> {
-        let shared = &self.frame.terms().shared;
-        let due = shared.now().saturating_add(time.as_nanos() as u64);
-        let _deadline = shared.after(time, Due::Wake(self.waker()));
-        while shared.now() < due {
-            self.frame.park(Why::Sleep)?;
-        }
+        self.frame.sleep_until(self.frame.terms().shared.later(time))?;
         self.frame.check_cancelled()
     }
 
@@ -144,7 +140,8 @@ impl<P: Profile> Cx<P> {
     /// is dropped before.
     pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
         let node = self.frame.child_node();
-        let expiry = self.frame.terms().shared.after(time, Due::Cancel(Arc::downgrade(&node)));
+        let shared = &self.frame.terms().shared;
+        let expiry = shared.at_for(shared.later(time), Due::Cancel(Arc::downgrade(&node)));
         (CancelToken::of(&node), Expiry(expiry))
     }
 
@@ -252,7 +249,7 @@ impl<P: Profile> fmt::Debug for Cx<P> {
 
 /// Keeps a deadline; see [`Cx::token_with_timeout`].
 #[must_use = "dropping it takes the deadline back"]
-pub struct Expiry(#[allow(dead_code)] Deadline);
+pub struct Expiry(#[allow(dead_code)] Deadline<Arc<Shared>>);
 
 impl fmt::Debug for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,28 @@
-//! The deque by itself, so that it can be measured. Nothing else has a use for it.
+//! The deque by itself, and deadlines by themselves, so that they can be measured. Nothing else has a use for them.
 
 use crate::deque::{self, Steal};
+use crate::sched::Shared;
+use crate::time::{Deadline, Due};
+use crate::worker;
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A deadline that wakes a task, as waits set it. Dropping it takes it back.
+pub struct Alarm(#[allow(dead_code)] Deadline<Arc<Shared>>);
+
+/// Has the running task woken after a time; none outside of tasks.
+pub fn alarm(time: Duration) -> Option<Alarm> {
+    let worker = worker::current()?;
+    let due = Due::Wake(worker.task()?);
+    Some(Alarm(worker.shared.at_for(worker.shared.later(time), due)))
+}
+
+impl std::fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Alarm")
+    }
+}
 
 /// A deque of references, which cannot dangle whatever becomes of it.
 pub fn bare_deque() -> (BareOwner, BareStealer) {

@@ -147,7 +147,7 @@ impl Crew {
             // perhaps nobody does.
             self.shared.bell.stop();
             drop(state);
-            self.shared.stop_timers();
+            self.shared.watch.stop();
         }
         self.changed.notify_all();
     }

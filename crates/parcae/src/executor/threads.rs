@@ -138,7 +138,7 @@ impl Threads {
             let _ = handle.join();
         }
         let calls = self.shared.blocking.stop_and_wait(deadline);
-        self.shared.stop_timers();
+        self.shared.watch.stop_and_join();
         Drained::Ended { calls }
     }
 }

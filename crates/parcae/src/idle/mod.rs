@@ -218,6 +218,7 @@ pub(crate) use parker::Parker;
 mod parker {
     // Not modelled: a futex has no counterpart there, and the protocol above does without.
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
 
     /// Where one thread sleeps. An `unpark` that comes first makes the next `park` return.
     #[derive(Debug, Default)]
@@ -230,43 +231,36 @@ mod parker {
     impl Parker {
         /// Sleeps until unparked.
         pub(crate) fn park(&self) {
+            self.park_until(None);
+        }
+
+        /// Sleeps until unparked, or until a point in time: then false.
+        pub(crate) fn park_until(&self, until: Option<Instant>) -> bool {
             // Acquire: pairs with the Release in `unpark`.
             while self.word.swap(0, Ordering::Acquire) == 0 {
-                // SAFETY: waits on our own word; returns at once unless it is 0.
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                if left.is_some_and(|left| left.is_zero()) {
+                    return false;
+                }
+                // Measured by the monotonic clock, from now.
+                let timeout = left.map(|left| libc::timespec {
+                    tv_sec: left.as_secs().min(1 << 40) as libc::time_t,
+                    tv_nsec: left.subsec_nanos().into(),
+                });
+                let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+                // SAFETY: waits on our own word; returns at once unless it is 0. The time is
+                // null or on our stack.
                 unsafe {
                     libc::syscall(
                         libc::SYS_futex,
                         self.word.as_ptr(),
                         libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
                         0,
-                        std::ptr::null::<libc::timespec>(),
+                        timeout,
                     );
                 }
             }
-        }
-
-        /// Sleeps until unparked, or until a time has passed: then false. May return early.
-        pub(crate) fn park_timeout(&self, time: std::time::Duration) -> bool {
-            let time = libc::timespec {
-                tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-                tv_nsec: time.subsec_nanos().into(),
-            };
-            // Acquire: pairs with the Release in `unpark`.
-            if self.word.swap(0, Ordering::Acquire) == 1 {
-                return true;
-            }
-            // SAFETY: as in `park`; the time is relative, and lives until the call returns.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.word.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    0,
-                    &raw const time,
-                );
-            }
-            // Acquire: as above.
-            self.word.swap(0, Ordering::Acquire) == 1
+            true
         }
 
         /// Wakes the thread that sleeps here, or the next one that would.

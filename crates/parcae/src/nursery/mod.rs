@@ -47,6 +47,7 @@ use crate::cap::Issuer;
 use crate::cx::{Cx, Frame, Terms};
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::profile::{Profile, Service, Spawns};
+use crate::sched::Shared;
 use crate::task::group::Group;
 use crate::task::{Task, Traits};
 use crate::time::Deadline;
@@ -94,7 +95,7 @@ pub(crate) struct Core {
     winding_down: Cell<bool>,
     /// When it is cancelled by itself. Taken back with the core.
     #[allow(dead_code)]
-    deadline: Option<Deadline>,
+    deadline: Option<Deadline<Arc<Shared>>>,
     /// Usual children that have been paid for and not spawned; the owner's.
     prepaid: Cell<u32>,
     /// The next nursery of the same owner, further out.

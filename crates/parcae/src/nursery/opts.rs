@@ -157,7 +157,7 @@ impl NurseryOpts {
         };
         let expire = |time| {
             let node = Arc::downgrade(&terms.node);
-            terms.shared.after(time, Due::Cancel(node))
+            terms.shared.at_for(terms.shared.later(time), Due::Cancel(node))
         };
         let core = Core {
             deadline: self.timeout.map(expire),

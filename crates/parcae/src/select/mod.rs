@@ -120,10 +120,7 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
     }
     let payer = Payer::prepare()?;
     let otherwise = cases.iter().position(|case| case.is_default());
-    let timeout = (0..count)
-        .filter_map(|at| Some((cases[at].timeout()?, at)))
-        .min()
-        .map(|(time, at)| (Deadline::after(time), at));
+    let mut timeout = None;
     loop {
         let start = first(count);
         let in_turn = || (0..count).map(|at| (start + at) % count);
@@ -133,6 +130,7 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
         if let Some(at) = otherwise {
             return Ok(at);
         }
+        let timeout = *timeout.get_or_insert_with(|| first_timeout(cases));
         let claim = Arc::new(Claim::new());
         let waiter = Waiter::current();
         for case in in_turn() {
@@ -155,6 +153,13 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
             (winner, _) => return Ok(winner),
         }
     }
+}
+
+/// The case that has the earliest deadline, and that; counted from the first time that a select has to wait.
+fn first_timeout(cases: &[&mut dyn Case]) -> Option<(Deadline, usize)> {
+    let timeouts = cases.iter().enumerate();
+    let (time, at) = timeouts.filter_map(|(at, case)| Some((case.timeout()?, at))).min()?;
+    Some((Deadline::after(time), at))
 }
 
 /// Waits until a claim is decided, and says for whom; if by a cancel, with what.

@@ -111,7 +111,8 @@ impl Barrier {
     ///
     /// If the task was cancelled before all had come.
     pub fn wait(&self) -> Result<BarrierResult> {
-        let outcome = attend(&self.raw, 0, Why::signal("barrier", self), Deadline::Never, || {})?;
+        let outcome =
+            attend(&self.raw, 0, Why::signal("barrier", self), || Deadline::Never, || {})?;
         Ok(BarrierResult { leader: outcome == Outcome::AtOnce })
     }
 }

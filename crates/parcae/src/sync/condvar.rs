@@ -142,12 +142,13 @@ impl Condvar {
         time: Duration,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> Result<MutexGuard<'m, T>> {
-        let deadline = Deadline::after(time);
+        let mut deadline = None;
         let mut outcome = Outcome::Waited;
         while condition(&mut guard) {
             if outcome == Outcome::TimedOut {
                 return Err(Error::new(ErrorKind::TimedOut));
             }
+            let deadline = *deadline.get_or_insert_with(|| Deadline::after(time));
             (guard, outcome) = self.wait_until(guard, deadline)?;
         }
         Ok(guard)
@@ -159,7 +160,8 @@ impl Condvar {
         deadline: Deadline,
     ) -> Result<(MutexGuard<'m, T>, Outcome)> {
         let mutex = guard.mutex();
-        let outcome = attend(&self.raw, 0, Why::signal("condvar", self), deadline, || drop(guard))?;
+        let outcome =
+            attend(&self.raw, 0, Why::signal("condvar", self), || deadline, || drop(guard))?;
         match mutex.lock() {
             Ok(guard) => Ok((guard, outcome)),
             Err(error) => {

@@ -151,12 +151,13 @@ enum Outcome {
     TimedOut,
 }
 
-/// Waits: all steps. `published` is called once the node is in the line, before the wait.
+/// Waits: all steps. `published` is called once the node is in the line, before the wait; then `deadline`, so that the clock
+/// is read only if there is a wait.
 fn attend(
     object: &impl Waited<Waiter>,
     wants: usize,
     why: Why<'_>,
-    deadline: Deadline,
+    deadline: impl FnOnce() -> Deadline,
     published: impl FnOnce(),
 ) -> Result<Outcome> {
     let node = Node::new(wants);
@@ -165,6 +166,7 @@ fn attend(
         return Ok(Outcome::AtOnce);
     }
     published();
+    let deadline = deadline();
     loop {
         match park(deadline, why) {
             Ok(Ended::Woken) if place.step() => return Ok(Outcome::Waited),
@@ -218,7 +220,7 @@ pub(crate) fn park(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
 
 /// As [`attend`], without end, and with nothing to do in between.
 fn attend_forever(object: &impl Waited<Waiter>, wants: usize, why: Why<'_>) -> Result<()> {
-    attend(object, wants, why, Deadline::Never, || {}).map(drop)
+    attend(object, wants, why, || Deadline::Never, || {}).map(drop)
 }
 
 /// As [`attend`], for a time; an error if it was not granted in time.
@@ -228,7 +230,7 @@ fn attend_for(
     why: Why<'_>,
     time: Duration,
 ) -> Result<()> {
-    match attend(object, wants, why, Deadline::after(time), || {})? {
+    match attend(object, wants, why, || Deadline::after(time), || {})? {
         Outcome::AtOnce | Outcome::Waited => Ok(()),
         Outcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
     }

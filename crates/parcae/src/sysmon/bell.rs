@@ -22,7 +22,7 @@
 
 use crate::idle::Parker;
 use crate::shim::atomic::{AtomicUsize, Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where the monitor sleeps.
 pub(crate) struct Bell {
@@ -83,12 +83,7 @@ impl Bell {
 
     /// Waits until somebody rings, or a time has passed.
     pub(super) fn wait(&self, time: Option<Duration>) {
-        match time {
-            Some(time) => {
-                self.parker.park_timeout(time);
-            }
-            None => self.parker.park(),
-        }
+        self.parker.park_until(time.map(|time| Instant::now() + time));
     }
 
     /// Whether the monitor sleeps until somebody rings.

@@ -247,7 +247,7 @@ fn all_rest(shared: &Shared) -> bool {
 
 /// The safety net below the timers.
 fn fire_overdue(shared: &Shared) {
-    shared.fire_timers();
+    shared.fire_overdue(shared.now());
 }
 
 #[cfg(all(test, loom))]

@@ -4,6 +4,10 @@
 //! monotonic clock of the system. Under the deterministic executor the two differ: time there is virtual,
 //! and passes at once when nobody can run. So on a task ask [`now`], not [`Instant::now`].
 //!
+//! No wait ends before its time. How late it ends is not guaranteed; at present the runtime adds up to 66 µs to what
+//! the system takes, half a millisecond where it has many deadlines, 4 ms if a worker is stuck in another task. Deadlines more
+//! than 146 years away are that far away.
+//!
 //! ```
 //! use parcae::prelude::*;
 //! use parcae::time;
@@ -19,13 +23,17 @@
 //! # Ok::<(), parcae::Error>(())
 //! ```
 
+mod clock;
 mod interval;
 mod timers;
+mod watch;
+mod wheel;
 
 pub use interval::{Interval, MissedTicks, interval, interval_at};
-pub(crate) use timers::{Clock, Deadline, Due, Nanos, STEP, Timers};
+pub(crate) use timers::{Deadline, Due, NEVER, Nanos, REAL_UNIT, Rest, STEP, Timers};
+pub(crate) use watch::Watch;
 
-use crate::cx::{self, Cx};
+use crate::cx::{self, Cx, Frame};
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Spawns;
 use crate::wait::Why;
@@ -85,14 +93,22 @@ pub fn sleep_until(at: Instant) -> Result<()> {
     let shared = &frame.terms().shared;
     let due = shared.nanos(at);
     frame.check_cancelled()?;
-    if shared.now() < due {
-        let left = Duration::from_nanos(due - shared.now());
-        let _deadline = shared.after(left, Due::Wake(frame.waker()));
-        while shared.now() < due {
-            frame.park(Why::Sleep)?;
-        }
-    }
+    frame.sleep_until(due)?;
     frame.check_cancelled()
+}
+
+impl Frame {
+    /// Waits until a time of the scheduler. No cancel point if that has passed.
+    pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
+        let shared = &self.terms().shared;
+        if shared.now() < due {
+            let _deadline = shared.at(due, Due::Wake(self.task_ref()));
+            while shared.now() < due {
+                self.park(Why::Sleep)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<P: Spawns> Cx<P> {
@@ -141,5 +157,7 @@ fn is_timeout(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Timeout))
 }
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;

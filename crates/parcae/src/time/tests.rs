@@ -1,5 +1,8 @@
 //! Sleeping, ticks and timeouts, mostly on virtual time.
 
+mod threads;
+mod wheel;
+
 use super::*;
 use crate::prelude::*;
 
@@ -160,5 +163,80 @@ fn of_two_timeouts_the_one_that_has_passed_is_named() {
         let inner = cx.timeout(SECOND * 5, |cx| Ok(cx.timeout(SECOND, |_| sleep(SECOND * 10))));
         assert!(inner?.unwrap_err().is_timed_out());
         Ok(())
+    });
+}
+
+/// Of everything that the clock of a runtime tells apart, with deadlines of several workers.
+#[test]
+fn deadlines_pass_in_their_order() {
+    deterministic(|cx| {
+        let (start, passed) = (now(), std::sync::Arc::new(std::sync::Mutex::new(Vec::new())));
+        cx.nursery(|n| {
+            for task in 0..8 {
+                let passed = std::sync::Arc::clone(&passed);
+                n.spawn(move |cx| {
+                    let mut kept = Vec::new();
+                    for turn in 0..8 {
+                        let micros = (task * 37 + turn * 101) % 256 + 400;
+                        let at = now() - start + Duration::from_micros(micros);
+                        let (token, expiry) = cx.token_with_timeout(Duration::from_micros(micros));
+                        let passed = std::sync::Arc::clone(&passed);
+                        let note = move |_| {
+                            assert!(cx::current().is_none(), "callbacks run outside of any task");
+                            passed.lock().unwrap().push(at);
+                        };
+                        kept.push((token.on_cancel(note), expiry, token));
+                        cx.yield_now()?;
+                    }
+                    sleep(SECOND)
+                })?;
+            }
+            Ok(())
+        })?;
+        let passed = passed.lock().unwrap();
+        assert_eq!(passed.len(), 64);
+        assert!(passed.is_sorted(), "{passed:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn what_happens_at_once_sets_no_deadline_and_what_waits_takes_it_back() {
+    deterministic(|cx| {
+        let shared = &cx::current().unwrap().terms().shared;
+        let (tx, rx) = crate::channel::channel(1);
+        let mutex = crate::sync::Mutex::new(());
+        for _ in 0..3 {
+            tx.send_timeout(7, SECOND)?;
+            assert_eq!(rx.recv_timeout(SECOND)?, 7);
+            drop(mutex.lock_timeout(SECOND)?);
+        }
+        assert_eq!(shared.timers.counts(), (0, 0));
+        cx.nursery(|n| {
+            n.spawn(|cx| {
+                cx.yield_now()?;
+                Ok(tx.send(8)?)
+            })?;
+            assert_eq!(rx.recv_timeout(SECOND)?, 8);
+            Ok(())
+        })?;
+        assert!(rx.recv_timeout(SECOND).unwrap_err().is_timeout());
+        let (set, armed) = shared.timers.counts();
+        assert!((2..=4).contains(&set) && armed == 0, "{set} set, {armed} left");
+        Ok(())
+    });
+}
+
+#[test]
+fn as_good_as_never_comes_after_everything_else() {
+    deterministic(|cx| {
+        let start = now();
+        for far in [Duration::from_secs(1 << 40), Duration::from_nanos(u64::MAX), Duration::MAX] {
+            let (token, _expiry) = cx.token_with_timeout(far);
+            sleep(SECOND * 100_000)?;
+            assert!(!token.is_cancelled());
+        }
+        assert_eq!(seconds_since(start), 300_000);
+        cx.sleep(Duration::MAX) // 146 years
     });
 }

@@ -84,10 +84,7 @@ impl Deadline {
     /// A time from now.
     pub(crate) fn after(time: Duration) -> Deadline {
         match cx::current() {
-            Some(frame) => {
-                let time = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
-                Deadline::Task(frame.terms().shared.now().saturating_add(time))
-            }
+            Some(frame) => Deadline::Task(frame.terms().shared.later(time)),
             None => Instant::now().checked_add(time).map_or(Deadline::Never, Deadline::Thread),
         }
     }
@@ -117,8 +114,13 @@ pub(crate) fn wait(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
     }
     match (cx::current(), left) {
         (Some(frame), left) => {
-            let after = |time| frame.terms().shared.after(time, Due::Wake(frame.waker()));
-            let _timer = left.map(after);
+            let shared = &frame.terms().shared;
+            let _timer = match deadline {
+                Deadline::Task(at) if left.is_some() => {
+                    Some(shared.at(at, Due::Wake(frame.task_ref())))
+                }
+                _ => None,
+            };
             frame.seen().timed.set(left.is_some());
             frame.park(why)?;
         }

@@ -97,6 +97,8 @@ pub(crate) struct Worker {
     /// Under the deterministic executor: the worker was chosen while it slept, and counts
     /// as a searcher until it has found something.
     searching: Cell<bool>,
+    /// Some of the worker's deadlines have passed: the loop acts on them before anything else.
+    deadlines_passed: Cell<bool>,
     /// How long to look for work before sleeping; see `wait_for_work`.
     patience: Cell<Duration>,
     records: UnsafeCell<FreeRecords>,
@@ -225,6 +227,7 @@ impl Worker {
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
+            deadlines_passed: Cell::new(false),
             patience: Cell::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
@@ -349,6 +352,9 @@ impl Worker {
         #[cfg(test)]
         if self.sabotage.take() {
             panic!("sabotage");
+        }
+        if self.deadlines_passed.get() {
+            self.fire_timers(self.shared.now());
         }
         let next = self.handoff.take().or_else(|| self.pick());
         // Nothing left of the group that ran: its owner may be next.

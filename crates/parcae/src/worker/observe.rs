@@ -3,6 +3,7 @@
 use super::Worker;
 use crate::cx::Frame;
 use crate::error::TaskInfo;
+use std::time::Instant;
 
 impl Worker {
     /// Which task runs, as seen by a handler that has interrupted this worker's thread.
@@ -58,11 +59,14 @@ impl Worker {
     pub(super) fn sleep(&self) -> bool {
         let shared = &self.shared;
         let parker = &shared.remotes[self.index].parker;
-        if !self.is_temporary() {
-            parker.park();
+        // Nobody else puts deadlines of ours.
+        let due = shared.wake_up_time(self.index);
+        if due.is_some() || !self.is_temporary() {
+            // A temporary worker stays for its deadlines, too.
+            parker.park_until(due);
             return true;
         }
-        let woken = parker.park_timeout(shared.config.monitor.temporary_idle);
+        let woken = parker.park_until(Some(Instant::now() + shared.config.monitor.temporary_idle));
         // If somebody has chosen it meanwhile it is a searcher by now, and stays.
         woken || self.kept.get() > 0 || !shared.idle.retire(self.index)
     }

@@ -7,6 +7,7 @@ use crate::queue::Chain;
 use crate::sched::Victims;
 use crate::sysmon::bell::Rested;
 use crate::task::{Priority, Task};
+use crate::time::{NEVER, Nanos, Rest};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 const VICTIMS: usize = 4;
 /// How often a busy worker looks for tasks that others woke.
 const INBOX: u32 = 8;
+/// At most this many deadlines are acted on before tasks have their turn.
+const DEADLINES: usize = 256;
 /// How many tasks come from the global queue at once.
 const INJECT_BATCH: usize = 32;
 /// At most this many are stolen at once, half of what the victim has otherwise.
@@ -24,10 +27,11 @@ impl Worker {
     pub(super) fn pick(&self) -> Option<NonNull<Task>> {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        if tick.is_multiple_of(FAIRNESS)
-            && let Some(task) = self.pick_neglected(tick / FAIRNESS)
-        {
-            return Some(task);
+        if tick.is_multiple_of(FAIRNESS) {
+            self.look_at_the_clock();
+            if let Some(task) = self.pick_neglected(tick / FAIRNESS) {
+                return Some(task);
+            }
         }
         if tick.is_multiple_of(INBOX) {
             self.empty_inbox(); // behind those who wait here already
@@ -37,6 +41,22 @@ impl Worker {
             .or_else(|| self.pick_injected(Priority::Normal))
             .or_else(|| self.pick_low())
             .or_else(|| self.steal(VICTIMS))
+    }
+
+    /// Notes whether deadlines of this worker have passed. Under the deterministic executor they are the
+    /// executor's business.
+    fn look_at_the_clock(&self) {
+        let next = self.shared.next_of(self.index);
+        if next != NEVER && self.shared.log.is_none() && next <= self.shared.now() {
+            self.deadlines_passed.set(true);
+        }
+    }
+
+    /// Acts on deadlines of this worker that have passed. Called in the loop, outside of any task: callbacks of
+    /// tokens run here.
+    pub(super) fn fire_timers(&self, now: Nanos) {
+        let rest = self.shared.fire_own(self.index, now, DEADLINES);
+        self.deadlines_passed.set(rest != Rest::Nothing);
     }
 
     /// What is this worker's own: urgent, just woken, then in turn.
@@ -301,6 +321,10 @@ impl Worker {
         let mut searching = shared.idle.try_search();
         loop {
             let started = Instant::now();
+            let now = shared.nanos(started);
+            if shared.next_of(self.index) <= now {
+                self.fire_timers(now);
+            }
             let patience = self.patience.get();
             let mut pause = 1_u32;
             loop {

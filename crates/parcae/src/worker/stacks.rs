@@ -51,8 +51,11 @@ impl Worker {
             }
             return;
         }
+        // Deadlines that have passed are for the loop: what they set off may need more of a stack
+        // than a task has.
+        let pick = || if self.deadlines_passed.get() { None } else { self.pick() };
         // A panic of the runtime's own must not end the task, which is half-way out.
-        let next = catch_unwind(AssertUnwindSafe(|| self.pick())).unwrap_or_else(|_| {
+        let next = catch_unwind(AssertUnwindSafe(pick)).unwrap_or_else(|_| {
             self.stats().restarts.bump();
             None
         });

@@ -62,6 +62,8 @@ stats! {
     injected,
     /// Times that the worker fell asleep.
     slept,
+    /// Deadlines of its own that the worker has acted on.
+    fired,
     /// Times that the worker was restarted after a panic in the runtime.
     restarts,
 }

@@ -174,12 +174,12 @@ impl Frame {
         let shared = &self.terms().shared;
         let outer = self.grace.get();
         // A shield within a shield does not hold for longer.
-        let until = grace.map(|grace| shared.now().saturating_add(grace.as_nanos() as Nanos));
-        let until = match (until, outer) {
+        let asked = grace.map(|grace| shared.later(grace));
+        let until = match (asked, outer) {
             (Some(until), Some(outer)) => Some(until.min(outer)),
             (until, outer) => until.or(outer),
         };
-        let _timer = grace.map(|grace| shared.after(grace, Due::Attend(self.waker())));
+        let _timer = asked.map(|at| shared.at(at, Due::Attend(self.task_ref())));
         self.shields.set(self.shields.get() + 1);
         self.grace.set(until);
         let _unshield = Unshield { frame: self, limit: self.limit.replace(never()), grace: outer };

@@ -1,0 +1,214 @@
+//! What figures are held against: the floors of the specification and parcae's own goals.
+//!
+//! They are shown, and never decide whether a run succeeds: a machine with other work on it misses some of them.
+
+use crate::case::{Better, Peer};
+use crate::report::significant;
+use crate::runner::Figure;
+use std::fmt;
+
+/// Who asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The specification (S0).
+    Floor,
+    /// This project.
+    Goal,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Kind::Floor => "floor",
+            Kind::Goal => "goal",
+        })
+    }
+}
+
+/// How good a figure has to be: at least as good as something. Which way that is, its variant says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// As a number, in the variant's unit.
+    Number(f64),
+    /// As the figure of a peer in the same run.
+    Of(Peer),
+}
+
+/// A figure of parcae that has a target.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// The workload's name.
+    pub workload: &'static str,
+    /// The variant's name.
+    pub variant: &'static str,
+    /// Who asks for it.
+    pub kind: Kind,
+    /// How good it has to be.
+    pub limit: Limit,
+}
+
+const fn floor(workload: &'static str, variant: &'static str, limit: f64) -> Target {
+    Target { workload, variant, kind: Kind::Floor, limit: Limit::Number(limit) }
+}
+
+const fn goal(workload: &'static str, variant: &'static str, limit: f64) -> Target {
+    Target { workload, variant, kind: Kind::Goal, limit: Limit::Number(limit) }
+}
+
+const fn beside(workload: &'static str, variant: &'static str, peer: Peer) -> Target {
+    Target { workload, variant, kind: Kind::Goal, limit: Limit::Of(peer) }
+}
+
+/// All of them, floors first.
+pub static TARGETS: &[Target] = &[
+    floor("switch", "one", 1_000.0),
+    floor("spawn_join", "many_w1", 1.0),
+    floor("spawn_join", "round1k_w1", 1.0),
+    floor("steal", "asleep_p50", 10_000.0),
+    floor("parked", "queued_100k", 16_384.0),
+    floor("parked", "parked_100k", 16_384.0),
+    // That there is a figure says that a million tasks were live at once.
+    floor("million", "parked", 16_384.0),
+    beside("switch", "one", Peer::Corosensei),
+    beside("switch", "t1000", Peer::Corosensei),
+    goal("yield", "t1", 30.0),
+    goal("yield", "t1000", 45.0),
+    goal("spawn_join", "many_w1", 10.0),
+    goal("spawn_join", "round1k_w1", 12.0),
+    goal("spawn_join", "many_w2", 10.0),
+    goal("skynet", "w2", 90.0), // 100 ms for the tree
+    goal("pingpong", "capacity1_1", 80.0),
+    goal("pingpong", "capacity1_2", 10_000.0),
+    // 60 million values in a second on one worker, 40 million on two.
+    goal("channel", "spsc_1", 16.7),
+    goal("channel", "mpmc4_1", 16.7),
+    goal("channel", "spsc_2", 25.0),
+    goal("channel", "mpmc4_2", 25.0),
+    goal("wake", "asleep_p50", 9_000.0),
+    goal("wake", "spinning_p50", 1_000.0),
+    goal("steal", "asleep_p50", 9_000.0),
+    goal("steal", "spinning_p50", 1_000.0),
+    goal("deque", "last", 10.0),
+    goal("deque", "steal", 20.0),
+    goal("mutex", "free", 15.0),
+    goal("mutex", "c2", 60.0),
+    goal("scale", "work_1us", 1.9),
+    goal("parked", "queued_100k", 256.0),
+    goal("parked", "parked_100k", 4_600.0),
+    goal("checkpoint", "not_taken", 1.0),
+    goal("checkpoint", "sum_strips", 1.01),
+    goal("checkpoint", "hash_strips", 1.01),
+    goal("checkpoint", "matrix_strips", 1.01),
+];
+
+/// A target and what was measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Verdict {
+    /// What was asked for.
+    pub target: Target,
+    /// In the variant's unit; of a peer, what that peer had.
+    pub limit: f64,
+    /// What parcae had.
+    pub value: f64,
+    better: Better,
+    unit: &'static str,
+}
+
+impl Verdict {
+    /// Whether the target is met.
+    pub fn holds(&self) -> bool {
+        match self.better {
+            Better::Lower => self.value <= self.limit,
+            Better::Higher => self.value >= self.limit,
+        }
+    }
+
+    /// What was asked for, with its unit.
+    pub fn limit_text(&self) -> String {
+        let sign = match self.better {
+            Better::Lower => '≤',
+            Better::Higher => '≥',
+        };
+        match self.target.limit {
+            Limit::Number(number) => format!("{sign} {number} {}", self.unit),
+            Limit::Of(peer) => format!("{sign} {} of {}", significant(self.limit, 3), peer.name()),
+        }
+    }
+
+    /// What was measured, with its unit.
+    pub fn value_text(&self) -> String {
+        format!("{} {}", significant(self.value, 3), self.unit)
+    }
+}
+
+/// The targets for which there are figures.
+pub fn verdicts(figures: &[Figure]) -> Vec<Verdict> {
+    let verdict = |target: &Target| {
+        let of = |peer: Peer| {
+            figures.iter().find(|figure| {
+                let case = &figure.case;
+                let name = (case.workload.name, case.variant.name, case.side.peer);
+                name == (target.workload, target.variant, peer)
+            })
+        };
+        let figure = of(Peer::Parcae)?;
+        let limit = match target.limit {
+            Limit::Number(number) => number,
+            Limit::Of(peer) => of(peer)?.median(),
+        };
+        let (better, unit) = (figure.case.variant.better, figure.case.variant.unit);
+        Some(Verdict { target: *target, limit, value: figure.median(), better, unit })
+    };
+    TARGETS.iter().filter_map(verdict).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WORKLOADS;
+
+    fn measured(workload: &str, variant: &str, values: &[(Peer, f64)]) -> Vec<Figure> {
+        let workload = WORKLOADS.iter().find(|w| w.name == workload).expect("a workload");
+        let cases = workload.cases(|peer| values.iter().any(|value| value.0 == peer));
+        let of = |case: &crate::Case| values.iter().find(|v| v.0 == case.side.peer).unwrap().1;
+        let cases = cases.into_iter().filter(|case| case.variant.name == variant);
+        cases.filter_map(|case| Figure::new(case, vec![of(&case)])).collect()
+    }
+
+    #[test]
+    fn every_target_is_of_something_that_is_measured() {
+        for target in TARGETS {
+            let mut peers = vec![(Peer::Parcae, 1.0)];
+            if let Limit::Of(peer) = target.limit {
+                peers.push((peer, 1.0));
+            }
+            let figures = measured(target.workload, target.variant, &peers);
+            assert_eq!(figures.len(), peers.len(), "{target:?}");
+            assert!(!verdicts(&figures).is_empty(), "{target:?}");
+        }
+    }
+
+    #[test]
+    fn less_is_better_or_more_is_as_the_variant_says() {
+        let holds = |figures: &[Figure]| -> Vec<bool> {
+            verdicts(figures).iter().map(Verdict::holds).collect()
+        };
+        assert_eq!(holds(&measured("yield", "t1", &[(Peer::Parcae, 29.0)])), [true]);
+        assert_eq!(holds(&measured("yield", "t1", &[(Peer::Parcae, 31.0)])), [false]);
+        // A floor of 1 and a goal of 10.
+        let rate = |value| measured("spawn_join", "many_w1", &[(Peer::Parcae, value)]);
+        assert_eq!(holds(&rate(0.5)), [false, false]);
+        assert_eq!(holds(&rate(5.0)), [true, false]);
+        assert_eq!(holds(&rate(50.0)), [true, true]);
+    }
+
+    #[test]
+    fn a_peer_counts_as_it_was_in_the_same_run_or_not_at_all() {
+        let both = [(Peer::Parcae, 2.0), (Peer::Corosensei, 1.5)];
+        let found = verdicts(&measured("switch", "t1000", &both));
+        assert_eq!(found.len(), 1);
+        assert!(!found[0].holds());
+        assert_eq!(found[0].limit_text(), "≤ 1.50 of corosensei");
+        assert!(verdicts(&measured("switch", "t1000", &both[..1])).is_empty());
+    }
+}

@@ -1,0 +1,123 @@
+//! A tree of nurseries, of which one branch is cancelled, then one runs out of time, then all.
+
+use super::{Demo, Size, check};
+use crate::stage::{BOLD, DIM, Stage, bar, grouped, paint};
+use parcae::prelude::*;
+use parcae::sync::Event;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(super) const DEMO: Demo = Demo {
+    name: "cancel",
+    about: "a tree of tasks, cut branch by branch",
+    look: "Every bar is a nursery full of tasks that wait for something that never comes. A branch that is cut ends \
+           with all that hangs on it, and nothing else does; every task cleans up before it goes.",
+    run,
+};
+
+const BRANCHES: usize = 6;
+/// This one has a deadline of its own.
+const HURRIED: usize = 4;
+
+/// What the tasks of a branch have done.
+#[derive(Default)]
+struct Branch {
+    waiting: AtomicUsize,
+    cleaned_up: AtomicUsize,
+    token: Mutex<Option<CancelToken>>,
+}
+
+impl Branch {
+    /// A nursery of tasks that wait for ever. Whoever cancels it does not cancel the tree.
+    fn grow(&self, cx: &Cx, opts: NurseryOpts, leaves: usize) -> parcae::Result<String> {
+        let never = Event::new();
+        let ended = cx.nursery_with(opts, |n| {
+            *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(n.token());
+            for _ in 0..leaves {
+                n.spawn(|cx| {
+                    self.waiting.fetch_add(1, Ordering::Relaxed);
+                    let stopped = never.wait(); // an error when it is cancelled
+                    // In here nothing is a cancel point: what has to be tidied up can wait, lock, send.
+                    cx.shield(|| self.cleaned_up.fetch_add(1, Ordering::Relaxed));
+                    stopped
+                })?;
+            }
+            Ok(())
+        });
+        Ok(ended.map_or_else(|error| error.kind().to_string(), |()| "nobody cut it".to_owned()))
+    }
+
+    fn cut(&self) {
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        token.inspect(CancelToken::cancel);
+    }
+
+    fn live(&self) -> u64 {
+        let cleaned_up = self.cleaned_up.load(Ordering::Relaxed);
+        self.waiting.load(Ordering::Relaxed).saturating_sub(cleaned_up) as u64
+    }
+}
+
+fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
+    let leaves = size.pick(10_000, 200);
+    let pause = size.pick(Duration::from_millis(500), Duration::from_millis(10));
+    let rt = Runtime::builder().workers(2).build()?;
+    let branches: [Branch; BRANCHES] = Default::default();
+    let live = |branch: &Branch| branch.live();
+    let show = |what: &str| {
+        let bars: Vec<String> =
+            branches.iter().map(|branch| bar(branch.live(), leaves as u64, 8)).collect();
+        stage.say(format_args!("{}  {what}", bars.join(" ")));
+    };
+    let mut cut_all = Instant::now();
+    let (others_stayed, reasons) = rt.run(|cx| {
+        cx.nursery(|root| {
+            let mut tasks = Vec::new();
+            for (i, branch) in branches.iter().enumerate() {
+                let opts = NurseryOpts::new().name(format!("branch-{i}"));
+                let opts = if i == HURRIED { opts.timeout(3 * pause) } else { opts };
+                tasks.push(root.spawn(move |cx| branch.grow(cx, opts, leaves))?);
+            }
+            while branches.iter().map(live).sum::<u64>() < (BRANCHES * leaves) as u64 {
+                stage.live(|| grouped(branches.iter().map(live).sum()));
+                cx.sleep(Duration::from_millis(1))?;
+            }
+            show(&format!("{} tasks wait", grouped((BRANCHES * leaves) as u64)));
+            cx.sleep(pause)?;
+
+            let start = Instant::now();
+            branches[1].cut();
+            while branches[1].live() > 0 {
+                cx.yield_now()?;
+            }
+            let took = format!("{:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+            show(&format!("the second is cut by its token: {}", paint(BOLD, took)));
+            let others_stayed = branches[0].live() == leaves as u64;
+
+            while branches[HURRIED].live() > 0 {
+                cx.sleep(Duration::from_millis(1))?;
+            }
+            show("the fifth has run out of time");
+            cx.sleep(pause)?;
+
+            cut_all = Instant::now();
+            branches.iter().for_each(Branch::cut);
+            let reasons: Vec<String> =
+                tasks.into_iter().map(TaskHandle::join).collect::<parcae::Result<_>>()?;
+            Ok((others_stayed, reasons))
+        })
+    })?;
+    let all = cut_all.elapsed().as_secs_f64() * 1e3;
+    show(&format!("all are cut, and have ended: {}", paint(BOLD, format!("{all:.1} ms"))));
+    for (i, reason) in reasons.iter().enumerate() {
+        stage.say(paint(DIM, format!("  branch {}: {reason}", i + 1)));
+    }
+    let cleaned: usize = branches.iter().map(|b| b.cleaned_up.load(Ordering::Relaxed)).sum();
+    stage.figure("tasks", BRANCHES * leaves);
+    stage.figure("cleaned_up", cleaned);
+    stage.figure("milliseconds_to_end_the_rest", all);
+    stage.figure("reasons", reasons);
+    check(others_stayed, "a branch beside the one that is cut stays")?;
+    check(cleaned == BRANCHES * leaves, "every task has cleaned up")
+}
