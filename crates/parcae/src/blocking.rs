@@ -27,7 +27,7 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How large the pool may get.
 #[derive(Debug, Clone, Copy)]
@@ -111,19 +111,38 @@ impl Pool {
         self.inner.lock().threads
     }
 
-    /// Ends the threads when they have done what is queued, and waits for them.
-    pub(crate) fn stop(&self, wait: bool) {
-        let handles = {
-            let mut state = self.inner.lock();
-            state.stopping = true;
-            std::mem::take(&mut state.handles)
-        };
+    /// Ends the threads when they have done what is queued.
+    pub(crate) fn stop(&self) {
+        drop(self.begin_stop());
+    }
+
+    fn begin_stop(&self) -> HashMap<ThreadId, JoinHandle<()>> {
+        let mut state = self.inner.lock();
+        state.stopping = true;
         self.inner.changed.notify_all();
+        std::mem::take(&mut state.handles)
+    }
+
+    /// The same, and waits for them; those that are late are left behind. Says how many.
+    pub(crate) fn stop_and_wait(&self, deadline: Option<Instant>) -> usize {
+        let handles = self.begin_stop();
+        if let Some(deadline) = deadline {
+            let mut state = self.inner.lock();
+            while state.threads > 0 {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return state.threads;
+                }
+                let waited = self.inner.changed.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
         for (id, handle) in handles {
-            if wait && id != thread::current().id() {
+            if id != thread::current().id() {
                 let _ = handle.join();
             }
         }
+        0
     }
 }
 
@@ -216,6 +235,9 @@ impl Inner {
             }
         }
         state.threads -= 1;
+        if state.stopping {
+            self.changed.notify_all(); // somebody may wait for the last one
+        }
         let own = state.handles.remove(&thread::current().id());
         drop(state);
         drop(own);

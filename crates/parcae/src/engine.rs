@@ -6,10 +6,10 @@ pub mod bench_only;
 
 use crate::deque::deque;
 use crate::executor::deterministic::Conductor;
-use crate::executor::threads::Threads;
+use crate::executor::threads::{Drained, Threads};
 use crate::idle::Parker;
 use crate::inspect::OnDeadlock;
-use crate::sched::{Config, Shared};
+use crate::sched::{Config, Refused, Shared};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::task::group::Group;
 use crate::task::state::Handle as Held;
@@ -21,10 +21,11 @@ use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use crate::blocking::Limits as BlockingLimits;
 pub use crate::sched::Victims;
+pub use crate::sysmon::MonitorOpts;
 pub use crate::task::Priority;
 pub use crate::worker::Cancelled;
 pub use crate::worker::stats::WorkerStats;
@@ -50,6 +51,8 @@ pub struct EngineOpts {
     pub blocking: BlockingLimits,
     /// What happens to tasks that wait in vain; none for what is usual with the executor.
     pub on_deadlock: Option<OnDeadlock>,
+    /// Who watches the workers.
+    pub monitor: MonitorOpts,
 }
 
 impl Default for EngineOpts {
@@ -64,6 +67,7 @@ impl Default for EngineOpts {
             max_stacks: usize::MAX,
             blocking: BlockingLimits::default(),
             on_deadlock: None,
+            monitor: MonitorOpts::default(),
         }
     }
 }
@@ -79,6 +83,9 @@ pub enum EngineError {
     Thread(io::Error),
 }
 
+/// The most temporary workers: as many as workers.
+const MAX_TEMPORARY: usize = 1024;
+
 /// A scheduler.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -86,7 +93,7 @@ pub struct Engine {
 }
 
 enum Executor {
-    Threads(#[allow(dead_code)] Threads),
+    Threads(Threads),
     Deterministic(Mutex<Conductor>),
 }
 
@@ -102,8 +109,12 @@ impl Engine {
         }
         let stacks = StackPool::with(StackOpts::new().max_stacks(opts.max_stacks))
             .map_err(EngineError::Stack)?;
-        let (owners, stealers): (Vec<_>, Vec<_>) = (0..opts.workers).map(|_| deque()).unzip();
         let usual = if opts.deterministic { OnDeadlock::Fail } else { OnDeadlock::Report };
+        // Virtual workers are never stuck, and need no help.
+        let temporary = if opts.deterministic { 0 } else { opts.monitor.temporary };
+        let slots = opts.workers + temporary.min(MAX_TEMPORARY);
+        let (mut owners, stealers): (Vec<_>, Vec<_>) = (0..slots).map(|_| deque()).unzip();
+        let temporary = owners.split_off(opts.workers);
         let config = Config {
             workers: opts.workers,
             seed: opts.seed,
@@ -113,6 +124,7 @@ impl Engine {
             deterministic: opts.deterministic,
             blocking: opts.blocking,
             on_deadlock: opts.on_deadlock.unwrap_or(usual),
+            monitor: MonitorOpts { temporary: temporary.len(), ..opts.monitor },
         };
         let shared = Shared::new(config, stacks, stealers);
         let workers: Vec<Worker> = owners
@@ -126,7 +138,8 @@ impl Engine {
         let executor = if opts.deterministic {
             Executor::Deterministic(Mutex::new(Conductor::new(&shared, workers)))
         } else {
-            Executor::Threads(Threads::start(&shared, workers).map_err(EngineError::Thread)?)
+            let threads = Threads::start(&shared, workers, temporary);
+            Executor::Threads(threads.map_err(EngineError::Thread)?)
         };
         Ok(Engine { shared, executor })
     }
@@ -143,6 +156,7 @@ impl Engine {
             Start::Run => std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)),
             Start::Refused(error) => Err(Box::new(error) as Box<dyn std::any::Any + Send>),
         });
+        let outcome = outcome.expect("room for a task");
         outcome.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
@@ -152,7 +166,7 @@ impl Engine {
         &self,
         traits: Traits,
         root: impl FnOnce(NonNull<Task>, Start) -> R + Send,
-    ) -> R {
+    ) -> Result<R, Refused> {
         let conductor = self.conductor();
         struct Slot<R> {
             value: Mutex<Option<R>>,
@@ -174,14 +188,31 @@ impl Engine {
         };
         // SAFETY: this function does not return before the task has run to its end, but for
         // the drop of `theirs`, which borrows nothing.
-        let spawned = unsafe { self.shared.spawn_outside(None, traits, body) };
-        spawned.expect("memory for a task record");
+        unsafe { self.submit(traits, body)? };
         if let Some(conductor) = conductor {
             conductor.run_until(|| slot.done.load(Ordering::Acquire));
         }
         slot.parker.park();
         let value = slot.value.lock().unwrap_or_else(PoisonError::into_inner).take();
-        value.unwrap_or_else(|| unreachable!("the task has run"))
+        Ok(value.unwrap_or_else(|| unreachable!("the task has run")))
+    }
+
+    /// Spawns a task and makes sure that its workers are watched.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    unsafe fn submit(
+        &self,
+        traits: Traits,
+        task: impl FnOnce(NonNull<Task>, Start),
+    ) -> Result<(), Refused> {
+        if let Executor::Threads(threads) = &self.executor {
+            threads.watch();
+        }
+        // SAFETY: as the caller says.
+        unsafe { self.shared.spawn_outside(None, traits, task)? };
+        Ok(())
     }
 
     /// Spawns a task from any thread.
@@ -191,10 +222,28 @@ impl Engine {
         task: impl FnOnce(NonNull<Task>, Start) + Send + 'static,
     ) -> crate::Result<()> {
         // SAFETY: owns what it uses.
-        let spawned = unsafe { self.shared.spawn_outside(None, traits, task) };
-        match spawned {
-            Ok(_) => Ok(()),
-            Err(_) => Err(crate::Error::new(crate::ErrorKind::OutOfMemory)),
+        unsafe { self.submit(traits, task)? };
+        Ok(())
+    }
+
+    /// Lets no more tasks in from outside.
+    pub(crate) fn close(&self) {
+        self.shared.gate.shut();
+    }
+
+    /// After [`close`](Engine::close): waits until all tasks have ended, and ends all threads then.
+    pub(crate) fn drain(&self, within: Duration) -> Drained {
+        match &self.executor {
+            Executor::Threads(threads) => threads.drain(Instant::now().checked_add(within)),
+            Executor::Deterministic(conductor) => {
+                if worker::current_of(&self.shared).is_some() {
+                    return Drained::Inside;
+                }
+                let Ok(conductor) = conductor.try_lock() else { return Drained::Inside };
+                let deadline = self.shared.now().saturating_add(within.as_nanos() as u64);
+                conductor.drain(|| self.shared.now() >= deadline);
+                if self.live() == 0 { Drained::Ended { calls: 0 } } else { Drained::Late }
+            }
         }
     }
 
@@ -235,10 +284,10 @@ impl Engine {
     ///
     /// What the closure borrows outlives the task.
     unsafe fn spawn_unchecked(&self, closure: impl FnOnce() + Send) {
-        let traits = self.shared.usual_traits();
         // SAFETY: as the caller says.
-        let spawned = unsafe { self.shared.spawn_outside(None, traits, plain(closure)) };
-        spawned.expect("memory for a task record");
+        unsafe {
+            self.submit(self.shared.usual_traits(), plain(closure)).expect("room for a task")
+        };
     }
 
     /// Under the deterministic executor: steps until nobody can run.
@@ -255,7 +304,7 @@ impl Engine {
 
     /// The counters of each worker.
     pub fn stats(&self) -> Vec<WorkerStats> {
-        self.shared.remotes.iter().map(|remote| remote.stats.snapshot()).collect()
+        self.shared.worker_stats()
     }
 
     /// Tasks that have not ended.

@@ -37,6 +37,8 @@
 //! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
 //! | hand values over | [`channel`], [`select`](mod@select) |
 //! | give authority away | [`cap`], [`profile`] |
+//! | find out who blocks a worker | [`Builder::on_stall`], [`Builder::temporary_workers`] |
+//! | end everything in time | [`Runtime::shutdown`] |
 //! | replay, and test under many seeds | [`Builder::deterministic`], [`explore()`] |
 //! | use fibers without a scheduler | [`fiber`], [`stack`] |
 //!
@@ -76,6 +78,7 @@ pub mod select;
 mod shim;
 pub mod stack;
 pub mod sync;
+mod sysmon;
 mod task;
 pub mod time;
 mod wait;
@@ -93,7 +96,8 @@ pub use nursery::{
     Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture, TaskHandle,
 };
 pub use parcae_macros::budgeted;
-pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime, explore};
+pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown, explore};
+pub use sysmon::{Pinned, StallKind, StallReport};
 pub use task::Priority;
 
 /// What most programs use: `use parcae::prelude::*;`. The profiles, and what capabilities are made of and refused with, are

@@ -1,22 +1,30 @@
 //! What all workers of one scheduler share.
 
+mod gate;
+
 use crate::blocking;
 use crate::deque::Stealer;
 use crate::error::TaskId;
+use crate::executor::crew::Crew;
 use crate::executor::log::{Event, Kind, Log};
 use crate::idle::{Idle, Notified, Parker};
 use crate::inspect::OnDeadlock;
 use crate::queue::{Inbox, Inject};
 use crate::stack::{StackPool, StackSize};
+use crate::sysmon::MonitorOpts;
+use crate::sysmon::bell::Bell;
+use crate::sysmon::watch::Presence;
 use crate::task::group::Group;
 use crate::task::slab::{OutOfRecords, Slab};
 use crate::task::state::{Handle, Woken};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::time::{REAL_UNIT, STEP, Timers, Watch};
-use crate::worker::{self, stats::Stats};
+use crate::worker;
+use crate::worker::stats::{Stats, WorkerStats};
+use gate::Gate;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// How a worker without work chooses whom to steal from.
@@ -47,6 +55,7 @@ pub(crate) struct Config {
     pub(crate) deterministic: bool,
     pub(crate) blocking: blocking::Limits,
     pub(crate) on_deadlock: OnDeadlock,
+    pub(crate) monitor: MonitorOpts,
 }
 
 /// What others see of a worker.
@@ -57,13 +66,21 @@ pub(crate) struct Remote {
     /// Woken tasks that last ran here but may run anywhere: an idle worker takes them all.
     pub(crate) mail: Inbox<Task>,
     pub(crate) parker: Parker,
+    pub(crate) presence: Presence,
     pub(crate) stats: Stats,
 }
 
 /// What all workers share.
 pub(crate) struct Shared {
     pub(crate) config: Config,
+    /// Of the workers, then of temporary ones.
     pub(crate) remotes: Box<[Remote]>,
+    /// How many of them are in use; the others are empty.
+    span: AtomicUsize,
+    /// Where the monitor sleeps.
+    pub(crate) bell: Bell,
+    /// Where tasks come in from outside.
+    pub(crate) gate: Gate,
     /// One queue for each priority.
     pub(crate) inject: [Inject<Task>; 3],
     pub(crate) idle: Idle,
@@ -86,6 +103,26 @@ pub(crate) struct Shared {
     pub(crate) coarse: AtomicU64,
     /// Threads for calls that block.
     pub(crate) blocking: blocking::Pool,
+    /// The threads that work here, if there are any; set once.
+    crew: OnceLock<Weak<Crew>>,
+}
+
+/// Why a task does not come in from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// No heap memory for more task records.
+    OutOfMemory,
+    /// The gate is shut.
+    ShuttingDown,
+}
+
+impl From<Refused> for crate::Error {
+    fn from(refused: Refused) -> crate::Error {
+        crate::Error::new(match refused {
+            Refused::OutOfMemory => crate::ErrorKind::OutOfMemory,
+            Refused::ShuttingDown => crate::ErrorKind::ShuttingDown,
+        })
+    }
 }
 
 /// Ids of tasks spawned from outside start here.
@@ -112,12 +149,16 @@ impl Shared {
             inbox: Inbox::new(),
             mail: Inbox::new(),
             parker: Parker::default(),
+            presence: Presence::new(),
             stats: Stats::default(),
         };
         Shared {
             remotes: stealers.into_iter().map(remote).collect(),
             inject: [Inject::new(), Inject::new(), Inject::new()],
-            idle: Idle::new(config.workers),
+            span: AtomicUsize::new(config.workers),
+            bell: Bell::new(),
+            gate: Gate::new(),
+            idle: Idle::new(config.workers, config.monitor.temporary),
             slab: Slab::new(),
             stacks,
             stopping: AtomicBool::new(false),
@@ -125,13 +166,24 @@ impl Shared {
             conductor: Parker::default(),
             log: config.deterministic.then(Log::new),
             started: Instant::now(),
-            timers: Timers::new(config.workers, unit),
+            timers: Timers::new(config.workers + config.monitor.temporary, unit),
             watch: Watch::new(),
             me,
             coarse: AtomicU64::new(0),
             blocking: blocking::Pool::new(config.blocking),
+            crew: OnceLock::new(),
             config,
         }
+    }
+
+    /// The threads that work here, for whoever wants to ask them.
+    pub(crate) fn crew(&self) -> Option<Arc<Crew>> {
+        self.crew.get()?.upgrade()
+    }
+
+    /// Says which threads work here.
+    pub(crate) fn set_crew(&self, crew: &Arc<Crew>) {
+        let _ = self.crew.set(Arc::downgrade(crew)); // there is one
     }
 
     /// What a task is like if nobody says otherwise.
@@ -150,8 +202,10 @@ impl Shared {
         group: Option<NonNull<Group>>,
         traits: Traits,
         closure: F,
-    ) -> Result<TaskRef, OutOfRecords> {
-        let record = self.slab.take()?;
+    ) -> Result<TaskRef, Refused> {
+        // Until it is counted and queued.
+        let _entered = self.gate.enter().ok_or(Refused::ShuttingDown)?;
+        let record = self.slab.take().map_err(|OutOfRecords| Refused::OutOfMemory)?;
         let id = self.outside.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
         // SAFETY: the record is ours; the rest is the caller's obligation.
         let task = unsafe { Task::fill(record, group, traits, id, Handle::None, closure) };
@@ -170,7 +224,35 @@ impl Shared {
     /// Whether what is in one worker's deque may be taken by others.
     #[inline]
     pub(crate) fn steals(&self) -> bool {
-        self.remotes.len() > 1 && self.config.victims != Victims::Nobody
+        self.span() > 1 && self.config.victims != Victims::Nobody
+    }
+
+    /// How many workers there may be, temporary ones among them.
+    #[inline]
+    pub(crate) fn span(&self) -> usize {
+        // Relaxed: what a temporary worker has in its queues was put there after this was raised. Who looks for the last
+        // time before it sleeps does so behind the fence of the idle protocol, as whoever publishes.
+        self.span.load(Ordering::Relaxed)
+    }
+
+    /// Under the lock of the crew.
+    pub(crate) fn set_span(&self, span: usize) {
+        self.span.store(span, Ordering::Relaxed); // see `span`
+    }
+
+    /// The counters of each worker. Temporary ones that were never needed are not shown.
+    pub(crate) fn worker_stats(&self) -> Vec<WorkerStats> {
+        let all = self.remotes.iter().map(|remote| remote.stats.snapshot()).enumerate();
+        let shown = |index, stats| index < self.config.workers || stats != WorkerStats::default();
+        all.filter(|&(index, stats)| shown(index, stats)).map(|(_, stats)| stats).collect()
+    }
+
+    /// Whether there seems to be work that a worker without any could take.
+    pub(crate) fn work_waits(&self) -> bool {
+        let steals = self.config.victims != Victims::Nobody;
+        let remotes = &self.remotes[..self.span()];
+        self.inject.iter().any(|inject| !inject.is_empty())
+            || remotes.iter().any(|r| !r.mail.is_empty() || steals && r.stealer.len_hint() > 0)
     }
 
     /// Makes sure that somebody looks at work that any worker can take.
@@ -265,7 +347,10 @@ impl Shared {
         let remote = &self.remotes[owner];
         // SAFETY: as above.
         unsafe {
-            if migratable {
+            if migratable && owner >= self.config.workers {
+                // That one may have retired; nobody would look at its mail.
+                self.submit((*task.as_ptr()).traits.get().priority, task);
+            } else if migratable {
                 let _was_empty = remote.mail.push(task);
                 self.notify(owner);
                 self.notify_any(); // if the owner is busy, somebody else takes it
@@ -302,7 +387,8 @@ impl Shared {
     /// as ever; whoever finds that all tasks have ended calls this again.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        for worker in 0..self.remotes.len() {
+        // One that is just being started sleeps with a timeout, and looks again.
+        for worker in 0..self.span() {
             // Whether or not it sleeps: the token makes its next park return.
             self.remotes[worker].parker.unpark();
         }

@@ -45,7 +45,7 @@ impl Server {
         let mut out = String::new();
         let mut object = Object::begin(&mut out);
         object.text("parcae", env!("CARGO_PKG_VERSION")).plain("pid", std::process::id());
-        object.text("program", &program).plain("workers", shared.remotes.len());
+        object.text("program", &program).plain("workers", shared.config.workers);
         let allowed = may.iter().filter(|(_, allowed)| *allowed);
         object.list("may", allowed, |out, (what, _)| string(out, what)).end();
         out
@@ -56,7 +56,7 @@ impl Server {
             return Err("the program does not allow it: `AttachOpts::allow_cancel`".into());
         }
         let id = number(task)?;
-        let found = Dump::tasks_of(shared).into_iter().find(|seen| seen.id == id);
+        let found = Dump::tasks_of(shared).into_iter().find(|seen| seen.id.as_u64() == id);
         let task = found.ok_or_else(|| format!("there is no task {task}; it may have ended"))?;
         task.cancel(shared);
         Ok(ok())
@@ -116,9 +116,9 @@ fn stats(shared: &Shared) -> String {
     let mut out = String::new();
     let mut object = Object::begin(&mut out);
     object.plain("live", shared.live());
-    object.list("workers", shared.remotes.iter(), |out, remote| {
+    object.list("workers", shared.worker_stats(), |out, worker| {
         let mut object = Object::begin(out);
-        for (name, value) in remote.stats.snapshot().named() {
+        for (name, value) in worker.named() {
             object.plain(name, value);
         }
         object.end();

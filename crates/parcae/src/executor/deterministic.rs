@@ -79,6 +79,14 @@ impl Conductor {
         inspect::all_asleep(&self.shared).map_or(0, |found| inspect::act(&self.shared, found, on))
     }
 
+    /// Steps until all tasks have ended, nobody can run, or it is too late; not on another thread than the one
+    /// that made it.
+    pub(crate) fn drain(&self, late: impl Fn() -> bool) {
+        if thread::current().id() == self.thread {
+            self.run_until(|| self.shared.live() == 0 || self.is_stuck() || late());
+        }
+    }
+
     /// Panics on another thread than the one that made the scheduler.
     pub(crate) fn check_thread(&self) {
         assert!(

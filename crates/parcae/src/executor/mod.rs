@@ -9,6 +9,7 @@
 //!
 //! Both use the same step, queues, stealing and idle protocol.
 
+pub(crate) mod crew;
 pub(crate) mod deterministic;
 pub(crate) mod log;
 pub(crate) mod threads;

@@ -64,8 +64,10 @@ pub(crate) struct Idle {
 }
 
 impl Idle {
-    pub(crate) fn new(workers: usize) -> Idle {
-        let sleepers = (0..workers.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+    /// For so many workers, and temporary ones.
+    pub(crate) fn new(workers: usize, temporary: usize) -> Idle {
+        let words = (workers + temporary).div_ceil(64);
+        let sleepers = (0..words).map(|_| AtomicU64::new(0)).collect();
         Idle { counts: AtomicU64::new(0), sleepers, workers }
     }
 
@@ -122,6 +124,24 @@ impl Idle {
         }
     }
 
+    /// A sleeper leaves while others go on. False if it was chosen meanwhile: then it is a searcher and stays.
+    /// Never a searcher itself, so nobody relies on it.
+    pub(crate) fn retire(&self, worker: usize) -> bool {
+        let (word, bit) = self.bit(worker);
+        // AcqRel: as in `stay_awake`.
+        let retired = word.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
+        if retired {
+            // AcqRel: as in `claim`. Until then it is counted, and nobody finds its bit.
+            self.counts.fetch_sub(SLEEPING, Ordering::AcqRel); // one sleeper less
+        }
+        retired
+    }
+
+    /// Whether anybody sleeps or searches, at this moment.
+    pub(crate) fn anybody(&self) -> bool {
+        self.counts.load(Ordering::Relaxed) != 0 // a hint
+    }
+
     /// Chooses a sleeper for work that any worker can take and that was published before.
     /// The caller unparks it.
     #[must_use]
@@ -138,17 +158,18 @@ impl Idle {
 
     #[cold]
     fn choose(&self) -> Option<usize> {
-        for (index, word) in self.sleepers.iter().enumerate() {
-            let mut seen = word.load(Ordering::Relaxed); // `claim` decides
-            while seen != 0 {
-                let worker = index * 64 + seen.trailing_zeros() as usize;
-                if self.claim(worker) {
-                    return Some(worker);
-                }
-                seen = word.load(Ordering::Relaxed);
+        loop {
+            let found = self.sleepers.iter().enumerate().find_map(|(index, word)| {
+                let seen = word.load(Ordering::Relaxed); // `claim` decides
+                (seen != 0).then(|| index * 64 + seen.trailing_zeros() as usize)
+            })?;
+            if self.claim(found) {
+                return Some(found);
             }
+            // It took its bit back, and may have retired. Whoever took us for a searcher meanwhile has woken
+            // nobody: we look for those that it would have woken, too. Pairs with the fence in `fall_asleep`.
+            fence(Ordering::SeqCst); // who chose in vain
         }
-        None
     }
 
     /// Chooses this worker, for work that only it can take and that was published before.
@@ -213,13 +234,13 @@ mod parker {
             self.park_until(None);
         }
 
-        /// Sleeps until unparked, or until a point in time.
-        pub(crate) fn park_until(&self, until: Option<Instant>) {
+        /// Sleeps until unparked, or until a point in time: then false.
+        pub(crate) fn park_until(&self, until: Option<Instant>) -> bool {
             // Acquire: pairs with the Release in `unpark`.
             while self.word.swap(0, Ordering::Acquire) == 0 {
                 let left = until.map(|until| until.saturating_duration_since(Instant::now()));
                 if left.is_some_and(|left| left.is_zero()) {
-                    return;
+                    return false;
                 }
                 // Measured by the monotonic clock, from now.
                 let timeout = left.map(|left| libc::timespec {
@@ -239,6 +260,7 @@ mod parker {
                     );
                 }
             }
+            true
         }
 
         /// Wakes the thread that sleeps here, or the next one that would.

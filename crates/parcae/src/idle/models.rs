@@ -21,7 +21,7 @@ struct World {
 impl World {
     fn new(workers: usize) -> Arc<World> {
         let noticed = [AtomicBool::new(false), AtomicBool::new(false)];
-        Arc::new(World { idle: Idle::new(workers), queue: AtomicUsize::new(0), noticed })
+        Arc::new(World { idle: Idle::new(workers, 0), queue: AtomicUsize::new(0), noticed })
     }
 
     fn take(&self) -> bool {

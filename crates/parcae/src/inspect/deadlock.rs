@@ -14,6 +14,7 @@
 use super::graph::Graph;
 use super::look::{self, Stacks};
 use super::{Task, json};
+use crate::error::TaskId;
 use crate::sched::Shared;
 use std::collections::HashMap;
 use std::fmt;
@@ -59,7 +60,7 @@ impl Deadlock {
     }
 
     /// What tells this deadlock from another.
-    fn key(&self) -> Vec<(u64, u32)> {
+    fn key(&self) -> Vec<(TaskId, u32)> {
         let mut key: Vec<_> = self.tasks.iter().map(|task| (task.id, task.waits)).collect();
         key.sort_unstable();
         key
@@ -95,9 +96,9 @@ impl std::error::Error for Deadlock {}
 #[derive(Default)]
 pub(crate) struct Detector {
     /// The waits that the last scan has seen.
-    before: HashMap<u64, u32>,
+    before: HashMap<TaskId, u32>,
     /// The last one that was reported.
-    reported: Vec<(u64, u32)>,
+    reported: Vec<(TaskId, u32)>,
 }
 
 impl Detector {
@@ -140,7 +141,7 @@ fn find(shared: &Shared, tasks: &[Task], same: impl Fn(&Task) -> bool) -> Option
     if !in_vain.contains(&true) {
         return None;
     }
-    let guilty: HashMap<u64, u32> =
+    let guilty: HashMap<TaskId, u32> =
         seen.iter().zip(in_vain).filter(|(_, vain)| *vain).map(|(t, _)| (t.id, t.waits)).collect();
     // Once more, for their stacks; who has gone on meanwhile was none of them.
     let tasks: Vec<Task> = look::all(shared, Stacks::Walked)

@@ -5,6 +5,7 @@ use super::look::{self, Stacks};
 use super::{Children, Task, json};
 use crate::budget::{Budget, UNLIMITED};
 use crate::engine::WorkerStats;
+use crate::error::TaskId;
 use crate::sched::Shared;
 use std::collections::HashMap;
 use std::fmt;
@@ -26,8 +27,9 @@ pub struct Dump {
 impl Dump {
     pub(crate) fn of(shared: &Shared) -> Dump {
         let mut tasks = look::all(shared, Stacks::Walked);
+        name_running(shared, &mut tasks);
         tasks.sort_by_key(|task| task.id);
-        let workers = shared.remotes.iter().map(|remote| remote.stats.snapshot()).collect();
+        let workers = shared.worker_stats();
         Dump { tasks, workers }
     }
 
@@ -40,7 +42,7 @@ impl Dump {
     ///
     /// ```text
     /// { "workers": [ { "executed": 3, … } ],
-    ///   "tasks": [ { "id": 7, "name": "…", "state": "waiting", "worker": 0, "nursery": 5, "owner": 1,
+    ///   "tasks": [ { "id": 7, "label": "0.7", "name": "…", "state": "waiting", "worker": 0, "nursery": 5, "owner": 1,
     ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
     ///                "wait": { "what": "receive", "on": "0x…", "note": "…", "ms": 11, "timed": false, "external": false },
     ///                "budget": { "ops": 12, … },      // a component that is not counted is null
@@ -64,15 +66,34 @@ impl Dump {
     }
 }
 
+/// Of tasks that run their workers are asked, by a signal: who runs, and where it is.
+fn name_running(shared: &Shared, tasks: &mut [Task]) {
+    let Some(crew) = shared.crew() else { return };
+    for (_, seen) in crew.running() {
+        let frames = seen.frames();
+        let Some(info) = seen.task else { continue };
+        // One that has ended since is not among them.
+        let same = |task: &&mut Task| task.id == info.id && task.spawned_at.is_none();
+        if let Some(task) = tasks.iter_mut().find(same) {
+            task.name = info.name;
+            task.nursery_name = info.nursery;
+            task.spawned_at = Some(info.spawned_at);
+            task.frames = frames;
+        }
+    }
+}
+
 pub(super) fn task_json(out: &mut String, task: &Task) {
     let mut object = json::Object::begin(out);
-    object.plain("id", task.id).text_if("name", task.name.as_deref());
+    object.plain("id", task.id.as_u64()).text("label", &task.id.to_string());
+    object.text_if("name", task.name.as_deref());
     object.text("state", &task.state.to_string());
     if let Some(worker) = task.worker {
         object.plain("worker", worker);
     }
     if let Some(place) = task.spawned_at {
-        object.plain("nursery", task.nursery).plain("owner", task.owner);
+        object.plain("nursery", task.nursery);
+        object.plain("owner", task.owner.map_or(0, TaskId::as_u64));
         object.text_if("nursery_name", task.nursery_name.as_deref());
         object.text("spawned_at", &place.to_string());
     }
@@ -131,13 +152,13 @@ fn named(budget: Budget) -> [(&'static str, u64); 5] {
 /// A task's name and number.
 pub(super) fn title(task: &Task) -> String {
     match &task.name {
-        Some(name) => format!("task {:#x} `{name}`", task.id),
-        None => format!("task {:#x}", task.id),
+        Some(name) => format!("task {} `{name}`", task.id),
+        None => format!("task {}", task.id),
     }
 }
 
 /// A task in a few lines, with its stack.
-pub(super) fn write_task(f: &mut fmt::Formatter<'_>, task: &Task, indent: &str) -> fmt::Result {
+pub(crate) fn write_task(f: &mut fmt::Formatter<'_>, task: &Task, indent: &str) -> fmt::Result {
     writeln!(f, "{indent}{}", summary(task))?;
     write_frames(f, &task.frames.functions(), indent)
 }
@@ -236,7 +257,7 @@ type Likeness<'t> = (Option<&'t str>, super::State, Option<&'static str>, &'t Fr
 
 fn likeness(task: &Task) -> Likeness<'_> {
     // One with children of its own is like no other.
-    let own = (!task.children.is_empty()).then_some(task.id);
+    let own = (!task.children.is_empty()).then_some(task.id.as_u64());
     (task.name.as_deref(), task.state, task.wait.as_ref().map(|wait| wait.what), &task.frames, own)
 }
 
@@ -257,7 +278,8 @@ impl fmt::Display for Dump {
         for task in tree.tasks.iter().filter(|task| task.spawned_at.is_some()) {
             // Below what is not known there is no place: at the root then.
             let known = self.tasks.iter().any(|owner| {
-                owner.id == task.owner && owner.children.iter().any(|c| c.nursery == task.nursery)
+                Some(owner.id) == task.owner
+                    && owner.children.iter().any(|c| c.nursery == task.nursery)
             });
             tree.by_nursery.entry(if known { task.nursery } else { 0 }).or_default().push(task);
         }

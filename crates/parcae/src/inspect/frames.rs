@@ -10,7 +10,7 @@ use std::fmt;
 /// The most frames that are kept of a backtrace.
 const DEPTH: usize = 48;
 
-/// Where a task waits: return addresses, innermost first.
+/// Where a task waits, or is stuck: return addresses, innermost first.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Frames {
     addresses: Vec<usize>,
@@ -37,9 +37,27 @@ unsafe extern "C" {
 }
 
 /// Addresses as they are collected, without allocating.
-struct Collected {
+#[derive(Debug)]
+pub(crate) struct Collected {
     addresses: [usize; DEPTH],
     len: usize,
+}
+
+impl Collected {
+    pub(crate) const fn nothing() -> Collected {
+        Collected { addresses: [0; DEPTH], len: 0 }
+    }
+
+    /// Collects those of the caller. The only thing that it calls is the unwinder.
+    pub(crate) fn collect(&mut self) {
+        self.len = 0;
+        // SAFETY: the unwinder calls `collect` with it, and nothing else.
+        unsafe { _Unwind_Backtrace(collect, (&raw mut *self).cast()) };
+    }
+
+    pub(crate) fn addresses(&self) -> &[usize] {
+        &self.addresses[..self.len]
+    }
 }
 
 extern "C" fn collect(context: *mut c_void, into: *mut c_void) -> i32 {
@@ -69,12 +87,17 @@ impl Frames {
             // SAFETY: the unwinder calls `collect` with it, and nothing else.
             unsafe { _Unwind_Backtrace(collect, into.cast()) };
         }
-        let mut collected = Collected { addresses: [0; DEPTH], len: 0 };
+        let mut collected = Collected::nothing();
         // SAFETY: suspended, as the caller says; `capture` does not unwind.
         unsafe { janus_context_observe(context, capture, (&raw mut collected).cast()) };
         // Above the task's own frames are those of the observer: `capture`, and the seam.
         let own = collected.addresses.get(2..collected.len).unwrap_or_default();
         Frames { addresses: own.to_vec() }
+    }
+
+    /// Of return addresses that somebody else has collected.
+    pub(crate) fn new(addresses: Vec<usize>) -> Frames {
+        Frames { addresses }
     }
 
     /// Whether nothing is known.

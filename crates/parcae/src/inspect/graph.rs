@@ -21,7 +21,7 @@ pub(super) struct Graph<'t> {
 
 impl<'t> Graph<'t> {
     pub(super) fn new(tasks: &'t [Task]) -> Graph<'t> {
-        let by_id = tasks.iter().enumerate().map(|(at, task)| (task.id, at)).collect();
+        let by_id = tasks.iter().enumerate().map(|(at, task)| (task.id.as_u64(), at)).collect();
         let mut by_nursery: HashMap<u64, Vec<usize>> = HashMap::new();
         for (at, task) in tasks.iter().enumerate().filter(|(_, task)| task.nursery != 0) {
             by_nursery.entry(task.nursery).or_default().push(at);

@@ -20,6 +20,7 @@
 use super::frames::Frames;
 use super::{Children, Holder, State, Task, Wait};
 use crate::cx::Frame;
+use crate::error::TaskId;
 use crate::nursery::{Account, Core};
 use crate::sched::Shared;
 use crate::task::state::{Generation, Phase};
@@ -86,7 +87,7 @@ fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
     {
         return Some(waiting(&observed, task, worker, stacks));
     }
-    let id = record.id();
+    let id = TaskId(record.id());
     // The number is that of the task that we have seen if the record is still the same task's.
     let same = record.state.look().generation == look.generation;
     same.then(|| Task { worker, ..Task::unknown(id, state, task) })
@@ -94,7 +95,7 @@ fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
 
 /// All about a parked task.
 fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks: Stacks) -> Task {
-    let id = observed.task.id();
+    let id = TaskId(observed.task.id());
     let mut seen = Task { worker, ..Task::unknown(id, State::Waiting, task) };
     // SAFETY: observed: it has left its stack, and does not run.
     let strand = unsafe { observed.task.strand().map(|strand| strand.as_ref()) };
@@ -113,7 +114,7 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
     seen.spawned_at = Some(info.spawned_at);
     seen.nursery = frame.terms().nursery;
     seen.nursery_name = info.nursery;
-    seen.owner = frame.terms().owner;
+    seen.owner = (frame.terms().owner != 0).then(|| TaskId(frame.terms().owner));
     seen.age = Some(Duration::from_nanos(now.saturating_sub(noted.started)));
     seen.budget = Some(frame.balance());
     seen.waits = noted.waits.get();

@@ -54,10 +54,12 @@ mod tests;
 pub use deadlock::{Deadlock, OnDeadlock};
 pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep};
 pub use dump::Dump;
+pub(crate) use dump::write_task;
 pub use frames::{Frames, Function};
 pub use signal::{DumpOnSignal, dump_on_signal};
 
 use crate::budget::{Budget, Standing};
+use crate::error::TaskId;
 use crate::nursery::{Account, NurseryState};
 use crate::sched::Shared;
 use crate::task::TaskRef;
@@ -91,13 +93,13 @@ impl fmt::Display for State {
     }
 }
 
-/// A task, as others see it. Of tasks that do not wait only number, state and worker are known: the rest
-/// is theirs while they run.
+/// A task, as others see it. Of tasks that do not wait only number, state and worker are known, and of those that run
+/// name and place: the rest is theirs while they run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Task {
     /// Its number, unique in its runtime.
-    pub id: u64,
+    pub id: TaskId,
     /// Its name, if it was given one.
     pub name: Option<Arc<str>>,
     /// What it does.
@@ -116,8 +118,8 @@ pub struct Task {
     pub nursery: u64,
     /// The name of that nursery.
     pub nursery_name: Option<Arc<str>>,
-    /// The number of the task that opened that nursery; 0 for a root task.
-    pub owner: u64,
+    /// The task that opened that nursery; none for a root task.
+    pub owner: Option<TaskId>,
     /// The nurseries that it has opened, innermost first.
     pub children: Vec<Children>,
     /// Where it waits.
@@ -198,7 +200,7 @@ impl Wait {
 }
 
 impl Task {
-    fn unknown(id: u64, state: State, task: TaskRef) -> Task {
+    fn unknown(id: TaskId, state: State, task: TaskRef) -> Task {
         Task {
             id,
             name: None,
@@ -210,7 +212,7 @@ impl Task {
             budget: None,
             nursery: 0,
             nursery_name: None,
-            owner: 0,
+            owner: None,
             children: Vec::new(),
             frames: Frames::default(),
             task,

@@ -77,7 +77,8 @@ fn a_dump_tells_who_waits_where_for_what() {
     assert!(receiver.spawned_at.unwrap().file().ends_with("tests.rs"));
     assert_eq!(receiver.nursery_name.as_deref(), Some("family"));
     assert_eq!(named(&dump, "sleeper").wait.as_ref().unwrap().what, "for time to pass");
-    let parent = dump.tasks.iter().find(|task| task.id == receiver.owner).expect("its parent");
+    let parent =
+        dump.tasks.iter().find(|task| Some(task.id) == receiver.owner).expect("its parent");
     assert_eq!(parent.children.len(), 1);
     assert_eq!((parent.children[0].live, parent.children[0].nursery), (12, receiver.nursery));
     let functions = receiver.frames.functions();
@@ -352,6 +353,32 @@ fn all_asleep_is_told_at_once_and_only_then() {
         assert!(outcome.is_err() && told.into_inner());
         assert_eq!(rt.run(|_| Ok(7)).unwrap(), 7);
     });
+}
+
+/// With threads the monitor finds them: when all wait, and while others work.
+#[test]
+fn threads_fail_what_waits_in_vain() {
+    let rt = Runtime::builder().workers(2).on_deadlock(OnDeadlock::Fail).build().unwrap();
+    for _ in 0..3 {
+        let alone = rt.run(|_| discard(Semaphore::new(0).acquire()));
+        assert!(deadlock(alone).all);
+    }
+    let go_on = Arc::new(AtomicBool::new(true));
+    let busy = Arc::clone(&go_on);
+    let busy = rt.handle().spawn(move |cx| {
+        while busy.load(Ordering::Relaxed) {
+            cx.yield_now()?;
+        }
+        Ok(())
+    });
+    let some = rt.run(|_| {
+        let lock = Mutex::new(());
+        let _guard = lock.lock()?;
+        discard(lock.lock())
+    });
+    assert!(!deadlock(some).all);
+    go_on.store(false, Ordering::Relaxed);
+    busy.unwrap().join().unwrap();
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::inspect::OnDeadlock;
 use crate::profile::Profile;
 use crate::stack::{StackError, StackSize};
+use crate::sysmon::{Hook, StallReport, is_realtime};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -169,6 +170,63 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// The most temporary workers. One is started when a worker is stuck while tasks wait that others could run, and
+    /// retires when it has had nothing to do for a second. 8 if it is not set; none with 0; 1024 at most.
+    pub fn temporary_workers(mut self, workers: usize) -> Builder<P> {
+        self.engine.monitor.temporary = workers;
+        self
+    }
+
+    /// How long a worker may be stuck in one task before that is [reported](Builder::on_stall). 1 second if it is not
+    /// set; [`Duration::MAX`] switches reports off.
+    pub fn stall_after(mut self, time: Duration) -> Builder<P> {
+        self.engine.monitor.stall_after = (time < Duration::MAX).then_some(time);
+        self
+    }
+
+    /// Who is told when a worker is stuck: a task computes without a checkpoint, or blocks its thread. Called once for
+    /// each stall, and not more often than once a second (or once in the time of
+    /// [`stall_after`](Builder::stall_after), if that is shorter), on a thread of the runtime that runs no tasks. If it
+    /// is not set, reports are written to the standard error.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::StallKind;
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let (reports, stalls) = mpsc::channel();
+    /// let rt = Runtime::builder()
+    ///     .stall_after(Duration::from_millis(50))
+    ///     .on_stall(move |report| drop(reports.send(report.kind)))
+    ///     .build()?;
+    /// rt.run(move |_| {
+    ///     let kind = stalls.recv()?; // blocks the worker, until that is noticed
+    ///     assert_eq!(kind, StallKind::Blocked);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn on_stall(mut self, hook: impl Fn(&StallReport) + Send + Sync + 'static) -> Builder<P> {
+        self.engine.monitor.hook = Hook::new(hook);
+        self
+    }
+
+    /// The realtime signal by which a stuck worker is asked where it is. `SIGRTMIN` + 9 if it is not set. Its handler is
+    /// installed with the first report, passes on what is not meant for it, and has calls restarted. Calls that the
+    /// system does not restart (`poll`, `epoll_wait`, `select` …) return `EINTR` once.
+    pub fn stall_signal(mut self, signal: i32) -> Builder<P> {
+        self.engine.monitor.signal = Some(signal);
+        self
+    }
+
+    /// Stuck workers are not asked where they are: reports have no backtrace and do not name the task. For programs
+    /// whose calls must not be interrupted, and for those with JIT compilers on systems with an old unwinder.
+    pub fn no_stall_signal(mut self) -> Builder<P> {
+        self.engine.monitor.signal = None;
+        self
+    }
+
     /// What all tasks together may use. Unlimited if it is not set.
     pub fn budget(mut self, budget: Budget) -> Builder<P> {
         self.budget = budget;
@@ -222,6 +280,9 @@ impl<P: Profile> Builder<P> {
         }
         if self.budget.ops == 0 {
             return Err(BuildError::NoOps);
+        }
+        if let Some(signal) = self.engine.monitor.signal.filter(|&signal| !is_realtime(signal)) {
+            return Err(BuildError::StallSignal { signal });
         }
         let workers = self.engine.workers;
         let stack_size = self.stack_size.unwrap_or(P::STACK);
@@ -284,6 +345,11 @@ pub enum BuildError {
         /// What it says.
         text: String,
     },
+    /// Stuck workers are asked by a realtime signal.
+    StallSignal {
+        /// What was asked for.
+        signal: i32,
+    },
     /// There have to be ops between two yields.
     YieldInterval,
     /// A budget without ops: nothing could run.
@@ -303,6 +369,12 @@ impl fmt::Display for BuildError {
             BuildError::Seed { text } => {
                 write!(f, "PARCAE_SEED is `{text}`; it takes a number, like 42 or 0x2a")
             }
+            BuildError::StallSignal { signal } => write!(
+                f,
+                "signal {signal}: `Builder::stall_signal` takes a realtime signal, {} to {}",
+                libc::SIGRTMIN(),
+                libc::SIGRTMAX()
+            ),
             BuildError::YieldInterval => {
                 f.write_str("`Builder::yield_interval` takes at least 1: a task does that many ops in a turn")
             }

@@ -2,16 +2,18 @@
 //!
 //! A [`Runtime`] is a value. Any number of them live side by side; none is global. It is made
 //! by a [`Builder`], runs root tasks with [`run`](Runtime::run), and ends when it is dropped:
-//! the tasks that are left are cancelled and waited for. A [`Handle`] starts root tasks from
-//! other threads.
+//! the tasks that are left are cancelled and waited for; [`shutdown`](Runtime::shutdown) waits no
+//! longer than it is told. A [`Handle`] starts root tasks from other threads.
 
 mod builder;
 mod explore;
 mod root;
+mod shutdown;
 
 pub use builder::{BuildError, Builder};
 pub use explore::explore;
 pub use root::RootTask;
+pub use shutdown::Shutdown;
 
 use crate::budget::Standing;
 use crate::cancel::{CancelReason, CancelToken};
@@ -29,6 +31,7 @@ use crate::sched::Shared;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// Workers that run tasks, and what tasks run under.
 ///
@@ -175,6 +178,12 @@ impl<P: Profile> Runtime<P> {
         Arc::downgrade(&self.inner.engine.shared())
     }
 
+    /// Whether the monitor sleeps until there is work.
+    #[cfg(test)]
+    pub(crate) fn monitor_sleeps(&self) -> bool {
+        self.inner.engine.shared().bell.is_asleep()
+    }
+
     /// Tasks that have not ended.
     pub fn live_tasks(&self) -> u64 {
         self.inner.engine.live()
@@ -184,6 +193,30 @@ impl<P: Profile> Runtime<P> {
     /// and program. Empty otherwise.
     pub fn event_log(&self) -> Vec<u8> {
         self.inner.engine.log()
+    }
+
+    /// Ends the runtime: lets no more tasks in, cancels those that are there, and waits until they have ended, but no
+    /// longer than this. Then its threads end too. What has not ended by then is left behind and named.
+    ///
+    /// May be called from anywhere, and more than once: a later call waits again for what is left. On a task of the
+    /// same runtime it does not wait, since it would wait for itself: it returns at once with what is left. Nothing can
+    /// stop a task that neither waits nor comes to a checkpoint: its thread goes on, with the memory that it uses, until
+    /// it ends by itself.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let task = rt.handle().spawn(|cx| cx.sleep(Duration::from_secs(1_000)))?;
+    /// let shutdown = rt.shutdown(Duration::from_secs(10));
+    /// assert!(shutdown.is_complete(), "{shutdown}");
+    /// assert!(task.join().unwrap_err().is_cancelled());
+    /// assert!(rt.handle().spawn(|_| Ok(())).is_err());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn shutdown(&self, within: Duration) -> Shutdown {
+        shutdown::shutdown(&self.inner, within)
     }
 
     /// Mints a capability to spawn. Whoever has the runtime has all authority in it, and gives
@@ -278,6 +311,11 @@ impl<P: Profile> Handle<P> {
         task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
     ) -> Result<R> {
         root::run(&self.inner, opts, task)
+    }
+
+    /// As [`Runtime::shutdown`].
+    pub fn shutdown(&self, within: Duration) -> Shutdown {
+        shutdown::shutdown(&self.inner, within)
     }
 
     /// What cancels everything that runs there, for ever; see [`Runtime::token`].

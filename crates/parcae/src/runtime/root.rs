@@ -31,7 +31,7 @@ pub(super) fn run<P: Profile, R: Send>(
         return Err(Error::cancelled(reason));
     }
     let plan = Plan::new(inner, opts, None)?;
-    inner.engine.run_task(plan.traits, move |record, start| plan.carry_out(record, start, task))
+    inner.engine.run_task(plan.traits, move |record, start| plan.carry_out(record, start, task))?
 }
 
 /// Starts a root task that belongs to the runtime; by a capability, if one is shown.

@@ -87,7 +87,7 @@ pub use pool::StackPool;
 pub use size::StackSize;
 pub use stats::StackStats;
 
-pub(crate) use overflow::{TASK, arm_thread};
+pub(crate) use overflow::{TASK, arm_thread, pass_on, program_counter, stay_loaded};
 
 #[cfg(test)]
 mod tests;

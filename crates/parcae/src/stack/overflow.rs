@@ -108,12 +108,12 @@ pub(super) fn arm_process() {
 
 /// Keeps the earlier disposition. A few bytes, once per process, never freed.
 fn remember(previous: libc::sigaction) {
-    // Release: pairs with the Acquire load in `pass_on`.
+    // Release: pairs with the Acquire load in `handler`.
     PREVIOUS.store(Box::into_raw(Box::new(previous)), Ordering::Release);
 }
 
 /// A library that is unloaded while its handler is installed would leave a trap behind.
-fn stay_loaded() {
+pub(crate) fn stay_loaded() {
     // Statically linked programs are never unloaded.
     #[cfg(not(target_feature = "crt-static"))]
     // SAFETY: `info` is filled for an address of this very code; the name is the loader's.
@@ -239,8 +239,8 @@ unsafe extern "C" fn handler(
         // SAFETY: ends the process.
         unsafe { libc::abort() }
     }
-    // SAFETY: the arguments are those of this very signal.
-    unsafe { pass_on(signal, info, context) }
+    // SAFETY: the arguments are those of this very signal. Acquire: pairs with the Release in `remember`.
+    unsafe { pass_on(PREVIOUS.load(Ordering::Acquire), signal, info, context) }
 }
 
 /// A fault on a guard: which arena, which stack.
@@ -330,10 +330,13 @@ impl GuardHit {
 ///
 /// # Safety
 ///
-/// To be called from the handler, with the handler's arguments.
-unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // Acquire: pairs with the Release store in `arm_process`.
-    let previous = PREVIOUS.load(Ordering::Acquire);
+/// To be called from the handler, with the handler's arguments and the disposition that was in force before.
+pub(crate) unsafe fn pass_on(
+    previous: *const libc::sigaction,
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     // SAFETY: set before the handler was installed, never freed. A previous handler
     // has the signature that its flags say.
     unsafe {
@@ -377,6 +380,22 @@ unsafe fn stack_pointer(context: *mut libc::c_void) -> usize {
         return machine.gregs[libc::REG_RSP as usize] as usize;
         #[cfg(target_arch = "aarch64")]
         return machine.sp as usize;
+    }
+}
+
+/// The interrupted instruction.
+///
+/// # Safety
+///
+/// `context` is the third argument of a signal handler.
+pub(crate) unsafe fn program_counter(context: *mut libc::c_void) -> usize {
+    // SAFETY: the kernel passes a ucontext_t (caller).
+    unsafe {
+        let machine = &(*context.cast::<libc::ucontext_t>()).uc_mcontext;
+        #[cfg(target_arch = "x86_64")]
+        return machine.gregs[libc::REG_RIP as usize] as usize;
+        #[cfg(target_arch = "aarch64")]
+        return machine.pc as usize;
     }
 }
 

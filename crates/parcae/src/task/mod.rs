@@ -59,6 +59,8 @@ pub(crate) struct Task {
     /// Names the task in logs; unique in a scheduler. Atomic for those who look at it from outside.
     id: AtomicU64,
     pub(crate) traits: Cell<Traits>,
+    /// Whether its worker counts it among those that it keeps. Written by that worker.
+    pub(crate) kept: Cell<bool>,
     /// 0, or more than any count of a checkpoint: the task is to look around. A hint, which
     /// may come to the record's next task.
     pub(crate) signal: AtomicU32,
@@ -128,6 +130,7 @@ impl Task {
                 migratable: false,
                 stack: StackSize::SERVICE,
             }),
+            kept: Cell::new(false),
             signal: AtomicU32::new(0),
             place: UnsafeCell::new(MaybeUninit::uninit()),
             joiner: Cell::new(None),

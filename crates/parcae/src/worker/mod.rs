@@ -37,6 +37,7 @@
 //! over a switch: after each, the worker is asked for again.
 
 mod accounts;
+mod observe;
 pub(crate) mod pick;
 mod stacks;
 pub(crate) mod stats;
@@ -84,6 +85,8 @@ pub(crate) struct Worker {
     strand: Cell<Option<NonNull<Strand>>>,
     spares: Cell<Option<NonNull<Strand>>>,
     spare_count: Cell<usize>,
+    /// Tasks that may not move, have waited here and not ended.
+    kept: Cell<usize>,
     left: Cell<Left>,
     /// Children that ended here and are not counted yet; all of one group.
     ended: Cell<Ended>,
@@ -211,6 +214,7 @@ impl Worker {
             strand: Cell::new(None),
             spares: Cell::new(None),
             spare_count: Cell::new(0),
+            kept: Cell::new(0),
             left: Cell::new(Left::Nothing),
             ended: Cell::new(Ended::NONE),
             returned: UnsafeCell::new(Returned::default()),
@@ -468,6 +472,10 @@ impl Worker {
         // touched after `finish` unless it is ours.
         let (group, id, finished) = unsafe {
             let this = &*task.as_ptr();
+            if this.kept.get() {
+                this.kept.set(false);
+                self.kept.set(self.kept.get() - 1);
+            }
             (this.group.get(), this.id(), this.state.finish(|| this.joiner.get()))
         };
         self.current.set(None);
@@ -603,14 +611,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        while let Some(strand) = self.spares.get() {
-            // SAFETY: spares belong to the worker; nobody uses them again.
-            unsafe {
-                self.spares.set(strand.as_ref().next.take());
-                drop(Strand::into_stack(strand));
-            }
-        }
-        self.records.get_mut().clear(&self.shared.slab);
+        self.trim();
     }
 }
 

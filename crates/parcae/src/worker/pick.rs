@@ -5,6 +5,7 @@ use crate::deque::Steal;
 use crate::executor::log::Kind;
 use crate::queue::Chain;
 use crate::sched::Victims;
+use crate::sysmon::bell::Rested;
 use crate::task::{Priority, Task};
 use crate::time::{NEVER, Nanos, Rest};
 use std::ptr::NonNull;
@@ -162,7 +163,7 @@ impl Worker {
             return task;
         }
         // A share for this worker; the rest is for the others.
-        let share = (inject.len_hint() / self.shared.remotes.len() + 1).min(INJECT_BATCH);
+        let share = (inject.len_hint() / self.shared.span() + 1).min(INJECT_BATCH);
         let mut chain = inject.pop_batch(share);
         self.stats().injected.add(chain.len() as u64);
         let first = chain.pop_front();
@@ -189,7 +190,7 @@ impl Worker {
             2 => self.pick_normal(turn),
             3 => self.pick_low(),
             // Woken tasks whose worker is stuck, while nobody is idle enough to rescue them.
-            4 => self.rescue_mail((self.index + 1 + turn as usize) % self.shared.remotes.len()),
+            4 => self.rescue_mail((self.index + 1 + turn as usize) % self.shared.span()),
             // The oldest of our own deque, as a thief would take it.
             _ => match self.shared.remotes[self.index].stealer.steal() {
                 Steal::Task(task) => Some(task),
@@ -203,7 +204,7 @@ impl Worker {
         if !self.shared.steals() {
             return None;
         }
-        let workers = self.shared.remotes.len();
+        let workers = self.shared.span();
         for attempt in 0..limit.min(workers - 1) {
             let victim = self.victim(attempt, workers);
             if victim == self.index {
@@ -265,20 +266,13 @@ impl Worker {
     /// The last look before sleeping: every queue that this worker may take from.
     fn last_look(&self) -> bool {
         let shared = &self.shared;
-        let mine = &shared.remotes[self.index];
-        let steals = shared.steals();
-        !mine.inbox.is_empty()
-            || shared.inject.iter().any(|inject| !inject.is_empty())
-            || shared
-                .remotes
-                .iter()
-                .any(|r| !r.mail.is_empty() || steals && r.stealer.len_hint() > 0)
+        !shared.remotes[self.index].inbox.is_empty() || shared.work_waits()
     }
 
     /// Any task of any queue that this worker may take from; nothing is left out.
     fn pick_anywhere(&self) -> Option<NonNull<Task>> {
         self.pick().or_else(|| {
-            (0..self.shared.remotes.len())
+            (0..self.shared.span())
                 .filter(|&other| other != self.index)
                 .find_map(|other| self.steal_from(other).or_else(|| self.rescue_mail(other)))
         })
@@ -321,6 +315,9 @@ impl Worker {
     /// of a hundred cases).
     pub(super) fn wait_for_work(&self) -> bool {
         let shared = &self.shared;
+        let resting = &shared.remotes[self.index].presence.resting;
+        let mut rested = Rested::Awake;
+        resting.begin();
         let mut searching = shared.idle.try_search();
         loop {
             let started = Instant::now();
@@ -336,6 +333,7 @@ impl Worker {
                     if searching && shared.idle.stop_searching() {
                         shared.notify_any();
                     }
+                    shared.bell.back_to_work(resting, rested);
                     return true;
                 }
                 if !searching || patience.is_zero() || started.elapsed() >= patience {
@@ -361,8 +359,10 @@ impl Worker {
                 continue;
             }
             self.stats().slept.bump();
-            // Nobody else puts deadlines of ours.
-            shared.remotes[self.index].parker.park_until(shared.wake_up_time(self.index));
+            rested = Rested::Slept;
+            if !self.sleep() {
+                return false;
+            }
             shared.now(); // after a long sleep: sets the coarse clock
             self.patience.set(if started.elapsed() < shared.config.spin {
                 shared.config.spin

@@ -31,7 +31,14 @@ impl Worker {
     pub(super) fn leave(&self, task: NonNull<Task>, left: Left) {
         let Some(here) = self.strand.get() else { return };
         // SAFETY: the task runs here, so it is ours until `settle`.
-        unsafe { (*task.as_ptr()).left(here) };
+        unsafe {
+            let this = task.as_ref();
+            this.left(here);
+            if !this.kept.get() && !this.traits.get().migratable {
+                this.kept.set(true);
+                self.kept.set(self.kept.get() + 1);
+            }
+        }
         self.left.set(left);
         self.current.set(None);
         if self.shared.config.deterministic {

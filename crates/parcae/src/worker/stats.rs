@@ -69,6 +69,13 @@ stats! {
 }
 
 impl Stats {
+    /// Moves whenever the worker does: with every step, also of a task that yields to nobody, or has not
+    /// finished spawning.
+    pub(crate) fn pulse(&self) -> u64 {
+        let Stats { spawned_here, executed, yielded, slept, restarts, .. } = self;
+        [spawned_here, executed, yielded, slept, restarts].map(Counter::get).into_iter().sum()
+    }
+
     pub(crate) fn completed(&self) -> u64 {
         self.ended.0.load(Ordering::Acquire) // pairs with the Release in `bump`
     }
