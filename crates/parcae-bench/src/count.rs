@@ -4,12 +4,12 @@
 //! slower drowns in that. Instructions do not, so this is what guards against slow decay. It says nothing about
 //! caches, or about what instructions wait for: `parcae-bench` measures that.
 //!
-//! Every [`Operation`] runs in a process of its own under callgrind, [`FEW`] times and [`MANY`] times; the difference
+//! Every [`Operation`] runs in a process of its own under callgrind, `FEW` times and `MANY` times; the difference
 //! of the two counts is what the operations took, because starting up and shutting down is in both. Where tasks are
 //! needed there is one worker, which does not spin: nobody decides by the clock what to do next.
 //!
 //! The baseline is a file of lines: operation, instructions, separated by a tab; `#` begins a comment. Counts depend
-//! on the compiler, whose version is noted there. More than [`TOLERANCE`] above it is a regression.
+//! on the compiler, whose version is noted there. More than `TOLERANCE` above it is a regression.
 
 use crate::args::CountArgs;
 use crate::case::Failure;

@@ -223,3 +223,17 @@ fn bench_hands_its_arguments_to_the_program_beside_it() {
     assert_eq!(output.status.code(), Some(7), "its exit code is ours: {}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "--quick,--json,x y,--help,");
 }
+
+#[test]
+fn under_cargo_bench_is_built_and_run_from_the_same_checkout() {
+    let mut command = parcae();
+    command.env("CARGO", "/bin/echo").env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"));
+    let output = command.args(["--json", "bench", "--quick", "switch"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let called = text(&output.stdout);
+    assert!(
+        called.starts_with("run --release --package parcae-bench --manifest-path "),
+        "{called}"
+    );
+    assert!(called.ends_with("Cargo.toml --quiet -- --json --quick switch\n"), "{called}");
+}
