@@ -286,7 +286,7 @@ impl Engine {
     unsafe fn spawn_unchecked(&self, closure: impl FnOnce() + Send) {
         // SAFETY: as the caller says.
         unsafe {
-            self.submit(self.shared.usual_traits(), plain(closure)).expect("room for a task")
+            self.submit(self.shared.usual_traits(), plain(closure)).expect("room for a task");
         };
     }
 
