@@ -64,6 +64,8 @@ pub mod engine;
 mod error;
 mod executor;
 pub mod fiber;
+#[doc(hidden)]
+pub mod foreign;
 mod future;
 mod idle;
 pub mod inspect;

@@ -116,12 +116,18 @@ pub(crate) enum Refused {
     ShuttingDown,
 }
 
-impl From<Refused> for crate::Error {
-    fn from(refused: Refused) -> crate::Error {
-        crate::Error::new(match refused {
+impl From<Refused> for crate::ErrorKind {
+    fn from(refused: Refused) -> crate::ErrorKind {
+        match refused {
             Refused::OutOfMemory => crate::ErrorKind::OutOfMemory,
             Refused::ShuttingDown => crate::ErrorKind::ShuttingDown,
-        })
+        }
+    }
+}
+
+impl From<Refused> for crate::Error {
+    fn from(refused: Refused) -> crate::Error {
+        crate::Error::new(refused.into())
     }
 }
 
@@ -203,14 +209,48 @@ impl Shared {
         traits: Traits,
         closure: F,
     ) -> Result<TaskRef, Refused> {
+        // SAFETY: as the caller says.
+        unsafe { self.spawn_outside_as(group, traits, Handle::None, closure) }
+    }
+
+    /// As [`spawn_outside`](Shared::spawn_outside), with a handle or without.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    pub(crate) unsafe fn spawn_outside_as<F: FnOnce(NonNull<Task>, Start)>(
+        &self,
+        group: Option<NonNull<Group>>,
+        traits: Traits,
+        handle: Handle,
+        closure: F,
+    ) -> Result<TaskRef, Refused> {
         // Until it is counted and queued.
         let _entered = self.gate.enter().ok_or(Refused::ShuttingDown)?;
+        // SAFETY: as the caller says.
+        let task = unsafe { self.make_outside(group, traits, handle, closure)? };
+        self.submit(traits.priority, task.task);
+        Ok(task)
+    }
+
+    /// A task that is in no queue, from a thread that is not a worker. It counts as live. The caller has entered the
+    /// gate, or knows otherwise that nobody waits for the last task to end.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    pub(crate) unsafe fn make_outside<F: FnOnce(NonNull<Task>, Start)>(
+        &self,
+        group: Option<NonNull<Group>>,
+        traits: Traits,
+        handle: Handle,
+        closure: F,
+    ) -> Result<TaskRef, Refused> {
         let record = self.slab.take().map_err(|OutOfRecords| Refused::OutOfMemory)?;
         let id = self.outside.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
         // SAFETY: the record is ours; the rest is the caller's obligation.
-        let task = unsafe { Task::fill(record, group, traits, id, Handle::None, closure) };
+        let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
         self.record(usize::MAX, Kind::Spawn, id, 0);
-        self.submit(traits.priority, task.task);
         Ok(task)
     }
 

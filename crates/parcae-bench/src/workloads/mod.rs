@@ -2,6 +2,8 @@
 
 mod allocator;
 mod cancel;
+#[cfg(parcae_bench_c)]
+mod capi;
 mod channel;
 mod checkpoint;
 mod context;
@@ -46,6 +48,8 @@ pub static WORKLOADS: &[&Workload] = &[
     &context::CONTEXT,
     &channel::PINGPONG,
     &channel::CHANNEL,
+    #[cfg(parcae_bench_c)]
+    &capi::CAPI,
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,

@@ -21,7 +21,7 @@ mod memory;
 mod nested;
 mod waiting;
 
-pub(crate) use nested::Shares;
+pub(crate) use nested::{Outer, Shares};
 pub(crate) use waiting::Seen;
 
 use crate::budget::{Budget, OnExhausted, Pool, Shortfall, Sleeper, UNLIMITED};
@@ -41,6 +41,7 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 /// What the tasks of a nursery, or a root task, run under. Outlives them.
 pub(crate) struct Terms {
@@ -110,10 +111,14 @@ pub(crate) enum Kinship {
     Apart,
 }
 
-/// What a running task has of its own.
+/// What a running task has of its own. The first three fields are what a checkpoint looks at; adapters show
+/// them to code that has its checkpoints inlined (`foreign::Meter` has the same layout).
+#[repr(C)]
 pub(crate) struct Frame {
     slice: Cell<u64>,
     limit: Cell<NonNull<AtomicU64>>,
+    /// That of the record, which outlives the frame: the lifetime is a lie.
+    signal: &'static AtomicU32,
     record: NonNull<Task>,
     /// The account: what is left of it beside the slice, and all that was drawn into it.
     account: Cell<Budget>,
@@ -138,7 +143,13 @@ pub(crate) struct Frame {
     stack_end: Cell<usize>,
     /// What others may see of it while it is parked.
     seen: Seen,
+    /// What an adapter keeps for the task, at the base of its stack; null if there is none.
+    local: AtomicPtr<()>,
 }
+
+const _: () = assert!(std::mem::offset_of!(Frame, slice) == 0);
+const _: () = assert!(std::mem::offset_of!(Frame, limit) == 8);
+const _: () = assert!(std::mem::offset_of!(Frame, signal) == 16);
 
 /// What a task is cancelled by and draws on, at the moment.
 #[derive(Clone, Copy)]
@@ -180,6 +191,8 @@ impl Frame {
         Frame {
             slice: Cell::new(0),
             limit: Cell::new(NonNull::from(terms.node.limit())),
+            // SAFETY: the record of the running task, which does not outlive it.
+            signal: unsafe { &(*record.as_ptr()).signal },
             record,
             account: Cell::new(account),
             drawn: Cell::new(account),
@@ -194,6 +207,7 @@ impl Frame {
             origin,
             stack_end: Cell::new(0),
             seen: Seen::new(terms.shared.coarse_now()),
+            local: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 
@@ -267,6 +281,16 @@ impl Frame {
         self.record
     }
 
+    /// What an adapter keeps for the task. Only the task itself asks: relaxed.
+    pub(crate) fn local(&self) -> *const () {
+        self.local.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Sets what `local` says. By the task itself.
+    pub(crate) fn set_local(&self, local: *const ()) {
+        self.local.store(local.cast_mut(), std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// A node for a nursery that this task opens.
     pub(crate) fn child_node(&self) -> Arc<Node> {
         // In a shield the task is not cancelled, and neither is what it opens there.
@@ -292,7 +316,7 @@ impl Frame {
         // Relaxed, both: requests that are looked at again in `attend`.
         // SAFETY: the node is kept by the nursery, or it is `NEVER`.
         let limit = unsafe { self.limit.get().as_ref() }.load(Ordering::Relaxed);
-        let signal = u64::from(self.record().signal.load(std::sync::atomic::Ordering::Relaxed));
+        let signal = u64::from(self.signal.load(std::sync::atomic::Ordering::Relaxed));
         let go_on = slice > (limit | signal);
         if go_on {
             self.slice.set(slice - 1);
@@ -325,6 +349,17 @@ impl Frame {
         }
         self.slice.set(self.slice.get().saturating_sub(1));
         Ok(())
+    }
+
+    /// Lets others run. A cancel point.
+    pub(crate) fn yield_now(&self) -> Result<()> {
+        self.check_cancelled()?;
+        self.pay_for_memory()?;
+        self.take_back();
+        if let Some(worker) = worker::current() {
+            worker.yield_now();
+        }
+        self.check_cancelled()
     }
 
     /// Charges up to `steps` ops at once, as many as the slice has; at least one.
@@ -512,7 +547,7 @@ impl Frame {
     /// Whether the caller runs on the task's own stack, and not on that of a [`Fiber`](crate::fiber::Fiber)
     /// which the task has resumed.
     #[inline]
-    pub(super) fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         // The frame is at the base of that stack: below it, down to the stack's end.
         let base = (&raw const *self).addr();
         let here = 0_u8;

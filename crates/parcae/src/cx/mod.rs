@@ -6,7 +6,7 @@ mod loops;
 mod meter;
 
 pub use frame::Preempt;
-pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Shares, Terms, current};
+pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Terms, current};
 pub use loops::{Each, Strips};
 pub use meter::Meter;
 
@@ -19,7 +19,6 @@ use crate::profile::{Profile, Service};
 use crate::sched::Shared;
 use crate::time::{Deadline, Due};
 use crate::wait::Why;
-use crate::worker;
 use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
@@ -155,13 +154,7 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled.
     pub fn yield_now(&self) -> Result<()> {
-        self.frame.check_cancelled()?;
-        self.frame.pay_for_memory()?;
-        self.frame.take_back();
-        if let Some(worker) = worker::current() {
-            worker.yield_now();
-        }
-        self.frame.check_cancelled()
+        self.frame.yield_now()
     }
 
     /// Waits until the task's [`waker`](Cx::waker) is used. May return early: look at what you

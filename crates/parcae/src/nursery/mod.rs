@@ -41,6 +41,7 @@
 //! failed.
 
 mod failures;
+pub(crate) mod foreign;
 mod handle;
 mod opts;
 mod spawn;
@@ -52,7 +53,7 @@ pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 use crate::budget::{Budget, Pool, Shortfall, Standing};
 use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::cap::Issuer;
-use crate::cx::{self, Cx, Frame, Terms};
+use crate::cx::{self, Cx, Frame, Shares, Terms};
 use crate::error::{Error, ErrorKind, Result, TaskInfo};
 use crate::profile::{Profile, Service, Spawns};
 use crate::sched::Shared;
@@ -137,6 +138,36 @@ impl Core {
                 None => unreachable!("a child without a nursery"),
             }
         }
+    }
+
+    /// The core of a nursery that the running task opens.
+    fn open(frame: &Frame, opts: NurseryOpts) -> Result<(Core, Shares)> {
+        if std::thread::panicking() {
+            return Err(Error::new(ErrorKind::Unwinding));
+        }
+        frame.check_cancelled()?;
+        // Of this task and no other, also if somebody carried the `Cx` to one on the same thread.
+        let running = worker::current().and_then(worker::Worker::task);
+        let Some(owner) = running.filter(|task| task.task == frame.task()) else {
+            return Err(Error::new(ErrorKind::NurseryNotActive));
+        };
+        opts.open(frame, owner)
+    }
+
+    /// Takes no more children and waits for those that there are. The owner's.
+    fn wait_for_children(&self, frame: &Frame) {
+        self.refund();
+        frame.take_back();
+        self.group.close();
+        while !self.group.is_empty() {
+            // Not a cancel point: children that are cancelled end, and are waited for. They have
+            // not heard of a request that went to this task alone.
+            if frame.was_asked_to_end() && !self.terms.node.is_cancelled() {
+                self.cancel(CancelReason::Parent);
+            }
+            frame.leave_to_others(Why::Children);
+        }
+        frame.seen().nursery.set(self.outer);
     }
 
     /// Pays for a usual child, and for some more of them if there is plenty; or for one that gets
@@ -259,8 +290,8 @@ impl Core {
 /// ```
 pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
     core: Core,
-    /// The owner's frame, at the base of the stack that this is on.
-    owner: NonNull<Frame>,
+    /// The owner's frame, at the base of the stack that this is on; none if a thread owns it (`foreign`).
+    owner: Option<NonNull<Frame>>,
     _profile: PhantomData<P>,
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
@@ -319,19 +350,10 @@ impl<P: Spawns> Cx<P> {
         body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
     ) -> Result<R> {
         let frame = self.frame();
-        if std::thread::panicking() {
-            return Err(Error::new(ErrorKind::Unwinding));
-        }
-        frame.check_cancelled()?;
-        // Of this task and no other, also if somebody carried the `Cx` to one on the same thread.
-        let running = worker::current().and_then(worker::Worker::task);
-        let Some(owner) = running.filter(|task| task.task == frame.task()) else {
-            return Err(Error::new(ErrorKind::NurseryNotActive));
-        };
-        let (core, shares) = opts.open(frame, owner)?;
+        let (core, shares) = Core::open(frame, opts)?;
         let nursery = Nursery {
             core,
-            owner: NonNull::from(frame),
+            owner: Some(NonNull::from(frame)),
             _profile: PhantomData,
             _scope: PhantomData,
             _env: PhantomData,
@@ -352,18 +374,7 @@ impl<P: Spawns> Cx<P> {
                 Err(payload)
             }
         };
-        core.refund();
-        frame.take_back();
-        core.group.close();
-        while !core.group.is_empty() {
-            // Not a cancel point: children that are cancelled end, and are waited for. They have
-            // not heard of a request that went to this task alone.
-            if frame.was_asked_to_end() && !core.terms.node.is_cancelled() {
-                core.cancel(CancelReason::Parent);
-            }
-            frame.leave_to_others(Why::Children);
-        }
-        frame.seen().nursery.set(core.outer);
+        core.wait_for_children(frame);
         frame.leave_nursery(&core.terms, shares, outer);
         match value {
             Ok(value) => core.result(value),
@@ -436,8 +447,11 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     ///
     /// If the owner has not as much; nothing is moved then.
     pub fn recharge(&self, amount: Budget) -> Result<()> {
-        // SAFETY: at the base of the stack that this is on.
-        unsafe { self.owner.as_ref() }.recharge(&self.core.terms.pool, amount)
+        match self.owner {
+            // SAFETY: at the base of the stack that this is on.
+            Some(owner) => unsafe { owner.as_ref() }.recharge(&self.core.terms.pool, amount),
+            None => Err(Error::msg("a thread has no budget to give: recharge with a capability")),
+        }
     }
 
     /// The children that wait for a recharge of the nursery's budget.

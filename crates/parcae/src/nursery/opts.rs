@@ -2,7 +2,7 @@
 
 use super::{Core, Failures};
 use crate::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, UNLIMITED};
-use crate::cancel::{CancelToken, OnCancel};
+use crate::cancel::{CancelToken, Node, OnCancel};
 use crate::cx::{Frame, Shares, Terms};
 use crate::error::Result;
 use crate::stack::StackSize;
@@ -51,7 +51,7 @@ pub enum OnFailure {
 #[must_use]
 pub struct NurseryOpts {
     name: Option<Arc<str>>,
-    budget: Option<Budget>,
+    pub(super) budget: Option<Budget>,
     child_budget: Option<Budget>,
     on_failure: OnFailure,
     on_exhausted: Option<OnExhausted>,
@@ -157,15 +157,28 @@ impl NurseryOpts {
 
     /// The core of a nursery that this task opens.
     pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(Core, Shares)> {
-        let outer = frame.terms();
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let pool = frame.fund(self.budget)?;
+        let mut core = self.core(frame.terms(), frame.child_node(), pool, owner);
+        core.terms.owner = frame.record().id();
+        core.outer = frame.seen().nursery.get();
+        Ok((core, shares))
+    }
+
+    /// The core of a nursery with this pool, cancelled by this node; of no task.
+    pub(super) fn core(
+        self,
+        outer: &Terms,
+        node: Arc<Node>,
+        pool: Arc<Pool>,
+        owner: TaskRef,
+    ) -> Core {
         let grant = self.child_budget.unwrap_or(outer.child_grant);
         let terms = Terms {
             nursery: worker::current().map_or(0, Worker::fresh_id),
-            owner: frame.record().id(),
+            owner: 0,
             shared: Arc::clone(&outer.shared),
-            node: frame.child_node(),
+            node,
             usual: pool.usual(grant),
             pool,
             grant,
@@ -193,7 +206,7 @@ impl NurseryOpts {
                 }
             })
         };
-        let core = Core {
+        Core {
             deadline: self.timeout.map(expire),
             tokens: self.tokens.iter().map(follow).collect(),
             group: Group::new(owner),
@@ -204,9 +217,8 @@ impl NurseryOpts {
             closing: Cell::new(false),
             winding_down: Cell::new(false),
             prepaid: Cell::new(0),
-            outer: frame.seen().nursery.get(),
-        };
-        Ok((core, shares))
+            outer: None,
+        }
     }
 }
 

@@ -129,14 +129,12 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
         T: Send + 'scope,
         F: FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'scope,
     {
-        cap.check_issuer(&self.core.terms.issuer)?;
-        let permit = cap.admit()?;
-        self.start_with(opts, Some((cap.ceiling(), permit)), child)
+        self.start_with(opts, Some(self.authorize(cap)?), child)
     }
 }
 
 /// What a child is spawned by, and keeps until it has ended.
-trait Authority: Send {
+pub(super) trait Authority: Send {
     fn into_permit(self) -> Option<TaskPermit>;
 }
 
@@ -163,11 +161,22 @@ struct Extra {
 }
 
 impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
+    /// A place for one task under a capability, and what bounds it.
+    pub(super) fn authorize(&self, cap: &CapSpawn) -> Result<(Ceiling, TaskPermit)> {
+        cap.check_issuer(&self.core.terms.issuer)?;
+        let permit = cap.admit()?;
+        Ok((cap.ceiling(), permit))
+    }
+
     /// The usual child: its record's first line has room for two words, the place where it was
     /// spawned and one that it captures, or a permit.
     #[track_caller]
     #[inline]
-    fn start<T, F>(&'scope self, by: impl Authority, child: F) -> Result<TaskHandle<'scope, T>>
+    pub(super) fn start<T, F>(
+        &'scope self,
+        by: impl Authority,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
     where
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
@@ -192,7 +201,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     }
 
     #[track_caller]
-    fn start_with<T, F>(
+    pub(super) fn start_with<T, F>(
         &'scope self,
         opts: SpawnOpts,
         cap: Option<(Ceiling, TaskPermit)>,
@@ -278,6 +287,12 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
             Some(worker) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
                 .map_err(|_| ErrorKind::OutOfMemory),
+            // SAFETY: as above; the thread that owns the nursery waits.
+            None if self.owner.is_none() => unsafe {
+                let shared = &self.core.terms.shared;
+                shared.spawn_outside_as(Some(core), traits, Held::Held, closure)
+            }
+            .map_err(ErrorKind::from),
             None => Err(ErrorKind::NurseryNotActive),
         };
         match spawned {

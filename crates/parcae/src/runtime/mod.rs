@@ -64,6 +64,12 @@ pub(crate) struct Inner {
     mint: Mint,
 }
 
+impl Inner {
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+}
+
 impl Runtime {
     /// What makes a runtime; of another profile after [`Builder::profile`].
     pub fn builder() -> Builder<Service> {
@@ -259,6 +265,16 @@ impl<P: Profile> Runtime<P> {
     }
 }
 
+impl<P: Profile> Runtime<P> {
+    /// For adapters: see [`foreign`](crate::foreign).
+    pub(crate) fn erase(self) -> Runtime<Service> {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: moved out of what is not dropped.
+        let inner = unsafe { std::ptr::read(&raw const this.inner) };
+        Runtime { inner, _profile: PhantomData }
+    }
+}
+
 impl<P: Profile> Drop for Runtime<P> {
     fn drop(&mut self) {
         self.inner.terms.node.cancel(CancelReason::Shutdown);
@@ -281,6 +297,10 @@ pub struct Handle<P: Profile = Service> {
 }
 
 impl<P: Profile> Handle<P> {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
     /// As [`Runtime::run`].
     ///
     /// # Errors

@@ -220,6 +220,61 @@ mod models {
         });
     }
 
+    /// The owner is a task that has not begun and stands for a thread (`nursery::foreign`): it is
+    /// parked from the beginning, and whoever wakes it runs it. It runs once, and the thread goes on
+    /// only when both children are counted.
+    #[test]
+    fn group_complete_against_a_thread() {
+        explore("group_complete_against_a_thread", None, || {
+            let world = world();
+            let runs = Arc::new(AtomicUsize::new(0));
+            // SAFETY: the record outlives the model.
+            let state = unsafe { &world.owner.task.as_ref().state };
+            assert_eq!(state.park(), Parking::Parked);
+            let unpark = |owner: TaskRef, runs: &AtomicUsize| {
+                // SAFETY: the record outlives the model.
+                let state = unsafe { &owner.task.as_ref().state };
+                if let Woken::Enqueue { .. } = state.unpark(owner.generation) {
+                    runs.fetch_add(1, Ordering::Release); // stands for the event, once it has run
+                }
+            };
+            let children: Vec<_> = (0..2)
+                .map(|child| {
+                    let (world, runs) = (Arc::clone(&world), Arc::clone(&runs));
+                    thread::spawn(move || {
+                        // SAFETY: checked by loom.
+                        world.work[child].with_mut(|work| unsafe { *work = true });
+                        // SAFETY: each child once; loom checks that the owner has not left.
+                        let owner = unsafe {
+                            world.stack.with(|left| assert!(!*left, "the thread has left"));
+                            Group::complete(&raw const world.group, 1)
+                        };
+                        if let Some(owner) = owner {
+                            unpark(owner, &runs);
+                        }
+                    })
+                })
+                .collect();
+            world.group.close();
+            if world.group.is_empty() {
+                unpark(world.owner, &runs);
+            } else {
+                while runs.load(Ordering::Acquire) == 0 {
+                    thread::yield_now();
+                }
+                assert!(world.group.is_empty(), "woken too early");
+            }
+            for work in &world.work {
+                // SAFETY: checked by loom.
+                work.with(|work| assert!(unsafe { *work }, "counted before it was done"));
+            }
+            // SAFETY: checked by loom: nobody may touch the group any more.
+            world.stack.with_mut(|left| unsafe { *left = true });
+            children.into_iter().for_each(|child| child.join().unwrap());
+            assert_eq!(runs.load(Ordering::Acquire), 1, "the proxy runs once");
+        });
+    }
+
     /// Both children are counted at once, by one worker.
     #[test]
     fn group_complete_two_at_once() {

@@ -1,0 +1,111 @@
+//! Capabilities.
+
+use crate::decl::{Int, c_api};
+use crate::fault::Fault;
+use crate::objects::{OBJECTS, Thing, ThingKind};
+use crate::types::*;
+use crate::{flow, global};
+use parcae::Error;
+use parcae::cap::{BudgetLimits, ChannelLimits, Delegation, SpawnLimits};
+use std::sync::Arc;
+
+fn delegation(given: i32) -> Result<Delegation, Fault> {
+    match given {
+        NOT_DELEGABLE => Ok(Delegation::Forbidden),
+        DELEGABLE => Ok(Delegation::Allowed),
+        other => Err(Fault::argument(format!("delegation {other} is unknown"))),
+    }
+}
+
+fn put(thing: Thing) -> Result<*mut Cap, Fault> {
+    Ok(OBJECTS.insert(thing)?.cast())
+}
+
+const KINDS: [ThingKind; 3] = [ThingKind::CapSpawn, ThingKind::CapBudget, ThingKind::CapChannel];
+
+/// A capability of whichever kind.
+fn find_any(cap: *mut Cap) -> Result<Thing, Fault> {
+    let mut answer = OBJECTS.get(cap, ThingKind::CapSpawn);
+    for kind in &KINDS[1..] {
+        match answer {
+            Err(Fault { kind: E_HANDLE, .. }) => answer = OBJECTS.get(cap, *kind),
+            known => return known,
+        }
+    }
+    answer
+}
+
+/// Only whoever has the runtime, and no task, mints.
+fn mint() -> Result<Arc<global::Global>, Fault> {
+    if parcae::foreign::task_id().is_some() {
+        let text = "a task does not mint capabilities: do it on a thread, and hand them to tasks";
+        return Err(Fault::new(E_CAPABILITY, text));
+    }
+    global::get()
+}
+
+c_api! {
+    /// Mints a capability to spawn: so many tasks at a time, each with so much. Not from a task. NULL on failure.
+    fn parcae_cap_spawn(max_tasks: u32, task_budget: Budget, delegable: i32) -> *mut Cap {
+        let limits = SpawnLimits { max_tasks, task_budget: task_budget.into() };
+        put(Thing::CapSpawn(Arc::new(mint()?.runtime.cap_spawn(limits, delegation(delegable)?))))
+    }
+
+    /// Mints a capability to recharge, so much in all. Not from a task.
+    fn parcae_cap_budget(total: Budget, delegable: i32) -> *mut Cap {
+        let limits = BudgetLimits::total(total.into());
+        put(Thing::CapBudget(Arc::new(mint()?.runtime.cap_budget(limits, delegation(delegable)?))))
+    }
+
+    /// Mints a capability to make channels: so many at a time, each with so much room. Not from a task.
+    fn parcae_cap_channel(max_channels: u32, max_buffer: usize, delegable: i32) -> *mut Cap {
+        let limits = ChannelLimits { max_channels, max_buffer };
+        put(Thing::CapChannel(Arc::new(mint()?.runtime.cap_channel(limits, delegation(delegable)?))))
+    }
+
+    /// Derives a weaker capability to spawn from one that is delegable. NULL on failure.
+    fn parcae_cap_spawn_attenuate(cap: *mut Cap, max_tasks: u32, task_budget: Budget) -> *mut Cap {
+        let cap = crate::objects::find!(cap, CapSpawn);
+        let limits = SpawnLimits { max_tasks, task_budget: task_budget.into() };
+        put(Thing::CapSpawn(Arc::new(cap.attenuate(limits).map_err(Error::from)?)))
+    }
+
+    /// Derives a weaker capability to recharge from one that is delegable.
+    fn parcae_cap_budget_attenuate(cap: *mut Cap, total: Budget) -> *mut Cap {
+        let cap = crate::objects::find!(cap, CapBudget);
+        let limits = BudgetLimits::total(total.into());
+        put(Thing::CapBudget(Arc::new(cap.attenuate(limits).map_err(Error::from)?)))
+    }
+
+    /// Puts a capability to use for the calling task or thread: one to spawn for janus_nursery_spawn in the sovereign
+    /// profile, one to recharge for janus_budget_recharge. Children do not inherit it. 0 or -1.
+    fn parcae_cap_use(cap: *mut Cap) -> Int {
+        match find_any(cap)? {
+            Thing::CapSpawn(cap) => flow::current(|flow| *flow.cap_spawn.borrow_mut() = Some(cap)),
+            Thing::CapBudget(cap) => flow::current(|flow| *flow.cap_budget.borrow_mut() = Some(cap)),
+            _ => {
+                let text = "a capability to make channels is an argument of parcae_channel_create_i64 and _ptr";
+                return Err(Fault::argument(text));
+            }
+        }
+        Ok(Int(0))
+    }
+
+    /// Revokes a capability and all that were derived from it, at once. 0 or -1.
+    fn parcae_cap_revoke(cap: *mut Cap) -> Int {
+        match find_any(cap)? {
+            Thing::CapSpawn(cap) => cap.revoke(),
+            Thing::CapBudget(cap) => cap.revoke(),
+            Thing::CapChannel(cap) => cap.revoke(),
+            _ => unreachable!("one of three kinds"),
+        }
+        Ok(Int(0))
+    }
+
+    /// Ends the handle. The capability is gone when nobody uses it any more. 0 or -1.
+    fn parcae_cap_release(cap: *mut Cap) -> Int {
+        let kind = crate::table::Object::kind(&find_any(cap)?);
+        drop(OBJECTS.remove(cap, kind)?);
+        Ok(Int(0))
+    }
+}

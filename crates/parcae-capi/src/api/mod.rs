@@ -1,0 +1,46 @@
+//! The exported functions, a file for each section of the header.
+
+pub mod budget;
+pub mod cap;
+pub mod channel;
+pub mod error;
+pub mod nursery;
+pub mod rt;
+pub mod scheduler;
+pub mod select;
+pub mod task;
+pub mod time;
+pub mod token;
+
+use crate::decl::Function;
+
+/// A section: title, what it says first, functions.
+pub type Section = (&'static str, &'static str, &'static [&'static [Function]]);
+
+/// All of the header's sections.
+pub const SECTIONS: &[Section] = &[
+    (
+        "Frozen: runtime and nurseries",
+        "These names, signatures and results do not change within a major version.",
+        &[rt::FROZEN, nursery::FROZEN],
+    ),
+    (
+        "Adapters for compilers",
+        "The scheduler by the names that generated code uses. There is one runtime, and it is this one.",
+        &[scheduler::FUNCTIONS],
+    ),
+    ("Runtime", "", &[rt::more::FUNCTIONS]),
+    ("Errors", "The last error is the calling task's, or thread's, own.", &[error::FUNCTIONS]),
+    ("Nurseries", "", &[nursery::more::FUNCTIONS]),
+    ("Tasks", "", &[task::FUNCTIONS, task::ENDING]),
+    ("Budgets", "", &[budget::FUNCTIONS]),
+    ("Time", "", &[time::FUNCTIONS]),
+    ("Tokens", "", &[token::FUNCTIONS]),
+    ("Channels", "", &[channel::numbers::FUNCTIONS, channel::pointers::FUNCTIONS]),
+    ("Select", "", &[select::FUNCTIONS]),
+    (
+        "Capabilities",
+        "Whoever has the runtime has all authority in it, and gives parts of it away with these.",
+        &[cap::FUNCTIONS],
+    ),
+];

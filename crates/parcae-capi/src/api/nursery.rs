@@ -1,0 +1,208 @@
+//! Nurseries.
+
+use crate::api::task::spawn;
+use crate::decl::{Int, Long, Status, c_api};
+use crate::fault::Fault;
+use crate::objects::{OBJECTS, Thing, TokenRef, find};
+use crate::types::*;
+use crate::{flow, global};
+use parcae::profile::Feature;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+c_api! {
+    /// Opens a nursery, which is the caller's innermost until janus_nursery_await_all. NULL on failure.
+    fn janus_nursery_create() -> *mut c_void {
+        create(parcae::NurseryOpts::new())
+    }
+
+    /// Spawns a child of the innermost nursery that the caller has open. 0, or -1 on failure. Neither waits nor starts a
+    /// thread. The task may go on on another thread after each wait: it must not keep thread-local data, or
+    /// its address (errno!), over one.
+    fn janus_nursery_spawn(task: TaskFn, arg: *mut c_void) -> Int {
+        let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+        let arg = Argument(arg);
+        spawn(move || {
+            // SAFETY: the caller's.
+            unsafe { task(arg.get()) }
+        })
+    }
+
+    /// Closes the innermost nursery that the caller has open: waits for all its children. 0 if they succeeded,
+    /// PARCAE_CANCELLED, PARCAE_PANIC, PARCAE_BUDGET, or the negative code that the first child to fail has returned.
+    /// -1 as well if there is no nursery; parcae_last_result tells them apart. It is a task's only wait that is no cancel point.
+    fn janus_nursery_await_all() -> Long {
+        Ok(Long(flow::current(|flow| flow.close(std::ptr::null_mut()))?.code))
+    }
+}
+
+/// The part of the header that does not change.
+pub const FROZEN: &[crate::decl::Function] = FUNCTIONS;
+
+/// An argument on its way to a task. What it points to is the program's business.
+#[derive(Clone, Copy)]
+pub(crate) struct Argument(*mut c_void);
+
+// SAFETY: only carried.
+unsafe impl Send for Argument {}
+
+impl Argument {
+    pub(crate) fn new(arg: *mut c_void) -> Argument {
+        Argument(arg)
+    }
+
+    pub(crate) fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+fn create(opts: parcae::NurseryOpts) -> Result<*mut c_void, Fault> {
+    let global = global::get()?;
+    global.check(Feature::Nursery)?;
+    flow::current(|flow| flow.open(&global, opts))
+}
+
+/// What was added to the frozen part.
+pub mod more {
+    use super::*;
+    use crate::boundary::{sized, text};
+    use parcae::{OnExhausted, OnFailure};
+    use std::time::Duration;
+
+    c_api! {
+        /// Opens a nursery with options; NULL: as janus_nursery_create.
+        fn parcae_nursery_open(opts: *const NurseryOpts) -> *mut c_void {
+            // SAFETY: the caller's.
+            let Some(given) = (unsafe { sized(opts, "parcae_nursery_opts")? }) else {
+                return create(parcae::NurseryOpts::new());
+            };
+            let mut opts = parcae::NurseryOpts::new();
+            // SAFETY: the caller's.
+            if let Some(name) = unsafe { text(given.name) } {
+                opts = opts.name(name);
+            }
+            // SAFETY: the caller's.
+            if let Some(budget) = unsafe { given.budget.as_ref() } {
+                opts = opts.budget((*budget).into());
+            }
+            // SAFETY: the caller's.
+            if let Some(budget) = unsafe { given.child_budget.as_ref() } {
+                opts = opts.child_budget((*budget).into());
+            }
+            opts = opts.on_failure(match given.on_failure {
+                FAIL_FAST => OnFailure::FailFast,
+                ISOLATE => OnFailure::Isolate,
+                COLLECT => OnFailure::Collect,
+                other => return Err(Fault::argument(format!("on_failure {other} is unknown"))),
+            });
+            opts = match given.on_exhausted {
+                INHERIT => opts,
+                REFILL => opts.on_exhausted(OnExhausted::Refill),
+                SUSPEND => opts.on_exhausted(OnExhausted::Suspend),
+                FAIL => opts.on_exhausted(OnExhausted::Fail),
+                other => return Err(Fault::argument(format!("on_exhausted {other} is unknown"))),
+            };
+            if given.timeout_ns > 0 {
+                opts = opts.timeout(Duration::from_nanos(given.timeout_ns));
+            }
+            if given.stack_size > 0 {
+                opts = opts.stack_size(global::stack_size(given.stack_size)?);
+            }
+            create(opts)
+        }
+
+        /// As janus_nursery_await_all, for a nursery by its handle. It has to be the innermost.
+        fn parcae_nursery_close(nursery: *mut c_void) -> Long {
+            if nursery.is_null() {
+                return Err(Fault::new(E_NULL, "NULL where a nursery is wanted"));
+            }
+            Ok(Long(flow::current(|flow| flow.close(nursery))?.code))
+        }
+
+        /// PARCAE_PENDING while the nursery has children that run, PARCAE_OK when it has none. Does not wait.
+        fn parcae_nursery_poll(nursery: *mut c_void) -> Status {
+            let live = flow::current(|flow| {
+                flow.with_nursery(nursery, |open| Ok(open.nursery.live()))
+            })?;
+            Ok(Status(if live > 0 { PENDING } else { OK }))
+        }
+
+        /// What the caller's last await came to, in full. 0, or -1 if result is NULL.
+        fn parcae_last_result(result: *mut NurseryResult) -> Int {
+            if result.is_null() {
+                return Err(Fault::new(E_NULL, "NULL where a parcae_result is wanted"));
+            }
+            let last = flow::current(|flow| flow.result.get());
+            // SAFETY: the caller's.
+            unsafe { result.write(last) };
+            Ok(Int(0))
+        }
+
+        /// Spawns a child without an argument.
+        fn janus_nursery_spawn_noarg(task: NoArgTaskFn) -> Int {
+            let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+            // SAFETY: the caller's.
+            spawn(move || unsafe { task() })
+        }
+
+        /// Spawns a child whose result is an int32_t; it is widened with its sign.
+        fn janus_nursery_spawn_i32(task: TaskFn32, arg: *mut c_void) -> Int {
+            let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+            let arg = Argument::new(arg);
+            // SAFETY: the caller's.
+            spawn(move || i64::from(unsafe { task(arg.get()) }))
+        }
+
+        /// The same without an argument.
+        fn janus_nursery_spawn_noarg_i32(task: NoArgTaskFn32) -> Int {
+            let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+            // SAFETY: the caller's.
+            spawn(move || i64::from(unsafe { task() }))
+        }
+
+        /// How many children of the innermost nursery have not ended; -1 if there is no nursery.
+        fn janus_nursery_task_count() -> Int {
+            let none = std::ptr::null_mut();
+            let live = flow::current(|flow| flow.with_nursery(none, |open| Ok(open.nursery.live())))?;
+            Ok(Int(live.try_into().unwrap_or(i32::MAX)))
+        }
+
+        /// Cancels the innermost nursery: its children and their children are asked to end.
+        fn janus_nursery_cancel() -> () {
+            let none = std::ptr::null_mut();
+            flow::current(|flow| flow.with_nursery(none, |open| {
+                open.nursery.cancel();
+                Ok(())
+            }))
+        }
+
+        /// Cancels a nursery by its handle, from any task or thread. 0 or -1.
+        fn parcae_nursery_cancel(nursery: *mut c_void) -> Int {
+            find!(nursery, Nursery).cancel();
+            Ok(Int(0))
+        }
+
+        /// Whether the innermost nursery was cancelled; without one, whether the task was. 1 or 0.
+        fn janus_nursery_is_cancelled() -> Int {
+            let none = std::ptr::null_mut();
+            let cancelled = flow::current(|flow| {
+                flow.with_nursery(none, |open| Ok(open.nursery.token().is_cancelled()))
+            });
+            let cancelled = cancelled.unwrap_or_else(|_| parcae::foreign::check_cancelled().is_err());
+            Ok(Int(cancelled.into()))
+        }
+
+        /// The token of the innermost nursery, to be destroyed; NULL without one.
+        fn janus_nursery_get_token() -> *mut Token {
+            let none = std::ptr::null_mut();
+            let token = flow::current(|flow| flow.with_nursery(none, |open| Ok(open.nursery.token())))?;
+            let token = TokenRef { token, callbacks: Default::default() };
+            Ok(OBJECTS.insert(Thing::Token(Arc::new(token)))?.cast())
+        }
+
+        /// How many nurseries the caller has open.
+        fn parcae_nursery_depth() -> Int {
+            Ok(Int(flow::current(|flow| flow.depth()) as i32))
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The runtime: started, asked for, ended.
+
+use crate::decl::{Int, c_api};
+use crate::global;
+use crate::types::*;
+
+c_api! {
+    /// Starts the runtime. Calls that need one start one with all defaults. If it fails the last error says why.
+    fn janus_rt_init(config: RuntimeConfig) -> () {
+        global::init(expand(config.worker_count, config.deterministic_seed)).map(|_| ())
+    }
+
+    /// Ends the runtime: cancels what is left, waits for it, and ends the workers. Calls that need a runtime fail
+    /// after that, until janus_rt_init. Not from a task.
+    fn janus_rt_shutdown() -> () {
+        global::shutdown()
+    }
+
+    /// The runtime, which is started if there never was one; NULL after a shutdown.
+    fn janus_rt_get() -> *mut Runtime {
+        Ok(global::get()?.pointer().cast())
+    }
+}
+
+/// The part of the header that does not change.
+pub const FROZEN: &[crate::decl::Function] = FUNCTIONS;
+
+/// A configuration in the frozen form, in full.
+pub(crate) fn expand(worker_count: u32, deterministic_seed: u64) -> Config {
+    let executor = if deterministic_seed == 0 { THREADS } else { DETERMINISTIC };
+    Config { workers: worker_count, executor, seed: deterministic_seed, ..global::defaults() }
+}
+
+/// What was added to the frozen part.
+pub mod more {
+    use super::*;
+    use crate::boundary::sized;
+    use crate::fault::Fault;
+    use std::ffi::c_char;
+
+    c_api! {
+        /// Starts the runtime with all defaults. 0, or -1 if it failed or runs already.
+        fn janus_rt_init_default() -> Int {
+            global::init(global::defaults())
+        }
+
+        /// Whether the runtime runs: 1 or 0.
+        fn janus_rt_is_running() -> Int {
+            Ok(Int(global::running().is_ok().into()))
+        }
+
+        /// Fills a configuration with the defaults: the service profile, threads, nothing counted.
+        fn parcae_config_init(config: *mut Config) -> Int {
+            if config.is_null() {
+                return Err(Fault::new(E_NULL, "NULL where a parcae_config is wanted"));
+            }
+            // SAFETY: the caller's.
+            unsafe { config.write(global::defaults()) };
+            Ok(Int(0))
+        }
+
+        /// Starts the runtime; NULL: with all defaults. 0, or -1 if it failed or runs already.
+        fn parcae_rt_init(config: *const Config) -> Int {
+            // SAFETY: the caller's.
+            let config = unsafe { sized(config, "parcae_config")? };
+            global::init(config.unwrap_or_else(global::defaults))
+        }
+
+        /// The profile of the runtime, or -1 if there is none.
+        fn parcae_rt_profile() -> Int {
+            Ok(Int(global::running()?.profile as i32))
+        }
+
+        /// How many tasks have not ended. 0 if there is no runtime.
+        fn parcae_rt_live_tasks() -> u64 {
+            Ok(global::running()?.runtime.live_tasks())
+        }
+
+        /// How many workers run tasks, or -1 if there is no runtime.
+        fn parcae_rt_workers() -> Int {
+            Ok(Int(global::running()?.runtime.stats().len() as i32))
+        }
+
+        /// The version of the library: major, minor and patch in two decimal digits each. PARCAE_VERSION is that of
+        /// the header.
+        fn parcae_version() -> Int {
+            Ok(Int(crate::header::VERSION))
+        }
+
+        /// The same as a text.
+        fn parcae_version_text() -> *const c_char {
+            Ok(crate::header::VERSION_TEXT.as_ptr())
+        }
+    }
+}

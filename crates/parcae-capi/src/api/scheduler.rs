@@ -1,0 +1,70 @@
+//! The scheduler and the budget of the running task, as generated code knows them.
+
+use crate::api::nursery::Argument;
+use crate::api::rt::expand;
+use crate::api::task::spawn;
+use crate::decl::{Int, c_api};
+use crate::fault::Fault;
+use crate::objects::{OBJECTS, ThingKind};
+use crate::types::*;
+use crate::{flow, global};
+use parcae::foreign;
+use std::ffi::c_void;
+
+c_api! {
+    /// Starts the runtime and returns it; NULL if it failed or runs already.
+    fn janus_scheduler_create(config: SchedulerConfig) -> *mut c_void {
+        global::init(expand(config.worker_count, config.deterministic_seed))?;
+        Ok(global::running()?.pointer())
+    }
+
+    /// Ends the runtime that janus_scheduler_create, or janus_rt_get, has returned.
+    fn janus_scheduler_shutdown(scheduler: *mut c_void) -> () {
+        OBJECTS.get(scheduler, ThingKind::Runtime)?;
+        global::shutdown()
+    }
+
+    /// As janus_nursery_spawn; task is a janus_task_fn.
+    fn janus_scheduler_spawn(task: *mut c_void, arg: *mut c_void) -> Int {
+        if task.is_null() {
+            return Err(Fault::new(E_NULL, "NULL where a task is wanted"));
+        }
+        // SAFETY: the caller says that it is a function; a pointer to one is as large as any, and not NULL.
+        let task = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_void) -> i64>(task)
+        };
+        let arg = Argument::new(arg);
+        // SAFETY: as above.
+        spawn(move || unsafe { task(arg.get()) })
+    }
+
+    /// Lets others run. 0, or -1 if the task was cancelled.
+    fn janus_scheduler_yield() -> Int {
+        foreign::yield_now()?;
+        Ok(Int(0))
+    }
+
+    /// How many times tasks were run, in all.
+    fn janus_scheduler_stats() -> u64 {
+        let stats = global::running()?.runtime.stats();
+        Ok(stats.iter().map(|worker| worker.executed).sum())
+    }
+
+    /// What the running task has left; unlimited outside of tasks.
+    fn janus_budget_get_current() -> Budget {
+        Ok(foreign::balance().into())
+    }
+
+    /// Adds to the budget that the running task draws on, by the authority of the capability that the task has
+    /// put to use with parcae_cap_use. 0, or -1 without one, or if it does not allow it.
+    fn janus_budget_recharge(amount: Budget) -> Int {
+        let cap = flow::current(|flow| flow.cap_budget.borrow().clone());
+        let cap = cap.ok_or_else(|| {
+            let text = "no capability to recharge is in use here: call parcae_cap_use with one";
+            Fault::new(E_CAPABILITY, text)
+        })?;
+        let account = foreign::account().ok_or_else(|| Fault::argument("only a task has a budget"))?;
+        account.recharge(&cap, amount.into())?;
+        Ok(Int(0))
+    }
+}

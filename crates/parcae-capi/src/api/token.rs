@@ -1,0 +1,66 @@
+//! Tokens.
+
+use crate::api::nursery::Argument;
+use crate::decl::{Int, c_api};
+use crate::fault::{Fault, reason_code};
+use crate::objects::{OBJECTS, Thing, ThingKind, TokenRef, find};
+use crate::types::*;
+use parcae::CancelToken;
+use std::ffi::c_void;
+use std::sync::{Arc, PoisonError};
+
+fn insert(token: CancelToken) -> Result<*mut Token, Fault> {
+    let token = TokenRef { token, callbacks: Default::default() };
+    Ok(OBJECTS.insert(Thing::Token(Arc::new(token)))?.cast())
+}
+
+c_api! {
+    /// A token of its own.
+    fn janus_cancel_token_create() -> *mut Token {
+        insert(CancelToken::new())
+    }
+
+    /// A token that is cancelled with another.
+    fn janus_cancel_token_child(parent: *mut Token) -> *mut Token {
+        insert(find!(parent, Token).token.child())
+    }
+
+    /// Whether it was cancelled: 1 or 0. What is no token counts as cancelled, so that nobody waits for it.
+    fn janus_cancel_token_is_cancelled(token: *mut Token) -> Int {
+        match OBJECTS.get(token, ThingKind::Token) {
+            Ok(Thing::Token(token)) => Ok(Int(token.token.is_cancelled().into())),
+            _ => Ok(Int(1)),
+        }
+    }
+
+    /// Why it was cancelled: PARCAE_NOT_CANCELLED, PARCAE_EXPLICIT and so on; -1 for a handle that is none.
+    fn parcae_cancel_token_reason(token: *mut Token) -> Int {
+        Ok(Int(reason_code(find!(token, Token).token.reason())))
+    }
+
+    /// Cancels it, and all that are derived from it.
+    fn janus_cancel_token_cancel(token: *mut Token) -> () {
+        find!(token, Token).token.cancel();
+        Ok(())
+    }
+
+    /// Calls a function once when the token is cancelled, on the thread that does it; at once if it is already. Taken
+    /// back when the token is destroyed. It must not wait. 0 or -1.
+    fn parcae_cancel_token_on_cancel(token: *mut Token, callback: CancelFn, arg: *mut c_void) -> Int {
+        let callback = callback.ok_or_else(|| Fault::new(E_NULL, "NULL where a function is wanted"))?;
+        let token = find!(token, Token);
+        let arg = Argument::new(arg);
+        let on_cancel = token.token.on_cancel(move |reason| {
+            // SAFETY: the caller's.
+            unsafe { callback(arg.get(), reason_code(Some(reason))) };
+        });
+        token.callbacks.lock().unwrap_or_else(PoisonError::into_inner).push(on_cancel);
+        Ok(Int(0))
+    }
+
+    /// Ends the handle. What was cancelled stays so.
+    fn janus_cancel_token_destroy(token: *mut Token) -> () {
+        drop(OBJECTS.remove(token, ThingKind::Token)?);
+        Ok(())
+    }
+}

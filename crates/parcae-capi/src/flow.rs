@@ -1,0 +1,395 @@
+//! Flows: what the adapter keeps for whoever calls it, a task or a thread.
+//!
+//! The frozen functions have no parameter that says which nursery is meant: it is the innermost that
+//! the caller has open. So every caller has a stack of nurseries. A task's is in its [`Flow`], at the base of its own
+//! stack, found through a word that the runtime keeps for the task: it goes where the task goes. A thread's is
+//! thread-local. This is the only thread-local state of the adapter, and no scheduler code sees it.
+//!
+//! # Who owns what
+//!
+//! A flow owns its open nurseries and the handles of their tasks; nobody else touches those. What others
+//! may use of a nursery, its token, is in the table of handles. A flow that ends closes what it has open,
+//! innermost first: a task that returns waits for its children and fails if they do; one that fails or is stopped, and a
+//! thread that ends, cancel them first.
+//!
+//! # Errors
+//!
+//! The last error is the flow's: it stays the caller's own wherever a task goes on. A task that returns the code
+//! with which the runtime's last error came hands that error on: what cancelled it, or which budget was
+//! used up, is not lost on the way through C.
+
+use crate::boundary::abort;
+use crate::fault::{ChildCode, Fault, number, result_of};
+use crate::global::{self, Global};
+use crate::objects::{OBJECTS, Thing, ThingKind};
+use crate::table::Object;
+use crate::types::*;
+use parcae::cap::{CapBudget, CapSpawn};
+use parcae::foreign::{self, OpenNursery};
+use parcae::{Account, Error, TaskHandle};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers of flows, never used again.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    static OUTSIDE: Flow = const { Flow::new() };
+}
+
+/// What belongs to one caller.
+pub(crate) struct Flow {
+    /// 0 until somebody asks.
+    number: Cell<u64>,
+    nurseries: RefCell<Vec<Open>>,
+    fault: RefCell<Option<(Fault, CString)>>,
+    /// What the last await came to.
+    pub(crate) result: Cell<NurseryResult>,
+    pub(crate) cap_spawn: RefCell<Option<Arc<CapSpawn>>>,
+    pub(crate) cap_budget: RefCell<Option<Arc<CapBudget>>>,
+    /// The child that was last reported as exhausted.
+    pub(crate) polled: Cell<u64>,
+    /// Objects that were looked up before, each in the place that its handle names: see `with_object`.
+    known: [Cell<Option<(usize, Thing)>>; 2],
+    /// For yield checks outside of tasks, which never have anything to do.
+    meter: Cell<Meter>,
+}
+
+/// A nursery that a flow has open.
+pub(crate) struct Open {
+    pub(crate) handle: *mut c_void,
+    /// Before the nursery: they must be gone when it is closed.
+    pub(crate) tasks: HashMap<usize, TaskHandle<'static, i64>>,
+    /// Of children with a budget of their own, by number.
+    pub(crate) accounts: Vec<(u64, Account)>,
+    /// Whether a capability has to be shown.
+    pub(crate) sovereign: bool,
+    pub(crate) nursery: OpenNursery,
+}
+
+/// Words that are never raised.
+static CALM: (AtomicU64, std::sync::atomic::AtomicU32) =
+    (AtomicU64::new(0), std::sync::atomic::AtomicU32::new(0));
+
+/// Calls `use_it` with the flow of the caller.
+///
+/// Not inlined: the address of thread-local data must not be remembered over a wait.
+#[inline(never)]
+pub(crate) fn current<R>(use_it: impl FnOnce(&Flow) -> R) -> R {
+    match foreign::local() {
+        Ok(Some(local)) if !local.is_null() => {
+            // SAFETY: set by `run_task` to a flow on the task's own stack, which is this one.
+            use_it(unsafe { &*local.cast::<Flow>() })
+        }
+        Ok(_) => OUTSIDE.with(use_it),
+        Err(foreign::WrongStack) => abort(
+            "called on a stack that is not the running task's: a longjmp from one task or thread into \
+             another, or a stack of the program's own",
+        ),
+    }
+}
+
+/// Does something with the object that a handle names.
+///
+/// A caller that uses the same channel again and again does not look it up each time: the flow keeps it, and only the
+/// generation is compared, which costs no atomic read-modify-write. What is in use is taken out of the flow, so that
+/// nothing is borrowed over a wait.
+pub(crate) fn with_object<H, R>(
+    handle: *mut H,
+    kind: ThingKind,
+    use_it: impl FnOnce(&Thing) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    let place = handle.addr() & 1; // the lowest bit of the slot
+    current(|flow| {
+        let thing = match flow.known[place].take() {
+            Some((addr, thing)) if addr == handle.addr() && OBJECTS.is_live(handle) => thing,
+            _ => OBJECTS.get(handle, kind)?,
+        };
+        if thing.kind() != kind {
+            return OBJECTS.get(handle, kind).and_then(|thing| use_it(&thing)); // says what is wrong
+        }
+        let answer = use_it(&thing);
+        flow.known[place].set(Some((handle.addr(), thing)));
+        answer
+    })
+}
+
+impl Flow {
+    pub(crate) const fn new() -> Flow {
+        Flow {
+            number: Cell::new(0),
+            nurseries: RefCell::new(Vec::new()),
+            fault: RefCell::new(None),
+            result: Cell::new(NurseryResult { kind: 0, reason: 0, code: 0, task: 0, others: 0 }),
+            cap_spawn: RefCell::new(None),
+            cap_budget: RefCell::new(None),
+            polled: Cell::new(0),
+            known: [const { Cell::new(None) }; 2],
+            meter: Cell::new(Meter {
+                slice: u64::MAX,
+                limit: (&raw const CALM.0).cast(),
+                signal: (&raw const CALM.1).cast(),
+            }),
+        }
+    }
+
+    /// Which flow this is.
+    pub(crate) fn number(&self) -> u64 {
+        if self.number.get() == 0 {
+            self.number.set(NEXT.fetch_add(1, Ordering::Relaxed)); // only its uniqueness counts
+        }
+        self.number.get()
+    }
+
+    // ----- errors ---------------------------------------------------------------------------
+
+    /// Notes an error of a call.
+    pub(crate) fn note(&self, call: &str, fault: Fault) {
+        let text = format!("{call}: {}", fault.text).replace('\0', " ");
+        let text = CString::new(text).unwrap_or_default();
+        *self.fault.borrow_mut() = Some((fault, text));
+    }
+
+    pub(crate) fn error_text(&self) -> *const c_char {
+        self.fault.borrow().as_ref().map_or(c"".as_ptr(), |(_, text)| text.as_ptr())
+    }
+
+    pub(crate) fn error_kind(&self) -> i32 {
+        self.fault.borrow().as_ref().map_or(E_NONE, |(fault, _)| fault.kind)
+    }
+
+    pub(crate) fn clear_error(&self) {
+        *self.fault.borrow_mut() = None;
+    }
+
+    /// What a task failed with that returned a negative code.
+    fn error_for(&self, code: i64) -> Error {
+        if let Some((fault, _)) = &*self.fault.borrow()
+            && let Some(error) = &fault.error
+            && matches!(fault.status(), CANCELLED | PANIC | BUDGET)
+            && i64::from(fault.status()) == code
+        {
+            return error.clone();
+        }
+        match foreign::check_cancelled() {
+            Err(cancelled) if code == i64::from(CANCELLED) => cancelled,
+            _ => Error::from(ChildCode(code)),
+        }
+    }
+
+    // ----- nurseries ------------------------------------------------------------------------
+
+    /// Opens a nursery, the innermost from now on.
+    pub(crate) fn open(
+        &self,
+        global: &Global,
+        opts: parcae::NurseryOpts,
+    ) -> Result<*mut c_void, Fault> {
+        // SAFETY: a flow is one flow of control and the only one that has the nursery; it closes them innermost
+        // first, all of them before it ends. The header demands the rest of whoever spawns.
+        let nursery = unsafe { OpenNursery::open(&global.runtime.handle(), opts)? };
+        let handle = OBJECTS.insert(Thing::Nursery(nursery.token()))?;
+        self.nurseries.borrow_mut().push(Open {
+            handle,
+            tasks: HashMap::new(),
+            accounts: Vec::new(),
+            sovereign: global.profile.needs_capability(),
+            nursery,
+        });
+        Ok(handle)
+    }
+
+    /// The innermost nursery, or the one that is meant.
+    pub(crate) fn with_nursery<R>(
+        &self,
+        handle: *mut c_void,
+        use_it: impl FnOnce(&mut Open) -> Result<R, Fault>,
+    ) -> Result<R, Fault> {
+        let mut nurseries = self.nurseries.borrow_mut();
+        if handle.is_null() {
+            let innermost = nurseries.last_mut().ok_or_else(no_nursery)?;
+            return use_it(innermost);
+        }
+        if let Some(open) = nurseries.iter_mut().rev().find(|open| open.handle == handle) {
+            return use_it(open);
+        }
+        drop(nurseries);
+        crate::objects::find!(handle, Nursery);
+        Err(not_yours("nursery"))
+    }
+
+    /// How many nurseries are open.
+    pub(crate) fn depth(&self) -> usize {
+        self.nurseries.borrow().len()
+    }
+
+    /// Looks at the open nurseries, innermost first, until one has an answer.
+    pub(crate) fn find_nursery<R>(&self, mut ask: impl FnMut(&Open) -> Option<R>) -> Option<R> {
+        self.nurseries.borrow().iter().rev().find_map(&mut ask)
+    }
+
+    /// Ends the innermost nursery; it has to be the one that is meant, if one is.
+    pub(crate) fn close(&self, handle: *mut c_void) -> Result<NurseryResult, Fault> {
+        let open = {
+            let mut nurseries = self.nurseries.borrow_mut();
+            let innermost = nurseries.last().ok_or_else(no_nursery)?;
+            if !handle.is_null() && innermost.handle != handle {
+                let known = nurseries.iter().any(|open| open.handle == handle);
+                drop(nurseries);
+                crate::objects::find!(handle, Nursery);
+                return Err(if known {
+                    Fault::argument(
+                        "nurseries end innermost first: another was opened after this one",
+                    )
+                } else {
+                    not_yours("nursery")
+                });
+            }
+            nurseries.pop()
+        };
+        let Some(open) = open else { return Err(no_nursery()) };
+        let outcome = open.close();
+        let result = result_of(&outcome);
+        self.result.set(result);
+        if let Err(error) = outcome {
+            self.note("janus_nursery_await_all", error.into());
+        }
+        Ok(result)
+    }
+
+    /// Cancels and closes all that is open.
+    fn abandon(&self) {
+        while let Some(open) = self.nurseries.borrow_mut().pop() {
+            open.nursery.cancel();
+            let _ = open.close();
+        }
+    }
+
+    /// Waits for all that is open, innermost first; the first failure.
+    fn close_all(&self) -> Result<(), Error> {
+        let mut first = Ok(());
+        loop {
+            let Some(open) = self.nurseries.borrow_mut().pop() else { return first };
+            let outcome = open.close();
+            if first.is_ok() {
+                first = outcome;
+            }
+        }
+    }
+
+    /// The meter of a caller that is no task.
+    pub(crate) fn meter(&self) -> *mut Meter {
+        self.meter.as_ptr()
+    }
+}
+
+impl Open {
+    /// Keeps the account of a child, for whoever recharges it. Those of children that have ended go from time to
+    /// time, so that a nursery which stays open for months does not grow.
+    pub(crate) fn keep_account(&mut self, task: u64, account: Account) {
+        if self.accounts.len() % 64 == 63 {
+            self.accounts.retain(|(_, account)| account.standing().granted != parcae::Budget::ZERO);
+        }
+        self.accounts.push((task, account));
+    }
+
+    fn close(self) -> Result<(), Error> {
+        let Open { handle, tasks, nursery, .. } = self;
+        for task in tasks.keys() {
+            let handle = std::ptr::without_provenance_mut::<c_void>(*task);
+            drop(OBJECTS.remove(handle, ThingKind::Task));
+        }
+        drop(tasks);
+        drop(OBJECTS.remove(handle, ThingKind::Nursery));
+        match global::driven() {
+            // Somebody has to run the children: this thread, on a task that waits for them.
+            Some(global) => {
+                let lent = Lent(nursery);
+                global.runtime.run(move |_| lent.close())
+            }
+            None => nursery.close(),
+        }
+    }
+}
+
+/// A nursery that is lent to the thread's own root task, which runs on the same thread.
+struct Lent(OpenNursery);
+
+// SAFETY: under the deterministic executor everything runs on one thread.
+unsafe impl Send for Lent {}
+
+impl Lent {
+    fn close(self) -> Result<(), Error> {
+        self.0.close()
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        let nurseries = std::mem::take(self.nurseries.get_mut());
+        if global::is_forked() {
+            std::mem::forget(nurseries); // nobody is there who could end the children
+            return;
+        }
+        for open in nurseries.into_iter().rev() {
+            open.nursery.cancel();
+            let _ = open.close();
+        }
+    }
+}
+
+/// Closes what the calling thread has open.
+pub(crate) fn close_all() {
+    current(Flow::abandon);
+}
+
+pub(crate) fn no_nursery() -> Fault {
+    Fault::new(E_NO_NURSERY, "no nursery is open here: call janus_nursery_create first")
+}
+
+pub(crate) fn not_yours(what: &str) -> Fault {
+    let text = format!(
+        "the {what} is another's: only the task or thread that opened the nursery may use it"
+    );
+    Fault::new(E_NOT_YOURS, text)
+}
+
+/// A C task from beginning to end.
+pub(crate) fn run_task(call: impl FnOnce() -> i64) -> Result<i64, Error> {
+    let flow = Flow::new();
+    foreign::set_local((&raw const flow).cast());
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+    let outcome = match outcome {
+        Ok(code) => Ok(code),
+        Err(payload) => match payload.downcast::<Exit>() {
+            Ok(exit) => Ok(exit.0),
+            Err(payload) => Err(payload),
+        },
+    };
+    let outcome = match outcome {
+        Ok(code) if code >= 0 => flow.close_all().map(|()| code),
+        Ok(code) => {
+            flow.abandon();
+            Err(flow.error_for(code))
+        }
+        Err(payload) => {
+            flow.abandon();
+            foreign::set_local(std::ptr::null());
+            drop(flow);
+            std::panic::resume_unwind(payload);
+        }
+    };
+    foreign::set_local(std::ptr::null());
+    outcome
+}
+
+/// Ends a task from within: thrown without a message, caught at its base.
+pub(crate) struct Exit(pub(crate) i64);
+
+/// The number of a task of a handle.
+pub(crate) fn number_of(task: &TaskHandle<'static, i64>) -> u64 {
+    number(task.id())
+}

@@ -1,0 +1,255 @@
+//! Structures, constants and opaque types of the header.
+
+use crate::decl::{CType, Structure, c_struct, c_types};
+use parcae::budget::UNLIMITED;
+use std::ffi::{c_char, c_void};
+
+/// What a task runs: returns 0 or more for success, less for failure.
+pub type TaskFn = Option<unsafe extern "C-unwind" fn(*mut c_void) -> i64>;
+/// The same without an argument.
+pub type NoArgTaskFn = Option<unsafe extern "C-unwind" fn() -> i64>;
+/// A task of code that computes with `int32_t`; its result is widened with its sign.
+pub type TaskFn32 = Option<unsafe extern "C-unwind" fn(*mut c_void) -> i32>;
+/// The same without an argument.
+pub type NoArgTaskFn32 = Option<unsafe extern "C-unwind" fn() -> i32>;
+/// What a token calls when it is cancelled, with the reason.
+pub type CancelFn = Option<unsafe extern "C" fn(*mut c_void, i32)>;
+
+/// Types that C only has pointers to. The pointers are no addresses: see [`table`](crate::table).
+macro_rules! opaque {
+    ($($(#[$doc:meta])* $name:ident as $cname:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub enum $name {}
+            impl CType for *mut $name { const NAME: &'static str = concat!($cname, " *"); }
+        )*
+        /// Their names.
+        pub const OPAQUE: &[&str] = &[$($cname),*];
+    };
+}
+
+opaque! {
+    /// The runtime.
+    Runtime as "janus_runtime";
+    /// A child of a nursery.
+    Task as "parcae_task";
+    /// A token.
+    Token as "janus_cancel_token";
+    /// A capability.
+    Cap as "parcae_cap";
+}
+
+c_types! {
+    TaskFn => "janus_task_fn",
+    NoArgTaskFn => "janus_noarg_task_fn",
+    TaskFn32 => "parcae_task_fn_i32",
+    NoArgTaskFn32 => "parcae_noarg_task_fn_i32",
+    CancelFn => "parcae_cancel_fn",
+}
+
+c_struct! {
+    /// How much of each resource a task may use. PARCAE_UNLIMITED is not counted.
+    struct Budget as "janus_budget" {
+        /// Loop iterations, calls, and one for each operation below.
+        ops: u64,
+        /// Bytes of memory.
+        memory: u64,
+        /// Children that may be spawned.
+        spawn_count: u64,
+        /// Sends and receives on channels.
+        channel_ops: u64,
+        /// File and network operations.
+        syscalls: u64,
+    }
+}
+
+c_struct! {
+    /// How the runtime is set up, in the frozen form.
+    struct RuntimeConfig as "janus_runtime_config" {
+        /// How many workers run tasks; 0: as many as the machine runs in parallel.
+        worker_count: u32,
+        /// 0: threads. Otherwise all workers run in turn on the thread that starts the runtime, in an order
+        /// that follows from this number.
+        deterministic_seed: u64,
+    }
+}
+
+c_struct! {
+    /// The same, for janus_scheduler_create.
+    struct SchedulerConfig as "janus_scheduler_config" {
+        /// As in janus_runtime_config.
+        worker_count: u32,
+        /// As in janus_runtime_config.
+        deterministic_seed: u64,
+    }
+}
+
+c_struct! {
+    /// How the runtime is set up, in full. Fill it with parcae_config_init first.
+    struct Config as "parcae_config" {
+        /// sizeof(parcae_config): tells versions of this structure apart.
+        size: usize,
+        /// PARCAE_CORE, _SERVICE, _CLUSTER or _SOVEREIGN.
+        profile: i32,
+        /// How many workers run tasks; 0: as many as the machine runs in parallel.
+        workers: u32,
+        /// PARCAE_THREADS or PARCAE_DETERMINISTIC.
+        executor: i32,
+        /// How many ops a task does before it lets others run; 0: as the profile says.
+        yield_interval: u32,
+        /// What random choices start from.
+        seed: u64,
+        /// How much stack a task gets, in bytes; 0: as the profile says.
+        stack_size: usize,
+        /// The most stacks at a time; 0: no limit of its own.
+        max_stacks: usize,
+        /// What all tasks together may use.
+        budget: Budget,
+    }
+}
+
+c_struct! {
+    /// How a nursery is set up. All zeros but for the size: nothing special.
+    struct NurseryOpts as "parcae_nursery_opts" {
+        /// sizeof(parcae_nursery_opts).
+        size: usize,
+        /// For errors and tools; may be NULL.
+        name: *const c_char,
+        /// A budget of its own, moved out of that of its opener; may be NULL.
+        budget: *const Budget,
+        /// What a child gets at a time; may be NULL.
+        child_budget: *const Budget,
+        /// PARCAE_FAIL_FAST, _ISOLATE or _COLLECT.
+        on_failure: i32,
+        /// PARCAE_INHERIT, _REFILL, _SUSPEND or _FAIL.
+        on_exhausted: i32,
+        /// Cancels the nursery after this time; 0: never.
+        timeout_ns: u64,
+        /// How much stack a child gets, in bytes; 0: as the runtime says.
+        stack_size: usize,
+    }
+}
+
+c_struct! {
+    /// How a child is set up. All zeros but for the size: nothing special.
+    struct SpawnOpts as "parcae_spawn_opts" {
+        /// sizeof(parcae_spawn_opts).
+        size: usize,
+        /// For errors and tools; may be NULL.
+        name: *const c_char,
+        /// A budget of its own, moved out of its nursery's; may be NULL.
+        budget: *const Budget,
+        /// How much stack it gets, in bytes; 0: as its nursery says.
+        stack_size: usize,
+        /// PARCAE_NORMAL, _LOW or _HIGH.
+        priority: i32,
+    }
+}
+
+c_struct! {
+    /// The full result of the last janus_nursery_await_all.
+    struct NurseryResult as "parcae_result" {
+        /// PARCAE_SUCCESS and so on: tells a child's own code from those of the runtime.
+        kind: i32,
+        /// Why it was cancelled, if it was: PARCAE_EXPLICIT and so on.
+        reason: i32,
+        /// What janus_nursery_await_all returned.
+        code: i64,
+        /// The child that failed; 0 if none did.
+        task: u64,
+        /// How many others failed after it.
+        others: u64,
+    }
+}
+
+c_struct! {
+    /// What a yield check looks at. At one address for as long as the task lives; the task's own.
+    struct Meter as "parcae_meter" {
+        /// Ops until the next turn of others.
+        slice: u64,
+        /// Raised when the task is cancelled.
+        limit: *const u64,
+        /// Raised when the task has to look around.
+        signal: *const u32,
+    }
+}
+
+/// All structures, in the order of the header.
+pub const STRUCTURES: &[Structure] = &[
+    Budget::DECLARATION,
+    RuntimeConfig::DECLARATION,
+    SchedulerConfig::DECLARATION,
+    Config::DECLARATION,
+    NurseryOpts::DECLARATION,
+    SpawnOpts::DECLARATION,
+    NurseryResult::DECLARATION,
+    Meter::DECLARATION,
+];
+
+/// Constants of one kind: a comment, names and values.
+pub type Constants = (&'static str, &'static [(&'static str, i64)]);
+
+macro_rules! constants {
+    ($($(#[doc = $doc:literal])* $group:ident { $($name:ident = $value:expr),* $(,)? })*) => {
+        $($(
+            #[allow(missing_docs, reason = "the group says what they are for")]
+            pub const $name: i32 = $value;
+        )*)*
+        /// All constants, in the order of the header.
+        pub const CONSTANTS: &[Constants] = &[
+            $((concat!($($doc),*), &[$((concat!("PARCAE_", stringify!($name)), $value)),*])),*
+        ];
+    };
+}
+
+constants! {
+    /// Codes of parcae_status and of janus_nursery_await_all. The first five are frozen.
+    codes { OK = 0, CANCELLED = -1, PANIC = -2, BUDGET = -3, PENDING = -4, ERROR = -5 }
+    /// What parcae_result.kind says.
+    kinds { SUCCESS = 0, WAS_CANCELLED = 1, CHILD_FAILED = 2, PANICKED = 3, BUDGET_EXCEEDED = 4, STILL_PENDING = 5 }
+    /// What parcae_last_error_kind says.
+    errors {
+        E_NONE = 0, E_CANCELLED = 1, E_BUDGET = 2, E_PANIC = 3, E_CLOSED = 4, E_WOULD_WAIT = 5,
+        E_TIMED_OUT = 6, E_NULL = 7, E_HANDLE = 8, E_STALE = 9, E_NOT_YOURS = 10, E_NO_NURSERY = 11,
+        E_PROFILE = 12, E_CAPABILITY = 13, E_NOT_RUNNING = 14, E_RUNNING = 15, E_FORKED = 16,
+        E_ARGUMENT = 17, E_OUT_OF_MEMORY = 18, E_NO_STACK = 19, E_CHILD = 20, E_OTHER = 21,
+    }
+    /// Why something was cancelled.
+    reasons { NOT_CANCELLED = 0, EXPLICIT = 1, TIMEOUT = 2, PARENT = 3, FAILURE = 4, SHUTDOWN = 5 }
+    /// Profiles.
+    profiles { CORE = 0, SERVICE = 1, CLUSTER = 2, SOVEREIGN = 3 }
+    /// Executors.
+    executors { THREADS = 0, DETERMINISTIC = 1 }
+    /// What a child's failure means for the others.
+    failures { FAIL_FAST = 0, ISOLATE = 1, COLLECT = 2 }
+    /// What happens to a child that has used up its budget.
+    policies { INHERIT = 0, REFILL = 1, SUSPEND = 2, FAIL = 3 }
+    /// How urgent a child is.
+    priorities { NORMAL = 0, LOW = 1, HIGH = 2 }
+    /// Whether capabilities may be derived from one.
+    delegation { NOT_DELEGABLE = 0, DELEGABLE = 1 }
+}
+
+impl From<parcae::Budget> for Budget {
+    fn from(budget: parcae::Budget) -> Budget {
+        let parcae::Budget { ops, memory, spawn_count, channel_ops, syscalls } = budget;
+        Budget { ops, memory, spawn_count, channel_ops, syscalls }
+    }
+}
+
+impl From<Budget> for parcae::Budget {
+    fn from(budget: Budget) -> parcae::Budget {
+        let Budget { ops, memory, spawn_count, channel_ops, syscalls } = budget;
+        parcae::Budget { ops, memory, spawn_count, channel_ops, syscalls }
+    }
+}
+
+// What the header says of PARCAE_UNLIMITED, and the frozen layouts.
+const _: () = {
+    assert!(UNLIMITED == u64::MAX);
+    assert!(size_of::<Budget>() == 40);
+    assert!(size_of::<RuntimeConfig>() == 16 && size_of::<SchedulerConfig>() == 16);
+    assert!(size_of::<Meter>() == size_of::<parcae::foreign::Meter>());
+    assert!(OK == 0 && CANCELLED == -1 && PANIC == -2 && BUDGET == -3 && PENDING == -4);
+};

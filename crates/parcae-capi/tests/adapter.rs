@@ -1,0 +1,135 @@
+//! Rules of the adapter that are about its own code: what is global, what is thread-local, what a spawn does.
+
+use parcae_capi::api::nursery::{
+    janus_nursery_await_all, janus_nursery_create, janus_nursery_spawn,
+};
+use parcae_capi::decl::{Int, Long};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::path::Path;
+
+// ----- what a spawn does ------------------------------------------------------------------------------
+
+/// Counts the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: the system's, and a counter.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller says.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as the caller says.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+unsafe extern "C-unwind" fn nothing(_: *mut c_void) -> i64 {
+    0
+}
+
+/// Spawns some tasks; how often that allocated on this thread.
+fn spawn_some() -> u64 {
+    // SAFETY: a task that uses nothing.
+    unsafe {
+        assert!(!janus_nursery_create().is_null());
+        let before = ALLOCATIONS.with(Cell::get);
+        for _ in 0..100 {
+            assert_eq!(janus_nursery_spawn(Some(nothing), std::ptr::null_mut()), Int(0));
+        }
+        let allocated = ALLOCATIONS.with(Cell::get) - before;
+        assert_eq!(janus_nursery_await_all(), Long(0));
+        allocated
+    }
+}
+
+unsafe extern "C-unwind" fn spawns(_: *mut c_void) -> i64 {
+    let _first = spawn_some(); // makes records
+    -(spawn_some() as i64)
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+#[test]
+fn a_spawn_neither_allocates_nor_starts_a_thread() {
+    let _first = spawn_some();
+    let before = threads();
+    assert_eq!(spawn_some(), 0, "on a thread");
+    // SAFETY: a task that uses nothing of this one's.
+    unsafe {
+        janus_nursery_create();
+        assert_eq!(janus_nursery_spawn(Some(spawns), std::ptr::null_mut()), Int(0));
+        assert_eq!(janus_nursery_await_all(), Long(0), "on a task");
+    }
+    assert_eq!(threads(), before);
+}
+
+// ----- what is global, and what is the thread's ------------------------------------------------------
+
+/// The lines of a crate's own code, without tests, that begin like this, each with its file.
+fn lines(package: &str, found: impl Fn(&str) -> bool) -> Vec<String> {
+    fn walk(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, files);
+            } else if path.extension().is_some_and(|ext| ext == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join("src");
+    let (mut files, mut lines) = (Vec::new(), Vec::new());
+    walk(&root, &mut files);
+    for file in files {
+        let name = file.strip_prefix(&root).unwrap().display().to_string();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+        lines.extend(code.filter(|line| found(line)).map(|line| format!("{name}: {line}")));
+    }
+    lines
+}
+
+#[test]
+fn the_runtime_is_the_only_global_with_authority() {
+    let statics = lines("parcae-capi", |line| {
+        line.trim_start_matches("pub(crate) ").starts_with("static ") && line.contains(": ")
+    });
+    let runtimes: Vec<&String> = statics.iter().filter(|line| line.contains("State>")).collect();
+    assert_eq!(runtimes.len(), 1, "{statics:?}");
+    assert!(runtimes[0].starts_with("global.rs: static STATE"), "{runtimes:?}");
+    for line in &statics {
+        let known = ["STATE", "FORKED", "AT_FORK", "DRIVEN", "OBJECTS", "NEXT", "CALM", "OUTSIDE"];
+        assert!(known.iter().any(|name| line.contains(name)), "another global: {line}");
+    }
+}
+
+#[test]
+fn thread_local_state_is_the_flow_and_the_scheduler_does_not_know_it() {
+    let ours = lines("parcae-capi", |line| line.starts_with("thread_local!"));
+    assert_eq!(ours.len(), 1, "{ours:?}");
+    assert!(ours[0].starts_with("flow.rs"), "{ours:?}");
+    let theirs = lines("parcae", |line| line.contains("parcae_capi") || line.contains("OUTSIDE:"));
+    assert!(theirs.iter().all(|line| line.contains("const OUTSIDE: u64")), "{theirs:?}");
+}
+
+#[test]
+fn the_adapter_holds_no_queue_and_makes_no_choice() {
+    let words = ["VecDeque", "Chain<", "Stealer", "Rng", "crossbeam"];
+    let found = lines("parcae-capi", |line| words.iter().any(|word| line.contains(word)));
+    assert!(found.is_empty(), "{found:?}");
+}

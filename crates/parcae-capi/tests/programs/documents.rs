@@ -1,0 +1,58 @@
+//! The manual shows programs as they are, with what they print.
+
+use crate::installed::{Linked, file, read, run};
+use std::process::Command;
+
+const MANUAL: &str = "../../docs/c.md";
+
+/// The program, and its output, are in the manual, one after the other.
+fn shown(name: &str, output: &str) {
+    let manual = read(MANUAL);
+    let source = read(&format!("examples/c/{name}.c"));
+    let block = format!("```c\n{}```\n", source);
+    let (_, rest) =
+        manual.split_once(&block).unwrap_or_else(|| panic!("{name}.c is not shown as it is"));
+    let printed = rest.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
+    assert_eq!(printed, Some(output), "what {name} prints");
+}
+
+fn example(name: &str, sources: &[&str], options: &[&str]) {
+    let Some(outcome) = run(name, sources, options, &[], Linked::Shared) else { return };
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    shown(name, &outcome.stdout);
+}
+
+#[test]
+fn fan_out() {
+    example("fan_out", &["examples/c/fan_out.c"], &["-std=c99"]);
+}
+
+#[test]
+fn pipeline() {
+    example("pipeline", &["examples/c/pipeline.c"], &["-std=c99"]);
+}
+
+#[test]
+fn budget() {
+    example("budget", &["examples/c/budget.c"], &["-std=c99"]);
+}
+
+/// The compiler's own calls are yield checks: an endless loop that knows nothing of them is stopped by its budget, and others
+/// have their turns beside it.
+#[test]
+fn endless() {
+    let Some(compiler) = crate::installed::compiler("endless", "a.c") else { return };
+    // The hook itself is compiled without the option.
+    let object = crate::installed::prefix().join("trace.o");
+    let status = Command::new(compiler)
+        .args(["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c", "-o"])
+        .arg(&object)
+        .arg("-I")
+        .arg(file("include"))
+        .arg(file("trace/parcae_trace_pc.c"))
+        .status();
+    assert!(status.expect("a compiler that runs").success());
+    let object = object.display().to_string();
+    let options = ["-std=c99", "-fsanitize-coverage=trace-pc", &object];
+    example("endless", &["examples/c/endless.c"], &options);
+}

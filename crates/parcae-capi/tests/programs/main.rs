@@ -1,0 +1,307 @@
+//! The library from C and C++: programs that are compiled with the system's compiler against the
+//! installed library, and run.
+//!
+//! Each program in `tests/c` has one concern and says what it proves; it passes if it ends with 0.
+
+#![cfg(all(target_os = "linux", not(miri)))]
+
+mod documents;
+mod installed;
+#[path = "../../../parcae/tests/tools/mod.rs"]
+mod tools;
+
+use installed::{Linked, Outcome, execute, file, in_valgrind, prefix, read, run};
+use std::path::Path;
+use std::process::Command;
+
+const ABORTED: Option<i32> = Some(6);
+
+fn passes(name: &str, options: &[&str], linked: Linked) {
+    let test = format!("{name}-{linked:?}");
+    if let Some(outcome) = run(&test, &[&format!("tests/c/{name}.c")], options, &[], linked) {
+        assert_eq!(outcome.code, Some(0), "{name}: {outcome:?}");
+    }
+}
+
+/// The frozen functions.
+#[test]
+fn frozen() {
+    passes("frozen", &["-std=gnu99"], Linked::Shared);
+}
+
+/// Every line of the frozen table of results, by a scenario of its own.
+#[test]
+fn results() {
+    passes("results", &["-std=gnu99"], Linked::Shared);
+}
+
+/// The stack of nurseries goes where its task goes.
+#[test]
+fn nesting() {
+    passes("nesting", &["-std=gnu99"], Linked::Shared);
+}
+
+/// NULL, forged, stale, twice destroyed, of another kind, another's.
+#[test]
+fn handles() {
+    passes("handles", &["-std=gnu99"], Linked::Shared);
+}
+
+/// Starting by itself, ending, after the end.
+#[test]
+fn lifecycle() {
+    passes("lifecycle", &["-std=gnu99"], Linked::Shared);
+}
+
+/// Options, joins, cancels, exits.
+#[test]
+fn tasks() {
+    passes("tasks", &["-std=gnu99"], Linked::Shared);
+}
+
+/// Charges, exhaustion, recharging.
+#[test]
+fn budgets() {
+    passes("budgets", &["-std=gnu99"], Linked::Shared);
+}
+
+/// Numbers and pointers, between tasks and threads.
+#[test]
+fn channels() {
+    passes("channels", &["-std=gnu99"], Linked::Shared);
+}
+
+/// One case wins.
+#[test]
+fn selects() {
+    passes("selects", &["-std=gnu99"], Linked::Shared);
+}
+
+/// Tokens and their callbacks.
+#[test]
+fn tokens() {
+    passes("tokens", &["-std=gnu99"], Linked::Shared);
+}
+
+/// What a profile allows, and capabilities.
+#[test]
+fn profiles() {
+    passes("profiles", &["-std=gnu99"], Linked::Shared);
+}
+
+/// The inlined check counts, lets others run, and stops a loop.
+#[test]
+fn yield_checks() {
+    passes("yield_checks", &["-std=gnu99"], Linked::Shared);
+}
+
+/// The same seed, the same order; virtual time.
+#[test]
+fn deterministic() {
+    passes("deterministic", &["-std=gnu99"], Linked::Shared);
+}
+
+/// Many foreign threads.
+#[test]
+fn stress() {
+    let rounds = if in_valgrind() { "-DROUNDS=3" } else { "-DROUNDS=60" };
+    passes("stress", &["-std=gnu99", rounds], Linked::Shared);
+}
+
+#[test]
+fn the_static_library_is_complete() {
+    for name in ["frozen", "tasks"] {
+        passes(name, &["-std=gnu99"], Linked::Static);
+    }
+}
+
+// ----- what ends a process --------------------------------------------------------------------------
+
+fn crash(test: &str, how: &str) -> Option<Outcome> {
+    if in_valgrind() {
+        return None; // it has handlers of its own
+    }
+    run(test, &["tests/c/crashes.c"], &["-std=gnu99"], &[how], Linked::Shared)
+}
+
+#[test]
+fn a_stack_overflow_names_the_task_and_ends_the_process() {
+    let Some(outcome) = crash("overflow", "overflow") else { return };
+    assert_eq!(outcome.signal, ABORTED, "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("a task \"culprit\" overflowed its stack of 256 KiB"),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn a_longjmp_into_another_thread_is_noticed_by_the_next_call() {
+    let Some(outcome) = crash("longjmp", "longjmp") else { return };
+    assert_eq!(outcome.signal, ABORTED, "{outcome:?}");
+    assert!(outcome.stderr.contains("not the running task's: a longjmp"), "{outcome:?}");
+}
+
+#[test]
+fn nothing_but_a_task_can_end_itself() {
+    let Some(outcome) = crash("exit", "exit") else { return };
+    assert_eq!(outcome.signal, ABORTED, "{outcome:?}");
+    assert!(outcome.stderr.contains("parcae_task_exit outside of a task"), "{outcome:?}");
+}
+
+#[test]
+fn in_the_child_of_a_fork_calls_fail_and_nothing_hangs() {
+    let Some(outcome) = crash("fork", "fork") else { return };
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}
+
+// ----- C++ --------------------------------------------------------------------------------------------
+
+#[test]
+fn cpp_destructors_run_and_exceptions_stay_inside() {
+    let options = ["-std=c++17"];
+    let outcome = run("cpp", &["tests/c/consumer.cpp"], &options, &[], Linked::Shared);
+    if let Some(outcome) = outcome {
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_cpp_exception_that_leaves_a_task_ends_the_process() {
+    if in_valgrind() {
+        return;
+    }
+    let options = ["-std=c++17"];
+    let outcome = run("throws", &["tests/c/consumer.cpp"], &options, &["throw"], Linked::Shared);
+    if let Some(outcome) = outcome {
+        assert_eq!(outcome.signal, ABORTED, "{outcome:?}");
+        assert!(outcome.stderr.contains("foreign exceptions"), "{outcome:?}");
+    }
+}
+
+// ----- header and libraries -----------------------------------------------------------------------------
+
+#[test]
+fn the_committed_header_is_what_the_code_says() {
+    let printed = parcae_capi::header::header();
+    assert!(
+        printed == read("include/parcae.h"),
+        "print it again: cargo run -p parcae-capi --bin parcae-header > crates/parcae-capi/include/parcae.h"
+    );
+}
+
+/// The header alone, by all that promise to take it, with and without the short names.
+#[test]
+fn the_header_compiles_as_c99_and_cpp17_without_a_warning() {
+    for (source, standard) in [("a.c", "-std=c99"), ("a.c", "-std=c11"), ("a.cpp", "-std=c++17")] {
+        let Some(compiler) = installed::compiler("header", source) else { return };
+        let language = if source == "a.c" { "c" } else { "c++" };
+        for define in ["-DPARCAE_NO_SHORT_NAMES", "-DANYTHING"] {
+            let output = Command::new(&compiler)
+                .args([
+                    "-x",
+                    language,
+                    standard,
+                    define,
+                    "-Wall",
+                    "-Wextra",
+                    "-Werror",
+                    "-pedantic",
+                ])
+                .arg("-fsyntax-only")
+                .arg(file("include/parcae.h"))
+                .output()
+                .expect("a compiler that runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+/// An assertion about a layout can fail, or it would prove nothing.
+#[test]
+fn the_header_notices_another_layout() {
+    let Some(compiler) = installed::compiler("layout", "a.c") else { return };
+    let changed = read("include/parcae.h").replace("uint64_t ops;", "uint64_t ops, more;");
+    let path = prefix().join("changed.h");
+    std::fs::write(&path, changed).expect("a file");
+    let output = Command::new(compiler).args(["-x", "c", "-fsyntax-only"]).arg(path).output();
+    let said = String::from_utf8_lossy(&output.expect("a compiler that runs").stderr).into_owned();
+    assert!(said.contains("parcae_assert_janus_budget"), "{said}");
+}
+
+#[test]
+fn the_libraries_export_the_interface_and_nothing_else() {
+    let Some(nm) = tools::find("nm") else {
+        return tools::skip("exports", "nm", installed::HINT);
+    };
+    let declared: Vec<&str> = parcae_capi::api::SECTIONS
+        .iter()
+        .flat_map(|(_, _, lists)| lists.iter().flat_map(|list| list.iter().map(|it| it.name)))
+        .collect();
+    assert!(declared.len() > 80, "{}", declared.len());
+    for (library, kind) in [("lib/libparcae.so", "-D"), ("lib/libparcae.a", "-g")] {
+        let output = Command::new(&nm)
+            .args([kind, "--defined-only", "--format=posix"])
+            .arg(prefix().join(library))
+            .output()
+            .expect("nm runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let symbols: Vec<&str> =
+            text.lines().filter_map(|line| line.split_once(' ')).map(|(name, _)| name).collect();
+        for symbol in &symbols {
+            let ours = symbol.starts_with("janus_") || symbol.starts_with("parcae_");
+            assert!(ours, "{library} exports {symbol}");
+        }
+        for name in &declared {
+            assert!(symbols.contains(name), "{library} has no {name}");
+        }
+    }
+}
+
+#[test]
+fn the_shared_library_has_the_soname_of_its_abi() {
+    let Some(readelf) = tools::find("readelf") else {
+        return tools::skip("soname", "readelf", installed::HINT);
+    };
+    let library = prefix().join("lib/libparcae.so");
+    let output = Command::new(readelf).arg("-d").arg(&library).output().expect("readelf runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("Library soname: [libparcae.so.0]"), "{text}");
+    let version = parcae_capi::header::VERSION_TEXT.to_str().expect("digits");
+    assert_eq!(version, env!("CARGO_PKG_VERSION"), "the version of the package");
+    assert!(prefix().join(format!("lib/libparcae.so.{version}")).exists());
+    let numbers: Vec<i32> = version.split('.').map(|n| n.parse().expect("a number")).collect();
+    let number = numbers.iter().fold(0, |all, n| all * 100 + n);
+    assert_eq!(number, parcae_capi::header::VERSION);
+    if numbers[0] > 0 {
+        assert!(
+            text.contains(&format!("libparcae.so.{}]", numbers[0])),
+            "the soname follows the major"
+        );
+    }
+}
+
+#[test]
+fn pkg_config_finds_it() {
+    let Some(pkg_config) = tools::find("pkg-config") else {
+        return tools::skip("pkg_config", "pkg-config", "Debian: apt-get install pkg-config");
+    };
+    let Some(compiler) = installed::compiler("pkg_config", "a.c") else { return };
+    let output = Command::new(pkg_config)
+        .args(["--cflags", "--libs", "parcae"])
+        .env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"))
+        .output()
+        .expect("pkg-config runs");
+    let flags = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && flags.contains("-lparcae"), "{flags}");
+    let program = prefix().join("by-pkg-config");
+    let lib = prefix().join("lib");
+    let status = Command::new(compiler)
+        .arg(file("examples/c/fan_out.c"))
+        .args(flags.split_whitespace())
+        .arg(format!("-Wl,-rpath,{}", lib.display()))
+        .arg("-o")
+        .arg(&program)
+        .status();
+    assert!(status.expect("a compiler that runs").success());
+    assert_eq!(execute(Path::new(&program), &[]).code, Some(0));
+}
