@@ -161,8 +161,11 @@ impl NurseryOpts {
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let pool = frame.fund(self.budget)?;
         let grant = self.child_budget.unwrap_or(outer.child_grant);
+        let nursery = worker::current().map_or(0, Worker::fresh_id);
+        let tally = || Some(outer.shared.tallies.open(nursery, self.name.as_ref(), &pool));
         let terms = Terms {
-            nursery: worker::current().map_or(0, Worker::fresh_id),
+            tally: outer.tally.as_ref().and_then(|_| tally()),
+            nursery,
             owner: frame.record().id(),
             shared: Arc::clone(&outer.shared),
             node: frame.child_node(),
@@ -285,6 +288,7 @@ impl Terms {
             interval: self.interval,
             preempt: self.preempt,
             name: self.name.clone(),
+            tally: self.tally.clone(),
         }
     }
 }
