@@ -20,6 +20,7 @@ mod stack;
 mod steal;
 mod switch;
 mod timers;
+mod trace;
 mod wake;
 mod yielding;
 
@@ -52,6 +53,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &fair::FAIR,
     &timers::TIMERS,
     &timers::MANY,
+    &trace::TRACE,
 ];
 
 /// The size of every stack, of every peer but may, which has its own default: parcae's default, 256 KiB of addresses.
