@@ -11,6 +11,7 @@ use crate::idle::Parker;
 use crate::inspect::OnDeadlock;
 use crate::sched::{Config, Refused, Shared};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
+use crate::stats::Measure;
 use crate::task::group::Group;
 use crate::task::state::Handle as Held;
 use crate::task::{Start, Task, TaskRef, Traits};
@@ -51,6 +52,8 @@ pub struct EngineOpts {
     pub blocking: BlockingLimits,
     /// What happens to tasks that wait in vain; none for what is usual with the executor.
     pub on_deadlock: Option<OnDeadlock>,
+    /// What is measured.
+    pub measure: Measure,
     /// Who watches the workers.
     pub monitor: MonitorOpts,
 }
@@ -67,6 +70,7 @@ impl Default for EngineOpts {
             max_stacks: usize::MAX,
             blocking: BlockingLimits::default(),
             on_deadlock: None,
+            measure: Measure::Counters,
             monitor: MonitorOpts::default(),
         }
     }
@@ -124,6 +128,7 @@ impl Engine {
             deterministic: opts.deterministic,
             blocking: opts.blocking,
             on_deadlock: opts.on_deadlock.unwrap_or(usual),
+            measure: opts.measure,
             monitor: MonitorOpts { temporary: temporary.len(), ..opts.monitor },
         };
         let shared = Shared::new(config, stacks, stealers);

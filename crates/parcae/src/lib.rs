@@ -39,6 +39,7 @@
 //! | give authority away | [`cap`], [`profile`] |
 //! | find out who blocks a worker | [`Builder::on_stall`], [`Builder::temporary_workers`] |
 //! | end everything in time | [`Runtime::shutdown`] |
+//! | see when they did what, and how much of it | [`trace`], [`stats`] |
 //! | replay, and test under many seeds | [`Builder::deterministic`], [`explore()`] |
 //! | use fibers without a scheduler | [`fiber`], [`stack`] |
 //!
@@ -79,10 +80,12 @@ mod sched;
 pub mod select;
 mod shim;
 pub mod stack;
+pub mod stats;
 pub mod sync;
 mod sysmon;
 mod task;
 pub mod time;
+pub mod trace;
 mod wait;
 mod worker;
 

@@ -6,11 +6,12 @@ use crate::blocking;
 use crate::deque::Stealer;
 use crate::error::TaskId;
 use crate::executor::crew::Crew;
-use crate::executor::log::{Event, Kind, Log};
+use crate::executor::log::Log;
 use crate::idle::{Idle, Notified, Parker};
 use crate::inspect::OnDeadlock;
 use crate::queue::{Inbox, Inject};
 use crate::stack::{StackPool, StackSize};
+use crate::stats::{Measure, Tallies};
 use crate::sysmon::MonitorOpts;
 use crate::sysmon::bell::Bell;
 use crate::sysmon::watch::Presence;
@@ -19,6 +20,7 @@ use crate::task::slab::{OutOfRecords, Slab};
 use crate::task::state::{Handle, Woken};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::time::{REAL_UNIT, STEP, Timers, Watch};
+use crate::trace::{Kind, Watched, Witness, spans};
 use crate::worker;
 use crate::worker::stats::{Stats, WorkerStats};
 use gate::Gate;
@@ -56,6 +58,7 @@ pub(crate) struct Config {
     pub(crate) blocking: blocking::Limits,
     pub(crate) on_deadlock: OnDeadlock,
     pub(crate) monitor: MonitorOpts,
+    pub(crate) measure: Measure,
 }
 
 /// What others see of a worker.
@@ -93,6 +96,10 @@ pub(crate) struct Shared {
     /// Where the deterministic executor sleeps when nobody can run.
     pub(crate) conductor: Parker,
     pub(crate) log: Option<Log>,
+    /// Who wants to know what happens, and where it is written.
+    pub(crate) witness: Witness,
+    /// Of nurseries, where times are measured.
+    pub(crate) tallies: Tallies,
     /// What a deadline's time is counted from.
     pub(crate) started: Instant,
     pub(crate) timers: Timers,
@@ -158,6 +165,9 @@ impl Shared {
             presence: Presence::new(),
             stats: Stats::default(),
         };
+        let workers = stealers.len();
+        let watched =
+            Watched { log: config.deterministic, times: config.measure == Measure::Times };
         Shared {
             remotes: stealers.into_iter().map(remote).collect(),
             inject: [Inject::new(), Inject::new(), Inject::new()],
@@ -171,6 +181,8 @@ impl Shared {
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
             log: config.deterministic.then(Log::new),
+            witness: Witness::new(workers, watched),
+            tallies: Tallies::default(),
             started: Instant::now(),
             timers: Timers::new(config.workers + config.monitor.temporary, unit),
             watch: Watch::new(),
@@ -250,7 +262,8 @@ impl Shared {
         let id = self.outside.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
         // SAFETY: the record is ours; the rest is the caller's obligation.
         let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
-        self.record(usize::MAX, Kind::Spawn, id, 0);
+        self.note_outside(Kind::Spawn, id, 0);
+        spans::spawned(id);
         Ok(task)
     }
 
@@ -374,10 +387,10 @@ impl Shared {
     pub(crate) fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
         let Woken::Enqueue { owner } = woken else { return };
         // SAFETY: the task is QUEUED and ours to put into a queue.
-        let (migratable, id) =
-            unsafe { ((*task.as_ptr()).traits.get().migratable, (*task.as_ptr()).id()) };
+        let this = unsafe { task.as_ref() };
+        let migratable = this.traits.get().migratable;
         let here = worker::current_of(self);
-        self.record(here.map_or(usize::MAX, |worker| worker.index), Kind::Wake, id, owner as u64);
+        self.note_wake(here, this, owner);
         if let Some(worker) = here
             && (worker.index == owner || migratable)
         {
@@ -398,14 +411,6 @@ impl Shared {
                 let _was_empty = remote.inbox.push(task);
                 self.notify(owner);
             }
-        }
-    }
-
-    /// Notes an event, under the deterministic executor.
-    #[inline]
-    pub(crate) fn record(&self, worker: usize, kind: Kind, task: u64, detail: u64) {
-        if let Some(log) = &self.log {
-            log.push(Event { time: log.now(), worker: worker as u16, kind, task, detail });
         }
     }
 

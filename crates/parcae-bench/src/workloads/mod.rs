@@ -22,6 +22,7 @@ mod stack;
 mod steal;
 mod switch;
 mod timers;
+mod trace;
 mod wake;
 mod yielding;
 
@@ -56,6 +57,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &fair::FAIR,
     &timers::TIMERS,
     &timers::MANY,
+    &trace::TRACE,
 ];
 
 /// The size of every stack, of every peer but may, which has its own default: parcae's default, 256 KiB of addresses.

@@ -32,8 +32,11 @@ use crate::error::{Error, Result, TaskId, TaskInfo};
 use crate::nursery::Core;
 use crate::sched::Shared;
 use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::stats::Tally;
 use crate::task::{Task, TaskRef};
 use crate::time::Nanos;
+use crate::trace::Kind;
+use crate::trace::spans::Span;
 use crate::wait::Why;
 use crate::worker;
 use nested::gain;
@@ -64,6 +67,8 @@ pub(crate) struct Terms {
     pub(crate) interval: u64,
     pub(crate) preempt: Preempt,
     pub(crate) name: Option<Arc<str>>,
+    /// Where times and tasks are counted, if they are.
+    pub(crate) tally: Option<Arc<Tally>>,
 }
 
 impl Terms {
@@ -75,6 +80,7 @@ impl Terms {
             pool: Arc::clone(&self.pool),
             issuer: Arc::clone(&self.issuer),
             name: self.name.clone(),
+            tally: self.tally.clone(),
             ..*self
         }
     }
@@ -145,6 +151,8 @@ pub(crate) struct Frame {
     seen: Seen,
     /// What an adapter keeps for the task, at the base of its stack; null if there is none.
     local: AtomicPtr<()>,
+    /// What it is for the `tracing` crate, with the feature of that name.
+    span: Span,
 }
 
 const _: () = assert!(std::mem::offset_of!(Frame, slice) == 0);
@@ -208,6 +216,7 @@ impl Frame {
             stack_end: Cell::new(0),
             seen: Seen::new(terms.shared.coarse_now()),
             local: AtomicPtr::new(std::ptr::null_mut()),
+            span: Span::new(),
         }
     }
 
@@ -219,6 +228,13 @@ impl Frame {
         if let Some(name) = &self.origin.name {
             worker::label_stack(name);
         }
+        if self.terms().shared.witness.is_on()
+            && let Some(worker) = worker::current()
+        {
+            worker.note_origin(self);
+        }
+        let (origin, nursery) = (&self.origin, self.terms().name.as_deref());
+        self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
         // Without a slice it lets others run at its first checkpoint.
         if self.terms().preempt == Preempt::Never || random_slice(2) == 1 {
             self.cut_slice();
@@ -228,6 +244,11 @@ impl Frame {
     /// Ends the frame: gives back what is left of the account, and tells nobody any more.
     #[inline]
     pub(crate) fn leave(&self) {
+        if let Some(worker) = self.terms().tally.as_ref().and_then(|_| worker::current()) {
+            self.seen.times.ran(worker.last_turn());
+            self.flush_times();
+        }
+        self.span.exit();
         // SAFETY: as in `enter`.
         unsafe { self.record().set_frame(std::ptr::null()) };
         if self.origin.name.is_some() {
@@ -275,6 +296,15 @@ impl Frame {
             nursery: self.terms().name.clone(),
             spawned_at: self.origin.spawned_at,
         }
+    }
+
+    /// What the task is for the `tracing` crate.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     pub(crate) fn task(&self) -> NonNull<Task> {
@@ -341,6 +371,7 @@ impl Frame {
             if let Some(worker) = worker::current() {
                 worker.yield_now();
             }
+            self.flush_times();
             self.check_cancelled()?;
             if !self.cut_slice() {
                 self.refill(Budget::OP)?;
@@ -488,13 +519,17 @@ impl Frame {
                 Budget::ZERO.with(short.resource, cost.max(self.terms().grant).get(short.resource));
             let drawn = match self.terms().on_exhausted {
                 // What it put into the pool of a nursery of its own it has not used up.
-                OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.short(short)),
+                OnExhausted::Fail if !self.draws_on_its_own() => {
+                    self.note_budget(Kind::Exhausted, short.resource);
+                    return Err(self.short(short));
+                }
                 OnExhausted::Fail | OnExhausted::Refill => self.pool().draw(wanted, short.resource),
                 OnExhausted::Suspend => {
                     let sleeper = Sleeper { waker: self.waker(), task: self.info() };
                     let drawn = self.pool().draw_or_wait(wanted, short.resource, sleeper);
                     if drawn.get(short.resource) == 0 {
                         self.deposit(drawn);
+                        self.note_budget(Kind::Exhausted, short.resource);
                         self.park_as_it_is(Why::Budget(short.resource))?; // as BudgetExhausted
                         continue;
                     }
@@ -503,8 +538,10 @@ impl Frame {
             };
             self.deposit(drawn);
             if drawn.get(short.resource) == 0 {
+                self.note_budget(Kind::Exhausted, short.resource);
                 return Err(self.short(short));
             }
+            self.note_budget(Kind::Recharged, short.resource);
         }
     }
 

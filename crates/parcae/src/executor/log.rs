@@ -1,36 +1,10 @@
-//! The event log of the deterministic executor: what happened, in order, with virtual time.
+//! The event log of the deterministic executor: all that happened, in order, with virtual time.
+//!
+//! Events are those of `trace`, and have the same format; what they stand for says `trace/event.rs`.
 
+use crate::trace::{Words, is_start_of};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-/// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    Spawn = 1,
-    Start,
-    Resume,
-    Yield,
-    Park,
-    Wake,
-    Steal,
-    Finish,
-    Sleep,
-}
-
-/// One event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Event {
-    /// Virtual time: the number of the step.
-    pub(crate) time: u64,
-    /// The worker; `u16::MAX` for the outside.
-    pub(crate) worker: u16,
-    pub(crate) kind: Kind,
-    /// The task's id.
-    pub(crate) task: u64,
-    /// Depends on the kind: the victim of a steal, the worker that a woken task goes to.
-    pub(crate) detail: u64,
-}
 
 /// All events of a run. Behind a mutex because a foreign thread may spawn or wake; a run in
 /// which one does is not the same every time, of course.
@@ -38,7 +12,7 @@ pub(crate) struct Event {
 pub(crate) struct Log {
     /// Advanced by the executor alone. Relaxed: its readers are on the same thread.
     now: AtomicU64,
-    events: Mutex<Vec<Event>>,
+    events: Mutex<Vec<Words>>,
 }
 
 impl Log {
@@ -46,6 +20,7 @@ impl Log {
         Log { now: AtomicU64::new(0), events: Mutex::new(Vec::new()) }
     }
 
+    /// The number of the step.
     pub(crate) fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
@@ -59,20 +34,33 @@ impl Log {
         self.now.fetch_max(time, Ordering::Relaxed);
     }
 
-    pub(crate) fn push(&self, event: Event) {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Words>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, event: Words) {
+        self.lock().push(event);
+    }
+
+    /// The task that has just started says where it comes from.
+    pub(crate) fn amend(&self, task: u64, origin: u64) {
+        if let Some(last) = self.lock().last_mut().filter(|words| is_start_of(words, task)) {
+            last[3] = origin;
+        }
+    }
+
+    /// How many events there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// The events from one on.
+    pub(crate) fn since(&self, first: usize) -> Vec<Words> {
+        self.lock()[first..].to_vec()
     }
 
     /// The log as bytes: equal bytes mean equal runs, on any machine.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for event in self.events.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            bytes.extend(event.time.to_le_bytes());
-            bytes.extend(event.worker.to_le_bytes());
-            bytes.push(event.kind as u8);
-            bytes.extend(event.task.to_le_bytes());
-            bytes.extend(event.detail.to_le_bytes());
-        }
-        bytes
+        self.lock().iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
     }
 }

@@ -376,6 +376,9 @@ impl<P: Spawns> Cx<P> {
         };
         core.wait_for_children(frame);
         frame.leave_nursery(&core.terms, shares, outer);
+        if core.terms.tally.is_some() {
+            core.terms.shared.tallies.close(core.terms.nursery);
+        }
         match value {
             Ok(value) => core.result(value),
             Err(payload) => resume_unwind(payload),

@@ -174,8 +174,11 @@ impl NurseryOpts {
         owner: TaskRef,
     ) -> Core {
         let grant = self.child_budget.unwrap_or(outer.child_grant);
+        let nursery = worker::current().map_or(0, Worker::fresh_id);
+        let tally = || Some(outer.shared.tallies.open(nursery, self.name.as_ref(), &pool));
         let terms = Terms {
-            nursery: worker::current().map_or(0, Worker::fresh_id),
+            tally: outer.tally.as_ref().and_then(|_| tally()),
+            nursery,
             owner: 0,
             shared: Arc::clone(&outer.shared),
             node,
@@ -297,6 +300,7 @@ impl Terms {
             interval: self.interval,
             preempt: self.preempt,
             name: self.name.clone(),
+            tally: self.tally.clone(),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::cap::{CapSpawn, TaskPermit};
 use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
 use crate::error::{Error, ErrorKind, Result, discard};
 use crate::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
+use crate::stats::End;
 use crate::task::group::Group;
 use crate::task::state::Handle as Held;
 use crate::task::{Outcome, Start, Task, TaskRef, Traits};
@@ -299,6 +300,9 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             Ok(task) => {
                 // Counted when it is certain; the bias covers a child that has ended already.
                 self.core.group.add();
+                if let Some(tally) = &self.core.terms.tally {
+                    tally.spawned();
+                }
                 Ok(task)
             }
             Err(kind) => {
@@ -357,9 +361,14 @@ fn run<P: Profile, T, F>(
     let output = output.map_err(|error| error.in_task(|| frame.info()));
     // SAFETY: the running task. Asked once: if the handle goes after that, `unheard` is called.
     let held = unsafe { task.as_ref().state.is_held() };
+    let has_failed = output.as_ref().is_err_and(|error| !(told_to && error.is_cancelled()));
+    frame.span().end(output.as_ref().err());
+    if let Some(tally) = &terms.tally {
+        tally.ended(if has_failed { End::Failed } else { End::Well });
+    }
     let failure = catch_unwind(AssertUnwindSafe(|| {
         if let Err(error) = &output
-            && !(told_to && error.is_cancelled())
+            && has_failed
         {
             failed(core, held, error);
         }

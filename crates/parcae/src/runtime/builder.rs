@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::inspect::OnDeadlock;
 use crate::profile::Profile;
 use crate::stack::{StackError, StackSize};
+use crate::stats::Measure;
 use crate::sysmon::{Hook, StallReport, is_realtime};
 use std::fmt;
 use std::io;
@@ -265,6 +266,13 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// What is measured, for [`Runtime::snapshot`]. Counters are always there; *times* cost some tens of nanoseconds for each switch
+    /// of tasks.
+    pub fn measure(mut self, measure: Measure) -> Builder<P> {
+        self.engine.measure = measure;
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -284,7 +292,7 @@ impl<P: Profile> Builder<P> {
         if let Some(signal) = self.engine.monitor.signal.filter(|&signal| !is_realtime(signal)) {
             return Err(BuildError::StallSignal { signal });
         }
-        let workers = self.engine.workers;
+        let (workers, measure) = (self.engine.workers, self.engine.measure);
         let stack_size = self.stack_size.unwrap_or(P::STACK);
         let engine =
             Engine::new(EngineOpts { stack_size, ..self.engine }).map_err(|error| match error {
@@ -310,6 +318,7 @@ impl<P: Profile> Builder<P> {
             interval: interval.min(LONGEST_SLICE),
             preempt: self.preempt.unwrap_or_default(),
             name: None,
+            tally: (measure == Measure::Times).then(|| engine.with_shared(|s| s.tallies.roots())),
         };
         Ok(Runtime {
             inner: Arc::new(Inner { engine, terms: Arc::new(terms), mint }),

@@ -28,8 +28,11 @@ use crate::inspect::{Deadlock, Detector, Dump, PAUSE};
 use crate::nursery::SpawnOpts;
 use crate::profile::{Profile, Service, Sovereign, SpawnsFreely};
 use crate::sched::Shared;
+use crate::stats::Snapshot;
+use crate::trace::{self, Recording, Streaming, TraceError, TraceOpts};
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -167,6 +170,50 @@ impl<P: Profile> Runtime<P> {
     /// The counters of each worker.
     pub fn stats(&self) -> Vec<WorkerStats> {
         self.inner.engine.stats()
+    }
+
+    /// All figures at once: counters of the workers; times, nurseries and histograms where
+    /// [`Builder::measure`] asks for them. See [`stats`](crate::stats).
+    pub fn snapshot(&self) -> Snapshot {
+        self.inner.engine.with_shared(Snapshot::of)
+    }
+
+    /// Records what happens from now on; the last of it, when there is more than the options have room for. See
+    /// [`trace`](crate::trace).
+    ///
+    /// # Errors
+    ///
+    /// If another recording has not been stopped.
+    pub fn trace(&self, opts: TraceOpts) -> Result<Recording, TraceError> {
+        trace::start(self.inner.engine.shared(), &opts)
+    }
+
+    /// Records what happens from now on into a file, for <https://ui.perfetto.dev>.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::trace::TraceOpts;
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let path = std::env::temp_dir().join(format!("trace-{}.json", std::process::id()));
+    /// let streaming = rt.trace_to(&path, TraceOpts::new().max_bytes(1 << 20))?;
+    /// rt.run(|cx| cx.sleep(std::time::Duration::from_millis(1)))?;
+    /// let streamed = streaming.stop()?;
+    /// assert_eq!(streamed.bytes, std::fs::metadata(&path)?.len());
+    /// assert_eq!(streamed.lost, 0);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If another recording has not been stopped, or the file cannot be created.
+    pub fn trace_to(
+        &self,
+        path: impl AsRef<Path>,
+        opts: TraceOpts,
+    ) -> Result<Streaming, TraceError> {
+        trace::start_streaming(self.inner.engine.shared(), path.as_ref(), &opts)
     }
 
     /// All tasks: what they wait for, where, and for how long. Needs no worker to cooperate, so it also shows a

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::nursery::{Own, SpawnOpts};
 use crate::profile::Profile;
 use crate::select::{Ends, TaskEnd};
+use crate::stats;
 use crate::task::{Start, Task, Traits};
 use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
 use std::fmt;
@@ -122,6 +123,9 @@ impl Plan {
         let cx: Cx<P> = Cx::new(frame);
         let frame = cx.frame();
         frame.enter();
+        if let Some(tally) = &terms.tally {
+            tally.spawned();
+        }
         let refused = match start {
             Start::Run => frame.check_cancelled(),
             Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
@@ -135,6 +139,12 @@ impl Plan {
         }));
         let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
         let output = output.map_err(|error| error.in_task(|| frame.info()));
+        frame.span().end(output.as_ref().err());
+        if let Some(tally) = &terms.tally {
+            let cancelled = frame.cancel_reason().is_some();
+            let failed = output.as_ref().is_err_and(|error| !(cancelled && error.is_cancelled()));
+            tally.ended(if failed { stats::End::Failed } else { stats::End::Well });
+        }
         frame.leave();
         drop(loan);
         output

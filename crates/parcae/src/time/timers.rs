@@ -95,8 +95,14 @@ impl Due {
                     node.cancel(CancelReason::Timeout);
                 }
             }
-            Due::Wake(task) => shared.unpark(task),
-            Due::Attend(task) => shared.attend(task),
+            Due::Wake(task) => {
+                shared.note_timer(task);
+                shared.unpark(task);
+            }
+            Due::Attend(task) => {
+                shared.note_timer(task);
+                shared.attend(task);
+            }
         }
     }
 }

@@ -45,7 +45,6 @@ pub(crate) mod stats;
 use crate::budget::{Budget, Pool};
 use crate::deque::Owner;
 use crate::error::{TaskId, discard};
-use crate::executor::log::Kind;
 use crate::fiber::strand::{Ground, Strand};
 use crate::queue::Chain;
 use crate::rng::Rng;
@@ -55,6 +54,7 @@ use crate::task::group::Group;
 use crate::task::slab::{FreeRecords, OutOfRecords};
 use crate::task::state::{Finished, Handle};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
+use crate::trace::{Kind, Pen, spans};
 use accounts::Returned;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -109,6 +109,8 @@ pub(crate) struct Worker {
     next_victim: Cell<usize>,
     next_id: Cell<u64>,
     pub(crate) ground: Ground,
+    /// What events are written with.
+    pub(crate) pen: Pen,
     /// Panics in the runtime itself, for tests.
     #[cfg(test)]
     pub(crate) sabotage: Cell<bool>,
@@ -229,6 +231,7 @@ impl Worker {
             next_victim: Cell::new(index),
             next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
             ground: Ground::new(),
+            pen: Pen::new(),
             #[cfg(test)]
             sabotage: Cell::new(false),
             shared,
@@ -281,7 +284,8 @@ impl Worker {
         // SAFETY: the record is ours; the rest is the caller's obligation.
         let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
         self.stats().spawned_here.bump();
-        self.shared.record(self.index, Kind::Spawn, id, 0);
+        self.note_spawn(id);
+        spans::spawned(id);
         self.enqueue(task.task, traits);
         Ok(task)
     }
@@ -381,7 +385,7 @@ impl Worker {
         match unsafe { this.strand() } {
             Some(strand) => {
                 self.count_ended();
-                self.shared.record(self.index, Kind::Resume, this.id(), 0);
+                self.note_turn(Kind::Resume, this);
                 if let Some(here) = self.strand.get() {
                     self.left.set(Left::Spare(here));
                     // SAFETY: the task is ours, and so is its strand; this one is spare.
@@ -392,7 +396,7 @@ impl Worker {
                 if this.group.get() != self.ended.get().group {
                     self.count_ended();
                 }
-                self.shared.record(self.index, Kind::Start, this.id(), 0);
+                self.note_turn(Kind::Start, this);
                 let outcome = match self.ensure_spare() {
                     // SAFETY: claimed, and it has no strand, so it has not run.
                     Ok(()) => unsafe { Task::run(task) },
@@ -438,6 +442,7 @@ impl Worker {
                 // SAFETY: picked, hence ours; it has not run.
                 let outcome = unsafe {
                     (*task.as_ptr()).state.claim(self.index);
+                    self.note_turn(Kind::Start, task.as_ref());
                     Task::refuse(task, error)
                 };
                 self.finish(task, outcome);
@@ -470,17 +475,17 @@ impl Worker {
     fn finish(&self, task: NonNull<Task>, outcome: Result<(), Box<dyn std::any::Any + Send>>) {
         // SAFETY: the task is OWNED by this worker, which just ran it; the record is not
         // touched after `finish` unless it is ours.
-        let (group, id, finished) = unsafe {
+        let (group, finished) = unsafe {
             let this = &*task.as_ptr();
+            self.note_end_of_turn(Kind::Finish, this);
             if this.kept.get() {
                 this.kept.set(false);
                 self.kept.set(self.kept.get() - 1);
             }
-            (this.group.get(), this.id(), this.state.finish(|| this.joiner.get()))
+            (this.group.get(), this.state.finish(|| this.joiner.get()))
         };
         self.current.set(None);
         self.stats().ended.bump();
-        self.shared.record(self.index, Kind::Finish, id, 0);
         match finished {
             Finished::Free => {
                 // SAFETY: the record is ours.
@@ -547,15 +552,14 @@ impl Worker {
         }
         self.stats().yielded.bump();
         // SAFETY: the running task.
-        let (traits, id) = unsafe { ((*task.as_ptr()).traits.get(), (*task.as_ptr()).id()) };
-        self.shared.record(self.index, Kind::Yield, id, 0);
+        let traits = unsafe { (*task.as_ptr()).traits.get() };
         if traits.migratable {
-            self.leave(task, Left::Requeue(task));
+            self.leave(task, Left::Requeue(task), Kind::Yield);
         } else {
             // Private to this worker, so it may be queued before its stack is left.
             // SAFETY: in no other queue.
             unsafe { self.local()[traits.priority as usize].push_back(task) };
-            self.leave(task, Left::Nothing);
+            self.leave(task, Left::Nothing, Kind::Yield);
         }
     }
 
@@ -576,7 +580,7 @@ impl Worker {
         if let Some(task) = self.current.get()
             && !must_not_switch()
         {
-            self.leave(task, Left::Park(task));
+            self.leave(task, Left::Park(task), Kind::Park);
         }
     }
 
@@ -651,7 +655,7 @@ impl Worker {
         if self.shared.config.deterministic {
             if stepped == Stepped::Idle && self.fall_asleep() {
                 self.asleep.set(true);
-                self.shared.record(self.index, Kind::Sleep, 0, 0);
+                self.note_rest(Kind::Sleep);
             }
             self.go_to_ground();
         } else if !self.wait_for_work() {
@@ -672,6 +676,7 @@ impl Worker {
     pub(crate) fn go(&self) {
         if self.asleep.take() {
             self.searching.set(true); // whoever took our bit counted us
+            self.note_rest(Kind::Awake);
         }
         let strand = self.spare();
         self.strand.set(Some(strand));

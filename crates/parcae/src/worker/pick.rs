@@ -2,12 +2,12 @@
 
 use super::{FAIRNESS, LIFO_STREAK, Worker};
 use crate::deque::Steal;
-use crate::executor::log::Kind;
 use crate::queue::Chain;
 use crate::sched::Victims;
 use crate::sysmon::bell::Rested;
 use crate::task::{Priority, Task};
 use crate::time::{NEVER, Nanos, Rest};
+use crate::trace::Kind;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,7 @@ impl Worker {
     /// Acts on deadlines of this worker that have passed. Called in the loop, outside of any task: callbacks of
     /// tokens run here.
     pub(super) fn fire_timers(&self, now: Nanos) {
+        self.pen.on_nobodys_behalf();
         let rest = self.shared.fire_own(self.index, now, DEADLINES);
         self.deadlines_passed.set(rest != Rest::Nothing);
     }
@@ -125,6 +126,7 @@ impl Worker {
             return;
         }
         let mut chain = inbox.drain();
+        self.pen.came_from_elsewhere();
         while let Some(task) = chain.pop_front() {
             // SAFETY: out of the inbox, hence ours.
             unsafe {
@@ -136,6 +138,7 @@ impl Worker {
 
     /// Puts movable tasks into the deque, or the global queue if they do not fit.
     fn adopt(&self, mut chain: Chain<Task>) {
+        self.pen.came_from_elsewhere();
         while let Some(task) = chain.pop_front() {
             if let Err(task) = self.deque.push(task) {
                 self.overflow(task);
@@ -157,6 +160,7 @@ impl Worker {
         if inject.is_empty() {
             return None;
         }
+        self.pen.came_from_elsewhere();
         if priority != Priority::Normal {
             let task = inject.pop();
             self.stats().injected.add(u64::from(task.is_some()));
@@ -249,11 +253,12 @@ impl Worker {
         for _ in 0..2 {
             match stealer.steal_batch(&self.deque, STEAL_BATCH) {
                 Steal::Task(task) => {
+                    self.pen.came_from_elsewhere();
                     self.announce_rest();
                     self.stats().stolen.bump();
                     // SAFETY: stolen, hence ours.
                     let id = unsafe { (*task.as_ptr()).id() };
-                    self.shared.record(self.index, Kind::Steal, id, victim as u64);
+                    self.note(Kind::Steal, id, victim as u64);
                     return Some(task);
                 }
                 Steal::Empty => return None,
@@ -360,7 +365,10 @@ impl Worker {
             }
             self.stats().slept.bump();
             rested = Rested::Slept;
-            if !self.sleep() {
+            self.note_rest(Kind::Sleep);
+            let stays = self.sleep();
+            self.note_rest(Kind::Awake);
+            if !stays {
                 return false;
             }
             shared.now(); // after a long sleep: sets the coarse clock

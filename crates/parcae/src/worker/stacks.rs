@@ -1,11 +1,12 @@
 //! Leaving and entering stacks: what becomes of a strand, and of the task on it.
 
 use super::{Left, SPARES, Worker, current, strand_main};
-use crate::executor::log::Kind;
+use crate::cx::Frame;
 use crate::fiber::strand::Strand;
 use crate::stack::StackError;
 use crate::task::Task;
 use crate::task::state::Parking;
+use crate::trace::Kind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
@@ -27,21 +28,30 @@ impl Worker {
         }
     }
 
-    /// Gives up the stack of the running task. Returns when it is run again.
-    pub(super) fn leave(&self, task: NonNull<Task>, left: Left) {
+    /// Gives up the stack of the running task, because it yields or parks. Returns when it is run
+    /// again.
+    pub(super) fn leave(&self, task: NonNull<Task>, left: Left, why: Kind) {
+        // SAFETY: the running task, before and after: its frame is there.
+        let span = unsafe { task.as_ref().frame().as_ref() }.map(Frame::span);
+        span.inspect(|span| span.exit());
+        self.leave_stack(task, left, why);
+        span.inspect(|span| span.enter());
+    }
+
+    fn leave_stack(&self, task: NonNull<Task>, left: Left, why: Kind) {
         let Some(here) = self.strand.get() else { return };
         // SAFETY: the task runs here, so it is ours until `settle`.
-        unsafe {
-            let this = task.as_ref();
-            this.left(here);
-            if !this.kept.get() && !this.traits.get().migratable {
-                this.kept.set(true);
-                self.kept.set(self.kept.get() + 1);
-            }
+        let this = unsafe { task.as_ref() };
+        // SAFETY: as above; it has started.
+        unsafe { this.left(here) };
+        if !this.kept.get() && !this.traits.get().migratable {
+            this.kept.set(true);
+            self.kept.set(self.kept.get() + 1);
         }
         self.left.set(left);
         self.current.set(None);
         if self.shared.config.deterministic {
+            self.note_end_of_turn(why, this);
             self.count_ended();
             self.strand.set(None);
             // SAFETY: the executor waits on its own stack; this strand is `left`.
@@ -62,10 +72,12 @@ impl Worker {
         match next {
             Some(next) if next == task => {
                 // It yielded, and there is nobody else.
+                self.note_end_of_turn(Kind::Alone, this);
                 self.left.set(Left::Nothing);
                 self.current.set(Some(task));
             }
             Some(next) => {
+                self.note_end_of_turn(why, this);
                 // SAFETY: picked, hence ours.
                 let strand = unsafe { (*next.as_ptr()).strand() };
                 let to = match strand {
@@ -75,6 +87,8 @@ impl Worker {
                         unsafe { (*next.as_ptr()).state.claim(self.index) };
                         self.current.set(Some(next));
                         self.stats().executed.bump();
+                        // SAFETY: as above.
+                        self.note_turn(Kind::Resume, unsafe { next.as_ref() });
                         strand
                     }
                     None => {
@@ -86,6 +100,7 @@ impl Worker {
                 unsafe { self.switch(here, to) };
             }
             None => {
+                self.note_end_of_turn(why, this);
                 let to = self.spare();
                 // SAFETY: `to` is spare.
                 unsafe { self.switch(here, to) };
@@ -101,16 +116,17 @@ impl Worker {
             Left::Spare(strand) => self.keep_spare(strand),
             Left::Park(task) => {
                 // SAFETY: the task is OWNED by this worker; after `Parked` it is not touched.
-                let (parking, id, traits) = unsafe {
+                let (parking, traits) = unsafe {
                     let this = &*task.as_ptr();
-                    let (id, traits) = (this.id(), this.traits.get());
-                    (this.state.park(), id, traits)
+                    let traits = this.traits.get();
+                    (this.state.park(), traits)
                 };
+                if parking == Parking::Woken {
+                    // SAFETY: still ours.
+                    self.note_latched(unsafe { task.as_ref() });
+                }
                 match parking {
-                    Parking::Parked => {
-                        self.stats().parked.bump();
-                        self.shared.record(self.index, Kind::Park, id, 0);
-                    }
+                    Parking::Parked => self.stats().parked.bump(),
                     // Still ours: behind those who were ready.
                     Parking::Woken if traits.migratable => self.requeue(task),
                     // SAFETY: in no other queue.

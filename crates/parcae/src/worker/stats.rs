@@ -103,7 +103,7 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Release);
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

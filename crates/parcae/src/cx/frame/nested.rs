@@ -72,6 +72,9 @@ impl Frame {
         let mut balance = self.balance();
         gain(&mut balance, surplus);
         if !(terms.pool.is_unlimited() && matches!(shares, Shares::All)) {
+            if let Some(tally) = &terms.tally {
+                tally.spend(terms.pool.standing().spent);
+            }
             let Closed { left, topped_up } = terms.pool.close();
             drawn.absorb(topped_up);
             gain(&mut balance, left);

@@ -1,12 +1,15 @@
 //! Cancelling and waiting, and what others see of a task that waits.
 
 use super::{Frame, never};
+use crate::budget::Resource;
 use crate::cancel::CancelReason;
 use crate::error::{Error, ErrorKind, Result};
 use crate::inspect::Deadlock;
 use crate::nursery::Core;
 use crate::shim::atomic::AtomicU64;
+use crate::stats::TaskTimes;
 use crate::time::{Due, Nanos};
+use crate::trace::{Kind, cancel_code};
 use crate::wait::Why;
 use crate::worker;
 use std::cell::Cell;
@@ -32,6 +35,12 @@ pub(crate) struct Seen {
     pub(crate) nursery: Cell<Option<NonNull<Core>>>,
     /// Set by an observer who found that it waits in vain: what it ends with.
     pub(crate) verdict: Cell<Option<Arc<Deadlock>>>,
+    /// Since when it could run, in ticks, where times are measured; 0 if it runs or waits. Written by whoever owns it.
+    pub(crate) ready: Cell<u64>,
+    /// Times that its nursery does not know yet. Written by its worker, and by itself.
+    pub(crate) times: TaskTimes,
+    /// Whether it was told that it is to end.
+    told: Cell<bool>,
 }
 
 impl Seen {
@@ -46,6 +55,9 @@ impl Seen {
             started: now,
             nursery: Cell::new(None),
             verdict: Cell::new(None),
+            ready: Cell::new(0),
+            times: TaskTimes::default(),
+            told: Cell::new(false),
         }
     }
 }
@@ -78,9 +90,35 @@ impl Frame {
 
     #[cold]
     fn ended_by(&self, reason: CancelReason) -> Error {
+        if !self.seen.told.replace(true) {
+            self.note(Kind::Cancel, cancel_code(reason));
+            self.span.note(Kind::Cancel, None);
+        }
         match self.seen.verdict.take() {
             Some(deadlock) => Error::new(ErrorKind::Deadlock(deadlock)),
             None => Error::cancelled(reason),
+        }
+    }
+
+    /// Notes something about the task, which runs.
+    #[inline]
+    fn note(&self, kind: Kind, detail: u64) {
+        if let Some(worker) = worker::current() {
+            worker.note(kind, self.record().id(), detail);
+        }
+    }
+
+    /// Notes that budget is used up, or that there is more.
+    pub(super) fn note_budget(&self, kind: Kind, resource: Resource) {
+        self.note(kind, resource as u64);
+        self.span.note(kind, Some(resource));
+    }
+
+    /// Tells the nursery how long the task ran and waited, where that is measured.
+    #[inline]
+    pub(super) fn flush_times(&self) {
+        if let Some(tally) = &self.terms().tally {
+            self.seen.times.flush(tally);
         }
     }
 
@@ -132,6 +170,7 @@ impl Frame {
         }
         self.seen.why.set(None);
         self.seen.timed.set(false);
+        self.flush_times();
     }
 
     /// Makes sure that a cancellation wakes the task.

@@ -2,8 +2,8 @@
 //! that belong together.
 
 use super::*;
-use crate::executor::log::Kind;
 use crate::rng::Rng;
+use crate::trace::Kind;
 use std::collections::{BTreeSet, HashSet};
 
 fn virtual_engine(workers: usize, seed: u64, victims: Victims) -> Engine {
@@ -30,12 +30,12 @@ impl Logged {
 fn events(engine: &Engine) -> Vec<Logged> {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
     let event = |e: &[u8]| Logged {
-        worker: number(&e[8..10]),
-        kind: number(&e[10..11]),
-        task: number(&e[11..19]),
-        detail: number(&e[19..27]),
+        kind: number(&e[8..9]),
+        worker: number(&e[9..11]),
+        task: number(&e[16..24]),
+        detail: number(&e[24..32]),
     };
-    engine.log().chunks(27).map(event).collect()
+    engine.log().chunks(32).map(event).collect()
 }
 
 fn total(engine: &Engine, count: impl Fn(&WorkerStats) -> u64) -> u64 {

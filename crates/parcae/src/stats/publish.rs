@@ -1,0 +1,48 @@
+//! Snapshots for the `metrics` crate.
+
+use super::Snapshot;
+use super::families::{self, Kind};
+use metrics::{Label, counter, gauge};
+
+/// What is published of a histogram: the recorder has its own, which cannot be filled from counts.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+impl Snapshot {
+    /// Hands all figures to the recorder of the `metrics` crate, under the names that
+    /// [`to_prometheus`](Snapshot::to_prometheus) has. To be called now and then; of histograms it publishes quantiles,
+    /// as gauges with the label `quantile`. With the feature `metrics`.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// rt.run(|_| Ok(()))?;
+    /// rt.snapshot().publish(); // to nobody, as long as the program has no recorder
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn publish(&self) {
+        for family in families::all(self) {
+            for (labels, value) in family.samples {
+                let labels: Vec<Label> =
+                    labels.into_iter().map(|(name, value)| Label::new(name, value)).collect();
+                match family.kind {
+                    // Those that are no integers are seconds: the recorder's counters are integers.
+                    Kind::Counter if family.name.ends_with("_seconds_total") => {
+                        gauge!(family.name.clone(), labels).set(value);
+                    }
+                    Kind::Counter => counter!(family.name.clone(), labels).absolute(value as u64),
+                    Kind::Gauge => gauge!(family.name.clone(), labels).set(value),
+                }
+            }
+        }
+        if self.nurseries.is_empty() {
+            return; // no times are measured
+        }
+        for (name, _, histogram) in families::histograms(self) {
+            for part in QUANTILES {
+                let labels = vec![Label::new("quantile", part.to_string())];
+                gauge!(name, labels).set(histogram.quantile(part).as_secs_f64());
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Whether a trace makes sense: what a validator checks.
+
+use super::Trace;
+use super::event::{Kind, unpack};
+use super::ring::Words;
+use std::collections::HashMap;
+use std::fmt;
+
+/// How often what happened, in a [`Trace`]. The names are those of [`WorkerStats`](crate::WorkerStats), and so are the numbers if nothing
+/// is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Tasks spawned by tasks.
+    pub spawned_here: u64,
+    /// Tasks spawned from outside.
+    pub spawned_outside: u64,
+    /// Times that a task was run or gone on with.
+    pub executed: u64,
+    /// Tasks that ended.
+    pub ended: u64,
+    /// Yields.
+    pub yielded: u64,
+    /// Parks that took effect.
+    pub parked: u64,
+    /// Times that tasks were stolen.
+    pub stolen: u64,
+    /// Times that a worker fell asleep.
+    pub slept: u64,
+}
+
+/// What is wrong with a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    at: usize,
+    what: String,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "event {} of the trace: {}", self.at, self.what)
+    }
+}
+
+impl std::error::Error for Flaw {}
+
+/// Where a task is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Ready,
+    Running,
+    Waiting,
+    Ended,
+}
+
+impl State {
+    /// What has to be before this happens to a task, and what is after it; none if it does not matter, or does not change.
+    fn change(kind: Kind) -> (Option<State>, Option<State>) {
+        match kind {
+            Kind::Start | Kind::Resume => (Some(State::Ready), Some(State::Running)),
+            Kind::Yield => (Some(State::Running), Some(State::Ready)),
+            Kind::Park => (Some(State::Running), Some(State::Waiting)),
+            Kind::Wake | Kind::Latched => (Some(State::Waiting), Some(State::Ready)),
+            Kind::Finish => (Some(State::Running), Some(State::Ended)),
+            Kind::Steal => (Some(State::Ready), None),
+            Kind::Alone | Kind::Exhausted | Kind::Recharged | Kind::Cancel => {
+                (Some(State::Running), None)
+            }
+            Kind::Spawn => (None, Some(State::Ready)),
+            Kind::Timer | Kind::Sleep | Kind::Awake => (None, None),
+        }
+    }
+}
+
+/// What a worker does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// Not known: the beginning is missing.
+    Unknown,
+    Nothing,
+    Runs(u64),
+    Sleeps,
+}
+
+impl Trace {
+    /// Checks that the trace makes sense: the time of a worker does not go back, its turns do not overlap; and, if nothing was
+    /// lost, that each task goes through its states in order: nothing happens to it before it was spawned or after it has
+    /// ended, and it goes on only after it has yielded or was woken.
+    ///
+    /// # Errors
+    ///
+    /// The first event that does not fit.
+    pub fn check(&self) -> Result<(), Flaw> {
+        let mut times = vec![0; self.workers + 1];
+        let mut doing = vec![Doing::Unknown; self.workers];
+        let mut tasks = HashMap::new();
+        for (at, words) in self.batch.events.iter().enumerate() {
+            let flaw = |what: String| Flaw { at, what };
+            let Some((kind, worker, _)) = unpack(words) else {
+                return Err(flaw(format!("no event: {words:x?}")));
+            };
+            if worker.is_some_and(|worker| worker >= self.workers) {
+                return Err(flaw(format!("there is no worker {worker:?}")));
+            }
+            let last = &mut times[worker.unwrap_or(self.workers)];
+            if words[0] < *last {
+                return Err(flaw(format!("time goes back from {last} to {}", words[0])));
+            }
+            *last = words[0];
+            if let Some(worker) = worker {
+                doing[worker] = turn(doing[worker], kind, words[2])
+                    .map_err(|what| flaw(format!("worker {worker}: {what}")))?;
+            }
+            if self.lost() == 0 {
+                self.step(&mut tasks, kind, words).map_err(flaw)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(
+        &self,
+        tasks: &mut HashMap<u64, State>,
+        kind: Kind,
+        words: &Words,
+    ) -> Result<(), String> {
+        let task = words[2];
+        let (before, after) = State::change(kind);
+        let known = tasks.get(&task).copied();
+        let fits = match (known, before) {
+            (Some(state), Some(before)) => state == before,
+            (Some(_), None) => kind != Kind::Spawn,
+            // One that was there when the recording began.
+            (None, Some(_)) => !self.complete,
+            (None, None) => true,
+        };
+        if !fits {
+            return Err(format!("task {task}: {kind:?} while {known:?}"));
+        }
+        if let Some(after) = after {
+            tasks.insert(task, after);
+        }
+        Ok(())
+    }
+
+    /// How often what happened.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::trace::TraceOpts;
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let recording = rt.trace(TraceOpts::new())?;
+    /// rt.run(|cx| cx.nursery(|n| (0..5).try_for_each(|_| n.spawn(|_| Ok(())).map(drop))))?;
+    /// let counts = recording.stop().counts();
+    /// assert_eq!((counts.spawned_outside, counts.spawned_here), (1, 5));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for words in &self.batch.events {
+            let Some((kind, worker, _)) = unpack(words) else { continue };
+            match (kind, worker) {
+                (Kind::Spawn, Some(_)) => counts.spawned_here += 1,
+                (Kind::Spawn, None) => counts.spawned_outside += 1,
+                (Kind::Start | Kind::Resume, _) => counts.executed += 1,
+                (Kind::Finish, _) => counts.ended += 1,
+                (Kind::Yield | Kind::Alone, _) => counts.yielded += 1,
+                (Kind::Park, _) => counts.parked += 1,
+                (Kind::Latched, _) => counts.parked = counts.parked.saturating_sub(1),
+                (Kind::Steal, _) => counts.stolen += 1,
+                (Kind::Sleep, _) => counts.slept += 1,
+                _ => {}
+            }
+        }
+        counts
+    }
+}
+
+/// What a worker does after an event of its own.
+fn turn(doing: Doing, kind: Kind, task: u64) -> Result<Doing, String> {
+    let (fits, next) = match kind {
+        Kind::Start | Kind::Resume => (doing == Doing::Nothing, Doing::Runs(task)),
+        Kind::Yield | Kind::Park | Kind::Finish => (doing == Doing::Runs(task), Doing::Nothing),
+        Kind::Alone => (doing == Doing::Runs(task), doing),
+        Kind::Sleep => (doing == Doing::Nothing, Doing::Sleeps),
+        Kind::Awake => (doing == Doing::Sleeps, Doing::Nothing),
+        _ => (true, doing),
+    };
+    if fits || doing == Doing::Unknown {
+        Ok(next)
+    } else {
+        Err(format!("{kind:?} of task {task} while it {doing:?}"))
+    }
+}
