@@ -211,24 +211,28 @@ impl Engine {
         &self,
         traits: Traits,
         task: impl FnOnce(NonNull<Task>, Start),
-    ) -> Result<(), Refused> {
+    ) -> Result<TaskRef, Refused> {
         if let Executor::Threads(threads) = &self.executor {
             threads.watch();
         }
         // SAFETY: as the caller says.
-        unsafe { self.shared.spawn_outside(None, traits, task)? };
-        Ok(())
+        unsafe { self.shared.spawn_outside(None, traits, task) }
     }
 
-    /// Spawns a task from any thread.
+    /// Spawns a task from any thread, and returns its number; 0 if it has ended already.
     pub(crate) fn spawn_task(
         &self,
         traits: Traits,
         task: impl FnOnce(NonNull<Task>, Start) + Send + 'static,
-    ) -> crate::Result<()> {
-        // SAFETY: owns what it uses.
-        unsafe { self.submit(traits, task)? };
-        Ok(())
+    ) -> crate::Result<u64> {
+        // SAFETY: owns what it uses; records live as long as the scheduler.
+        unsafe {
+            let spawned = self.submit(traits, task)?;
+            let id = spawned.task.as_ref().id();
+            // The number is that of our task if the record still is.
+            let same = !spawned.task.as_ref().state.is_done(spawned.generation);
+            Ok(if same { id } else { 0 })
+        }
     }
 
     /// Lets no more tasks in from outside.

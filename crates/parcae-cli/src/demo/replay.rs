@@ -1,12 +1,13 @@
 //! The deterministic executor: a bug that depends on the order of events, found, and found again.
 
-mod log;
+mod told;
 
 use super::{Demo, Size, check};
 use crate::stage::{BOLD, DIM, Stage, bar, paint};
-use log::events;
 use parcae::prelude::*;
+use parcae::trace::TraceOpts;
 use std::sync::atomic::{AtomicU64, Ordering};
+use told::{Told, tell};
 
 pub(super) const DEMO: Demo = Demo {
     name: "replay",
@@ -23,13 +24,15 @@ const PAYMENTS: u64 = 3;
 #[derive(Debug, PartialEq)]
 struct Run {
     balance: u64,
-    /// All that the scheduler did.
+    /// All that the scheduler did: as bytes, and in words.
     log: Vec<u8>,
+    events: Vec<Told>,
 }
 
 /// The program, on two workers that take turns as the seed says.
 fn pay(seed: u64) -> parcae::Result<Run> {
     let rt = Runtime::builder().workers(2).deterministic(seed).build()?;
+    let recording = rt.trace(TraceOpts::new()).map_err(parcae::Error::from)?;
     let account = AtomicU64::new(0);
     rt.run(|cx| {
         cx.nursery(|n| {
@@ -47,7 +50,8 @@ fn pay(seed: u64) -> parcae::Result<Run> {
             Ok(())
         })
     })?;
-    Ok(Run { balance: account.into_inner(), log: rt.event_log() })
+    let events = tell(recording.stop().events());
+    Ok(Run { balance: account.into_inner(), log: rt.event_log(), events })
 }
 
 fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
@@ -83,7 +87,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
         stage.say(format_args!(
             "seed {seed:<3} balance {}, {} events, fingerprint {:016x}",
             paint(BOLD, format!("{:2}", run.balance)),
-            events(&run.log).count(),
+            run.events.len(),
             fingerprint(&run.log),
         ));
     }
@@ -96,7 +100,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
         seeds[0]
     ));
     for (seed, run) in [(seeds[0], &runs[0]), (other, &runs[2])] {
-        for event in events(&run.log).skip(same).take(3) {
+        for event in run.events.iter().skip(same).take(3) {
             stage.say(format_args!("  seed {seed:<3} {event}"));
         }
     }
@@ -108,14 +112,14 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
 
 /// How many events two runs have in common before they part.
 fn common(one: &Run, other: &Run) -> usize {
-    events(&one.log).zip(events(&other.log)).take_while(|(a, b)| a == b).count()
+    one.events.iter().zip(&other.events).take_while(|(a, b)| a == b).count()
 }
 
 fn describe((run, seed): (&Run, u64)) -> serde_json::Value {
     serde_json::json!({
         "seed": seed,
         "balance": run.balance,
-        "events": events(&run.log).count(),
+        "events": run.events.len(),
         "fingerprint": format!("{:016x}", fingerprint(&run.log)),
     })
 }
@@ -144,14 +148,15 @@ mod tests {
         assert!(runs.iter().all(|run| (1..=PAYERS * PAYMENTS).contains(&run.balance)));
         assert!(tally(&runs).len() > 1);
         for run in &runs {
-            let times: Vec<u64> = events(&run.log).map(|event| event.time).collect();
-            assert!(times.len() > 20 && times.is_sorted(), "{times:?}");
+            let told: Vec<String> = run.events.iter().map(Told::to_string).collect();
+            assert_eq!(told.len() * 32, run.log.len(), "all of them");
+            assert!(told.iter().any(|event| event.ends_with("which yields")), "{told:?}");
         }
     }
 
     #[test]
     fn balances_are_counted() {
-        let runs = [3, 1, 3].map(|balance| Run { balance, log: Vec::new() });
+        let runs = [3, 1, 3].map(|balance| Run { balance, log: Vec::new(), events: Vec::new() });
         assert_eq!(tally(&runs), [(1, 1), (3, 2)]);
     }
 }

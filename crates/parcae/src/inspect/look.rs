@@ -156,7 +156,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>) -> Wait {
             Wait::new("for its children", Holder::Children(nursery))
         }
         Why::Task(id) => Wait::new("for a task", Holder::Task(id)),
-        Why::Root => Wait::new("for a root task", Holder::Anybody),
+        Why::Elsewhere => Wait::new("for a task of another runtime", Holder::Outside),
         Why::Budget(resource) => {
             let wait = Wait::new("for a recharge", Holder::Anybody);
             Wait { note: Some(format!("out of {resource}")), ..wait }

@@ -128,7 +128,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         let end = self.end();
         let why = match self.own_frame() {
             Some(_) => Why::Task(self.record().id()),
-            None => Why::signal("task of another runtime", &**end),
+            None => Why::Elsewhere,
         };
         end.wait(deadline, why)
     }

@@ -4,7 +4,7 @@ use super::Inner;
 use crate::budget::{Budget, Ceiling, Closed, Pool, Resource};
 use crate::cancel::{CancelReason, CancelToken, Node};
 use crate::cap::TaskPermit;
-use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
+use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::nursery::{Own, SpawnOpts};
 use crate::profile::Profile;
@@ -51,12 +51,13 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     let (ceiling, permit) = cap.unzip();
     let plan = Plan::new(inner, opts, ceiling)?;
     let node = Arc::clone(&plan.terms.node);
-    inner.engine.spawn_task(plan.traits, move |record, start| {
+    let id = inner.engine.spawn_task(plan.traits, move |record, start| {
         let output = plan.carry_out(record, start, task);
         drop(permit);
         answer.set(output);
     })?;
-    Ok(RootTask { slot, node, polled: Polled::default() })
+    let home = Arc::as_ptr(&inner.terms.shared).addr();
+    Ok(RootTask { slot, node, polled: Polled::default(), id, home })
 }
 
 /// What a root task runs under.
@@ -158,6 +159,9 @@ pub struct RootTask<T> {
     slot: Arc<Slot<T>>,
     node: Arc<Node>,
     polled: Polled,
+    /// Its number, and the address of its scheduler: for whoever looks for deadlocks.
+    id: u64,
+    home: usize,
 }
 
 struct Slot<T> {
@@ -193,8 +197,13 @@ impl<T> RootTask<T> {
     ///
     /// If it was polled until it was ready: the result is gone then.
     pub fn join(self) -> Result<T> {
-        self.slot.end.wait(Deadline::Never, Why::Root)?;
+        self.slot.end.wait(Deadline::Never, self.why())?;
         self.take()
+    }
+
+    fn why(&self) -> Why<'static> {
+        let at_home = |frame: &Frame| Arc::as_ptr(&frame.terms().shared).addr() == self.home;
+        if cx::current().is_some_and(at_home) { Why::Task(self.id) } else { Why::Elsewhere }
     }
 
     /// As [`join`](RootTask::join), and waits no longer than `time`; then there is the handle again.
@@ -215,7 +224,7 @@ impl<T> RootTask<T> {
     ///
     /// The handle, if the time is up.
     pub fn join_timeout(self, time: Duration) -> Result<Result<T>, RootTask<T>> {
-        match self.slot.end.wait(Deadline::after(time), Why::Root) {
+        match self.slot.end.wait(Deadline::after(time), self.why()) {
             Ok(Ended::Woken) => Ok(self.take()),
             Ok(Ended::TimedOut) => Err(self),
             Err(error) => Ok(Err(error)),

@@ -112,7 +112,7 @@ impl Reason {
             Some(Why::Sleep) => Reason::Fixed(1, 0),
             Some(Why::Children) => Reason::Fixed(2, 0),
             Some(Why::Task(id)) => Reason::Fixed(A_TASK, id),
-            Some(Why::Root) => Reason::Fixed(4, 0),
+            Some(Why::Elsewhere) => Reason::Fixed(4, 0),
             Some(Why::Budget(resource)) => Reason::Fixed(5, resource as u64),
             Some(Why::Blocking) => Reason::Fixed(6, 0),
             Some(Why::Future) => Reason::Fixed(7, 0),

@@ -21,8 +21,8 @@ pub(crate) enum Why<'w> {
     Children,
     /// For the end of the task with this number.
     Task(u64),
-    /// For the end of a root task.
-    Root,
+    /// For the end of a task of another runtime.
+    Elsewhere,
     /// For a recharge.
     Budget(Resource),
     /// For a call on a thread of its own.
