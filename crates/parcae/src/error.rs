@@ -194,7 +194,7 @@ impl Error {
     /// The same failure, with what was being done when it came. Kind, task and the program's own error stay as they are.
     ///
     /// `{}` prints the outermost context alone, `{:#}` all of them down to the failure itself, and
-    /// [`Debug`](fmt::Debug), which is what `main` prints, a line for each.
+    /// [`Debug`](std::fmt::Debug), which is what `main` prints, a line for each.
     ///
     /// ```
     /// let error = parcae::Error::msg("no such file").context("reading the price list").context("starting the shop");

@@ -32,7 +32,7 @@
 //! One thread listens, and each of up to [`CONNECTIONS`] connections has its own. They hold the scheduler weakly, so they
 //! do not keep a runtime alive; when it is gone they say so. Dropping [`Attached`] wakes the listener through a
 //! pipe, shuts the connections down, and waits for their threads: no request runs after it. A client that does not read
-//! is cut off after [`PATIENCE`].
+//! is cut off after five seconds.
 
 mod requests;
 #[cfg(all(test, not(loom)))]

@@ -179,7 +179,7 @@ impl<P: Profile> Runtime<P> {
     }
 
     /// Records what happens from now on; the last of it, when there is more than the options have room for. See
-    /// [`trace`](crate::trace).
+    /// [`trace`](mod@crate::trace).
     ///
     /// # Errors
     ///

@@ -373,7 +373,7 @@ impl Case for TimeoutCase {
 pub struct DeadlineCase(Instant);
 
 impl DeadlineCase {
-    /// This one, by the clock of whoever waits: [`time::now`](crate::time::now).
+    /// This one, by the clock of whoever waits: [`time::now`].
     pub fn new(at: Instant) -> DeadlineCase {
         DeadlineCase(at)
     }
