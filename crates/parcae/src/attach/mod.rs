@@ -58,6 +58,8 @@ use std::time::Duration;
 pub const CONNECTIONS: usize = 8;
 /// How long a client may take to read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the listener waits when it cannot take a connection.
+const RETRY: Duration = Duration::from_millis(50);
 /// The longest request.
 const LONGEST: u64 = 4096;
 
@@ -188,6 +190,8 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
         UnixListener::bind(path)
     })?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    // It only waits for connections where it can be told to end.
+    bound.set_nonblocking(true)?;
     Ok(bound)
 }
 
@@ -200,7 +204,15 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
     let lock = || open.lock().unwrap_or_else(PoisonError::into_inner);
     let mut number = 0;
     while wait_for_either(listener.as_raw_fd(), stopped.as_raw_fd()) {
-        let Ok((stream, _)) = listener.accept() else { continue };
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            // Nobody there: a signal has ended the wait, or the client has gone again.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(_) => {
+                thread::sleep(RETRY); // no descriptor to be had, most likely
+                continue;
+            }
+        };
         lock().retain(|_, (_, thread)| !thread.is_finished());
         if lock().len() >= CONNECTIONS {
             let _ =
@@ -211,7 +223,11 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
         let server = Arc::clone(server);
         let thread = thread::Builder::new().name("parcae-attach".into());
         // A client that is gone is no error of ours.
-        if let Ok(thread) = thread.spawn(move || drop(talk(&stream, &server))) {
+        let serve_one = move || {
+            let closes = Closes(stream);
+            drop(talk(&closes.0, &server));
+        };
+        if let Ok(thread) = thread.spawn(serve_one) {
             lock().insert(number, (end, thread));
             number += 1;
         }
@@ -222,7 +238,16 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
     }
 }
 
-/// Waits until there is a connection; false if the second is closed.
+/// Ends its connection with itself, for the client too: the listener has another descriptor of it.
+struct Closes(UnixStream);
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Both); // the client may have gone first
+    }
+}
+
+/// Waits until there may be a connection; false if the second is closed.
 fn wait_for_either(listener: i32, stopped: i32) -> bool {
     let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut fds = [poll(listener), poll(stopped)];
@@ -236,15 +261,15 @@ fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut requests = BufReader::new(stream);
     loop {
-        let mut line = String::new();
+        let mut line = Vec::new();
         let mut limited = io::Read::take(&mut requests, LONGEST);
-        if limited.read_line(&mut line)? == 0 {
+        if limited.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let mut answer = server.answer(line.trim());
+        let mut answer = server.answer(String::from_utf8_lossy(&line).trim());
         answer.push('\n');
         (&mut &*stream).write_all(answer.as_bytes())?;
-        if !line.ends_with('\n') {
+        if !line.ends_with(b"\n") {
             return Ok(()); // longer than any request
         }
     }

@@ -162,3 +162,67 @@ fn too_many_and_too_long_are_turned_away() {
     assert!(answer.contains("error"), "{answer}");
     drop(attached);
 }
+
+/// What the client of a connection that has ended reads: nothing more.
+fn rest(stream: &UnixStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut rest = String::new();
+    io::Read::read_to_string(&mut &*stream, &mut rest).expect("the end, and not silence");
+    rest
+}
+
+/// A connection that the server is done with is closed at once, not when the next one comes.
+#[test]
+fn a_connection_that_has_ended_is_closed() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let attached = rt.attach(AttachOpts::new().path(path("closed"))).unwrap();
+    let stream = UnixStream::connect(attached.path()).unwrap();
+    (&mut &stream).write_all("x".repeat(LONGEST as usize).as_bytes()).unwrap();
+    assert!(rest(&stream).contains("error"));
+}
+
+#[test]
+fn what_is_no_text_is_answered_like_any_nonsense() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let attached = rt.attach(AttachOpts::new().path(path("bytes"))).unwrap();
+    let stream = UnixStream::connect(attached.path()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    (&mut &stream).write_all(b"\xff\xfe\0\n").unwrap();
+    let mut answer = String::new();
+    BufReader::new(&stream).read_line(&mut answer).expect("an answer, and not silence");
+    assert!(answer.starts_with(r#"{"error":""#), "{answer}");
+    assert!(ask(&stream, "hello").contains("workers"));
+}
+
+/// Signals may come to any thread. The listener goes on, and ends when it is told.
+#[test]
+fn a_signal_does_not_keep_the_listener() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let signal = libc::SIGRTMIN() + 5;
+    // SAFETY: a handler that does nothing, for a signal that nobody else here uses.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as usize;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let attached = rt.attach(AttachOpts::new().path(path("signal"))).unwrap();
+    ask(&UnixStream::connect(attached.path()).unwrap(), "hello");
+    thread::sleep(Duration::from_millis(20)); // it waits again, most likely
+    for task in fs::read_dir("/proc/self/task").unwrap() {
+        let task = task.unwrap();
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        if name.trim() == "parcae-attach" {
+            let tid: i32 = task.file_name().to_str().unwrap().parse().unwrap();
+            // SAFETY: a signal that has a handler, to threads of this process.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal) };
+        }
+    }
+    thread::sleep(Duration::from_millis(20));
+    let (tx, rx) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        drop(attached);
+        tx.send(()).unwrap();
+    });
+    rx.recv_timeout(Duration::from_secs(20)).expect("the listener has ended");
+}

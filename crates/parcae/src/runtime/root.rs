@@ -5,7 +5,7 @@ use crate::budget::{Budget, Ceiling, Closed, Pool, Resource};
 use crate::cancel::{CancelReason, CancelToken, Node};
 use crate::cap::TaskPermit;
 use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, discard};
 use crate::nursery::{Own, SpawnOpts};
 use crate::profile::Profile;
 use crate::select::{Ends, TaskEnd};
@@ -32,7 +32,9 @@ pub(super) fn run<P: Profile, R: Send>(
         return Err(Error::cancelled(reason));
     }
     let plan = Plan::new(inner, opts, None)?;
-    inner.engine.run_task(plan.traits, move |record, start| plan.carry_out(record, start, task))?
+    let traits = plan.traits;
+    let body = move |record, start| plan.carry_out(record, start, task, |output| output);
+    inner.engine.run_task(traits, body)?
 }
 
 /// Starts a root task that belongs to the runtime; by a capability, if one is shown.
@@ -52,9 +54,11 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     let plan = Plan::new(inner, opts, ceiling)?;
     let node = Arc::clone(&plan.terms.node);
     let id = inner.engine.spawn_task(plan.traits, move |record, start| {
-        let output = plan.carry_out(record, start, task);
+        let output = plan.carry_out(record, start, task, |output| answer.keep(output));
         drop(permit);
-        answer.set(output);
+        if let Some(output) = output {
+            answer.set(output);
+        }
     })?;
     let home = Arc::as_ptr(&inner.terms.shared).addr();
     Ok(RootTask { slot, node, polled: Polled::default(), id, home })
@@ -107,13 +111,14 @@ impl Plan {
         Ok(Plan { terms, loan, origin, traits })
     }
 
-    /// The task from beginning to end.
-    fn carry_out<P: Profile, R>(
+    /// The task from beginning to end. `keep` is called with its result while it is still a task.
+    fn carry_out<P: Profile, R, K>(
         self,
         record: NonNull<Task>,
         start: Start,
         task: impl FnOnce(&Cx<P>) -> Result<R>,
-    ) -> Result<R> {
+        keep: impl FnOnce(Result<R>) -> K,
+    ) -> K {
         let Plan { terms, loan, origin, .. } = self;
         let account = match loan {
             None => terms.pool.draw(terms.grant, Resource::Ops),
@@ -146,6 +151,7 @@ impl Plan {
             let failed = output.as_ref().is_err_and(|error| !(cancelled && error.is_cancelled()));
             tally.ended(if failed { stats::End::Failed } else { stats::End::Well });
         }
+        let output = keep(output);
         frame.leave();
         drop(loan);
         output
@@ -171,6 +177,16 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
+    /// The result, unless nobody will take it: then it is dropped, by its task, which may wait.
+    fn keep(self: &Arc<Slot<T>>, output: Result<T>) -> Option<Result<T>> {
+        // The task's own count is the last when the handle is gone, and stays it.
+        if Arc::strong_count(self) > 1 {
+            return Some(output);
+        }
+        discard(output);
+        None
+    }
+
     fn set(&self, output: Result<T>) {
         *self.output.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
         self.end.tell();

@@ -110,7 +110,7 @@ fn retire(name: &str, submitters: usize, bound: Option<usize>) {
 /// Two submitters choose the same sleeper, which retires: the counts come out right.
 #[test]
 fn retire_counts() {
-    explore("sysmon::retire_counts", None, || {
+    explore("sysmon::retire_counts", Some(3), || {
         let idle = Arc::new(Idle::new(1, 1));
         idle.fall_asleep(1, false);
         let choosers: Vec<_> = (0..2)
