@@ -88,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) inject: [Inject<Task>; 3],
     pub(crate) idle: Idle,
     pub(crate) slab: Slab,
+    /// Whoever looks at tasks from outside has it: one at a time, or one would miss what the other holds still.
+    pub(crate) looking: std::sync::Mutex<()>,
     pub(crate) stacks: StackPool,
     /// Set once: workers leave when they have nothing to do.
     pub(crate) stopping: AtomicBool,
@@ -176,6 +178,7 @@ impl Shared {
             gate: Gate::new(),
             idle: Idle::new(config.workers, config.monitor.temporary),
             slab: Slab::new(),
+            looking: std::sync::Mutex::default(),
             stacks,
             stopping: AtomicBool::new(false),
             outside: AtomicU64::new(OUTSIDE),

@@ -1,8 +1,10 @@
 //! Waits that once hung, or were taken for deadlocks, and must not be: each test is named by what broke.
 
+use parcae::inspect::OnDeadlock;
 use parcae::prelude::*;
-use parcae::sync::Mutex;
+use parcae::sync::{Mutex, Semaphore};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -18,6 +20,34 @@ fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
             Ok(_) => unreachable!("it has sent"),
         },
     }
+}
+
+fn failing() -> Runtime {
+    Runtime::builder().workers(2).on_deadlock(OnDeadlock::Fail).build().unwrap()
+}
+
+/// Somebody who dumps all the time holds tasks still, one after another; others who look find them all the same.
+#[test]
+fn a_deadlock_is_found_while_somebody_else_looks() {
+    must_end(|| {
+        let rt = failing();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        rt.dump();
+                    }
+                });
+            }
+            for _ in 0..4 {
+                let outcome: parcae::Result<()> = rt.run(|_| Semaphore::new(0).acquire().map(drop));
+                let error = outcome.unwrap_err();
+                assert!(matches!(error.kind(), ErrorKind::Deadlock(_)), "{error:?}");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    });
 }
 
 /// Waits when it is dropped.

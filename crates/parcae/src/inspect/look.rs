@@ -10,8 +10,10 @@
 //! - *queued or running*: its number and its worker, from the atomics of its record; nothing else of it is
 //!   anybody's but its own.
 //!
-//! The observer waits for nobody: the slab's lock is held for the copy of a list, a channel's lock is only
-//! tried. So it works when the system is stuck, and on a thread of its own.
+//! The observer waits for no task: the slab's lock is held for the copy of a list, a channel's lock is only
+//! tried. So it works when the system is stuck, and on a thread of its own. It does wait for another observer
+//! (`Shared::looking`): a task that one holds still looks to the other as if it were about to run, and a deadlock would be
+//! missed for good, because a system in which all wait is looked at only once.
 //!
 //! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
 //!
@@ -27,7 +29,7 @@ use crate::task::state::{Generation, Phase};
 use crate::task::{self, TaskRef};
 use crate::wait::Why;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Whether stacks are walked.
@@ -65,8 +67,14 @@ impl Drop for Observed<'_> {
     }
 }
 
+/// Keeps other observers out.
+fn alone(shared: &Shared) -> MutexGuard<'_, ()> {
+    shared.looking.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Looks at all tasks, in no particular order.
 pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<Task> {
+    let _alone = alone(shared);
     let mut tasks = Vec::new();
     shared.slab.each(|record| tasks.extend(one(shared, record, stacks)));
     tasks
@@ -197,6 +205,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>) -> Wait {
 /// Tells parked tasks that they wait in vain: each that still does the same wait, and is not shielded, ends with
 /// this error. Those who only wait for such children learn it from them. Returns how many were told.
 pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize {
+    let _alone = alone(shared);
     let mut told = 0;
     let for_children = |task: &&Task| {
         task.wait.as_ref().is_none_or(|wait| matches!(wait.holder, Holder::Children(_)))
@@ -211,8 +220,9 @@ pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize
         let Some(frame) = observed.frame().filter(same) else { continue };
         frame.seen().verdict.set(Some(Arc::clone(verdict)));
         told += 1;
-        drop(observed);
+        // While it is held still: it is this wait that ends, and none that comes after it.
         shared.cancel(task.task);
+        drop(observed);
     }
     told
 }
