@@ -1,5 +1,6 @@
 //! Waits that once hung, or were taken for deadlocks, and must not be: each test is named by what broke.
 
+use parcae::channel::channel;
 use parcae::inspect::OnDeadlock;
 use parcae::prelude::*;
 use parcae::sync::{Mutex, Semaphore};
@@ -24,6 +25,63 @@ fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
 
 fn failing() -> Runtime {
     Runtime::builder().workers(2).on_deadlock(OnDeadlock::Fail).build().unwrap()
+}
+
+/// The reply comes from a service that is nobody's child, and has the other end in its mailbox.
+#[test]
+fn a_reply_that_takes_long_is_no_deadlock() {
+    must_end(|| {
+        let rt = failing();
+        let (ask, asked) = channel::<parcae::channel::Sender<u32>>(1);
+        let service = rt.handle().spawn(move |cx| {
+            let reply = asked.recv()?;
+            cx.sleep(Duration::from_millis(1_500))?;
+            Ok(reply.send(7)?)
+        });
+        let got = rt.run(|_| {
+            let (reply, answer) = channel(1);
+            ask.send(reply)?;
+            Ok(answer.recv()?)
+        });
+        assert_eq!(got.unwrap(), 7);
+        service.unwrap().join().unwrap();
+    });
+}
+
+/// A nursery with a timeout ends by itself, whatever its tasks wait for.
+#[test]
+fn what_a_timeout_will_end_is_no_deadlock() {
+    must_end(|| {
+        let rt = failing();
+        let outcome: parcae::Result<()> = rt.run(|cx| {
+            let lock = Mutex::new(());
+            let _held = lock.lock()?;
+            cx.nursery_with(NurseryOpts::new().timeout(Duration::from_millis(1_500)), |n| {
+                let lock = &lock;
+                n.spawn(move |_| lock.lock().map(drop))?.join()
+            })
+        });
+        let error = outcome.unwrap_err();
+        assert!(error.is_cancelled(), "{error:?}");
+    });
+}
+
+/// Numbers of tasks are unique in a runtime, not among runtimes.
+#[test]
+fn a_channel_from_another_runtime_is_no_deadlock() {
+    must_end(|| {
+        let (here, there) = (failing(), failing());
+        let (give, given) = mpsc::channel();
+        let sender = there.handle().spawn(move |cx| {
+            let (tx, rx) = channel::<u32>(1);
+            give.send(rx).expect("somebody who takes it");
+            cx.sleep(Duration::from_millis(1_500))?;
+            Ok(tx.send(7)?)
+        });
+        let rx = given.recv().unwrap();
+        assert_eq!(here.run(|_| Ok(rx.recv()?)).unwrap(), 7);
+        sender.unwrap().join().unwrap();
+    });
 }
 
 /// Somebody who dumps all the time holds tasks still, one after another; others who look find them all the same.

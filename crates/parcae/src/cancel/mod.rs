@@ -118,6 +118,8 @@ pub(crate) struct Node<W = Waker> {
     reason: AtomicU64,
     /// The node above, and our place in it.
     parent: Option<(Arc<Node<W>>, Slot)>,
+    /// Whether a deadline was set that cancels it. For whoever looks for deadlocks: a hint, no part of the protocol.
+    expires: std::sync::atomic::AtomicBool,
     told: Mutex<Told<W>>,
 }
 
@@ -151,7 +153,28 @@ impl<W: Wake + Clone> Node<W> {
             limit: AtomicU64::new(limit),
             reason: AtomicU64::new(cancelled.map_or(0, CancelReason::code)),
             parent,
+            expires: std::sync::atomic::AtomicBool::new(false),
             told: Mutex::new(Told::default()),
+        }
+    }
+
+    /// A deadline was set that cancels this node.
+    pub(crate) fn set_expires(&self) {
+        self.expires.store(true, std::sync::atomic::Ordering::Relaxed); // a hint: pairs with nothing
+    }
+
+    /// Whether there is a deadline that cancels it, or one above it.
+    pub(crate) fn expires(&self) -> bool {
+        let mut node = self;
+        loop {
+            // Relaxed: as above.
+            if node.expires.load(std::sync::atomic::Ordering::Relaxed) {
+                return true;
+            }
+            match &node.parent {
+                Some((above, _)) => node = above,
+                None => return false,
+            }
         }
     }
 
@@ -266,6 +289,11 @@ impl CancelToken {
     /// A token of its own.
     pub fn new() -> CancelToken {
         CancelToken { node: Node::root() }
+    }
+
+    /// Whether a deadline cancels it.
+    pub(crate) fn expires(&self) -> bool {
+        self.node.expires()
     }
 
     pub(crate) fn of(node: &Arc<Node>) -> CancelToken {

@@ -23,6 +23,7 @@ use super::state::{Begun, Closed, Core, Put, Took, Wake};
 use super::{ChannelPermit, Overflow};
 use crate::cx::{self, Frame};
 use crate::error::{Error, Result};
+use crate::sched;
 use crate::wait::{self, Channelled, Deadline, Ended, Told, Waiter, Why};
 use std::collections::VecDeque;
 use std::fmt;
@@ -45,6 +46,8 @@ pub(crate) struct Shared<T> {
     /// The task that made it, for whoever looks for deadlocks; 0 if it is not known who has its ends: a thread
     /// made it, or has used it.
     maker: AtomicU64,
+    /// The scheduler of that task, by its address: numbers of tasks are unique only there.
+    home: usize,
     /// The channel's place under a capability.
     _permit: Option<ChannelPermit>,
 }
@@ -60,8 +63,9 @@ impl<T> Channelled for Shared<T> {
         })
     }
 
-    fn maker(&self) -> Option<u64> {
-        Some(self.maker.load(Ordering::Relaxed)).filter(|&maker| maker != 0)
+    fn maker(&self, shared: &sched::Shared) -> Option<u64> {
+        let here = (&raw const *shared).addr() == self.home;
+        Some(self.maker.load(Ordering::Relaxed)).filter(|&maker| here && maker != 0)
     }
 }
 
@@ -70,11 +74,13 @@ pub(super) fn pair<T>(
     overflow: Overflow,
     permit: Option<ChannelPermit>,
 ) -> (Sender<T>, Receiver<T>) {
+    let maker = cx::current();
     let shared = Arc::new(Shared {
         core: Core::new(capacity, overflow),
         senders: AtomicUsize::new(1),
         receivers: AtomicUsize::new(1),
-        maker: AtomicU64::new(cx::current().map_or(0, |frame| frame.record().id())),
+        maker: AtomicU64::new(maker.map_or(0, |frame| frame.record().id())),
+        home: maker.map_or(0, |frame| Arc::as_ptr(&frame.terms().shared).addr()),
         _permit: permit,
     });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })

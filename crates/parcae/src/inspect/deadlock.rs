@@ -11,7 +11,7 @@
 //! deterministic executor there is none; with threads the scans are [`PAUSE`] apart, which is longer than anybody is
 //! kept from finishing a wake on a machine that works.
 
-use super::graph::Graph;
+use super::graph::{Ends, Graph};
 use super::look::{self, Stacks};
 use super::{Task, json};
 use crate::error::TaskId;
@@ -103,33 +103,38 @@ pub(crate) struct Detector {
 
 impl Detector {
     /// Scans. Returns what has been there since the last scan, at least [`PAUSE`] ago, and was not returned before.
-    pub(crate) fn scan(&mut self, shared: &Shared) -> Option<Deadlock> {
+    pub(crate) fn scan(&mut self, shared: &Shared, ends: Ends) -> Option<Deadlock> {
         let tasks = look::all(shared, Stacks::Left);
         let same =
             |task: &Task| task.wait.is_some() && self.before.get(&task.id) == Some(&task.waits);
-        let found = find(shared, &tasks, same);
+        let found = find(shared, &tasks, ends, same);
         self.before = tasks.iter().map(|task| (task.id, task.waits)).collect();
         let found = found.filter(|found| found.key() != self.reported)?;
         self.reported = found.key();
         Some(found)
     }
 
-    /// Scans, waits and scans again.
+    /// Scans, waits and scans again; for somebody who wants to know, so the ends of channels are guessed.
     pub(crate) fn scan_twice(shared: &Shared, pause: Duration) -> Option<Deadlock> {
         let mut detector = Detector::default();
-        detector.scan(shared);
+        detector.scan(shared, Ends::Guessed);
         std::thread::sleep(pause);
-        detector.scan(shared)
+        detector.scan(shared, Ends::Guessed)
     }
 }
 
 /// Under the deterministic executor, when nobody can run however much time passes: who waits in vain.
 pub(crate) fn all_asleep(shared: &Shared) -> Option<Deadlock> {
-    find(shared, &look::all(shared, Stacks::Left), |_| true)
+    find(shared, &look::all(shared, Stacks::Left), Ends::Unknown, |_| true)
 }
 
 /// The tasks among those that are the `same` as before that wait in vain, with their stacks.
-fn find(shared: &Shared, tasks: &[Task], same: impl Fn(&Task) -> bool) -> Option<Deadlock> {
+fn find(
+    shared: &Shared,
+    tasks: &[Task],
+    ends: Ends,
+    same: impl Fn(&Task) -> bool,
+) -> Option<Deadlock> {
     // Those that have moved since are as good as running.
     let seen: Vec<Task> = tasks
         .iter()
@@ -137,7 +142,7 @@ fn find(shared: &Shared, tasks: &[Task], same: impl Fn(&Task) -> bool) -> Option
         .collect();
     let graph = Graph::new(&seen);
     let all = graph.all_in_vain() && !shared.has_deadlines();
-    let in_vain = if all { vec![true; seen.len()] } else { graph.in_vain() };
+    let in_vain = if all { vec![true; seen.len()] } else { graph.in_vain(ends) };
     if !in_vain.contains(&true) {
         return None;
     }

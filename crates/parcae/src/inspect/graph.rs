@@ -6,10 +6,21 @@
 //! task once, and takes back at least one, so it ends; in practice after a few rounds.
 //!
 //! Where something is not known, a task is taken back: nothing is called a deadlock for lack of knowledge. The only
-//! guess is that the ends of a channel are with the task that made it or its descendants (`Holder::Family`).
+//! guess is that the ends of a channel are with the task that made it or its descendants (`Holder::Family`). It is wrong where an
+//! end was sent to somebody else, as in a request that carries where to reply. So it is made only if
+//! somebody asks for it ([`Ends::Guessed`]), and nothing is ended because of it.
 
 use super::{Holder, State, Task};
 use std::collections::HashMap;
+
+/// What is said of where the ends of a channel are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Nothing: anybody may have them.
+    Unknown,
+    /// With the task that made the channel, or with its descendants.
+    Guessed,
+}
 
 /// Tasks, and how to find them.
 pub(super) struct Graph<'t> {
@@ -30,8 +41,9 @@ impl<'t> Graph<'t> {
     }
 
     /// For each task, whether it waits in vain.
-    pub(super) fn in_vain(&self) -> Vec<bool> {
-        let mut vain: Vec<bool> = self.tasks.iter().map(may_wait_in_vain).collect();
+    pub(super) fn in_vain(&self, ends: Ends) -> Vec<bool> {
+        let may = |task| may_wait_in_vain(task, ends);
+        let mut vain: Vec<bool> = self.tasks.iter().map(may).collect();
         loop {
             let mut changed = false;
             for at in 0..self.tasks.len() {
@@ -97,8 +109,12 @@ impl<'t> Graph<'t> {
 }
 
 /// Whether a task waits for somebody, without end, and who that is may be known.
-fn may_wait_in_vain(task: &Task) -> bool {
-    let known = |holder| !matches!(holder, Holder::Anybody | Holder::Clock | Holder::Outside);
+fn may_wait_in_vain(task: &Task, ends: Ends) -> bool {
+    let known = |holder| match holder {
+        Holder::Anybody | Holder::Clock | Holder::Outside => false,
+        Holder::Family(_) => ends == Ends::Guessed,
+        Holder::Task(_) | Holder::Children(_) | Holder::Stack(_) => true,
+    };
     is_endless(task) && task.wait.as_ref().is_some_and(|wait| known(wait.holder))
 }
 

@@ -129,9 +129,9 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
     let since = Duration::from_nanos(now.saturating_sub(noted.since.get()));
     seen.wait = why.map(|why| Wait {
         since,
-        timed: noted.timed.get(),
+        timed: noted.timed.get() || frame.expires(),
         external: noted.external.get() > 0,
-        ..describe(why, noted.nursery.get())
+        ..describe(why, noted.nursery.get(), observed.shared)
     });
     if matches!(why, Some(Why::Budget(_))) {
         seen.state = State::Exhausted;
@@ -154,7 +154,7 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
 }
 
 /// What is waited for, in words, and who could end it.
-fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>) -> Wait {
+fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) -> Wait {
     match why {
         Why::Wake => Wait::new("to be woken", Holder::Anybody),
         Why::Sleep => Wait::new("for time to pass", Holder::Clock),
@@ -196,7 +196,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>) -> Wait {
                     told.values, told.senders, told.receivers
                 )
             });
-            let held_by = channel.maker().map_or(Holder::Outside, Holder::Family);
+            let held_by = channel.maker(shared).map_or(Holder::Outside, Holder::Family);
             Wait { on, note, ..Wait::new(what, held_by) }
         }
     }

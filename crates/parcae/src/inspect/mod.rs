@@ -31,15 +31,15 @@
 //! | a task (`join`) | that task |
 //! | the end of a nursery | its children, all of them |
 //! | a mutex, a write lock | whoever has it |
-//! | a channel made by a task | that task and its descendants: an end of the channel that went further is not known |
+//! | a channel made by a task | anybody; for [`find_deadlock`](crate::Runtime::find_deadlock), which may guess, that task and its descendants: an end of the channel that went further is not known |
 //! | anything else | anybody |
 //!
-//! So a circle of locks, a lock taken twice, a `join` of one's own ancestor, a group of tasks that all receive from each other
-//! are found while the rest of the program goes on. When *all* tasks wait, none for time and none for the outside, all of them wait in vain.
+//! So a circle of locks, a lock taken twice, a `join` of one's own ancestor are found while the rest of the program goes
+//! on, and by `find_deadlock` a group of tasks that all receive from each other. When *all* tasks wait, none for time and none for the outside, all of them wait in vain.
 //!
 //! What happens then says [`OnDeadlock`]: by default a report with names, places and backtraces. A wait
 //! that somebody outside of the runtime will end belongs into [`Cx::external`](crate::Cx::external), or has a
-//! timeout: it is never taken for a deadlock. Channels that were made or used by other threads are exempt by themselves.
+//! timeout, its own or that of a nursery around it: it is never taken for a deadlock. Channels that were made or used by other threads are exempt by themselves.
 
 mod deadlock;
 mod dump;
@@ -56,6 +56,7 @@ pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep};
 pub use dump::Dump;
 pub(crate) use dump::write_task;
 pub use frames::{Frames, Function};
+pub(crate) use graph::Ends;
 pub use signal::{DumpOnSignal, dump_on_signal};
 
 use crate::budget::{Budget, Standing};

@@ -209,6 +209,9 @@ impl NurseryOpts {
                 }
             })
         };
+        if self.timeout.is_some() || self.tokens.iter().any(CancelToken::expires) {
+            terms.node.set_expires();
+        }
         Core {
             deadline: self.timeout.map(expire),
             tokens: self.tokens.iter().map(follow).collect(),

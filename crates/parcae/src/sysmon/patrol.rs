@@ -7,7 +7,7 @@
 //! A scan takes time for each live task, a few hundred nanoseconds. The next one waits for a hundred times as long as the last
 //! has taken: no more than a hundredth of one processor.
 
-use crate::inspect::{Detector, OnDeadlock, PAUSE, act};
+use crate::inspect::{Detector, Ends, OnDeadlock, PAUSE, act};
 use crate::sched::Shared;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ impl Patrol {
         if self.on == OnDeadlock::Ignore {
             return;
         }
-        if let Some(found) = self.detector.scan(shared) {
+        if let Some(found) = self.detector.scan(shared, Ends::Unknown) {
             act(shared, found, self.on);
         }
         self.next = now + pause.max(now.elapsed() * 100);

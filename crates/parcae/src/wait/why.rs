@@ -8,6 +8,7 @@
 //! wait-for graph is made of.
 
 use crate::budget::Resource;
+use crate::sched::Shared;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a wait is for.
@@ -61,8 +62,8 @@ pub(crate) trait Channelled {
     /// Without waiting for anybody: none of it if somebody is just changing the channel.
     fn tell(&self) -> Option<Told>;
 
-    /// The task that made the channel.
-    fn maker(&self) -> Option<u64>;
+    /// The task of this scheduler that made the channel.
+    fn maker(&self, shared: &Shared) -> Option<u64>;
 }
 
 /// What a channel has told.

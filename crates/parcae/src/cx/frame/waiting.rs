@@ -78,6 +78,11 @@ impl Frame {
             && self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
     }
 
+    /// Whether a deadline will cancel what the task does.
+    pub(crate) fn expires(&self) -> bool {
+        !self.is_shielded() && self.node().expires()
+    }
+
     /// Whether this task, and not its nursery, was asked to end.
     pub(crate) fn was_asked_to_end(&self) -> bool {
         !self.is_shielded() && self.record().state.is_cancelled()
