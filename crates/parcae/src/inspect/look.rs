@@ -12,7 +12,7 @@
 //!
 //! The observer waits for no task: the slab's lock is held for the copy of a list, a channel's lock is only
 //! tried. So it works when the system is stuck, and on a thread of its own. It does wait for another observer
-//! (`Shared::looking`): a task that one holds still looks to the other as if it were about to run, and a deadlock would be
+//! (`Shared::looking`), for one task at a time: a task that one holds still looks to the other as if it were about to run, and a deadlock would be
 //! missed for good, because a system in which all wait is looked at only once.
 //!
 //! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
@@ -74,7 +74,6 @@ fn alone(shared: &Shared) -> MutexGuard<'_, ()> {
 
 /// Looks at all tasks, in no particular order.
 pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<Task> {
-    let _alone = alone(shared);
     let mut tasks = Vec::new();
     shared.slab.each(|record| tasks.extend(one(shared, record, stacks)));
     tasks
@@ -90,10 +89,11 @@ fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
         Phase::Parked(worker) => (State::Waiting, Some(worker)),
     };
     let task = TaskRef { task: NonNull::from(record), generation: look.generation };
-    if state == State::Waiting
-        && let Some(observed) = Observed::try_of(shared, record, look.generation)
-    {
-        return Some(waiting(&observed, task, worker, stacks));
+    if state == State::Waiting {
+        let _alone = alone(shared);
+        if let Some(observed) = Observed::try_of(shared, record, look.generation) {
+            return Some(waiting(&observed, task, worker, stacks));
+        }
     }
     let id = TaskId(record.id());
     // The number is that of the task that we have seen if the record is still the same task's.
@@ -205,7 +205,6 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
 /// Tells parked tasks that they wait in vain: each that still does the same wait, and is not shielded, ends with
 /// this error. Those who only wait for such children learn it from them. Returns how many were told.
 pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize {
-    let _alone = alone(shared);
     let mut told = 0;
     let for_children = |task: &&Task| {
         task.wait.as_ref().is_none_or(|wait| matches!(wait.holder, Holder::Children(_)))
@@ -213,6 +212,7 @@ pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize
     for task in verdict.tasks.iter().filter(|task| !for_children(task)) {
         // SAFETY: records live as long as the scheduler.
         let record = unsafe { task.task.task.as_ref() };
+        let _alone = alone(shared);
         let Some(observed) = Observed::try_of(shared, record, task.task.generation) else {
             continue;
         };

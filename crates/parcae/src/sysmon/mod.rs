@@ -157,7 +157,7 @@ impl Monitor {
                     bell.wait(None);
                     self.patrol.wake();
                 }
-                Next::Rung => {}
+                Next::Rung => self.patrol.wake(),
             }
         }
     }

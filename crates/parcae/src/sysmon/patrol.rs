@@ -4,8 +4,9 @@
 //! When all workers have come to rest there are two at once, so that a program in which everybody waits is told without
 //! delay; then nobody wakes, and nothing can change before somebody does.
 //!
-//! A scan takes time for each live task, a few hundred nanoseconds. The next one waits for a hundred times as long as the last
-//! has taken: no more than a hundredth of one processor.
+//! A scan takes time for each live task, a few hundred nanoseconds. While work is done the next one waits for a hundred times as long
+//! as the last has taken: no more than a hundredth of one processor. At rest there are only two, and the second does not
+//! wait longer because the first was held up.
 
 use crate::inspect::{Detector, Ends, OnDeadlock, PAUSE, act};
 use crate::sched::Shared;
@@ -38,7 +39,8 @@ impl Patrol {
     pub(super) fn work(&mut self, shared: &Shared, now: Instant) {
         self.at_rest = 0;
         if now >= self.next {
-            self.scan(shared, now, EVERY);
+            self.scan(shared);
+            self.next = now + EVERY.max(now.elapsed() * 100);
         }
     }
 
@@ -49,18 +51,19 @@ impl Patrol {
         }
         if self.at_rest == 0 || now >= self.next {
             self.at_rest += 1;
-            self.scan(shared, now, PAUSE);
+            self.scan(shared);
+            self.next = Instant::now() + PAUSE;
         }
         self.at_rest >= 2
     }
 
-    fn scan(&mut self, shared: &Shared, now: Instant, pause: Duration) {
+    fn scan(&mut self, shared: &Shared) {
         if self.on == OnDeadlock::Ignore {
             return;
         }
         if let Some(found) = self.detector.scan(shared, Ends::Unknown) {
             act(shared, found, self.on);
+            self.at_rest = 0; // those who were told may work and rest again before the next look
         }
-        self.next = now + pause.max(now.elapsed() * 100);
     }
 }
