@@ -2,6 +2,7 @@
 
 use crate::budget::Budget;
 use crate::cap::CapBudget;
+use crate::error::TaskId;
 use crate::inspect::json::{Object, string};
 use crate::inspect::{Detector, Dump, PAUSE};
 use crate::sched::Shared;
@@ -28,12 +29,15 @@ impl Server {
         let answer = match (words.next(), words.collect::<Vec<_>>().as_slice()) {
             (Some("hello"), []) => Ok(self.hello(&shared)),
             (Some("dump"), []) => Ok(Dump::of(&shared).to_json()),
+            (Some("tasks"), []) => Ok(Dump::without_stacks(&shared).to_json()),
+            (Some("task"), [task]) => one_task(&shared, task),
+            (Some("text"), []) => Ok(text(&Dump::of(&shared).to_string())),
             (Some("stats"), []) => Ok(stats(&shared)),
             (Some("deadlock"), []) => Ok(deadlock(&shared)),
             (Some("cancel"), [task]) => self.cancel(&shared, task),
             (Some("recharge"), [nursery, amounts @ ..]) => self.recharge(&shared, nursery, amounts),
             _ => Err(format!(
-                "`{request}` is no request; there are hello, dump, stats, deadlock, cancel TASK, recharge NURSERY ops=N …"
+                "`{request}` is no request; there are hello, dump, tasks, task TASK, text, stats, deadlock, cancel TASK, recharge NURSERY ops=N …"
             )),
         };
         answer.unwrap_or_else(|text| error(&text))
@@ -55,10 +59,9 @@ impl Server {
         if !self.cancel {
             return Err("the program does not allow it: `AttachOpts::allow_cancel`".into());
         }
-        let id = number(task)?;
+        let id = task_number(task)?;
         let found = Dump::tasks_of(shared).into_iter().find(|seen| seen.id.as_u64() == id);
-        let task = found.ok_or_else(|| format!("there is no task {task}; it may have ended"))?;
-        task.cancel(shared);
+        found.ok_or_else(|| no_task(task))?.cancel(shared);
         Ok(ok())
     }
 
@@ -80,6 +83,35 @@ impl Server {
         nursery.account().recharge(cap, amount).map_err(|error| error.to_string())?;
         Ok(ok())
     }
+}
+
+/// One task with its stack. The others' stacks are not walked for it.
+fn one_task(shared: &Shared, task: &str) -> Result<String, String> {
+    let found = Dump::task_of(shared, task_number(task)?).ok_or_else(|| no_task(task))?;
+    Ok(found.to_json())
+}
+
+fn no_task(task: &str) -> String {
+    format!("there is no task {task}; it may have ended")
+}
+
+fn text(text: &str) -> String {
+    let mut out = String::new();
+    Object::begin(&mut out).text("text", text).end();
+    out
+}
+
+/// The number of a task, as such or as it is printed: `0.7`, `root.3`.
+fn task_number(text: &str) -> Result<u64, String> {
+    let Some((origin, nth)) = text.split_once('.') else { return number(text) };
+    let first = match origin {
+        "root" => Some(TaskId::OUTSIDE),
+        worker => worker.parse::<u64>().ok().and_then(|w| w.checked_mul(TaskId::PER_WORKER)),
+    };
+    let id = first.zip(nth.parse().ok()).and_then(|(first, nth): (u64, u64)| first.checked_add(nth));
+    // Not every pair of numbers is one that is printed.
+    let printed = id.filter(|id| TaskId(*id).to_string() == text);
+    printed.ok_or_else(|| format!("`{text}` is no number of a task, like 0.7 or root.3"))
 }
 
 /// A number, in decimal or with `0x`.

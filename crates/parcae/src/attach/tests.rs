@@ -58,7 +58,24 @@ fn others_see_tasks_and_stats_but_change_nothing() {
     let stats = ask(&stream, "stats");
     assert!(stats.contains(r#""live":2"#) && stats.contains(r#""executed":"#), "{stats}");
     assert_eq!(ask(&stream, "deadlock"), r#"{"deadlock":null}"#);
+    let tasks = ask(&stream, "tasks");
+    assert!(tasks.contains(r#""what":"receive""#) && tasks.contains(r#""frames":[]"#), "{tasks}");
+    assert!(!tasks.contains(r#""frames":[{"#), "{tasks}");
     let id = field(&dump, "waits", "id");
+    let one = ask(&stream, &format!("task {id:#x}"));
+    assert!(one.starts_with(&format!(r#"{{"id":{id},"label":""#)), "{one}");
+    assert!(one.contains(r#""name":"waits""#), "{one}");
+    let label = one.split('"').nth(5).unwrap();
+    let again = ask(&stream, &format!("task {label}"));
+    assert!(again.starts_with(&format!(r#"{{"id":{id},"#)), "{label}: {again}");
+    for wrong in ["0.", ".7", "root.-1", "0.07", "0.1099511627776", "99999999999.1", "x.1"] {
+        let answer = ask(&stream, &format!("task {wrong}"));
+        assert!(answer.contains("is no number of a task"), "{wrong}: {answer}");
+    }
+    assert!(one.contains(r#""frames":[{"name":"#), "{one}");
+    assert!(ask(&stream, "task 12345").contains("there is no task 12345"));
+    let text = ask(&stream, "text");
+    assert!(text.starts_with(r#"{"text":"2 tasks: "#) && text.contains(r"\n"), "{text}");
     let refused = ask(&stream, &format!("cancel {id}"));
     assert!(refused.contains("allow_cancel"), "{refused}");
     assert!(ask(&stream, "recharge 1 ops=1").contains("allow_recharge"));
