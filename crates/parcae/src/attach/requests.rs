@@ -108,7 +108,8 @@ fn task_number(text: &str) -> Result<u64, String> {
         "root" => Some(TaskId::OUTSIDE),
         worker => worker.parse::<u64>().ok().and_then(|w| w.checked_mul(TaskId::PER_WORKER)),
     };
-    let id = first.zip(nth.parse().ok()).and_then(|(first, nth): (u64, u64)| first.checked_add(nth));
+    let id =
+        first.zip(nth.parse().ok()).and_then(|(first, nth): (u64, u64)| first.checked_add(nth));
     // Not every pair of numbers is one that is printed.
     let printed = id.filter(|id| TaskId(*id).to_string() == text);
     printed.ok_or_else(|| format!("`{text}` is no number of a task, like 0.7 or root.3"))
