@@ -115,7 +115,7 @@ pub(crate) struct RecordArgs {
 
     /// Events of each worker that the program keeps, of 32 bytes each; when there are more, the last count
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 16,
-        value_parser = clap::value_parser!(u32).range(64..=1 << 24))]
+        value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
     pub(crate) events: u32,
 }
 

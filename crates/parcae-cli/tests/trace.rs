@@ -2,7 +2,7 @@
 
 mod attached;
 
-use attached::Folder;
+use attached::{Folder, Program};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
@@ -17,6 +17,7 @@ const TRACE: &str = r##"{"traceEvents":[
 {"ph":"M","name":"thread_name","ts":0.000,"pid":1,"tid":0,"args":{"name":"other threads"}},
 {"ph":"M","name":"thread_name","ts":0.000,"pid":1,"tid":1,"args":{"name":"worker 0"}},
 {"ph":"M","name":"thread_name","ts":0.000,"pid":1,"tid":2,"args":{"name":"worker 1"}},
+{"ph":"M","name":"thread_name","ts":0.000,"pid":1,"tid":3,"args":{"name":"worker 2"}},
 {"ph":"X","name":"ready","ts":1000.000,"pid":2,"tid":1,"dur":500.000},
 {"ph":"M","name":"thread_name","ts":1500.000,"pid":2,"tid":1,"args":{"name":"request #7"}},
 {"ph":"X","name":"running","ts":1500.000,"pid":2,"tid":1,"dur":1000.000},
@@ -58,6 +59,7 @@ fn a_summary_says_where_time_went() {
 worker                              turns         running          asleep         between
 worker 0                                3  4000.0 µs  40%     0.0 µs   0%  6000.0 µs  60%
 worker 1                                0     0.0 µs   0%    10.0 ms 100%     0.0 µs   0%
+and 1 that did nothing
 
 tasks                               count         running           ready         waiting
 task without a name                     1       2500.0 µs          0.0 µs          0.0 µs
@@ -76,6 +78,7 @@ longest waits  task                          for                       since
     assert_eq!(one["span_us"], 10_000.0);
     assert_eq!(one["workers"][0]["running_us"], 4_000.0);
     assert_eq!(one["workers"].as_array().unwrap().len(), 2);
+    assert_eq!(one["quiet_workers"], 1);
     assert_eq!(one["tasks"][1]["waiting_us"]["receive"], 6_000.0);
     assert_eq!(one["longest_waits"].as_array().unwrap().len(), 1);
     assert_eq!(one["longest_waits"][0]["task"], "request #7");
@@ -137,7 +140,7 @@ fn records(path: &Path, bytes: usize, lost: u64) -> JoinHandle<Vec<String>> {
 fn record(folder: &Folder, args: &[&str]) -> (Command, std::path::PathBuf) {
     let file = folder.socket("out.json");
     let mut command = folder.parcae();
-    command.args(["trace", "record", "--seconds", "0.1", "-o"]).arg(&file).args(args);
+    command.args(["trace", "record", "-o"]).arg(&file).args(args);
     (command, file)
 }
 
@@ -145,7 +148,7 @@ fn record(folder: &Folder, args: &[&str]) -> (Command, std::path::PathBuf) {
 fn what_a_program_records_is_kept_byte_for_byte() {
     let folder = Folder::new("record");
     let server = records(&folder.socket("7-0.sock"), TRACE.len(), 5);
-    let (mut command, file) = record(&folder, &["--events", "128"]);
+    let (mut command, file) = record(&folder, &["--seconds", "0.1", "--events", "128"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), TRACE);
@@ -161,7 +164,7 @@ fn what_a_program_records_is_kept_byte_for_byte() {
 
     std::fs::remove_file(folder.socket("7-0.sock")).unwrap();
     let server = records(&folder.socket("7-0.sock"), TRACE.len(), 0);
-    let (mut command, _) = record(&folder, &["--json"]);
+    let (mut command, _) = record(&folder, &["--seconds", "0.1", "--json"]);
     let document: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
     assert_eq!((&document["bytes"], &document["lost"]), (&TRACE.len().into(), &0.into()));
     server.join().unwrap();
@@ -171,7 +174,7 @@ fn what_a_program_records_is_kept_byte_for_byte() {
 fn a_program_that_goes_leaves_what_there_is_and_no_empty_file() {
     let folder = Folder::new("goes");
     let server = records(&folder.socket("7-0.sock"), 100, 0);
-    let (mut command, file) = record(&folder, &[]);
+    let (mut command, file) = record(&folder, &["--seconds", "0.1"]);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(4));
     assert_eq!(text(&output.stderr), "error: fake (pid 7) has ended, or has closed its socket\n");
@@ -181,7 +184,7 @@ fn a_program_that_goes_leaves_what_there_is_and_no_empty_file() {
     std::fs::remove_file(folder.socket("7-0.sock")).unwrap();
     std::fs::remove_file(&file).unwrap();
     let server = records(&folder.socket("7-0.sock"), 0, 0);
-    let (mut command, file) = record(&folder, &[]);
+    let (mut command, file) = record(&folder, &["--seconds", "0.1"]);
     assert_eq!(command.output().unwrap().status.code(), Some(4));
     assert!(!file.exists());
     server.join().unwrap();
@@ -199,4 +202,26 @@ fn a_place_that_cannot_be_written_is_said_before_anything_is_recorded() {
         "error: /nowhere/at.all: No such file or directory (os error 2)\n"
     );
     assert_eq!(server.join().unwrap(), ["hello"]);
+}
+
+#[test]
+fn a_running_program_is_recorded_and_summed_up() {
+    if attached::played() {
+        return;
+    }
+    let program = Program::start("a_running_program_is_recorded_and_summed_up");
+    let (mut command, file) = record(&program.folder, &["--seconds", "0.3"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut command = program.folder.parcae();
+    let output = command.args(["trace", "summary", "--json"]).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let workers = summary["workers"].as_array().unwrap();
+    assert!(workers.iter().any(|worker| worker["running_us"].as_f64() > Some(0.0)), "{summary:#}");
+    assert_eq!(summary["missing_events"], 0);
+    // The clock was there before: only what it does is known, not its name.
+    let waits = summary["longest_waits"].as_array().unwrap();
+    assert!(!waits.is_empty(), "the clock waits over and over: {summary:#}");
+    assert!(waits.iter().all(|wait| wait["for"] == "time"), "{summary:#}");
 }

@@ -1,10 +1,6 @@
 //! `parcae trace record`: has a running program record what it does, and keeps that in a file.
 //!
-//! | request | answer |
-//! |---|---|
-//! | `trace start events=N` | `{"ok":true}`; each worker keeps its last N events from now on |
-//! | `trace stop` | `{"bytes":N,"lost":N}`, and after that line so many bytes: the trace, in the JSON of `Trace::write_chrome` |
-//!
+//! The header of `parcae::attach` has the requests: `trace start`, and `trace stop`, whose answer is followed by the trace.
 //! A recording belongs to the connection that has started it. So it ends with this program, however that ends.
 
 use crate::args::RecordArgs;

@@ -43,6 +43,8 @@ struct Summary {
     end: f64,
     lost: u64,
     workers: BTreeMap<u64, Worker>,
+    /// Workers that did nothing at all.
+    quiet: usize,
     names: BTreeMap<String, Name>,
     longest: Vec<Wait>,
 }
@@ -112,8 +114,11 @@ impl Summary {
             }
         }
         summary.begin = summary.begin.min(summary.end);
-        // Other threads only wake tasks.
+        // Other threads only wake tasks. There is a track for each worker that there could be.
         summary.workers.retain(|_, worker| worker.name.starts_with("worker "));
+        let all = summary.workers.len();
+        summary.workers.retain(|_, worker| worker.turns > 0 || worker.asleep > 0.0);
+        summary.quiet = all - summary.workers.len();
         summary.longest.sort_by(|a, b| b.time.total_cmp(&a.time).then(a.at.total_cmp(&b.at)));
         summary.longest.truncate(longest);
         Some(summary)
@@ -147,6 +152,9 @@ impl Summary {
             let part = |time| format!("{} {:>3}%", micros(time), percent(time, span));
             let cells = [part(worker.running), part(worker.asleep), part(between)];
             stage.say(line(&worker.name, &grouped(worker.turns), cells));
+        }
+        if self.quiet > 0 {
+            stage.say(paint(DIM, format!("and {} that did nothing", self.quiet)));
         }
         stage.say("");
         stage.say(paint(BOLD, heading("tasks", ["count", "running", "ready", "waiting"])));
@@ -196,6 +204,7 @@ impl Summary {
             "span_us": self.end - self.begin,
             "missing_events": self.lost,
             "workers": workers.collect::<Vec<_>>(),
+            "quiet_workers": self.quiet,
             "tasks": names.collect::<Vec<_>>(),
             "longest_waits": waits.collect::<Vec<_>>(),
         })

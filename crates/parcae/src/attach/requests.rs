@@ -1,5 +1,6 @@
 //! What can be asked, and what is answered.
 
+use super::recording::Recorder;
 use crate::budget::Budget;
 use crate::cap::CapBudget;
 use crate::error::TaskId;
@@ -20,24 +21,33 @@ impl Server {
         Server { shared, cancel, recharge }
     }
 
-    /// The answer to a request: one line, without its end.
-    pub(super) fn answer(&self, request: &str) -> String {
-        let Some(shared) = self.shared.upgrade() else {
-            return error("the runtime has ended");
-        };
+    /// The answer to a request on a connection: one line, and what may follow it.
+    pub(super) fn answer(&self, request: &str, recorder: &mut Recorder) -> Vec<u8> {
         let mut words = request.split_whitespace();
-        let answer = match (words.next(), words.collect::<Vec<_>>().as_slice()) {
-            (Some("hello"), []) => Ok(self.hello(&shared)),
-            (Some("dump"), []) => Ok(Dump::of(&shared).to_json()),
-            (Some("tasks"), []) => Ok(Dump::without_stacks(&shared).to_json()),
-            (Some("task"), [task]) => one_task(&shared, task),
-            (Some("text"), []) => Ok(text(&Dump::of(&shared).to_string())),
-            (Some("stats"), []) => Ok(stats(&shared)),
-            (Some("deadlock"), []) => Ok(deadlock(&shared)),
-            (Some("cancel"), [task]) => self.cancel(&shared, task),
-            (Some("recharge"), [nursery, amounts @ ..]) => self.recharge(&shared, nursery, amounts),
+        let words = (words.next(), words.collect::<Vec<_>>());
+        let mut answer = match (self.shared.upgrade(), words) {
+            (None, _) => error("the runtime has ended"),
+            (Some(shared), (Some("trace"), rest)) => return recorder.answer(shared, &rest),
+            (Some(shared), (first, rest)) => self.line(&shared, request, first, &rest),
+        };
+        answer.push('\n');
+        answer.into_bytes()
+    }
+
+    /// The answer to a request that is one line, without its end.
+    fn line(&self, shared: &Shared, request: &str, first: Option<&str>, rest: &[&str]) -> String {
+        let answer = match (first, rest) {
+            (Some("hello"), []) => Ok(self.hello(shared)),
+            (Some("dump"), []) => Ok(Dump::of(shared).to_json()),
+            (Some("tasks"), []) => Ok(Dump::without_stacks(shared).to_json()),
+            (Some("task"), [task]) => one_task(shared, task),
+            (Some("text"), []) => Ok(text(&Dump::of(shared).to_string())),
+            (Some("stats"), []) => Ok(stats(shared)),
+            (Some("deadlock"), []) => Ok(deadlock(shared)),
+            (Some("cancel"), [task]) => self.cancel(shared, task),
+            (Some("recharge"), [nursery, amounts @ ..]) => self.recharge(shared, nursery, amounts),
             _ => Err(format!(
-                "`{request}` is no request; there are hello, dump, tasks, task TASK, text, stats, deadlock, cancel TASK, recharge NURSERY ops=N …"
+                "`{request}` is no request; there are hello, dump, tasks, task TASK, text, stats, deadlock, cancel TASK, recharge NURSERY ops=N …, trace start, trace stop"
             )),
         };
         answer.unwrap_or_else(|text| error(&text))
@@ -116,7 +126,7 @@ fn task_number(text: &str) -> Result<u64, String> {
 }
 
 /// A number, in decimal or with `0x`.
-fn number(text: &str) -> Result<u64, String> {
+pub(super) fn number(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
@@ -172,11 +182,11 @@ fn deadlock(shared: &Shared) -> String {
     out
 }
 
-fn ok() -> String {
+pub(super) fn ok() -> String {
     r#"{"ok":true}"#.into()
 }
 
-fn error(text: &str) -> String {
+pub(super) fn error(text: &str) -> String {
     let mut out = String::new();
     Object::begin(&mut out).text("error", text).end();
     out

@@ -243,3 +243,40 @@ fn a_signal_does_not_keep_the_listener() {
     });
     rx.recv_timeout(Duration::from_secs(20)).expect("the listener has ended");
 }
+
+#[test]
+fn others_record_and_a_recording_ends_with_its_connection() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let attached = rt.attach(AttachOpts::new().path(path("trace"))).unwrap();
+    let connect = || UnixStream::connect(attached.path()).unwrap();
+    let first = connect();
+    assert!(ask(&first, "trace stop").contains("nothing is recorded"));
+    for wrong in [
+        "trace",
+        "trace begin",
+        "trace start all",
+        "trace start events=x",
+        "trace start events=99999999",
+    ] {
+        assert!(ask(&first, wrong).contains("error"), "{wrong}");
+    }
+    assert_eq!(ask(&first, "trace start events=4096"), r#"{"ok":true}"#);
+    let second = connect();
+    assert!(ask(&second, "trace start").contains("another recording"));
+    drop(first);
+    ask_until(&second, "trace start", |answer| answer == r#"{"ok":true}"#);
+    rt.run(|cx| cx.nursery(|n| n.spawn_with(SpawnOpts::new().name("watched"), |_| Ok(()))?.join()))
+        .unwrap();
+    writeln!(&mut &second, "trace stop").unwrap();
+    let mut answers = BufReader::new(&second);
+    let mut head = String::new();
+    answers.read_line(&mut head).unwrap();
+    let length = head.strip_prefix(r#"{"bytes":"#).unwrap().split(',').next().unwrap();
+    let mut trace = vec![0; length.parse().unwrap()];
+    io::Read::read_exact(&mut answers, &mut trace).unwrap();
+    let trace = String::from_utf8(trace).unwrap();
+    assert!(trace.starts_with(r#"{"traceEvents":["#) && trace.ends_with("}\n"), "{trace}");
+    assert!(trace.contains("watched #"), "{trace}");
+    drop(answers);
+    assert!(ask(&second, "hello").contains("workers"), "it goes on as ever");
+}
