@@ -5,8 +5,11 @@ use crate::stage::Format;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
 
-/// Look at the parcae runtime: tours of what it does, measurements beside its peers.
+/// Look at the parcae runtime: tours of what it does, measurements beside its peers, and what goes on inside a
+/// running program.
 ///
 /// Colours go away where NO_COLOR is set or output is not a terminal.
 #[derive(Debug, Parser)]
@@ -22,7 +25,8 @@ pub(crate) struct Args {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 all is well; 1 something is not as it should be; 2 wrong arguments; \
-3 something needed is missing.";
+3 something needed is missing; \
+4 the program to look into denies it, says no, ends meanwhile, or is none of parcae's.";
 
 impl Args {
     pub(crate) fn format(&self) -> Format {
@@ -34,6 +38,106 @@ impl Args {
 pub(crate) enum Command {
     Demo(DemoArgs),
     Bench(BenchArgs),
+    Top(TopArgs),
+    Dump(TargetArgs),
+    Trace(TraceArgs),
+}
+
+/// All tasks of a running program: what they wait for, for how long, and where
+///
+/// The program has to have opened a socket: `let _attached = rt.attach(AttachOpts::new())?;`. It shows a tree of root
+/// tasks, the nurseries that they have opened, and the tasks in these, each with its stack. No worker has to
+/// cooperate, so it also works when all of them are stuck.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TargetArgs {
+    /// Number of the process, or path of its socket; not needed if only one program has one in the usual folder
+    #[arg(value_name = "PID|SOCKET")]
+    pub(crate) target: Option<OsString>,
+}
+
+/// Watch a running program: its workers, nurseries and tasks
+///
+/// The program has to have opened a socket: `let _attached = rt.attach(AttachOpts::new())?;`. With
+/// `AttachOpts::allow_cancel` and `allow_recharge` tasks can be cancelled and nurseries recharged from here.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = TOP_KEYS)]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+
+    /// Seconds between two looks
+    #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(crate) interval: Duration,
+
+    /// Print one screen as plain text and end; for pipes
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
+const TOP_KEYS: &str = "\
+Keys:
+  ↑ ↓ PgUp PgDn Home End   choose a row
+  Enter                    what the task does, and its stack; Esc goes back
+  t                        tree of nurseries, or a flat list
+  s, o                     sort by the next column, the other way round
+  /                        show what contains the text; Enter keeps it, Esc shows everything
+  c                        cancel the task, after a question
+  r                        recharge the nursery with the amounts that you type
+  + -                      look less or more often
+  q                        leave";
+
+/// Record what a running program does, and say where its time went
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceArgs {
+    #[command(subcommand)]
+    pub(crate) command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    Record(RecordArgs),
+    Summary(SummaryArgs),
+}
+
+/// Record for some time, into a file for https://ui.perfetto.dev and for `parcae trace summary`
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+
+    /// Where the trace goes
+    #[arg(long, short, value_name = "FILE", default_value = "parcae-trace.json")]
+    pub(crate) out: PathBuf,
+
+    /// How long
+    #[arg(long, short, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+
+    /// Events of each worker that the program keeps, of 32 bytes each; when there are more, the last count
+    #[arg(long, value_name = "COUNT", default_value_t = 1 << 16,
+        value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
+    pub(crate) events: u32,
+}
+
+/// Where time went in a trace: per worker, per task name, and the longest waits
+#[derive(Debug, clap::Args)]
+pub(crate) struct SummaryArgs {
+    /// A trace in the JSON that `trace record` and `Trace::write_chrome` write
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// How many of the longest waits
+    #[arg(long, value_name = "COUNT", default_value = "10")]
+    pub(crate) waits: usize,
+}
+
+/// Seconds, with a fraction if need be.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    if !(0.05..=3_600.0).contains(&seconds) {
+        return Err("seconds from 0.05 to 3600".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// Short tours with live output; all of them in turn if none is named
@@ -89,5 +193,13 @@ mod tests {
             Args::try_parse_from(["parcae", "bench", "--quick", "switch", "--help"]).unwrap();
         let Command::Bench(bench) = args.command else { panic!("{args:?}") };
         assert_eq!(bench.rest, ["--quick", "switch", "--help"]);
+    }
+
+    #[test]
+    fn times_are_seconds_within_reason() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "-1", "NaN", "inf", "4000", "soon"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -133,7 +133,7 @@ fn wrong_names_are_answered_with_what_would_be_right() {
     for (args, help) in [
         (&["demo", "fanout"][..], "a similar value exists: 'fan-out'"),
         (&["demo", "nonsense"], "replay"),
-        (&["dmo"], "a similar subcommand exists: 'demo'"),
+        (&["dmeo"], "a similar subcommand exists: 'demo'"),
         (&[], "Usage: parcae"),
         (&["demo", "--quik"], "--quick"),
     ] {

@@ -1,5 +1,6 @@
 //! What a debugger sees: `bt` inside a fiber shows the fiber's frames and ends at its base,
-//! at every instruction of the switch and everywhere else.
+//! at every instruction of the switch and everywhere else. Fibers that do not run are shown by `tools/gdb/parcae.py`, of a
+//! process and of a core file.
 
 #![allow(unused_must_use, reason = "a step is looked at where it matters")]
 
@@ -7,9 +8,10 @@ mod child;
 mod tools;
 
 use parcae::fiber::{Fiber, Suspender};
+use parcae::prelude::*;
 use parcae::stack::{StackPool, StackSize};
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 /// Where the debugger stops.
 #[unsafe(no_mangle)]
@@ -63,16 +65,25 @@ fn gdb(test: &str, commands: &[&str]) -> Option<String> {
 
 fn run(gdb: &Path, test: &str, commands: &[&str]) -> String {
     let victim = child::victim(test);
+    let mut command = batch(gdb, commands);
+    command.arg("--args").arg(victim.get_program()).args(victim.get_args());
+    command.envs(victim.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    said(&command.output().expect("gdb runs"))
+}
+
+/// gdb with these commands, and nothing to debug yet.
+fn batch(gdb: &Path, commands: &[&str]) -> Command {
     let mut command = Command::new(gdb);
     command.args(["-nx", "-batch", "-ex", "set confirm off", "-ex", "set pagination off"]);
     command.args(["-ex", "set style enabled off", "-ex", "set debuginfod enabled off"]);
     for line in commands {
         command.args(["-ex", line]);
     }
-    command.arg("--args").arg(victim.get_program()).args(victim.get_args());
-    command.envs(victim.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    let output = command.output().expect("gdb runs");
-    let text = [output.stdout, output.stderr].concat();
+    command
+}
+
+fn said(output: &Output) -> String {
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -155,4 +166,113 @@ fn backtrace_is_whole_at_every_instruction_of_a_resume() {
         inside += usize::from(at_base && has("visible_inner"));
     }
     assert!((8..STEPS).contains(&inside), "{inside} of {STEPS} steps were in the fiber:\n{output}");
+}
+
+/// The commands for fibers, of this checkout.
+fn script() -> String {
+    format!("source {}/../../tools/gdb/parcae.py", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[inline(never)]
+fn visible_wait(door: &parcae::channel::Receiver<u32>) -> parcae::Result<u32> {
+    let got = door.recv();
+    Ok(std::hint::black_box(got)?)
+}
+
+/// A task with a name waits; then it stops, or dies of what `end` does.
+fn play_runtime(end: fn()) {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let (sender, door) = parcae::channel::channel::<u32>(0);
+    let opts = SpawnOpts::new().name("porter");
+    let porter = rt.handle().spawn(move |cx| {
+        cx.nursery(|n| {
+            let door = &door;
+            n.spawn_with(opts, move |_| visible_wait(door))?.join()
+        })
+    });
+    while !rt.dump().to_string().contains("`porter`, spawned at") {
+        std::thread::yield_now();
+    }
+    end();
+    sender.send(7).unwrap();
+    assert_eq!(porter.unwrap().join().unwrap(), 7);
+}
+
+/// What `parcae fibers` and `parcae bt porter` have to say of that.
+fn check_fibers(output: &str) {
+    let list = output.split("-- list").nth(1).unwrap_or_else(|| panic!("no list in\n{output}"));
+    let list = list.split("-- porter").next().unwrap_or_default();
+    let named = |line: &&str| line.contains("task `porter`: suspended, ");
+    assert_eq!(list.lines().filter(named).count(), 1, "{output}");
+    assert!(list.contains(": runs on thread "), "the worker's own: {output}");
+    let porter = output.split("-- porter").nth(1).unwrap_or_default();
+    let frames: Vec<&str> = porter.lines().filter(|line| line.contains(" in ")).collect();
+    let wait = position(&frames, "gdb::visible_wait at ");
+    assert!(wait > 0, "what it waits in: {frames:#?}");
+    assert!(frames.len() > wait + 1, "its caller: {frames:#?}");
+    let loops = frames.iter().any(|frame| frame.contains("parcae::worker::strand_main"));
+    assert!(!loops, "the worker's loop is no part of it: {frames:#?}");
+    assert!(output.contains("no such fiber; `parcae fibers` lists them"), "{output}");
+}
+
+const LOOK: [&str; 5] = [
+    "echo -- list\\n",
+    "parcae fibers",
+    "echo -- porter\\n",
+    "parcae bt porter",
+    "parcae bt nobody",
+];
+
+#[test]
+fn fibers_of_a_process_are_listed_and_it_goes_on() {
+    if child::is_victim() {
+        return play_runtime(|| parcae_test_stop_here());
+    }
+    let source = script();
+    let mut commands = vec![source.as_str(), "break parcae_test_stop_here", "run"];
+    commands.extend(LOOK);
+    commands.extend(["echo -- own\\n", "bt", "echo -- end\\n", "continue"]);
+    let test = "fibers_of_a_process_are_listed_and_it_goes_on";
+    let Some(output) = gdb(test, &commands) else { return };
+    check_fibers(&output);
+    position(&frames(&output, "-- own"), "play_runtime"); // its own stack is what it was
+    assert!(output.contains("1 passed"), "it ended as if nobody had looked:\n{output}");
+}
+
+#[test]
+fn fibers_of_a_core_file_are_listed() {
+    let folder = |pid| std::env::temp_dir().join(format!("parcae-core-{pid}"));
+    if child::is_victim() {
+        // SAFETY: asks for a larger limit, and names the process that started this one.
+        let folder = unsafe {
+            let all = libc::rlimit { rlim_cur: 1 << 30, rlim_max: libc::RLIM_INFINITY };
+            libc::setrlimit(libc::RLIMIT_CORE, &all);
+            folder(libc::getppid() as u32)
+        };
+        std::env::set_current_dir(folder).unwrap();
+        return play_runtime(|| std::process::abort());
+    }
+    let test = "fibers_of_a_core_file_are_listed";
+    let Some(gdb) = tools::find("gdb") else {
+        return tools::skip(test, "gdb", "Debian: apt-get install gdb");
+    };
+    let folder = folder(std::process::id());
+    std::fs::create_dir_all(&folder).unwrap();
+    child::run(test);
+    let entries = folder.read_dir().unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let core: Option<PathBuf> = entries.into_iter().next();
+    // Where core files go is up to the kernel's settings, which a test should not change.
+    if let Some(core) = &core {
+        let source = script();
+        let mut commands = vec![source.as_str()];
+        commands.extend(LOOK);
+        let mut command = batch(&gdb, &commands);
+        command.arg(std::env::current_exe().unwrap()).arg(core);
+        check_fibers(&said(&command.output().expect("gdb runs")));
+    } else {
+        eprintln!(
+            "skipped: {test}: no core file in the working directory (kernel.core_pattern, ulimit -Hc)"
+        );
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -21,10 +21,15 @@
 //! |---|---|
 //! | `hello` | `{"parcae":"0.1.0","pid":1,"program":"…","workers":2,"may":["cancel","recharge"]}` |
 //! | `dump` | as [`Dump::to_json`](crate::inspect::Dump::to_json) |
+//! | `tasks` | the same without `frames`, which take longest: for one who asks every second |
+//! | `task TASK` | one of the tasks of `dump`, by its `id` or its `label` |
+//! | `text` | `{"text":"…"}`: the dump as people read it |
 //! | `stats` | `{"live":3,"workers":[{"executed":9,…}]}` |
 //! | `deadlock` | `{"deadlock":null}`, or as [`Deadlock::to_json`](crate::inspect::Deadlock::to_json) in its place |
 //! | `cancel TASK` | `{"ok":true}` |
 //! | `recharge NURSERY ops=100 memory=4096 …` | `{"ok":true}` |
+//! | `trace start events=N` | `{"ok":true}`: each worker keeps its last N events, see [`trace`](crate::trace) |
+//! | `trace stop` | `{"bytes":N,"lost":N}`, and after that line so many bytes, as [`Trace::write_chrome`](crate::trace::Trace::write_chrome) |
 //! | anything else, or what is not allowed | `{"error":"…"}` |
 //!
 //! # Who owns what
@@ -34,6 +39,7 @@
 //! pipe, shuts the connections down, and waits for their threads: no request runs after it. A client that does not read
 //! is cut off after five seconds.
 
+mod recording;
 mod requests;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -41,6 +47,7 @@ mod tests;
 use crate::cap::CapBudget;
 use crate::profile::Profile;
 use crate::runtime::Runtime;
+use recording::Recorder;
 use requests::Server;
 use std::collections::HashMap;
 use std::fmt;
@@ -260,16 +267,19 @@ fn wait_for_either(listener: i32, stopped: i32) -> bool {
 fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut requests = BufReader::new(stream);
+    let mut recorder = Recorder::default();
     loop {
         let mut line = Vec::new();
         let mut limited = io::Read::take(&mut requests, LONGEST);
         if limited.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let mut answer = server.answer(String::from_utf8_lossy(&line).trim());
-        answer.push('\n');
-        (&mut &*stream).write_all(answer.as_bytes())?;
-        if !line.ends_with(b"\n") {
+        let answer = server.answer(String::from_utf8_lossy(&line).trim(), &mut recorder);
+        (&mut &*stream).write_all(&answer)?;
+        if !line.ends_with(
+            b"
+",
+        ) {
             return Ok(()); // longer than any request
         }
     }

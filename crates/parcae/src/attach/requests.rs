@@ -1,7 +1,9 @@
 //! What can be asked, and what is answered.
 
+use super::recording::Recorder;
 use crate::budget::Budget;
 use crate::cap::CapBudget;
+use crate::error::TaskId;
 use crate::inspect::json::{Object, string};
 use crate::inspect::{Detector, Dump, PAUSE};
 use crate::sched::Shared;
@@ -19,21 +21,33 @@ impl Server {
         Server { shared, cancel, recharge }
     }
 
-    /// The answer to a request: one line, without its end.
-    pub(super) fn answer(&self, request: &str) -> String {
-        let Some(shared) = self.shared.upgrade() else {
-            return error("the runtime has ended");
-        };
+    /// The answer to a request on a connection: one line, and what may follow it.
+    pub(super) fn answer(&self, request: &str, recorder: &mut Recorder) -> Vec<u8> {
         let mut words = request.split_whitespace();
-        let answer = match (words.next(), words.collect::<Vec<_>>().as_slice()) {
-            (Some("hello"), []) => Ok(self.hello(&shared)),
-            (Some("dump"), []) => Ok(Dump::of(&shared).to_json()),
-            (Some("stats"), []) => Ok(stats(&shared)),
-            (Some("deadlock"), []) => Ok(deadlock(&shared)),
-            (Some("cancel"), [task]) => self.cancel(&shared, task),
-            (Some("recharge"), [nursery, amounts @ ..]) => self.recharge(&shared, nursery, amounts),
+        let words = (words.next(), words.collect::<Vec<_>>());
+        let mut answer = match (self.shared.upgrade(), words) {
+            (None, _) => error("the runtime has ended"),
+            (Some(shared), (Some("trace"), rest)) => return recorder.answer(shared, &rest),
+            (Some(shared), (first, rest)) => self.line(&shared, request, first, &rest),
+        };
+        answer.push('\n');
+        answer.into_bytes()
+    }
+
+    /// The answer to a request that is one line, without its end.
+    fn line(&self, shared: &Shared, request: &str, first: Option<&str>, rest: &[&str]) -> String {
+        let answer = match (first, rest) {
+            (Some("hello"), []) => Ok(self.hello(shared)),
+            (Some("dump"), []) => Ok(Dump::of(shared).to_json()),
+            (Some("tasks"), []) => Ok(Dump::without_stacks(shared).to_json()),
+            (Some("task"), [task]) => one_task(shared, task),
+            (Some("text"), []) => Ok(text(&Dump::of(shared).to_string())),
+            (Some("stats"), []) => Ok(stats(shared)),
+            (Some("deadlock"), []) => Ok(deadlock(shared)),
+            (Some("cancel"), [task]) => self.cancel(shared, task),
+            (Some("recharge"), [nursery, amounts @ ..]) => self.recharge(shared, nursery, amounts),
             _ => Err(format!(
-                "`{request}` is no request; there are hello, dump, stats, deadlock, cancel TASK, recharge NURSERY ops=N …"
+                "`{request}` is no request; there are hello, dump, tasks, task TASK, text, stats, deadlock, cancel TASK, recharge NURSERY ops=N …, trace start, trace stop"
             )),
         };
         answer.unwrap_or_else(|text| error(&text))
@@ -55,10 +69,9 @@ impl Server {
         if !self.cancel {
             return Err("the program does not allow it: `AttachOpts::allow_cancel`".into());
         }
-        let id = number(task)?;
+        let id = task_number(task)?;
         let found = Dump::tasks_of(shared).into_iter().find(|seen| seen.id.as_u64() == id);
-        let task = found.ok_or_else(|| format!("there is no task {task}; it may have ended"))?;
-        task.cancel(shared);
+        found.ok_or_else(|| no_task(task))?.cancel(shared);
         Ok(ok())
     }
 
@@ -82,8 +95,38 @@ impl Server {
     }
 }
 
+/// One task with its stack. The others' stacks are not walked for it.
+fn one_task(shared: &Shared, task: &str) -> Result<String, String> {
+    let found = Dump::task_of(shared, task_number(task)?).ok_or_else(|| no_task(task))?;
+    Ok(found.to_json())
+}
+
+fn no_task(task: &str) -> String {
+    format!("there is no task {task}; it may have ended")
+}
+
+fn text(text: &str) -> String {
+    let mut out = String::new();
+    Object::begin(&mut out).text("text", text).end();
+    out
+}
+
+/// The number of a task, as such or as it is printed: `0.7`, `root.3`.
+fn task_number(text: &str) -> Result<u64, String> {
+    let Some((origin, nth)) = text.split_once('.') else { return number(text) };
+    let first = match origin {
+        "root" => Some(TaskId::OUTSIDE),
+        worker => worker.parse::<u64>().ok().and_then(|w| w.checked_mul(TaskId::PER_WORKER)),
+    };
+    let id =
+        first.zip(nth.parse().ok()).and_then(|(first, nth): (u64, u64)| first.checked_add(nth));
+    // Not every pair of numbers is one that is printed.
+    let printed = id.filter(|id| TaskId(*id).to_string() == text);
+    printed.ok_or_else(|| format!("`{text}` is no number of a task, like 0.7 or root.3"))
+}
+
 /// A number, in decimal or with `0x`.
-fn number(text: &str) -> Result<u64, String> {
+pub(super) fn number(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
@@ -139,11 +182,11 @@ fn deadlock(shared: &Shared) -> String {
     out
 }
 
-fn ok() -> String {
+pub(super) fn ok() -> String {
     r#"{"ok":true}"#.into()
 }
 
-fn error(text: &str) -> String {
+pub(super) fn error(text: &str) -> String {
     let mut out = String::new();
     Object::begin(&mut out).text("error", text).end();
     out

@@ -58,7 +58,24 @@ fn others_see_tasks_and_stats_but_change_nothing() {
     let stats = ask(&stream, "stats");
     assert!(stats.contains(r#""live":2"#) && stats.contains(r#""executed":"#), "{stats}");
     assert_eq!(ask(&stream, "deadlock"), r#"{"deadlock":null}"#);
+    let tasks = ask(&stream, "tasks");
+    assert!(tasks.contains(r#""what":"receive""#) && tasks.contains(r#""frames":[]"#), "{tasks}");
+    assert!(!tasks.contains(r#""frames":[{"#), "{tasks}");
     let id = field(&dump, "waits", "id");
+    let one = ask(&stream, &format!("task {id:#x}"));
+    assert!(one.starts_with(&format!(r#"{{"id":{id},"label":""#)), "{one}");
+    assert!(one.contains(r#""name":"waits""#), "{one}");
+    let label = one.split('"').nth(5).unwrap();
+    let again = ask(&stream, &format!("task {label}"));
+    assert!(again.starts_with(&format!(r#"{{"id":{id},"#)), "{label}: {again}");
+    for wrong in ["0.", ".7", "root.-1", "0.07", "0.1099511627776", "99999999999.1", "x.1"] {
+        let answer = ask(&stream, &format!("task {wrong}"));
+        assert!(answer.contains("is no number of a task"), "{wrong}: {answer}");
+    }
+    assert!(one.contains(r#""frames":[{"name":"#), "{one}");
+    assert!(ask(&stream, "task 12345").contains("there is no task 12345"));
+    let text = ask(&stream, "text");
+    assert!(text.starts_with(r#"{"text":"2 tasks: "#) && text.contains(r"\n"), "{text}");
     let refused = ask(&stream, &format!("cancel {id}"));
     assert!(refused.contains("allow_cancel"), "{refused}");
     assert!(ask(&stream, "recharge 1 ops=1").contains("allow_recharge"));
@@ -225,4 +242,41 @@ fn a_signal_does_not_keep_the_listener() {
         tx.send(()).unwrap();
     });
     rx.recv_timeout(Duration::from_secs(20)).expect("the listener has ended");
+}
+
+#[test]
+fn others_record_and_a_recording_ends_with_its_connection() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let attached = rt.attach(AttachOpts::new().path(path("trace"))).unwrap();
+    let connect = || UnixStream::connect(attached.path()).unwrap();
+    let first = connect();
+    assert!(ask(&first, "trace stop").contains("nothing is recorded"));
+    for wrong in [
+        "trace",
+        "trace begin",
+        "trace start all",
+        "trace start events=x",
+        "trace start events=99999999",
+    ] {
+        assert!(ask(&first, wrong).contains("error"), "{wrong}");
+    }
+    assert_eq!(ask(&first, "trace start events=4096"), r#"{"ok":true}"#);
+    let second = connect();
+    assert!(ask(&second, "trace start").contains("another recording"));
+    drop(first);
+    ask_until(&second, "trace start", |answer| answer == r#"{"ok":true}"#);
+    rt.run(|cx| cx.nursery(|n| n.spawn_with(SpawnOpts::new().name("watched"), |_| Ok(()))?.join()))
+        .unwrap();
+    writeln!(&mut &second, "trace stop").unwrap();
+    let mut answers = BufReader::new(&second);
+    let mut head = String::new();
+    answers.read_line(&mut head).unwrap();
+    let length = head.strip_prefix(r#"{"bytes":"#).unwrap().split(',').next().unwrap();
+    let mut trace = vec![0; length.parse().unwrap()];
+    io::Read::read_exact(&mut answers, &mut trace).unwrap();
+    let trace = String::from_utf8(trace).unwrap();
+    assert!(trace.starts_with(r#"{"traceEvents":["#) && trace.ends_with("}\n"), "{trace}");
+    assert!(trace.contains("watched #"), "{trace}");
+    drop(answers);
+    assert!(ask(&second, "hello").contains("workers"), "it goes on as ever");
 }

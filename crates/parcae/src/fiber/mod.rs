@@ -259,6 +259,7 @@ impl Fiber {
                 #[cfg(debug_assertions)]
                 fp_control: Cell::new(0),
             });
+            stack.label().set_context((*place).inner.get());
             NonNull::new_unchecked(place)
         };
         Ok(Fiber { core, stack: ManuallyDrop::new(stack), id, _not_send: PhantomData })
@@ -412,7 +413,7 @@ impl Fiber {
         // SAFETY: idle, and `Exit` ends on the other side.
         let _finished = unsafe { self.enter() };
         self.core().hooks.destroy();
-        self.stack.label().set(0, "");
+        self.stack.label().clear();
     }
 }
 

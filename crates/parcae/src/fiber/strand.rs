@@ -46,6 +46,7 @@ impl Strand {
                 next: Cell::new(None),
                 hooks,
             });
+            (*place).stack.label().set_context((*place).context.get());
             NonNull::new_unchecked(place)
         }
     }
@@ -80,6 +81,7 @@ impl Strand {
         // SAFETY: the caller gives the strand up; the record needs no drop of its own.
         unsafe {
             (*strand.as_ptr()).hooks.destroy();
+            (*strand.as_ptr()).stack.label().clear();
             ManuallyDrop::take(&mut (*strand.as_ptr()).stack)
         }
     }

@@ -28,6 +28,18 @@ impl Dump {
     pub(crate) fn of(shared: &Shared) -> Dump {
         let mut tasks = look::all(shared, Stacks::Walked);
         name_running(shared, &mut tasks);
+        Dump::with(shared, tasks)
+    }
+
+    /// All but where tasks are.
+    pub(crate) fn without_stacks(shared: &Shared) -> Dump {
+        let mut tasks = Dump::tasks_of(shared);
+        name_running(shared, &mut tasks);
+        tasks.iter_mut().for_each(|task| task.frames = Frames::default());
+        Dump::with(shared, tasks)
+    }
+
+    fn with(shared: &Shared, mut tasks: Vec<Task>) -> Dump {
         tasks.sort_by_key(|task| task.id);
         let workers = shared.worker_stats();
         Dump { tasks, workers }
@@ -38,6 +50,13 @@ impl Dump {
         look::all(shared, Stacks::Left)
     }
 
+    /// One task, with its stack.
+    pub(crate) fn task_of(shared: &Shared, id: u64) -> Option<Task> {
+        let mut task = look::find(shared, id)?;
+        name_running(shared, std::slice::from_mut(&mut task));
+        Some(task)
+    }
+
     /// The dump as JSON:
     ///
     /// ```text
@@ -46,7 +65,8 @@ impl Dump {
     ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
     ///                "wait": { "what": "receive", "on": "0x…", "note": "…", "ms": 11, "timed": false, "external": false },
     ///                "budget": { "ops": 12, … },      // a component that is not counted is null
-    ///                "nurseries": [ { "nursery": 9, "name": "…", "state": "Open", "live": 2 } ],
+    ///                "nurseries": [ { "nursery": 9, "name": "…", "state": "Open", "live": 2,
+    ///                                 "left": { "ops": 12, … }, "suspended": 0 } ],
     ///                "frames": [ { "name": "…", "file": "…", "line": 1 } ] } ] }
     /// ```
     ///
@@ -83,6 +103,15 @@ fn name_running(shared: &Shared, tasks: &mut [Task]) {
     }
 }
 
+impl Task {
+    /// The task as JSON, as in [`Dump::to_json`].
+    pub(crate) fn to_json(&self) -> String {
+        let mut out = String::new();
+        task_json(&mut out, self);
+        out
+    }
+}
+
 pub(super) fn task_json(out: &mut String, task: &Task) {
     let mut object = json::Object::begin(out);
     object.plain("id", task.id.as_u64()).text("label", &task.id.to_string());
@@ -91,9 +120,12 @@ pub(super) fn task_json(out: &mut String, task: &Task) {
     if let Some(worker) = task.worker {
         object.plain("worker", worker);
     }
-    if let Some(place) = task.spawned_at {
+    // Of one that runs its name is known, and not its place.
+    if task.age.is_some() {
         object.plain("nursery", task.nursery);
         object.plain("owner", task.owner.map_or(0, TaskId::as_u64));
+    }
+    if let Some(place) = task.spawned_at {
         object.text_if("nursery_name", task.nursery_name.as_deref());
         object.text("spawned_at", &place.to_string());
     }
@@ -115,7 +147,9 @@ pub(super) fn task_json(out: &mut String, task: &Task) {
     object.list("nurseries", &task.children, |out, nursery| {
         let mut object = json::Object::begin(out);
         object.plain("nursery", nursery.nursery).text_if("name", nursery.name.as_deref());
-        object.text("state", &format!("{:?}", nursery.state)).plain("live", nursery.live).end();
+        object.text("state", &format!("{:?}", nursery.state)).plain("live", nursery.live);
+        budget_json(object.field("left"), nursery.budget.left);
+        object.plain("suspended", nursery.budget.suspended).end();
     });
     object.list("frames", task.frames.functions(), |out, function| {
         let mut object = json::Object::begin(out);

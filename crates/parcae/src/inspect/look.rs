@@ -79,6 +79,18 @@ pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<Task> {
     tasks
 }
 
+/// Looks at the task with this number, and at its stack.
+pub(crate) fn find(shared: &Shared, id: u64) -> Option<Task> {
+    let mut found = None;
+    shared.slab.each(|record| {
+        // Whose number has just changed is not the one that was asked for.
+        if found.is_none() && record.id() == id {
+            found = one(shared, record, Stacks::Walked).filter(|task| task.id.as_u64() == id);
+        }
+    });
+    found
+}
+
 /// Looks at one record; none if it is nobody's.
 fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
     let look = record.state.look();

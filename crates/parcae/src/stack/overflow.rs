@@ -13,10 +13,11 @@
 use super::registry::{self, Geometry};
 use super::sys::{errno, page_size};
 use super::{StackError, StackSize};
+use crate::arch::Context;
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// What the top of every stack says about its user; read by the handler.
 ///
@@ -27,7 +28,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(crate) struct Label {
     id: AtomicU64,
-    len: AtomicUsize,
+    len: AtomicU32,
+    /// How far below the top of the stack the context is that is saved when the stack is left; 0 if none is. For
+    /// debuggers, which have no other way to find it where types are not described (`tools/gdb/parcae.py`).
+    context: AtomicU32,
     name: [AtomicU64; NAME_WORDS],
 }
 
@@ -39,7 +43,14 @@ const NAME_WORDS: usize = 6;
 /// Bytes that a label takes at the top of a stack.
 pub(crate) const LABEL_SIZE: usize = size_of::<Label>();
 
-const _: () = assert!(LABEL_SIZE == 64);
+// The numbers in tools/gdb/parcae.py.
+const _: () = {
+    assert!(LABEL_SIZE == 64);
+    assert!(std::mem::offset_of!(Label, id) == 0);
+    assert!(std::mem::offset_of!(Label, len) == 8);
+    assert!(std::mem::offset_of!(Label, context) == 12);
+    assert!(std::mem::offset_of!(Label, name) == 16);
+};
 
 impl Label {
     /// Says whose stack this is; 0 if nobody's. A name is cut at 48 bytes.
@@ -56,7 +67,20 @@ impl Label {
             word.store(u64::from_ne_bytes(full), Ordering::Relaxed);
         }
         self.id.store(id, Ordering::Relaxed);
-        self.len.store(bytes.len(), Ordering::Relaxed);
+        self.len.store(bytes.len() as u32, Ordering::Relaxed); // at most 48
+    }
+
+    /// Says where the context of the stack's user is saved.
+    pub(crate) fn set_context(&self, context: *const Context) {
+        let top = std::ptr::from_ref(self).addr() + LABEL_SIZE;
+        // At the top of the stack, so that the distance is small.
+        self.context.store((top - context.addr()) as u32, Ordering::Relaxed);
+    }
+
+    /// Says that the stack is nobody's.
+    pub(crate) fn clear(&self) {
+        self.set(0, "");
+        self.context.store(0, Ordering::Relaxed);
     }
 
     /// The name, as far as it was kept.
@@ -70,7 +94,7 @@ impl Label {
         for (word, out) in self.name.iter().zip(buffer.chunks_mut(8)) {
             out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
-        self.len.load(Ordering::Relaxed).min(buffer.len())
+        (self.len.load(Ordering::Relaxed) as usize).min(buffer.len())
     }
 }
 

@@ -19,6 +19,7 @@ const CLAIMED: usize = 1;
 
 /// One arena, as the handler sees it.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Entry {
     version: AtomicUsize,
     base: AtomicUsize,
@@ -28,6 +29,16 @@ pub(super) struct Entry {
     /// Set once, before the entry is published in [`HEAD`].
     next: AtomicPtr<Entry>,
 }
+
+// The numbers in tools/gdb/parcae.py, which walks the list from `HEAD`.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Entry, base) == 8);
+    assert!(offset_of!(Entry, len) == 16);
+    assert!(offset_of!(Entry, stride) == 24);
+    assert!(offset_of!(Entry, guard) == 32);
+    assert!(offset_of!(Entry, next) == 40);
+};
 
 /// Where an arena's stacks are.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,20 @@
+//! `parcae dump`: all tasks of a running program.
+
+use crate::args::TargetArgs;
+use crate::stage::{Format, Stage};
+use crate::target::{Client, Trouble};
+
+pub(crate) fn run(args: &TargetArgs, format: Format) -> Result<(), Trouble> {
+    let mut client = Client::find(args.target.as_deref())?;
+    let stage = Stage::new(format);
+    match format {
+        Format::Json => stage.document(&client.ask("dump")?),
+        // The program writes it: so it is what `Runtime::dump` would have printed there.
+        Format::Text => {
+            let answer = client.ask("text")?;
+            stage.say(format_args!("{}", client.hello));
+            stage.say(answer["text"].as_str().unwrap_or_default().trim_end());
+        }
+    }
+    Ok(())
+}

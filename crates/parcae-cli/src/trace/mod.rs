@@ -1,0 +1,4 @@
+//! `parcae trace`: what a program did, and where its time went.
+
+pub(crate) mod record;
+pub(crate) mod summary;
