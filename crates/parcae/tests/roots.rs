@@ -184,6 +184,27 @@ fn who_holds_a_capability_recharges_itself_up_to_its_limit() {
     }
 }
 
+/// Whoever builds a runtime mints what it likes there, and that is worth nothing elsewhere.
+#[test]
+fn a_capability_of_another_runtime_recharges_nobody() {
+    let [ours, theirs] = [1, 2].map(|seed| {
+        Runtime::builder().budget(Budget::SERVICE).deterministic(seed).build().unwrap()
+    });
+    let amount = Budget::ZERO.with_ops(5_000);
+    let mint = |rt: &Runtime| rt.cap_budget(BudgetLimits::total(amount), Delegation::Forbidden);
+    let (right, wrong) = (mint(&ours), mint(&theirs));
+    let outcome = ours.run(|cx| {
+        cx.nursery_with(NurseryOpts::new().budget(ops(1_000)), |n| {
+            let before = n.budget();
+            let error = kind_of(n.account().recharge(&wrong, amount));
+            assert!(matches!(error, ErrorKind::Capability(CapError::Foreign { .. })), "{error:?}");
+            assert_eq!((n.budget(), wrong.left()), (before, amount)); // nothing has moved
+            n.account().recharge(&right, amount)
+        })
+    });
+    assert_eq!(outcome.unwrap(), amount);
+}
+
 #[test]
 fn cancelling_a_task_cancels_the_nurseries_that_it_owns() {
     everywhere(|cx| {
