@@ -306,7 +306,7 @@ impl<T> Sender<T> {
 }
 
 /// The outcome of a send that did not wait.
-#[inline]
+#[inline(always)]
 pub(crate) fn sent<T>(put: Put<T, Waiter>, payer: Option<&Frame>) -> Result<(), SendError<T>> {
     match put {
         Put::Done(wake, dropped) => {
@@ -431,7 +431,7 @@ impl<T> Receiver<T> {
 }
 
 /// The outcome of a receive that did not wait.
-#[inline]
+#[inline(always)]
 pub(crate) fn received<T>(took: Took<T, Waiter>, payer: Option<&Frame>) -> Result<T, RecvError> {
     match took {
         Took::Done(value, wake) => {

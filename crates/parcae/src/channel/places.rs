@@ -203,7 +203,7 @@ impl<T, W: Wake> Places<T, W> {
     }
 
     /// Gives a value to the first receiver; returns whom to wake, or the value if nobody waits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn give(&mut self, value: T) -> Result<W, T> {
         if self.head == NONE {
             return Err(value);
@@ -216,7 +216,7 @@ impl<T, W: Wake> Places<T, W> {
     }
 
     /// Takes the value of the first sender, and says whom to wake.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self) -> Option<(T, W)> {
         if self.head == NONE {
             return None;

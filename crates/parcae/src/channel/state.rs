@@ -100,8 +100,8 @@ pub(crate) enum Begun<A> {
 }
 
 impl<T, W: Wake> State<T, W> {
-    /// The only way into a channel.
-    #[inline]
+    /// The only way into a channel. Inlined wherever it is used: what comes of it is moved several times otherwise.
+    #[inline(always)]
     fn put(&mut self, value: T, capacity: usize, overflow: Overflow) -> Put<T, W> {
         if let Some(closed) = &self.closed {
             return Put::Closed(value, closed.clone());
@@ -126,8 +126,8 @@ impl<T, W: Wake> State<T, W> {
         }
     }
 
-    /// The only way out.
-    #[inline]
+    /// The only way out. Inlined as `put` is.
+    #[inline(always)]
     fn take(&mut self) -> Took<T, W> {
         if let Some(value) = self.buffer.pop_front() {
             let Some((next, sender)) = self.senders.take() else { return Took::Done(value, None) };
