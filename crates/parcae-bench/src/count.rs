@@ -38,6 +38,8 @@ pub enum Operation {
     Checkpoint,
     /// A value is sent and received, capacity 1024
     Channel,
+    /// A value goes to a task that waits for it, and back
+    Pingpong,
 }
 
 /// How often in the run that is subtracted.
@@ -48,12 +50,13 @@ const MANY: usize = 110_000;
 const TOLERANCE: f64 = 0.10;
 
 impl Operation {
-    const ALL: [Operation; 5] = [
+    const ALL: [Operation; 6] = [
         Operation::Switch,
         Operation::Yield,
         Operation::Spawn,
         Operation::Checkpoint,
         Operation::Channel,
+        Operation::Pingpong,
     ];
 
     /// The name in arguments and in the baseline.
@@ -64,6 +67,7 @@ impl Operation {
             Operation::Spawn => "spawn",
             Operation::Checkpoint => "checkpoint",
             Operation::Channel => "channel",
+            Operation::Pingpong => "pingpong",
         }
     }
 
@@ -79,6 +83,7 @@ impl Operation {
             Operation::Spawn => on_task(|cx| spawns(cx, times)),
             Operation::Checkpoint => on_task(|cx| checkpoints(cx, times)),
             Operation::Channel => on_task(|cx| values(cx, times)),
+            Operation::Pingpong => on_task(|cx| rallies(cx, times)),
         }
     }
 }
@@ -143,6 +148,25 @@ fn values(cx: &Cx, times: usize) -> parcae::Result<()> {
         for value in rx {
             black_box(value?);
         }
+        Ok(())
+    })
+}
+
+/// Each of them waits for what the other sends.
+fn rallies(cx: &Cx, times: usize) -> parcae::Result<()> {
+    let ((ping, pinged), (pong, ponged)) = (channel(1), channel(1));
+    cx.nursery(|n| {
+        n.spawn(move |_| {
+            for value in pinged {
+                pong.send(value?)?;
+            }
+            Ok(())
+        })?;
+        for value in 0..times {
+            ping.send(value)?;
+            black_box(ponged.recv()?);
+        }
+        drop(ping);
         Ok(())
     })
 }

@@ -154,6 +154,9 @@ fn the_list_measures_nothing() {
         "deque",
         "pingpong",
         "channel",
+        "select",
+        "herd",
+        "blocking",
         "scale",
         "parked",
     ];

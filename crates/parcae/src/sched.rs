@@ -197,6 +197,11 @@ impl Shared {
         }
     }
 
+    /// Counts it once more, for a caller who knows that somebody keeps it.
+    pub(crate) fn counted(&self) -> Arc<Shared> {
+        self.me.upgrade().unwrap_or_else(|| unreachable!("a scheduler that nobody keeps"))
+    }
+
     /// The threads that work here, for whoever wants to ask them.
     pub(crate) fn crew(&self) -> Option<Arc<Crew>> {
         self.crew.get()?.upgrade()

@@ -1,6 +1,7 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
 mod allocator;
+mod blocking;
 mod cancel;
 #[cfg(parcae_bench_c)]
 mod capi;
@@ -9,6 +10,7 @@ mod checkpoint;
 mod context;
 mod deque;
 mod fair;
+mod herd;
 mod latency;
 mod memory;
 mod mutex;
@@ -16,6 +18,7 @@ mod nursery;
 mod parked;
 mod runtimes;
 mod scale;
+mod select;
 mod skynet;
 mod spawn_join;
 mod stack;
@@ -51,6 +54,9 @@ pub static WORKLOADS: &[&Workload] = &[
     &channel::CHANNEL,
     #[cfg(parcae_bench_c)]
     &capi::CAPI,
+    &select::SELECT,
+    &herd::HERD,
+    &blocking::BLOCKING,
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,

@@ -6,6 +6,9 @@
 //! waits has a stack too, of which the touched pages count. Futures only have a record; what
 //! these wait for is as small as can be, and a real one grows with everything that it keeps.
 //!
+//! `event_100k` is parcae alone, through its public API: such a wait has more frames on its stack, which are to stay on one
+//! page all the same.
+//!
 //! Nobody keeps a handle to a task but the place for parcae's wakers, which is allocated and
 //! written before the first reading. Page tables are not part of the figures: see `memory`.
 
@@ -13,6 +16,8 @@ use super::runtimes::{self, AsyncExecutor, Futures, PATIENCE, Spawner, Tally, To
 use crate::case::{Better, Failure, Peer, Rounds, Side, Variant, Workload};
 use crate::machine;
 use parcae::engine::{self, Waker};
+use parcae::profile::Service;
+use parcae::sync::Event;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -33,6 +38,9 @@ pub(super) static PARKED: Workload = Workload {
         }),
         variant("parked_100k", "resident memory per task that waits, of 100,000", {
             &sides::<100_000, true>()
+        }),
+        variant("event_100k", "resident memory per task that waits for an event, of 100,000", {
+            &[Side::new(Peer::Parcae, |_| parcae_event(100_000))]
         }),
     ],
 };
@@ -152,6 +160,35 @@ fn parcae<const PARKED: bool>(tasks: usize) -> Result<f64, Failure> {
             if complete { after } else { Err("not all tasks came to wait".to_owned()) }
         })
     });
+    growth(tasks, (before, after), &tally)
+}
+
+fn parcae_event(tasks: usize) -> Result<f64, Failure> {
+    check_memory(tasks)?;
+    let rt = runtimes::runtime::<Service>(1)?;
+    let (event, waiting) = (Event::new(), AtomicUsize::new(0));
+    let tally = Tally::now();
+    let before = baseline();
+    let after = rt.run(|cx| {
+        cx.nursery(|n| {
+            for _ in 0..tasks {
+                n.spawn(|_| {
+                    waiting.fetch_add(1, Ordering::Relaxed);
+                    event.wait()?;
+                    Tally::count();
+                    Ok(())
+                })?;
+            }
+            let start = Instant::now();
+            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < PATIENCE {
+                cx.yield_now()?;
+            }
+            let complete = waiting.load(Ordering::Relaxed) == tasks;
+            let after = if complete { resident() } else { Err("not all tasks wait".to_owned()) };
+            event.set();
+            Ok(after)
+        })
+    })?;
     growth(tasks, (before, after), &tally)
 }
 

@@ -28,13 +28,6 @@ impl<W> Bell<W> {
         Bell(Places::new())
     }
 
-    /// Takes out all who wait.
-    pub(super) fn ring(&mut self) -> Rung<W> {
-        let mut all = Vec::new();
-        self.0.close(&mut all);
-        Rung(all)
-    }
-
     /// Takes a place. Under the same lock the caller has looked, and found nothing.
     pub(super) fn join(&mut self, waiting: Waiting<(), W>) -> Ticket {
         self.0.join(waiting)
@@ -43,6 +36,15 @@ impl<W> Bell<W> {
     /// Gives it up.
     pub(super) fn withdraw(&mut self, ticket: Ticket) {
         self.0.withdraw(ticket);
+    }
+}
+
+impl<W: Wake> Bell<W> {
+    /// Takes out all who wait.
+    pub(super) fn ring(&mut self) -> Rung<W> {
+        let mut all = Vec::new();
+        self.0.close(&mut all);
+        Rung(all)
     }
 }
 

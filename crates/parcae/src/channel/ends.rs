@@ -33,8 +33,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 impl Wake for Waiter {
+    #[inline]
     fn wake(&self) {
         Waiter::wake(self);
+    }
+
+    #[inline]
+    fn keep(&mut self) {
+        Waiter::keep(self);
     }
 }
 
@@ -151,6 +157,7 @@ pub(crate) fn settle(payer: Option<&Frame>, wake: Option<Waiter>) {
 }
 
 /// Whether somebody who has to wait may: not a task that unwinds, for which nobody could be run.
+#[inline]
 pub(crate) fn may_wait() -> Result<()> {
     if std::thread::panicking() && cx::current().is_some() {
         return Err(Error::msg("a task cannot wait for a channel while it panics; use `try_send`"));
@@ -230,7 +237,8 @@ impl<T> Sender<T> {
             Ok(payer) => payer,
             Err(error) => return Err(SendError::new(value, Reason::Interrupted(error))),
         };
-        match self.shared.core.send(value, Waiter::current) {
+        // SAFETY: the place is given up before this returns, under the channel's lock.
+        match self.shared.core.send(value, || unsafe { Waiter::lent() }) {
             Begun::Now(put) => sent(put, payer),
             Begun::Wait(ticket) => self.wait_to_send(ticket, deadline(), payer),
         }
@@ -298,7 +306,7 @@ impl<T> Sender<T> {
 }
 
 /// The outcome of a send that did not wait.
-#[inline]
+#[inline(always)]
 pub(crate) fn sent<T>(put: Put<T, Waiter>, payer: Option<&Frame>) -> Result<(), SendError<T>> {
     match put {
         Put::Done(wake, dropped) => {
@@ -361,7 +369,8 @@ impl<T> Receiver<T> {
         payer: Option<&Frame>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<T, RecvError> {
-        match self.shared.core.recv(Waiter::current) {
+        // SAFETY: as in `send_until`.
+        match self.shared.core.recv(|| unsafe { Waiter::lent() }) {
             Begun::Now(took) => received(took, payer),
             Begun::Wait(ticket) => self.wait_to_recv(ticket, deadline(), payer),
         }
@@ -422,7 +431,7 @@ impl<T> Receiver<T> {
 }
 
 /// The outcome of a receive that did not wait.
-#[inline]
+#[inline(always)]
 pub(crate) fn received<T>(took: Took<T, Waiter>, payer: Option<&Frame>) -> Result<T, RecvError> {
     match took {
         Took::Done(value, wake) => {

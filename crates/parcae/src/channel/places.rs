@@ -23,6 +23,7 @@
 //! moved, not dropped.
 
 use super::claim::Claim;
+use super::state::Wake;
 use std::sync::Arc;
 
 /// No place.
@@ -39,17 +40,23 @@ pub(crate) struct Places<T, W> {
 }
 
 struct Entry<T, W> {
-    stage: Stage<T, W>,
+    stage: Stage,
+    /// Until somebody takes it out to wake it.
+    waiter: Option<W>,
+    claim: Option<(Arc<Claim>, usize)>,
+    /// As the table above says.
+    value: Option<T>,
     prev: usize,
     next: usize,
 }
 
-enum Stage<T, W> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
     Free,
-    Waiting(Waiting<T, W>),
-    Done(Option<T>),
-    Closed(Option<T>),
-    Lost(Option<T>),
+    Waiting,
+    Done,
+    Closed,
+    Lost,
 }
 
 /// Somebody who waits.
@@ -83,15 +90,18 @@ impl<T, W> Places<T, W> {
     }
 
     /// Takes a place behind all others.
-    pub(crate) fn join(&mut self, waiting: Waiting<T, W>) -> Ticket {
-        let entry = Entry { stage: Stage::Waiting(waiting), prev: self.tail, next: NONE };
+    pub(crate) fn join(&mut self, Waiting { waiter, claim, value }: Waiting<T, W>) -> Ticket {
+        let (stage, waiter) = (Stage::Waiting, Some(waiter));
+        let entry = Entry { stage, waiter, claim, value, prev: self.tail, next: NONE };
         let at = self.free;
         let at = if at == NONE {
             self.entries.push(entry);
             self.entries.len() - 1
         } else {
-            self.free = self.entries[at].next;
-            self.entries[at] = entry;
+            let place = &mut self.entries[at];
+            self.free = place.next;
+            // Nothing is left in a free place: there is nothing to drop.
+            std::mem::forget(std::mem::replace(place, entry));
             at
         };
         match self.tail {
@@ -114,62 +124,14 @@ impl<T, W> Places<T, W> {
         }
     }
 
-    /// Takes the first out of the list who can still be served, and says who that is. Selects that
-    /// are decided already are passed over.
-    fn first(&mut self) -> Option<(usize, Waiting<T, W>)> {
-        while self.head != NONE {
-            let at = self.head;
-            self.unlink(at);
-            let stage = std::mem::replace(&mut self.entries[at].stage, Stage::Free);
-            let Stage::Waiting(waiting) = stage else { unreachable!("in the list, not waiting") };
-            if waiting.claim.as_ref().is_none_or(|(claim, case)| claim.fire(*case)) {
-                return Some((at, waiting));
-            }
-            self.entries[at].stage = Stage::Lost(waiting.value);
-        }
-        None
-    }
-
-    /// Gives a value to the first receiver; returns whom to wake, or the value if nobody waits.
-    #[inline]
-    pub(super) fn give(&mut self, value: T) -> Result<W, T> {
-        if self.head == NONE {
-            return Err(value);
-        }
-        let Some((at, waiting)) = self.first() else { return Err(value) };
-        self.entries[at].stage = Stage::Done(Some(value));
-        Ok(waiting.waiter)
-    }
-
-    /// Takes the value of the first sender, and says whom to wake.
-    #[inline]
-    pub(super) fn take(&mut self) -> Option<(T, W)> {
-        if self.head == NONE {
-            return None;
-        }
-        let (at, waiting) = self.first()?;
-        self.entries[at].stage = Stage::Done(None);
-        waiting.value.map(|value| (value, waiting.waiter))
-    }
-
-    /// Tells all of them that the channel is closed; adds whom to wake.
-    pub(crate) fn close(&mut self, wake: &mut Vec<W>) {
-        while let Some((at, waiting)) = self.first() {
-            self.entries[at].stage = Stage::Closed(waiting.value);
-            wake.push(waiting.waiter);
-        }
-    }
-
     /// Whether somebody could be served, other than the select with this claim.
     pub(super) fn any_beside(&self, own: &Arc<Claim>) -> bool {
         let mut at = self.head;
         while at != NONE {
             let entry = &self.entries[at];
-            if let Stage::Waiting(Waiting { claim, .. }) = &entry.stage {
-                match claim {
-                    Some((claim, _)) if Arc::ptr_eq(claim, own) || !claim.is_open() => {}
-                    _ => return true,
-                }
+            match &entry.claim {
+                Some((claim, _)) if Arc::ptr_eq(claim, own) || !claim.is_open() => {}
+                _ => return true,
             }
             at = entry.next;
         }
@@ -177,34 +139,40 @@ impl<T, W> Places<T, W> {
     }
 
     /// What became of a place; the ticket again if nothing has happened yet.
+    #[inline]
     pub(super) fn poll(&mut self, ticket: Ticket) -> Result<Outcome<T>, Ticket> {
-        match self.entries[ticket.0].stage {
-            Stage::Waiting(_) => Err(ticket),
-            _ => Ok(self.withdraw(ticket)),
+        if self.entries[ticket.0].stage == Stage::Waiting {
+            return Err(ticket);
         }
+        Ok(self.withdraw(ticket))
     }
 
     /// Gives a place up: what has happened has happened, otherwise it will not.
+    #[inline]
     pub(crate) fn withdraw(&mut self, ticket: Ticket) -> Outcome<T> {
         self.remove(ticket).0
     }
 
     /// The same; and gives the waiter back if nobody has taken it out, for whom dropping it is not to
     /// happen under the lock.
+    #[inline]
     pub(crate) fn remove(&mut self, Ticket(at): Ticket) -> (Outcome<T>, Option<W>) {
-        if let Stage::Waiting(_) = self.entries[at].stage {
+        if self.entries[at].stage == Stage::Waiting {
             self.unlink(at);
         }
-        let free = Entry { stage: Stage::Free, prev: NONE, next: self.free };
-        let entry = std::mem::replace(&mut self.entries[at], free);
+        let entry = &mut self.entries[at];
+        let stage = std::mem::replace(&mut entry.stage, Stage::Free);
+        let (value, waiter) = (entry.value.take(), entry.waiter.take());
+        entry.claim = None;
+        entry.next = self.free;
         self.free = at;
-        match entry.stage {
-            Stage::Done(value) => (Outcome::Done(value), None),
-            Stage::Closed(value) => (Outcome::Closed(value), None),
-            Stage::Lost(value) => (Outcome::Withdrawn(value), None),
-            Stage::Waiting(waiting) => (Outcome::Withdrawn(waiting.value), Some(waiting.waiter)),
+        let outcome = match stage {
+            Stage::Done => Outcome::Done(value),
+            Stage::Closed => Outcome::Closed(value),
+            Stage::Waiting | Stage::Lost => Outcome::Withdrawn(value),
             Stage::Free => unreachable!("a ticket for a place that is free"),
-        }
+        };
+        (outcome, waiter)
     }
 
     /// How many wait.
@@ -213,5 +181,57 @@ impl<T, W> Places<T, W> {
         std::iter::successors(Some(self.head), |&at| self.entries.get(at).map(|entry| entry.next))
             .take_while(|&at| at != NONE)
             .count()
+    }
+}
+
+impl<T, W: Wake> Places<T, W> {
+    /// Takes the first out of the list who can still be served: its place, and whom to wake. Selects that
+    /// are decided already are passed over.
+    fn first(&mut self) -> Option<(usize, W)> {
+        while self.head != NONE {
+            let at = self.head;
+            self.unlink(at);
+            let entry = &mut self.entries[at];
+            if entry.claim.as_ref().is_none_or(|(claim, case)| claim.fire(*case)) {
+                let Some(mut waiter) = entry.waiter.take() else { unreachable!("not waiting") };
+                waiter.keep();
+                return Some((at, waiter));
+            }
+            entry.stage = Stage::Lost;
+        }
+        None
+    }
+
+    /// Gives a value to the first receiver; returns whom to wake, or the value if nobody waits.
+    #[inline(always)]
+    pub(super) fn give(&mut self, value: T) -> Result<W, T> {
+        if self.head == NONE {
+            return Err(value);
+        }
+        let Some((at, waiter)) = self.first() else { return Err(value) };
+        let entry = &mut self.entries[at];
+        entry.stage = Stage::Done;
+        entry.value = Some(value);
+        Ok(waiter)
+    }
+
+    /// Takes the value of the first sender, and says whom to wake.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<(T, W)> {
+        if self.head == NONE {
+            return None;
+        }
+        let (at, waiter) = self.first()?;
+        let entry = &mut self.entries[at];
+        entry.stage = Stage::Done;
+        entry.value.take().map(|value| (value, waiter))
+    }
+
+    /// Tells all of them that the channel is closed; adds whom to wake.
+    pub(crate) fn close(&mut self, wake: &mut Vec<W>) {
+        while let Some((at, waiter)) = self.first() {
+            self.entries[at].stage = Stage::Closed;
+            wake.push(waiter);
+        }
     }
 }

@@ -45,6 +45,10 @@ use std::sync::Arc;
 pub(crate) trait Wake {
     /// Wakes it, from anywhere, at any time. Idempotent.
     fn wake(&self);
+
+    /// Called by whoever takes it out to wake it, under the lock under which it was put there: when that is let go of,
+    /// whoever waits may go on before it is woken.
+    fn keep(&mut self) {}
 }
 
 /// What both ends share.
@@ -95,9 +99,9 @@ pub(crate) enum Begun<A> {
     Wait(Ticket),
 }
 
-impl<T, W> State<T, W> {
-    /// The only way into a channel.
-    #[inline]
+impl<T, W: Wake> State<T, W> {
+    /// The only way into a channel. Inlined wherever it is used: what comes of it is moved several times otherwise.
+    #[inline(always)]
     fn put(&mut self, value: T, capacity: usize, overflow: Overflow) -> Put<T, W> {
         if let Some(closed) = &self.closed {
             return Put::Closed(value, closed.clone());
@@ -122,8 +126,8 @@ impl<T, W> State<T, W> {
         }
     }
 
-    /// The only way out.
-    #[inline]
+    /// The only way out. Inlined as `put` is.
+    #[inline(always)]
     fn take(&mut self) -> Took<T, W> {
         if let Some(value) = self.buffer.pop_front() {
             let Some((next, sender)) = self.senders.take() else { return Took::Done(value, None) };
@@ -135,7 +139,9 @@ impl<T, W> State<T, W> {
         }
         self.closed.as_ref().map_or(Took::Empty, |closed| Took::Closed(closed.clone()))
     }
+}
 
+impl<T, W> State<T, W> {
     #[cfg(test)]
     fn check(&self, capacity: usize) {
         assert!(self.buffer.len() <= capacity);
@@ -196,6 +202,13 @@ impl<T, W> Core<T, W> {
         self.lock().closed.clone()
     }
 
+    /// Takes out all that nobody will receive, to be dropped outside of the lock.
+    pub(crate) fn drain(&self) -> VecDeque<T> {
+        std::mem::take(&mut self.lock().buffer)
+    }
+}
+
+impl<T, W: Wake> Core<T, W> {
     // ----- sending ----------------------------------------------------------------------
 
     #[inline]
@@ -308,10 +321,5 @@ impl<T, W> Core<T, W> {
             state.receivers.close(&mut wake);
         }
         wake
-    }
-
-    /// Takes out all that nobody will receive, to be dropped outside of the lock.
-    pub(crate) fn drain(&self) -> VecDeque<T> {
-        std::mem::take(&mut self.lock().buffer)
     }
 }

@@ -634,7 +634,7 @@ pub(crate) fn current() -> Option<&'static Frame> {
     // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.
     // Before it starts, and once its result is in the record, there is something else in its place.
     unsafe {
-        let task = worker::current()?.task()?.task;
+        let task = worker::running()?;
         if !task.as_ref().has_started() {
             return None;
         }

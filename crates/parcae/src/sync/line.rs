@@ -22,6 +22,10 @@ use std::ptr::NonNull;
 pub(super) trait Wake {
     /// Wakes, from anywhere.
     fn wake(self);
+
+    /// Called by whoever takes it out of a node, under the small lock: when that is let go of, whoever waits may go on
+    /// before it is woken.
+    fn keep(&mut self) {}
 }
 
 /// A place in a line.
@@ -128,11 +132,6 @@ impl<W> Line<W> {
         self.first == Some(NonNull::from(node))
     }
 
-    /// Those who come later have a ticket of at least this.
-    pub(super) fn next_ticket(&self) -> u64 {
-        self.tickets
-    }
-
     /// How much the first in line waits for.
     pub(super) fn first_wants(&mut self) -> Option<usize> {
         let first = self.first?;
@@ -165,6 +164,13 @@ impl<W> Line<W> {
         self.last = Some(node);
     }
 
+    /// Those who come later have a ticket of at least this.
+    pub(super) fn next_ticket(&self) -> u64 {
+        self.tickets
+    }
+}
+
+impl<W: Wake> Line<W> {
     /// Grants the first in line what it waits for, and takes it out. Wake what is returned after the small
     /// lock was let go of.
     pub(super) fn grant(&mut self, grant: Grant) -> Option<W> {
@@ -183,7 +189,10 @@ impl<W> Line<W> {
         // SAFETY: in line.
         unsafe { self.unlink(first) };
         match waiter {
-            State::Waiting(waiter) => Some(waiter),
+            State::Waiting(mut waiter) => {
+                waiter.keep();
+                Some(waiter)
+            }
             _ => unreachable!("only who waits is granted something"),
         }
     }
@@ -195,11 +204,16 @@ impl<W> Line<W> {
         // SAFETY: in line.
         let inner = unsafe { self.at(first) };
         match std::mem::replace(&mut inner.state, State::Called) {
-            State::Waiting(waiter) => Some(waiter),
+            State::Waiting(mut waiter) => {
+                waiter.keep();
+                Some(waiter)
+            }
             _ => None,
         }
     }
+}
 
+impl<W> Line<W> {
     /// One that was called has tried in vain, and waits on at its place.
     ///
     /// # Safety

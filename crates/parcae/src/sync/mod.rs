@@ -188,8 +188,9 @@ struct Place<'p, O: Waited<Waiter>> {
 
 impl<O: Waited<Waiter>> Place<'_, O> {
     fn step(&mut self) -> bool {
-        // SAFETY: the node is on the stack of `attend`, borrowed, and taken out by our drop at the latest.
-        let done = unsafe { self.object.step(self.node, Waiter::current) };
+        // SAFETY: the node is on the stack of `attend`, borrowed, and taken out by our drop at the latest, and with it,
+        // under the small lock, the waiter.
+        let done = unsafe { self.object.step(self.node, || Waiter::lent()) };
         self.in_line = !done;
         done
     }
@@ -211,6 +212,7 @@ impl<O: Waited<Waiter>> Drop for Place<'_, O> {
 
 /// Waits to be woken. A task that unwinds cannot: nothing may run on its thread meanwhile, perhaps not
 /// even the holder of what it waits for.
+#[inline]
 pub(crate) fn park(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
     if std::thread::panicking() && cx::current().is_some() {
         return Err(Error::new(ErrorKind::Unwinding));
@@ -239,5 +241,9 @@ fn attend_for(
 impl Wake for Waiter {
     fn wake(self) {
         Waiter::wake(&self);
+    }
+
+    fn keep(&mut self) {
+        Waiter::keep(self);
     }
 }

@@ -15,6 +15,15 @@
 //! later and finds that it is possible. A wake that comes before the park is latched, by the
 //! state word of the task or the token of the thread.
 //!
+//! # Who keeps the scheduler
+//!
+//! To wake a task takes its scheduler. A [`Waiter`] that anybody may have for any time keeps it by a count, which all
+//! workers share: to count up and down for every wait makes them wait for each other. So a waiter that
+//! is put into a line or a place, and is out of it before the wait returns, is [`lent`](Waiter::lent): as long
+//! as it is there its task waits, and a task keeps its scheduler. Whoever takes it out to wake it does
+//! so under the same lock, and [keeps](Waiter::keep) it there: by a count of its own, or, being a worker of that
+//! scheduler, by nothing at all, for a worker keeps it too, and wakes before it does anything else.
+//!
 //! On a task the task is parked, and the call is a cancel point; on any other thread the thread is
 //! blocked, and there is nobody to cancel it.
 
@@ -27,9 +36,13 @@ pub(crate) use why::{Channelled, Holder, Told, Why};
 use crate::cx;
 use crate::engine::Waker;
 use crate::error::{Result, discard};
+use crate::sched::Shared;
+use crate::task::TaskRef;
 use crate::time::{Due, Nanos};
+use crate::worker;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::task;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -38,10 +51,24 @@ use std::time::{Duration, Instant};
 #[derive(Clone)]
 pub(crate) enum Waiter {
     Task(Waker),
+    /// As [`lent`](Waiter::lent) says.
+    Lent(Lent),
     Thread(Thread),
     /// Somebody else's future.
     Future(task::Waker),
 }
+
+/// A task that waits, and so keeps its scheduler; or was taken out by a worker, which keeps it.
+#[derive(Clone)]
+pub(crate) struct Lent {
+    shared: NonNull<Shared>,
+    task: TaskRef,
+}
+
+// SAFETY: a reference to what all threads share, for as long as `lent` says.
+unsafe impl Send for Lent {}
+// SAFETY: as above.
+unsafe impl Sync for Lent {}
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +86,38 @@ impl Waiter {
             .map_or_else(|| Waiter::Thread(std::thread::current()), |f| Waiter::Task(f.waker()))
     }
 
+    /// The same, for a place that it is taken out of before the wait returns, by its owner or, with
+    /// [`keep`](Waiter::keep), by whoever wakes it; always under the lock that guards the place.
+    ///
+    /// # Safety
+    ///
+    /// That is so.
+    pub(crate) unsafe fn lent() -> Waiter {
+        let lent = |frame: &cx::Frame| {
+            let shared = NonNull::from(&*frame.terms().shared);
+            Waiter::Lent(Lent { shared, task: frame.task_ref() })
+        };
+        cx::current().map_or_else(|| Waiter::Thread(std::thread::current()), lent)
+    }
+
+    /// Called under the lock that guards the place, by whoever takes it out to wake it as the next thing that
+    /// it does. From then on it is good though its task may have gone on.
+    pub(crate) fn keep(&mut self) {
+        if let Waiter::Lent(Lent { shared, task }) = self {
+            // SAFETY: its task waits, since it was found in its place, and keeps its scheduler.
+            let shared = unsafe { shared.as_ref() };
+            if worker::current_of(shared).is_none() {
+                *self = Waiter::Task(Waker::new(shared.counted(), *task));
+            }
+        }
+    }
+
     /// Wakes it, from anywhere, at any time. Idempotent.
     pub(crate) fn wake(&self) {
         match self {
             Waiter::Task(waker) => waker.wake(),
+            // SAFETY: kept by a worker of that scheduler, which runs this.
+            Waiter::Lent(lent) => unsafe { lent.shared.as_ref() }.unpark(lent.task),
             Waiter::Thread(thread) => thread.unpark(),
             // Code of the program, which may be run by a worker.
             Waiter::Future(waker) => {
@@ -77,7 +132,7 @@ impl Waiter {
 impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Waiter::Task(_) => "Waiter::Task",
+            Waiter::Task(_) | Waiter::Lent(_) => "Waiter::Task",
             Waiter::Thread(_) => "Waiter::Thread",
             Waiter::Future(_) => "Waiter::Future",
         })
@@ -104,12 +159,13 @@ impl Deadline {
 
     /// What is left of it; none if there is no end to it.
     fn left(self) -> Option<Duration> {
-        match (self, cx::current()) {
-            (Deadline::Task(at), Some(frame)) => {
-                Some(Duration::from_nanos(at.saturating_sub(frame.terms().shared.now())))
+        match self {
+            Deadline::Task(at) => {
+                let now = cx::current()?.terms().shared.now();
+                Some(Duration::from_nanos(at.saturating_sub(now)))
             }
-            (Deadline::Thread(at), _) => Some(at.saturating_duration_since(Instant::now())),
-            (Deadline::Task(_) | Deadline::Never, _) => None,
+            Deadline::Thread(at) => Some(at.saturating_duration_since(Instant::now())),
+            Deadline::Never => None,
         }
     }
 }
@@ -121,6 +177,19 @@ impl Deadline {
 /// If the task was cancelled. The caller unpublishes and passes it on: the operation has not
 /// happened.
 pub(crate) fn wait(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
+    if !matches!(deadline, Deadline::Never) {
+        return wait_until(deadline, why);
+    }
+    match cx::current() {
+        Some(frame) => frame.park(why)?,
+        None => std::thread::park(),
+    }
+    Ok(Ended::Woken)
+}
+
+/// The same, for a deadline that there is.
+#[inline(never)]
+fn wait_until(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
     let left = deadline.left();
     if left.is_some_and(|left| left.is_zero()) {
         return Ok(Ended::TimedOut);
@@ -193,6 +262,23 @@ mod tests {
         };
         Runtime::builder().deterministic(3).build().unwrap().run(|_| hours()).unwrap();
         assert!(Deadline::after(Duration::MAX).left().is_none_or(|left| left.as_secs() > 1 << 30));
+    }
+
+    #[test]
+    fn whoever_takes_a_lent_waiter_out_keeps_its_scheduler() {
+        let rt = Runtime::builder().workers(1).build().unwrap();
+        let taken = rt.run(|_| {
+            // SAFETY: the task is here until both were taken out.
+            let (mut here, mut there) = unsafe { (Waiter::lent(), Waiter::lent()) };
+            here.keep();
+            assert!(matches!(here, Waiter::Lent(_)), "a worker keeps its scheduler anyway");
+            here.wake();
+            std::thread::scope(|scope| scope.spawn(|| there.keep()).join()).unwrap();
+            assert!(matches!(there, Waiter::Task(_)), "nobody keeps it for this thread");
+            Ok(there)
+        });
+        drop(rt);
+        taken.unwrap().wake(); // its task is gone, its scheduler is not
     }
 
     #[test]

@@ -35,6 +35,12 @@ impl Returned {
             Returned { pool: Some(NonNull::from(pool)), each: *drawn, used: *used, children: 1 };
     }
 
+    /// Whether there is nothing to give back.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.pool.is_none()
+    }
+
     /// Gives back what there is.
     #[inline]
     pub(super) fn settle(&mut self) {

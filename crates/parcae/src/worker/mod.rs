@@ -48,7 +48,7 @@ use crate::error::{TaskId, discard};
 use crate::fiber::strand::{Ground, Strand};
 use crate::queue::Chain;
 use crate::rng::Rng;
-use crate::sched::Shared;
+use crate::sched::{Remote, Shared};
 use crate::stack::{StackCache, StackSize};
 use crate::task::group::Group;
 use crate::task::slab::{FreeRecords, OutOfRecords};
@@ -74,6 +74,8 @@ const SPARES: usize = 16;
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
+    /// What others see of this worker: its place in `shared`.
+    remote: NonNull<Remote>,
     pub(crate) deque: Owner<Task>,
     local: UnsafeCell<[Chain<Task>; 3]>,
     lifo: Cell<Option<NonNull<Task>>>,
@@ -165,6 +167,13 @@ pub(crate) fn current() -> Option<&'static Worker> {
     unsafe { CURRENT.with(Cell::get).as_ref() }
 }
 
+/// The task that runs on this thread. Never inlined, as [`current`].
+#[inline(never)]
+pub(crate) fn running() -> Option<NonNull<Task>> {
+    // SAFETY: as above.
+    unsafe { CURRENT.with(Cell::get).as_ref() }?.current.get()
+}
+
 /// The current worker, if it belongs to this scheduler.
 pub(crate) fn current_of(shared: &Shared) -> Option<&'static Worker> {
     current().filter(|worker| std::ptr::eq(Arc::as_ptr(&worker.shared), shared))
@@ -207,6 +216,7 @@ impl Worker {
         let seed = shared.config.seed;
         Worker {
             index,
+            remote: NonNull::from(&shared.remotes[index]),
             deque,
             local: UnsafeCell::new(Default::default()),
             lifo: Cell::new(None),
@@ -238,8 +248,15 @@ impl Worker {
         }
     }
 
+    #[inline]
+    fn remote(&self) -> &Remote {
+        // SAFETY: of `shared`, which we keep; it neither moves nor is ever borrowed mutably.
+        unsafe { self.remote.as_ref() }
+    }
+
+    #[inline]
     pub(crate) fn stats(&self) -> &stats::Stats {
-        &self.shared.remotes[self.index].stats
+        &self.remote().stats
     }
 
     /// Whether this task runs here.
@@ -519,6 +536,16 @@ impl Worker {
     /// there were any.
     #[inline]
     pub(crate) fn count_ended(&self) -> Option<()> {
+        // SAFETY: one thread; the reference ends with the statement.
+        let no_accounts = unsafe { (*self.returned.get()).is_empty() };
+        if no_accounts && self.ended.get().group.is_none() {
+            return None;
+        }
+        self.count_those_ended()
+    }
+
+    #[inline(never)]
+    fn count_those_ended(&self) -> Option<()> {
         self.settle_accounts();
         let Ended { group, children } = self.ended.replace(Ended::NONE);
         // SAFETY: the group waits for these children; it is not touched after `complete`.
@@ -649,7 +676,9 @@ unsafe extern "C" fn strand_main(_: *mut ()) {
 }
 
 impl Worker {
-    /// Between two steps: back to the executor, or to sleep.
+    /// Between two steps: back to the executor, or to sleep. Never inlined: every task's stack has the loop at its
+    /// base, and few have this.
+    #[inline(never)]
     fn rest(&self, stepped: Stepped) {
         self.count_ended();
         if self.shared.config.deterministic {

@@ -53,7 +53,9 @@ impl Worker {
     }
 
     /// Acts on deadlines of this worker that have passed. Called in the loop, outside of any task: callbacks of
-    /// tokens run here.
+    /// tokens run here. Never inlined: its batch would lie at the base of every stack.
+    #[cold]
+    #[inline(never)]
     pub(super) fn fire_timers(&self, now: Nanos) {
         self.pen.on_nobodys_behalf();
         let rest = self.shared.fire_own(self.index, now, DEADLINES);
@@ -109,7 +111,7 @@ impl Worker {
     /// What others woke. Pinned tasks join the private queue, movable ones the deque.
     fn pick_inboxes(&self) -> Option<NonNull<Task>> {
         self.empty_inbox();
-        let remote = &self.shared.remotes[self.index];
+        let remote = self.remote();
         if !remote.mail.is_empty() {
             let mail = remote.mail.drain();
             self.adopt(mail);
@@ -121,7 +123,7 @@ impl Worker {
     /// Takes over the pinned tasks that others woke.
     #[inline]
     fn empty_inbox(&self) {
-        let inbox = &self.shared.remotes[self.index].inbox;
+        let inbox = &self.remote().inbox;
         if inbox.is_empty() {
             return;
         }
@@ -155,12 +157,18 @@ impl Worker {
         }
     }
 
+    #[inline]
     fn pick_injected(&self, priority: Priority) -> Option<NonNull<Task>> {
-        let inject = &self.shared.inject[priority as usize];
-        if inject.is_empty() {
+        if self.shared.inject[priority as usize].is_empty() {
             return None;
         }
+        self.take_injected(priority)
+    }
+
+    #[inline(never)]
+    fn take_injected(&self, priority: Priority) -> Option<NonNull<Task>> {
         self.pen.came_from_elsewhere();
+        let inject = &self.shared.inject[priority as usize];
         if priority != Priority::Normal {
             let task = inject.pop();
             self.stats().injected.add(u64::from(task.is_some()));

@@ -90,19 +90,26 @@ impl Frame {
 
     #[inline]
     pub(crate) fn check_cancelled(&self) -> Result<()> {
-        self.cancel_reason().map_or(Ok(()), |reason| Err(self.ended_by(reason)))
+        // A node is marked when its reason is there, so without the mark there is nothing to look for. In a
+        // shield that may have a grace the slow way decides.
+        if self.node().is_cancelled() || self.record().state.is_cancelled() {
+            return self.check_closely();
+        }
+        Ok(())
     }
 
+    /// Somebody was asked to end; whether this task is, and how.
     #[cold]
-    fn ended_by(&self, reason: CancelReason) -> Error {
+    fn check_closely(&self) -> Result<()> {
+        let Some(reason) = self.cancel_reason() else { return Ok(()) };
         if !self.seen.told.replace(true) {
             self.note(Kind::Cancel, cancel_code(reason));
             self.span.note(Kind::Cancel, None);
         }
-        match self.seen.verdict.take() {
+        Err(match self.seen.verdict.take() {
             Some(deadlock) => Error::new(ErrorKind::Deadlock(deadlock)),
             None => Error::cancelled(reason),
-        }
+        })
     }
 
     /// Notes something about the task, which runs.
