@@ -1,6 +1,6 @@
 //! Leaving and entering stacks: what becomes of a strand, and of the task on it.
 
-use super::{Left, SPARES, Worker, current, strand_main};
+use super::{Left, SPARES, Stepped, Worker, current, strand_main};
 use crate::cx::Frame;
 use crate::fiber::strand::Strand;
 use crate::stack::StackError;
@@ -187,5 +187,45 @@ impl Worker {
             // SAFETY: the loop on it owns nothing where it is suspended; not used again.
             unsafe { (*self.stacks.get()).release(Strand::into_stack(strand)) };
         }
+    }
+}
+
+impl Worker {
+    /// Between two steps: back to the executor, or to sleep. Never inlined: every task's stack has the loop at its
+    /// base, and few have this.
+    #[inline(never)]
+    pub(super) fn rest(&self, stepped: Stepped) {
+        self.count_ended();
+        if self.shared.config.deterministic {
+            if stepped == Stepped::Idle && self.fall_asleep() {
+                self.asleep.set(true);
+                self.note_rest(Kind::Sleep);
+            }
+            self.go_to_ground();
+        } else if !self.wait_for_work() {
+            self.go_to_ground();
+        }
+    }
+
+    /// Back to the thread's own stack; this strand becomes a spare.
+    fn go_to_ground(&self) {
+        if let Some(here) = self.strand.take() {
+            self.left.set(Left::Spare(here));
+            // SAFETY: the thread waits on its own stack; this strand has no task.
+            unsafe { self.ground.return_from(here.as_ref()) };
+        }
+    }
+
+    /// Runs from the thread's own stack until a strand comes back to it.
+    pub(crate) fn go(&self) {
+        if self.asleep.take() {
+            self.searching.set(true); // whoever took our bit counted us
+            self.note_rest(Kind::Awake);
+        }
+        let strand = self.spare();
+        self.strand.set(Some(strand));
+        // SAFETY: spare; this runs on the thread's own stack.
+        unsafe { self.ground.switch_to(strand.as_ref()) };
+        self.settle();
     }
 }
