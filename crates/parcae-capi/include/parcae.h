@@ -233,7 +233,8 @@ typedef struct parcae_nursery_opts {
     const char *name;
     /* A budget of its own, moved out of that of its opener; may be NULL. */
     const janus_budget *budget;
-    /* What a child gets at a time; may be NULL. */
+    /* What a child gets at a time, of what the nursery has; NULL: 10000 ops, 1 MiB, 100 channel_ops, 10
+     * syscalls. The first child of a nursery with less than that gets all of it. */
     const janus_budget *child_budget;
     /* PARCAE_FAIL_FAST, _ISOLATE or _COLLECT. */
     int32_t on_failure;
@@ -343,7 +344,7 @@ int janus_nursery_spawn(janus_task_fn task, void *arg);
 
 /* Closes the innermost nursery that the caller has open: waits for all its children. 0 if they succeeded,
  * PARCAE_CANCELLED, PARCAE_PANIC, PARCAE_BUDGET, or the negative code that the first child to fail has returned.
- * -1 as well if there is no nursery; parcae_last_result tells them apart. It is a task's only wait that is no cancel point. */
+ * -1 as well if there is no nursery; parcae_last_error_kind tells them apart. It is a task's only wait that is no cancel point. */
 long janus_nursery_await_all(void);
 
 /* ----- Adapters for compilers -------------------------------------------------------------------- */

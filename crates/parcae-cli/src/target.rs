@@ -45,6 +45,8 @@ pub(crate) enum Trouble {
     Refused(String),
     /// The system says no.
     Io(PathBuf, io::Error),
+    /// What it has said cannot be written.
+    Output(PathBuf, io::Error),
     /// There is nobody to watch it.
     NoTerminal,
 }
@@ -54,6 +56,7 @@ impl Trouble {
         match self {
             Trouble::Several(_) | Trouble::NoTerminal => Exit::Usage,
             Trouble::None(_) | Trouble::NoSuchPid(..) | Trouble::NoSuchSocket(..) => Exit::Missing,
+            Trouble::Output(..) => Exit::Failed,
             _ => Exit::Target,
         }
     }
@@ -75,7 +78,7 @@ impl fmt::Display for Trouble {
             ),
             Trouble::NoSuchPid(pid, dir) => write!(
                 f,
-                "no program with the number {pid} lets others look inside: there is no {pid}-0.sock in {}.\n  \
+                "no program with the number {pid} lets others look inside: nobody listens at {pid}-0.sock in {}.\n  \
                  It opens one with `let _attached = rt.attach(AttachOpts::new())?;`",
                 dir.display()
             ),
@@ -93,7 +96,9 @@ impl fmt::Display for Trouble {
                 write!(f, "{}: not the socket of a parcae program: {what}", path.display())
             }
             Trouble::Refused(text) => write!(f, "the program says: {text}"),
-            Trouble::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Trouble::Io(path, error) | Trouble::Output(path, error) => {
+                write!(f, "{}: {error}", path.display())
+            }
             Trouble::NoTerminal => {
                 write!(f, "this is no terminal: `--once` prints one screen, `--json` the figures")
             }

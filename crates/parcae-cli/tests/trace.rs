@@ -196,7 +196,7 @@ fn a_place_that_cannot_be_written_is_said_before_anything_is_recorded() {
     let server = records(&folder.socket("7-0.sock"), 0, 0);
     let output =
         folder.parcae().args(["trace", "record", "-o", "/nowhere/at.all"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         text(&output.stderr),
         "error: /nowhere/at.all: No such file or directory (os error 2)\n"

@@ -36,7 +36,7 @@ pub(super) static TRACE: Workload = Workload {
 };
 
 const fn variant(name: &'static str, about: &'static str, sides: &'static [Side]) -> Variant {
-    Variant { name, about, unit: "% more", better: Better::Lower, sides }
+    Variant { name, about, unit: "%", better: Better::Lower, sides }
 }
 
 /// How the first runtime is watched.

@@ -30,7 +30,7 @@ c_api! {
 
     /// Closes the innermost nursery that the caller has open: waits for all its children. 0 if they succeeded,
     /// PARCAE_CANCELLED, PARCAE_PANIC, PARCAE_BUDGET, or the negative code that the first child to fail has returned.
-    /// -1 as well if there is no nursery; parcae_last_result tells them apart. It is a task's only wait that is no cancel point.
+    /// -1 as well if there is no nursery; parcae_last_error_kind tells them apart. It is a task's only wait that is no cancel point.
     fn janus_nursery_await_all() -> Long {
         Ok(Long(flow::current(|flow| flow.close(std::ptr::null_mut()))?.code))
     }

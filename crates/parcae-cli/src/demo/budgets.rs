@@ -36,7 +36,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
                 loop {
                     cx.checkpoint()?; // one op: here it is suspended
                     rounds.fetch_add(1, Ordering::Relaxed);
-                    std::thread::sleep(pause); // work that keeps its worker busy
+                    cx.sleep(pause)?; // stands for work
                 }
             })?;
             // Watches until the tenant stands still.

@@ -14,7 +14,7 @@ use std::path::Path;
 pub(crate) fn run(args: &RecordArgs, format: Format) -> Result<(), Trouble> {
     let mut client = Client::find(args.target.target.as_deref())?;
     // Before anything is recorded: later it would be in vain.
-    let failed = |error| Trouble::Io(args.out.clone(), error);
+    let failed = |error| Trouble::Output(args.out.clone(), error);
     let file = File::create(&args.out).map_err(failed)?;
     let recorded = record(&mut client, args, &mut BufWriter::new(file));
     if recorded.is_err() {
@@ -55,7 +55,7 @@ fn record(
     let answer = client.ask("trace stop")?;
     let length = answer["bytes"].as_u64().unwrap_or(0);
     client.copy(length, out)?;
-    out.flush().map_err(|error| Trouble::Io(args.out.clone(), error))?;
+    out.flush().map_err(|error| Trouble::Output(args.out.clone(), error))?;
     Ok((length, answer["lost"].as_u64().unwrap_or(0)))
 }
 

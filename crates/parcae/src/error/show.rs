@@ -58,7 +58,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Cancelled(reason) => write!(f, "cancelled: {reason}"),
             ErrorKind::BudgetExceeded(short) => write!(
                 f,
-                "out of budget: {} {} needed, {} left; give its nursery or task more {}, or recharge it",
+                "out of budget: {} {} needed, {} left; give its nursery or task more {}, recharge it, or let each child have less at a time (`child_budget`)",
                 short.needed, short.resource, short.left, short.resource
             ),
             ErrorKind::SpawnBudgetExhausted(short) => write!(

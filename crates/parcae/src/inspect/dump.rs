@@ -258,19 +258,40 @@ fn rough(time: Duration) -> String {
 struct Tree<'d> {
     tasks: &'d [Task],
     by_nursery: HashMap<u64, Vec<&'d Task>>,
+    /// Which stacks look the same, by a number: they differ in what is not shown.
+    looks: HashMap<&'d Frames, usize>,
 }
 
-impl Tree<'_> {
+impl<'d> Tree<'d> {
+    fn new(tasks: &'d [Task]) -> Tree<'d> {
+        let (mut looks, mut seen) = (HashMap::new(), HashMap::new());
+        for task in tasks {
+            looks.entry(&task.frames).or_insert_with(|| {
+                let next = seen.len();
+                *seen.entry(format!("{:?}", task.frames.functions())).or_insert(next)
+            });
+        }
+        Tree { tasks, by_nursery: HashMap::new(), looks }
+    }
+
+    /// What tasks have in common that are shown once.
+    fn likeness(&self, task: &'d Task) -> Likeness<'d> {
+        // One with children of its own is like no other.
+        let own = (!task.children.is_empty()).then_some(task.id.as_u64());
+        let looks = self.looks.get(&task.frames).copied();
+        (task.name.as_deref(), task.state, task.wait.as_ref().map(|wait| wait.what), looks, own)
+    }
+
     fn write(&self, f: &mut fmt::Formatter<'_>, nursery: u64, depth: usize) -> fmt::Result {
         let indent = "  ".repeat(depth);
         let mut alike: HashMap<Likeness<'_>, usize> = HashMap::new();
         let tasks = self.by_nursery.get(&nursery).map_or(&[][..], Vec::as_slice);
         for task in tasks {
-            *alike.entry(likeness(task)).or_default() += 1;
+            *alike.entry(self.likeness(task)).or_default() += 1;
         }
         for task in tasks {
             // The first of its kind stands for all of them.
-            let Some(count) = alike.remove(&likeness(task)) else { continue };
+            let Some(count) = alike.remove(&self.likeness(task)) else { continue };
             writeln!(f, "{indent}{}", summary(task))?;
             if count > 1 {
                 writeln!(f, "{indent}      and {} more like it", count - 1)?;
@@ -286,14 +307,9 @@ impl Tree<'_> {
     }
 }
 
-/// What tasks have in common that are shown once.
-type Likeness<'t> = (Option<&'t str>, super::State, Option<&'static str>, &'t Frames, Option<u64>);
-
-fn likeness(task: &Task) -> Likeness<'_> {
-    // One with children of its own is like no other.
-    let own = (!task.children.is_empty()).then_some(task.id.as_u64());
-    (task.name.as_deref(), task.state, task.wait.as_ref().map(|wait| wait.what), &task.frames, own)
-}
+/// What tasks have in common that are shown once: name, state, wait, stack; or a number of its own.
+type Likeness<'t> =
+    (Option<&'t str>, super::State, Option<&'static str>, Option<usize>, Option<u64>);
 
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -308,7 +324,7 @@ impl fmt::Display for Dump {
             count(super::State::Exhausted),
             self.workers.len(),
         )?;
-        let mut tree = Tree { tasks: &self.tasks, by_nursery: HashMap::new() };
+        let mut tree = Tree::new(&self.tasks);
         for task in tree.tasks.iter().filter(|task| task.spawned_at.is_some()) {
             // Below what is not known there is no place: at the root then.
             let known = self.tasks.iter().any(|owner| {

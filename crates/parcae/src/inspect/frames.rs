@@ -105,9 +105,15 @@ impl Frames {
         self.addresses.is_empty()
     }
 
-    /// The functions, innermost first; those that were inlined too. What belongs to the runtime's own waiting is
-    /// left out at the inner end, and its loop at the outer.
+    /// The functions of the program, innermost first, and what they have called of the runtime; those that were
+    /// inlined too. The rest, of the runtime and of the standard library, is left out; see
+    /// [`all_functions`](Frames::all_functions).
     pub fn functions(&self) -> Vec<Function> {
+        trim(self.all_functions())
+    }
+
+    /// All functions, innermost first.
+    pub fn all_functions(&self) -> Vec<Function> {
         let mut functions = Vec::new();
         for &address in &self.addresses {
             let known = functions.len();
@@ -124,49 +130,67 @@ impl Frames {
                 functions.push(Function { name, file: None, line: None });
             }
         }
-        trim(functions)
+        functions
     }
 }
 
-/// Leaves out what every task's stack begins and ends with.
-fn trim(mut functions: Vec<Function>) -> Vec<Function> {
-    const OUTER: [&str; 3] =
-        ["parcae::task::call", "parcae::nursery::spawn::run", "parcae::runtime::root::body"];
-    const INNER: [&str; 6] = [
-        "parcae::worker::",
-        "parcae::cx::frame::",
-        "parcae::fiber::",
-        "parcae::wait::",
-        "parcae::arch::",
-        "<parcae::cx::frame::",
-    ];
-    let outer = functions.iter().position(|f| OUTER.iter().any(|name| f.name.starts_with(name)));
-    if let Some(outer) = outer.filter(|&at| at > 0) {
-        functions.truncate(outer);
-        while functions.last().is_some_and(is_glue) {
-            functions.pop();
+/// Leaves out what says nothing about the program: of the runtime and of the standard library only what the program
+/// has called; and nothing of what has called the task.
+fn trim(functions: Vec<Function>) -> Vec<Function> {
+    let Some(outermost) = functions.iter().rposition(|function| !is_inner(function)) else {
+        return functions; // nothing of the program: better too much than nothing
+    };
+    let mut kept = Vec::new();
+    let mut called = None;
+    for function in functions.into_iter().take(outermost + 1) {
+        if is_inner(&function) {
+            // Of what the runtime does for the program, the last is what the program has called.
+            if is_of(&function, &["parcae::"]) {
+                called = Some(function);
+            }
+        } else {
+            kept.extend(called.take());
+            kept.push(function);
         }
     }
-    let inner = functions.iter().take_while(|f| INNER.iter().any(|name| f.name.starts_with(name)));
-    let inner = inner.count();
-    if inner < functions.len() {
-        functions.drain(..inner);
-    }
-    functions
+    kept
 }
 
-/// Whether a function only stands between `catch_unwind` and what it calls.
-fn is_glue(function: &Function) -> bool {
-    const GLUE: [&str; 6] = [
-        "std::panic",
-        "core::panic",
-        "<core::panic",
-        "core::ops::function",
-        "__rust_try",
-        "parcae::nursery::spawn::",
+/// Whether a function is the runtime's or the standard library's.
+fn is_inner(function: &Function) -> bool {
+    const LIBRARIES: [&str; 6] = ["std::", "core::", "alloc::", "__rust", "janus_", "_start"];
+    const MODULES: [&str; 22] = [
+        "parcae::arch::",
+        "parcae::blocking::",
+        "parcae::budget::",
+        "parcae::cancel::",
+        "parcae::channel::",
+        "parcae::cx::",
+        "parcae::engine::",
+        "parcae::executor::",
+        "parcae::fiber::",
+        "parcae::future::",
+        "parcae::inspect::",
+        "parcae::memory::",
+        "parcae::nursery::",
+        "parcae::runtime::",
+        "parcae::sched::",
+        "parcae::select::",
+        "parcae::sync::",
+        "parcae::sysmon::",
+        "parcae::task::",
+        "parcae::time::",
+        "parcae::wait::",
+        "parcae::worker::",
     ];
-    GLUE.iter().any(|name| function.name.starts_with(name))
-        || function.name.starts_with("std::panicking")
+    let own_test = function.name.contains("::tests::");
+    !own_test && (is_of(function, &LIBRARIES) || is_of(function, &MODULES))
+}
+
+/// Whether a function's name begins with one of these, also as `<Type as Trait>::function`.
+fn is_of(function: &Function, prefixes: &[&str]) -> bool {
+    let name = function.name.trim_start_matches(['<', '&']);
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 impl fmt::Display for Function {

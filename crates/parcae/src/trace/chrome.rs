@@ -9,9 +9,11 @@
 
 use super::Trace;
 use super::event::{Event, What};
+use super::recording::Known;
 use crate::inspect::json::Object;
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 const WORKERS: u32 = 1;
@@ -24,7 +26,7 @@ impl Trace {
     ///
     /// What the writer fails with.
     pub fn write_chrome(&self, out: impl Write) -> io::Result<()> {
-        let mut chrome = Chrome::new(out, self.workers, u64::MAX)?;
+        let mut chrome = Chrome::new(out, self.workers, u64::MAX, Arc::clone(&self.known))?;
         for event in self.events() {
             chrome.event(&event)?;
         }
@@ -35,6 +37,9 @@ impl Trace {
 
 /// A file that is being written.
 pub(super) struct Chrome<W> {
+    /// How many workers have the names of their tracks.
+    named: usize,
+    known: Arc<Known>,
     out: W,
     workers: HashMap<Option<usize>, Worker>,
     tasks: HashMap<u64, Task>,
@@ -79,10 +84,18 @@ const HEAD: &str = "{\"traceEvents\":[\n";
 const ENDING: u64 = 256;
 
 impl<W: Write> Chrome<W> {
-    pub(super) fn new(out: W, workers: usize, most: u64) -> io::Result<Chrome<W>> {
+    /// Tasks in `known` were there before the first event.
+    pub(super) fn new(
+        out: W,
+        workers: usize,
+        most: u64,
+        known: Arc<Known>,
+    ) -> io::Result<Chrome<W>> {
         let mut chrome = Chrome {
             out,
             workers: HashMap::new(),
+            named: 0,
+            known,
             tasks: HashMap::new(),
             tracks: 0,
             arrows: 0,
@@ -96,17 +109,25 @@ impl<W: Write> Chrome<W> {
         chrome.name("process_name", WORKERS, 0, "workers")?;
         chrome.name("process_name", TASKS, 0, "tasks")?;
         chrome.name("thread_name", WORKERS, track(None), "other threads")?;
-        for worker in 0..workers {
-            let name = format!("worker {worker}");
-            chrome.name("thread_name", WORKERS, track(Some(worker)), &name)?;
-        }
+        chrome.name_workers(workers)?;
         Ok(chrome)
+    }
+
+    /// Gives the tracks of so many workers their names. Temporary ones come later, if at all.
+    fn name_workers(&mut self, workers: usize) -> io::Result<()> {
+        for worker in self.named..workers {
+            let name = format!("worker {worker}");
+            self.name("thread_name", WORKERS, track(Some(worker)), &name)?;
+        }
+        self.named = self.named.max(workers);
+        Ok(())
     }
 
     /// What happened next.
     pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
         let &Event { at, worker, task, ref what } = event;
         self.now = self.now.max(at);
+        self.name_workers(worker.map_or(0, |worker| worker + 1))?;
         match what {
             What::Spawned { .. } => self.change(task, Doing::Ready, at),
             What::Started { name, spawned_at } => {
@@ -188,8 +209,12 @@ impl<W: Write> Chrome<W> {
     fn task(&mut self, id: u64, at: Duration) -> io::Result<&mut Task> {
         if !self.tasks.contains_key(&id) {
             self.tracks += 1;
-            let label = format!("task #{id}");
+            let known = self.known.get(&id).cloned();
             let (track, doing) = (self.tracks, Doing::Unknown);
+            if let Some(label) = &known {
+                self.name("thread_name", TASKS, track, label)?;
+            }
+            let label = known.unwrap_or_else(|| format!("task #{id}"));
             self.tasks.insert(id, Task { track, label, doing, since: at, arrow: None });
         }
         self.tasks.get_mut(&id).ok_or_else(|| unreachable!("just inserted"))

@@ -5,7 +5,9 @@ use super::clock::Rate;
 use super::event::{Event, What};
 use super::names::Table;
 use super::ring::{Ring, Words};
+use crate::inspect::Dump;
 use crate::sched::Shared;
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::ptr::NonNull;
@@ -74,6 +76,26 @@ pub(super) struct Source {
     log: usize,
     /// Whether no task was there when it began.
     from_the_start: bool,
+    /// Otherwise those that had a name and could be asked for it.
+    pub(super) known: Arc<Known>,
+}
+
+/// What tasks are called that were there before the first event.
+pub(super) type Known = HashMap<u64, String>;
+
+/// Labels of the tasks that are there.
+fn known(shared: &Shared) -> Known {
+    let tasks = Dump::tasks_of(shared).into_iter();
+    let labelled = tasks.filter_map(|task| {
+        let id = task.id.as_u64();
+        let label = match (task.name, task.spawned_at) {
+            (Some(name), _) => format!("{name} #{id}"),
+            (None, Some(place)) => format!("{}:{} #{id}", place.file(), place.line()),
+            (None, None) => return None,
+        };
+        Some((id, label))
+    });
+    labelled.collect()
 }
 
 /// What was read.
@@ -103,9 +125,10 @@ impl Source {
         let workers = ends.collect();
         let outside = witness.outside().as_ref().map_or(0, Ring::done);
         let from_the_start = shared.live() == 0;
+        let known = if from_the_start { Known::new() } else { known(&shared) };
         witness.start();
         drop(running);
-        Ok(Source { shared, workers, outside, log, from_the_start })
+        Ok(Source { known: Arc::new(known), shared, workers, outside, log, from_the_start })
     }
 
     /// Copies what has happened since the last time.
@@ -182,7 +205,8 @@ impl Recording {
             batch,
             rate: source.shared.rate(),
             table: Arc::clone(source.shared.witness.table()),
-            workers: source.workers.len(),
+            workers: source.shared.config.workers,
+            known: Arc::clone(&source.known),
         }
     }
 
@@ -221,6 +245,7 @@ pub struct Trace {
     pub(super) rate: Rate,
     pub(super) table: Arc<Table>,
     pub(super) workers: usize,
+    pub(super) known: Arc<Known>,
     /// Nothing is missing: it began before the first task, and nothing was lost.
     pub(super) complete: bool,
 }

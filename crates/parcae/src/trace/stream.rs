@@ -54,7 +54,9 @@ pub(crate) fn start(
     let rate = shared.rate();
     let source = Source::open(Arc::clone(&shared), opts)?;
     let file = BufWriter::new(File::create(path).map_err(TraceError::Io)?);
-    let chrome = Chrome::new(file, shared.remotes.len(), opts.max_bytes).map_err(TraceError::Io)?;
+    let chrome =
+        Chrome::new(file, shared.config.workers, opts.max_bytes, Arc::clone(&source.known))
+            .map_err(TraceError::Io)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (told, busy) = (Arc::clone(&stop), opts.events / 8);
     let run = move || Writer { source, chrome, rate, held: Batch::default() }.run(&told, busy);

@@ -233,6 +233,7 @@ fn a_flaw_is_found() {
         |kind: Kind| whole.batch.events.iter().position(|w| w[1] as u8 == kind as u8).unwrap();
     let mutate = |change: &dyn Fn(&mut Vec<Words>)| {
         let mut trace = Trace {
+            known: std::sync::Arc::default(),
             batch: crate::trace::recording::Batch {
                 events: whole.batch.events.clone(),
                 lost: Vec::new(),
