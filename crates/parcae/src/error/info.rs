@@ -14,7 +14,7 @@ use std::sync::Arc;
 ///     assert_eq!(cx.info().id().to_string(), "root.0");
 ///     cx.nursery(|n| Ok(n.spawn(|_| Ok(()))?.id()))
 /// })?;
-/// assert_eq!(child.to_string(), "0.1"); // by worker 0, the first there
+/// assert_eq!(child.to_string(), "0.2"); // by worker 0, the second there: the nursery has a number too
 /// # Ok::<(), parcae::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
