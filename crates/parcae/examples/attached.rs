@@ -35,7 +35,7 @@ fn named(name: &str) -> SpawnOpts {
 }
 
 fn shop(cx: &Cx, time: Duration) -> parcae::Result<()> {
-    let (customers, door) = parcae::channel::channel::<u32>(1);
+    let (_customers, door) = parcae::channel::channel::<u32>(1); // none comes
     let opts = NurseryOpts::new().name("shop").on_failure(OnFailure::Isolate);
     cx.nursery_with(opts, |n| {
         let door = &door;
@@ -44,8 +44,7 @@ fn shop(cx: &Cx, time: Duration) -> parcae::Result<()> {
         n.spawn_with(named("hotel"), hotel)?;
         n.spawn_with(named("landlord"), tenant)?;
         cx.sleep(time)?;
-        drop(customers); // lives as long as the shop
-        n.cancel();
+        n.wind_down();
         Ok(())
     })
 }
