@@ -170,7 +170,8 @@ impl Flow {
         if let Some((fault, _)) = &*self.fault.borrow()
             && let Some(error) = &fault.error
             && matches!(fault.status(), CANCELLED | PANIC | BUDGET)
-            && i64::from(fault.status()) == code
+            // Functions that return a plain `int` say -1 for every failure.
+            && [i64::from(fault.status()), -1].contains(&code)
         {
             return error.clone();
         }

@@ -85,6 +85,15 @@ static int64_t waits_for_nothing(void *arg)
     return parcae_last_error_kind() == PARCAE_E_CANCELLED ? PARCAE_CANCELLED : 3;
 }
 
+static int64_t sends_for_ever(void *channel)
+{
+    for (;;) {
+        int failed = janus_channel_send_i64(channel, 7);
+        if (failed)
+            return failed;
+    }
+}
+
 static int64_t uses_up_its_operations(void *arg)
 {
     int sent = 0;
@@ -143,6 +152,13 @@ int main(void)
     task = parcae_spawn(NULL, uses_up_its_operations, channel, NULL);
     CHECK(parcae_task_join(task, &value) == PARCAE_OK && value == 10);
     CHECK(janus_nursery_await_all() == 0);
+    janus_channel_destroy_i64(channel);
+
+    /* A task that hands on what a send has returned ends with what the send failed with. */
+    CHECK(parcae_nursery_open(&opts) != NULL);
+    channel = janus_channel_create_i64(100);
+    CHECK(janus_nursery_spawn(sends_for_ever, channel) == 0);
+    CHECK(janus_nursery_await_all() == PARCAE_BUDGET);
     janus_channel_destroy_i64(channel);
     janus_rt_shutdown();
     return 0;
