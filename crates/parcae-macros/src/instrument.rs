@@ -118,6 +118,8 @@ impl Instrument {
     /// The entry of a function or closure.
     fn enter(&self) -> Stmt {
         let (meter, runtime) = (meter(), &self.runtime);
+        // SAFETY: of what is generated: the meter is a local variable of a function that is not async, so it stays on
+        // the stack of the task that has entered it.
         parse_quote_spanned!(Span::mixed_site()=> let #meter = unsafe { #runtime::__private::enter() };)
     }
 
