@@ -231,10 +231,10 @@ impl<P: Profile> Runtime<P> {
         Arc::downgrade(&self.inner.engine.shared())
     }
 
-    /// Whether the monitor sleeps until there is work.
+    /// What it is made of.
     #[cfg(test)]
-    pub(crate) fn monitor_sleeps(&self) -> bool {
-        self.inner.engine.shared().bell.is_asleep()
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
     }
 
     /// Tasks that have not ended.

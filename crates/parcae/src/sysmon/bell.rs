@@ -6,15 +6,16 @@
 //! the monitor, when all rest             a worker that comes back from a sleep
 //!   1. `asleep` = 1                        1. its `resting` = 0
 //!   2. full fence                          2. full fence
-//!   3. do all rest?                        3. `asleep` = 1? sets it to 0; who did that
-//!      – yes: waits without a timeout         unparks the monitor
-//!      – no: `asleep` = 0, looks on
+//!   3. do all rest, and has nobody made    3. `asleep` = 1? sets it to 0; who did that
+//!      a step since the last look?            unparks the monitor
+//!      – yes: waits without a timeout       4. works: its steps are counted
+//!      – no: `asleep` = 0, looks on         5. its `resting` = 1 (Release)
 //! ```
 //!
 //! # Why no worker goes unwatched
 //!
 //! The fences are in one total order. If the worker's comes first, the monitor's third step sees that it does not
-//! rest. Otherwise the worker's third step sees `asleep`, and it or somebody before it rings.
+//! rest, or that it rests again (Acquire), and then also the steps that it has made. Otherwise the worker's third step sees `asleep`, and it or somebody before it rings.
 //!
 //! A worker that found work before it slept stores its flag without fence or look: the monitor does not
 //! sleep until all have rested for much longer than anybody searches. (Unless `Builder::spin` is longer than that;
@@ -115,10 +116,12 @@ impl Resting {
     }
 
     pub(crate) fn begin(&self) {
-        self.0.store(1, Ordering::Relaxed); // a hint; the way back is what has to be ordered
+        self.0.store(1, Ordering::Release); // pairs with the Acquire in `get`
     }
 
     pub(crate) fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 1 // a hint, or ordered by the fence in `doze`
+        // Acquire: pairs with the Release in `begin`, for the steps that it has made. The way back is ordered by the fence
+        // in `doze`.
+        self.0.load(Ordering::Acquire) == 1
     }
 }

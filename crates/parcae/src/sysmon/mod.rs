@@ -20,7 +20,7 @@
 //!
 //! Nothing where work is done: the counts are there for statistics. A worker that goes to rest and back stores a
 //! flag of its own. The monitor looks every [`TICK`], which reads a few words for each worker. When all workers have
-//! rested for [`QUIET`] it sleeps without a timeout, so an idle process is not woken; the first worker that comes back from a
+//! rested, and no task has made a step, for [`QUIET`] it sleeps without a timeout, so an idle process is not woken; the first worker that comes back from a
 //! sleep rings for it ([`bell`]): a system call, at most once in `QUIET`. The thread is started with the first
 //! task that comes from outside.
 //!
@@ -115,6 +115,8 @@ struct Monitor {
     reporter: Reporter,
     patrol: Patrol,
     last_start: Option<Instant>,
+    /// How many steps tasks had made at the last look.
+    steps: u64,
     /// Since when all have rested.
     quiet_since: Option<Instant>,
     /// At the last look work waited although somebody rested.
@@ -142,6 +144,7 @@ impl Monitor {
             reporter,
             patrol,
             last_start: None,
+            steps: 0,
             quiet_since: None,
             overlooked: false,
         }
@@ -153,11 +156,11 @@ impl Monitor {
         while !bell.is_stopping() {
             match self.look(Instant::now()) {
                 Next::After(time) => bell.wait(Some(time)),
-                Next::Rung if bell.doze(|| all_rest(crew.shared())) => {
+                Next::Rung if bell.doze(|| self.all_still_rest()) => {
                     bell.wait(None);
                     self.patrol.wake();
                 }
-                Next::Rung => self.patrol.wake(),
+                Next::Rung => {}
             }
         }
     }
@@ -195,6 +198,12 @@ impl Monitor {
             self.patrol.work(shared, now);
             return Next::After(if waits && held_up > 0 { URGENT } else { TICK });
         }
+        // After the looks at who rests: what a worker did before it went to rest is counted.
+        let steps = steps(shared);
+        if std::mem::replace(&mut self.steps, steps) != steps {
+            self.quiet_since = None;
+            self.patrol.wake();
+        }
         let since = *self.quiet_since.get_or_insert(now);
         let seen = self.patrol.rest(shared, now);
         if now.duration_since(since) < QUIET || !seen {
@@ -203,6 +212,13 @@ impl Monitor {
             self.quiet_since = None;
             Next::Rung
         }
+    }
+
+    /// Whether every worker rests, and has done nothing since the last look. One that has not begun yet does not rest.
+    fn all_still_rest(&self) -> bool {
+        let shared = self.crew.shared();
+        let workers = &shared.remotes[..shared.span()];
+        workers.iter().all(|remote| remote.presence.rests()) && steps(shared) == self.steps
     }
 
     /// What a worker does; none if there is none in this slot.
@@ -258,9 +274,9 @@ impl Monitor {
     }
 }
 
-/// Whether every worker rests. One that has not begun yet does not.
-fn all_rest(shared: &Shared) -> bool {
-    shared.remotes[..shared.span()].iter().all(|remote| remote.presence.rests())
+/// How many steps tasks have made.
+fn steps(shared: &Shared) -> u64 {
+    shared.remotes.iter().map(|remote| remote.stats.executed.get()).sum()
 }
 
 /// The safety net below the timers.

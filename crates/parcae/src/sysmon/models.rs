@@ -28,6 +28,29 @@ fn coming_back_against_dozing() {
     });
 }
 
+/// A worker comes back, works and rests again while the monitor falls asleep: it stays awake, or is rung for. What a task
+/// waits for in the end would be seen by nobody otherwise.
+#[test]
+fn working_shortly_against_dozing() {
+    explore("sysmon::working_shortly_against_dozing", None, || {
+        let world = Arc::new((Bell::new(), Resting::new(), AtomicUsize::new(0)));
+        world.1.begin();
+        let worker = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let (bell, resting, steps) = &*world;
+                let rings = bell.must_ring(resting, Rested::Slept);
+                steps.store(1, Ordering::Relaxed); // as `Counter` does
+                resting.begin();
+                rings
+            })
+        };
+        let (bell, resting, steps) = &*world;
+        let sleeps = bell.doze(|| resting.get() && steps.load(Ordering::Relaxed) == 0);
+        assert!(!sleeps || worker.join().unwrap(), "the monitor sleeps and has missed a step");
+    });
+}
+
 /// A queue that any worker may take from; see `idle::models`.
 struct World {
     idle: Idle,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::{Engine, EngineOpts, Victims, Waker, park, scope, worker_index, yield_now};
+use crate::inspect::{OnDeadlock, PAUSE};
 use crate::prelude::*;
 use crate::task::Task;
 use std::sync::Mutex;
@@ -215,10 +216,45 @@ fn the_monitor_sleeps_when_all_rest_and_is_back_when_there_is_work() {
     let (rt, stalls) = reporting(2);
     rt.run(|_| Ok(())).unwrap();
     for _ in 0..3 {
-        eventually(|| rt.monitor_sleeps());
+        eventually(|| rt.engine().shared().bell.is_asleep());
         // It is awake again: it notices a stall.
         rt.run(|_| Ok(stalls.next())).unwrap();
     }
+}
+
+/// Between two looks one task ends and another parks: for the monitor all have rested all the time, and the two scans have
+/// seen different tasks. The other is looked at twice as well.
+#[test]
+fn a_task_that_parked_between_two_looks_is_found() {
+    // Its own monitor does not look for deadlocks; the one that we drive does.
+    let rt = Runtime::builder().workers(1).on_deadlock(OnDeadlock::Ignore).build().unwrap();
+    let shared = rt.engine().shared();
+    let started = Instant::now();
+    let mut monitor = Monitor::new(shared.crew().unwrap());
+    monitor.patrol = Patrol::new(OnDeadlock::Fail, started);
+    let waiting = || {
+        let gate = std::sync::Arc::new(crate::sync::Semaphore::new(0));
+        let theirs = std::sync::Arc::clone(&gate);
+        let task = rt.handle().spawn(move |_| theirs.acquire().map(drop)).unwrap();
+        eventually(|| {
+            let waits = rt.dump().tasks.iter().any(|task| task.wait.is_some());
+            waits && shared.remotes[0].presence.rests()
+        });
+        (task, gate)
+    };
+    let (first, gate) = waiting();
+    assert_eq!(monitor.look(started + PAUSE), Next::After(TICK));
+    gate.add(1);
+    first.join().unwrap();
+    let (second, gate) = waiting();
+    for look in 2..6 {
+        if monitor.look(started + PAUSE * look) == Next::Rung {
+            break;
+        }
+    }
+    gate.add(1); // so that it ends in any case
+    let error = second.join().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Deadlock(_)), "{error:?}");
 }
 
 // ----- temporary workers ----------------------------------------------------------------

@@ -21,6 +21,14 @@ pub(crate) fn on_cpu(tid: i32) -> Option<Duration> {
     parse_on_cpu(&read(tid, "schedstat")?)
 }
 
+/// How long the calling thread has been on a processor.
+pub(super) fn own_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a local; every system that we run on has this clock, and zero is a fine answer otherwise.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
 fn read(tid: i32, file: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).ok()
 }
