@@ -5,6 +5,7 @@ mod both;
 use both::{asleep, everywhere, forever, kind_of, ops, with_runtimes, work};
 use parcae::CancelReason;
 use parcae::prelude::*;
+use std::time::Duration;
 
 #[test]
 fn a_root_task_with_a_budget_gets_it_from_the_runtime_and_gives_the_rest_back() {
@@ -143,8 +144,14 @@ fn what_is_paid_ahead_is_there_for_others_when_the_owner_waits() {
         let little = Budget::ZERO.with_ops(100);
         let opts = NurseryOpts::new().budget(ops(50_000)).child_budget(little);
         let mut spent = 0;
+        let (tx, rx) = parcae::channel::channel(1);
         let outcome = cx.nursery_with(opts, |n| {
-            let child = n.spawn(forever)?;
+            let child = n.spawn(move |cx| {
+                rx.recv()?; // until the owner has waited: while it runs it keeps what it has paid
+                forever(cx)
+            })?;
+            cx.sleep(Duration::from_millis(1))?;
+            tx.send(())?;
             let outcome = child.join();
             spent = n.budget().spent.ops;
             outcome
