@@ -70,6 +70,7 @@ pub mod foreign;
 mod future;
 mod idle;
 pub mod inspect;
+mod lock;
 mod memory;
 mod nursery;
 pub mod profile;

@@ -160,11 +160,7 @@ fn stats(shared: &Shared) -> String {
     let mut object = Object::begin(&mut out);
     object.plain("live", shared.live());
     object.list("workers", shared.worker_stats(), |out, worker| {
-        let mut object = Object::begin(out);
-        for (name, value) in worker.named() {
-            object.plain(name, value);
-        }
-        object.end();
+        Object::begin(out).numbers(worker.named()).end();
     });
     object.end();
     out

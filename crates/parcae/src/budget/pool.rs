@@ -3,7 +3,7 @@
 use super::{Budget, Resource, Shortfall, Standing, UNLIMITED};
 use crate::engine::{Wake, Waker};
 use crate::error::TaskInfo;
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::{Guard, Lock};
 use std::sync::Arc;
 
 /// Budget that tasks draw on. Counted under a lock, of which never two are held; a pool in
@@ -12,7 +12,7 @@ pub(crate) struct Pool<W = Sleeper> {
     unlimited: bool,
     /// Where to ask when it is empty.
     more: Option<More<W>>,
-    state: Mutex<State<W>>,
+    state: Lock<State<W>>,
 }
 
 /// How many children are paid for at a time: as many as the pool has plenty for.
@@ -78,11 +78,11 @@ pub(crate) struct Closed {
 impl<W: Wake + Clone> Pool<W> {
     pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> Pool<W> {
         let state = State { granted, left: granted, from_owner: granted, ..State::default() };
-        Pool { unlimited: granted == Budget::UNLIMITED, more, state: Mutex::new(state) }
+        Pool { unlimited: granted == Budget::UNLIMITED, more, state: Lock::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, State<W>> {
+        self.state.lock()
     }
 
     /// Whether nothing is counted.
@@ -317,7 +317,7 @@ impl<W: Wake + Clone> Pool<W> {
     }
 
     /// Adds budget and wakes who waited for it.
-    fn add(mut state: MutexGuard<'_, State<W>>, amount: Budget) {
+    fn add(mut state: Guard<'_, State<W>>, amount: Budget) {
         state.left.absorb(amount);
         state.granted.absorb(amount);
         let suspended = std::mem::take(&mut state.suspended);

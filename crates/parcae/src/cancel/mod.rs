@@ -27,8 +27,8 @@ mod slots;
 
 use crate::engine::{Wake, Waker};
 use crate::error::{Error, Result, discard};
+use crate::lock::{Guard, Lock};
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::{Mutex, MutexGuard, PoisonError};
 pub(crate) use slots::Slot;
 use slots::Slots;
 use std::fmt;
@@ -120,7 +120,7 @@ pub(crate) struct Node<W = Waker> {
     parent: Option<(Arc<Node<W>>, Slot)>,
     /// Whether a deadline was set that cancels it. For whoever looks for deadlocks: a hint, no part of the protocol.
     expires: std::sync::atomic::AtomicBool,
-    told: Mutex<Told<W>>,
+    told: Lock<Told<W>>,
 }
 
 /// Who is told when a node is cancelled.
@@ -137,8 +137,8 @@ impl<W> Default for Told<W> {
 }
 
 impl<W> Node<W> {
-    fn lock(&self) -> MutexGuard<'_, Told<W>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, Told<W>> {
+        self.told.lock()
     }
 }
 
@@ -154,7 +154,7 @@ impl<W: Wake + Clone> Node<W> {
             reason: AtomicU64::new(cancelled.map_or(0, CancelReason::code)),
             parent,
             expires: std::sync::atomic::AtomicBool::new(false),
-            told: Mutex::new(Told::default()),
+            told: Lock::new(Told::default()),
         }
     }
 

@@ -30,7 +30,7 @@ use super::{
     Revoker, Usage, budget_not_wider,
 };
 use crate::budget::{Budget, Resource};
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::{Guard, Lock};
 use std::fmt;
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ pub(super) struct Node {
     pub(super) id: Identity,
     limits: BudgetLimits,
     parent: Option<Arc<Node>>,
-    account: Mutex<Account>,
+    account: Lock<Account>,
 }
 
 /// What changes about a node.
@@ -266,7 +266,7 @@ impl CapBudget {
 
 impl Node {
     fn new(id: Identity, limits: BudgetLimits, parent: Option<Arc<Node>>) -> Arc<Node> {
-        let account = Mutex::new(Account { left: limits.total, standing: Standing::Valid });
+        let account = Lock::new(Account { left: limits.total, standing: Standing::Valid });
         Arc::new(Node { id, limits, parent, account })
     }
 
@@ -318,9 +318,9 @@ impl Node {
         }
     }
 
-    fn account(&self) -> MutexGuard<'_, Account> {
+    fn account(&self) -> Guard<'_, Account> {
         // Nothing that can panic runs between two changes of an account.
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+        self.account.lock()
     }
 }
 

@@ -13,7 +13,7 @@ use super::ends::{may_wait, prepare, settle};
 use super::error::{Reason, RecvError};
 use super::places::{Places, Ticket, Waiting};
 use super::state::Wake;
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::Lock;
 use crate::wait::{self, Deadline, Ended, Waiter, Why};
 
 /// Those who wait for a change.
@@ -54,11 +54,6 @@ impl<W: Wake> Rung<W> {
     }
 }
 
-pub(super) fn lock<S>(state: &Mutex<S>) -> MutexGuard<'_, S> {
-    // Nothing under the lock panics but running out of memory.
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Somebody who looks at a state with a bell.
 pub(crate) trait Look: Sized {
     /// What is waited for, in words.
@@ -70,7 +65,7 @@ pub(crate) trait Look: Sized {
     type Value;
 
     /// The state, and how far one has got in it.
-    fn parts(&mut self) -> (&Mutex<Self::State>, &mut u64);
+    fn parts(&mut self) -> (&Lock<Self::State>, &mut u64);
 
     fn bell(state: &mut Self::State) -> &mut Bell;
 
@@ -91,7 +86,7 @@ pub(crate) trait Look: Sized {
         let mut deadline = Some(deadline);
         let mut until = None;
         let found = loop {
-            let mut locked = lock(state);
+            let mut locked = state.lock();
             if let Some(found) = Self::look(&locked, cursor) {
                 break found;
             }
@@ -101,7 +96,7 @@ pub(crate) trait Look: Sized {
             let until =
                 *until.get_or_insert_with(|| deadline.take().map_or(Deadline::Never, |d| d()));
             let ended = may_wait().and_then(|()| wait::wait(until, Why::signal(Self::NAME, state)));
-            let mut locked = lock(state);
+            let mut locked = state.lock();
             Self::bell(&mut locked).withdraw(ticket);
             let given_up = match ended {
                 Ok(Ended::Woken) => continue,
@@ -145,19 +140,19 @@ impl<L: Look> Listen for L {
 
     fn attempt(&mut self) -> Option<Result<L::Value, RecvError>> {
         let (state, cursor) = self.parts();
-        let found = L::look(&lock(state), cursor)?;
+        let found = L::look(&state.lock(), cursor)?;
         Some(found.map(L::value).map_err(RecvError::new))
     }
 
     fn register(&mut self, waiting: Waiting<(), Waiter>) -> Option<Ticket> {
         let (state, &mut cursor) = self.parts();
-        let mut locked = lock(state);
+        let mut locked = state.lock();
         let nothing = L::look(&locked, &mut { cursor }).is_none();
         nothing.then(|| L::bell(&mut locked).join(waiting))
     }
 
     fn withdraw(&mut self, ticket: Ticket) {
         let (state, _) = self.parts();
-        L::bell(&mut lock(state)).withdraw(ticket);
+        L::bell(&mut state.lock()).withdraw(ticket);
     }
 }

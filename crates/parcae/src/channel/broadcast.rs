@@ -4,9 +4,9 @@
 //! if that is gone it is told how many it has missed, and goes on with the oldest. So a slow subscriber holds up neither the sender
 //! nor the others. Values are shared by count and cloned for each subscriber outside of the lock.
 
-use super::bell::{Bell, Look, lock};
+use super::bell::{Bell, Look};
 use super::error::{Reason, RecvError, SendError};
-use crate::shim::Mutex;
+use crate::lock::Lock;
 use crate::wait::Deadline;
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,12 +32,12 @@ use std::time::Duration;
 pub fn broadcast<T>(capacity: usize) -> (Broadcaster<T>, Subscriber<T>) {
     let state =
         State { kept: VecDeque::new(), next: 0, senders: 1, subscribers: 1, bell: Bell::new() };
-    let shared = Arc::new(Shared { state: Mutex::new(state), capacity: capacity.max(1) });
+    let shared = Arc::new(Shared { state: Lock::new(state), capacity: capacity.max(1) });
     (Broadcaster { shared: Arc::clone(&shared) }, Subscriber { shared, wants: 0 })
 }
 
 struct Shared<T> {
-    state: Mutex<State<T>>,
+    state: Lock<State<T>>,
     capacity: usize,
 }
 
@@ -88,7 +88,7 @@ impl<T> Broadcaster<T> {
             Err(error) => return Err(SendError::new(value, Reason::Interrupted(error))),
         };
         let value = Arc::new(value);
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         let subscribers = state.subscribers;
         state.next += 1;
         let mut gone = None;
@@ -110,27 +110,27 @@ impl<T> Broadcaster<T> {
 
     /// Another subscriber, for what is sent from now on.
     pub fn subscribe(&self) -> Subscriber<T> {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         state.subscribers += 1;
         Subscriber { shared: Arc::clone(&self.shared), wants: state.next }
     }
 
     /// How many are subscribed.
     pub fn subscribers(&self) -> usize {
-        lock(&self.shared.state).subscribers
+        self.shared.state.lock().subscribers
     }
 }
 
 impl<T> Clone for Broadcaster<T> {
     fn clone(&self) -> Broadcaster<T> {
-        lock(&self.shared.state).senders += 1;
+        self.shared.state.lock().senders += 1;
         Broadcaster { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<T> Drop for Broadcaster<T> {
     fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         state.senders -= 1;
         if state.senders == 0 {
             let rung = state.bell.ring();
@@ -185,7 +185,7 @@ impl<T: Clone> Look for Subscriber<T> {
     type Found = Arc<T>;
     type Value = T;
 
-    fn parts(&mut self) -> (&Mutex<State<T>>, &mut u64) {
+    fn parts(&mut self) -> (&Lock<State<T>>, &mut u64) {
         (&self.shared.state, &mut self.wants)
     }
 
@@ -204,14 +204,14 @@ impl<T: Clone> Look for Subscriber<T> {
 
 impl<T> Clone for Subscriber<T> {
     fn clone(&self) -> Subscriber<T> {
-        lock(&self.shared.state).subscribers += 1;
+        self.shared.state.lock().subscribers += 1;
         Subscriber { shared: Arc::clone(&self.shared), wants: self.wants }
     }
 }
 
 impl<T> Drop for Subscriber<T> {
     fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
+        let mut state = self.shared.state.lock();
         state.subscribers -= 1;
         // Nobody wants them: a new subscriber sees only what comes after it.
         let unseen =

@@ -4,13 +4,14 @@
 //! A wake-up that is lost is a deadlock, which loom reports; a value that is lost or doubled fails an
 //! assertion.
 
-use super::bell::{Bell, lock};
+use super::bell::Bell;
 use super::claim::Claim;
 use super::places::{Outcome, Waiting};
 use super::pool::Idle;
 use super::state::{Begun, Core, Put, Took, Wake};
 use super::{Overflow, UNBOUNDED};
-use crate::shim::{Mutex, explore};
+use crate::lock::Lock;
+use crate::shim::explore;
 use loom::sync::Arc as Shared;
 use loom::thread::{self, Thread};
 use std::sync::Arc;
@@ -320,12 +321,12 @@ struct Rings {
     bell: Bell<Thread>,
 }
 
-fn rings() -> Shared<Mutex<Rings>> {
-    Shared::new(Mutex::new(Rings { version: 0, bell: Bell::new() }))
+fn rings() -> Shared<Lock<Rings>> {
+    Shared::new(Lock::new(Rings { version: 0, bell: Bell::new() }))
 }
 
-fn change(rings: &Mutex<Rings>) {
-    let mut state = lock(rings);
+fn change(rings: &Lock<Rings>) {
+    let mut state = rings.lock();
     state.version += 1;
     let rung = state.bell.ring();
     drop(state);
@@ -333,9 +334,9 @@ fn change(rings: &Mutex<Rings>) {
 }
 
 /// Waits for a version, as `Look::wait_until` does.
-fn watch(rings: &Mutex<Rings>, version: u64) {
+fn watch(rings: &Lock<Rings>, version: u64) {
     loop {
-        let mut state = lock(rings);
+        let mut state = rings.lock();
         if state.version >= version {
             return;
         }
@@ -343,7 +344,7 @@ fn watch(rings: &Mutex<Rings>, version: u64) {
         let ticket = state.bell.join(waiting);
         drop(state);
         thread::park();
-        lock(rings).bell.withdraw(ticket);
+        rings.lock().bell.withdraw(ticket);
     }
 }
 
@@ -386,7 +387,7 @@ fn a_select_of_two_bells_sees_what_it_was_rung_for() {
         let claim = Arc::new(Claim::new());
         let mut tickets = [None, None];
         for (i, rings) in both.iter().enumerate() {
-            let mut state = lock(rings);
+            let mut state = rings.lock();
             if state.version > 0 {
                 claim.fire(i);
                 break;
@@ -403,10 +404,10 @@ fn a_select_of_two_bells_sees_what_it_was_rung_for() {
         };
         for (rings, ticket) in both.iter().zip(tickets) {
             if let Some(ticket) = ticket {
-                lock(rings).bell.withdraw(ticket);
+                rings.lock().bell.withdraw(ticket);
             }
         }
-        assert!(lock(&both[winner]).version > 0, "rung for nothing");
+        assert!(both[winner].lock().version > 0, "rung for nothing");
         setters.into_iter().for_each(|setter| setter.join().unwrap());
     });
 }

@@ -15,7 +15,7 @@ use super::error::RecvError;
 use super::state::{Core, Put, Wake};
 use super::{Receiver, Sender, channel};
 use crate::error::{Error, Result};
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::{Guard, Lock};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -47,15 +47,15 @@ pub struct Pool<T> {
 }
 
 /// The items that are not lent. The one given back last is at the back, and the first to be lent.
-pub(super) struct Idle<T>(Mutex<VecDeque<T>>);
+pub(super) struct Idle<T>(Lock<VecDeque<T>>);
 
 impl<T> Idle<T> {
     pub(super) fn new() -> Idle<T> {
-        Idle(Mutex::new(VecDeque::new()))
+        Idle(Lock::new(VecDeque::new()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, VecDeque<T>> {
+        self.0.lock()
     }
 
     /// An item, for whoever has a permit; none if one has to be made.

@@ -37,7 +37,7 @@ use super::claim::Claim;
 use super::places::{Outcome, Places, Ticket, Waiting};
 use super::{Overflow, UNBOUNDED};
 use crate::error::Error;
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::{Guard, Lock};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub(crate) trait Wake {
 
 /// What both ends share.
 pub(crate) struct Core<T, W> {
-    state: Mutex<State<T, W>>,
+    state: Lock<State<T, W>>,
     capacity: usize,
     overflow: Overflow,
 }
@@ -163,13 +163,13 @@ impl<T, W> Core<T, W> {
             closed: None,
             dropped: 0,
         };
-        Core { state: Mutex::new(state), capacity, overflow }
+        Core { state: Lock::new(state), capacity, overflow }
     }
 
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, State<T, W>> {
+    fn lock(&self) -> Guard<'_, State<T, W>> {
         // Nothing under the lock panics but running out of memory.
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         state.check(self.capacity);
         state
     }
@@ -184,7 +184,7 @@ impl<T, W> Core<T, W> {
 
     /// As `len`, if nobody is just changing the channel.
     pub(crate) fn try_len(&self) -> Option<usize> {
-        Some(self.state.try_lock().ok()?.buffer.len())
+        Some(self.state.try_lock()?.buffer.len())
     }
 
     /// How many wait to send, and to receive.

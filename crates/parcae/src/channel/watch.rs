@@ -3,9 +3,9 @@
 //! The value has a version. A watcher has the version that it has seen last and waits for another one; those in between it
 //! may miss.
 
-use super::bell::{Bell, Look, lock};
+use super::bell::{Bell, Look};
 use super::error::{Reason, RecvError};
-use crate::shim::Mutex;
+use crate::lock::Lock;
 use crate::wait::Deadline;
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use std::time::Duration;
 /// ```
 pub fn watch<T>(initial: T) -> (Watched<T>, Watcher<T>) {
     let state = State { value: Arc::new(initial), version: 0, setters: 1, bell: Bell::new() };
-    let state = Arc::new(Mutex::new(state));
+    let state = Arc::new(Lock::new(state));
     (Watched { state: Arc::clone(&state) }, Watcher { state, seen: 0 })
 }
 
@@ -41,14 +41,14 @@ pub(crate) struct State<T> {
 
 /// Changes a value that is watched. Clones change the same.
 pub struct Watched<T> {
-    state: Arc<Mutex<State<T>>>,
+    state: Arc<Lock<State<T>>>,
 }
 
 impl<T> Watched<T> {
     /// Sets another value, and wakes those who wait for that. Returns the old one.
     pub fn set(&self, value: T) -> Arc<T> {
         let value = Arc::new(value);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.value, value);
         state.version += 1;
         let rung = state.bell.ring();
@@ -59,26 +59,26 @@ impl<T> Watched<T> {
 
     /// The value as it is.
     pub fn get(&self) -> Arc<T> {
-        Arc::clone(&lock(&self.state).value)
+        Arc::clone(&self.state.lock().value)
     }
 
     /// Another watcher, which waits for the next change.
     pub fn watcher(&self) -> Watcher<T> {
-        let seen = lock(&self.state).version;
+        let seen = self.state.lock().version;
         Watcher { state: Arc::clone(&self.state), seen }
     }
 }
 
 impl<T> Clone for Watched<T> {
     fn clone(&self) -> Watched<T> {
-        lock(&self.state).setters += 1;
+        self.state.lock().setters += 1;
         Watched { state: Arc::clone(&self.state) }
     }
 }
 
 impl<T> Drop for Watched<T> {
     fn drop(&mut self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.setters -= 1;
         if state.setters == 0 {
             let rung = state.bell.ring();
@@ -90,19 +90,19 @@ impl<T> Drop for Watched<T> {
 
 /// Watches a value. A clone has seen what this one has.
 pub struct Watcher<T> {
-    state: Arc<Mutex<State<T>>>,
+    state: Arc<Lock<State<T>>>,
     seen: u64,
 }
 
 impl<T> Watcher<T> {
     /// The value as it is. Does not count as seen by [`changed`](Watcher::changed).
     pub fn get(&self) -> Arc<T> {
-        Arc::clone(&lock(&self.state).value)
+        Arc::clone(&self.state.lock().value)
     }
 
     /// Whether [`changed`](Watcher::changed) would find something at once.
     pub fn has_changed(&self) -> bool {
-        lock(&self.state).version != self.seen
+        self.state.lock().version != self.seen
     }
 
     /// Waits until the value is another than what was seen last, and returns the newest.
@@ -131,7 +131,7 @@ impl<T> Look for Watcher<T> {
     type Found = Arc<T>;
     type Value = Arc<T>;
 
-    fn parts(&mut self) -> (&Mutex<State<T>>, &mut u64) {
+    fn parts(&mut self) -> (&Lock<State<T>>, &mut u64) {
         (&self.state, &mut self.seen)
     }
 
@@ -161,7 +161,7 @@ impl<T> Clone for Watcher<T> {
 impl<T> fmt::Debug for Watched<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watched")
-            .field("version", &lock(&self.state).version)
+            .field("version", &self.state.lock().version)
             .finish_non_exhaustive()
     }
 }

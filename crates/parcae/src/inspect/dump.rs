@@ -75,11 +75,7 @@ impl Dump {
         let mut out = String::new();
         let mut object = json::Object::begin(&mut out);
         object.list("workers", &self.workers, |out, worker| {
-            let mut object = json::Object::begin(out);
-            for (name, value) in worker.named() {
-                object.plain(name, value);
-            }
-            object.end();
+            json::Object::begin(out).numbers(worker.named()).end();
         });
         object.list("tasks", &self.tasks, task_json).end();
         out

@@ -36,6 +36,10 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
+/// What a visitor tells the unwinder.
+const GO_ON: i32 = 0;
+const STOP: i32 = 5; // _URC_END_OF_STACK
+
 /// Addresses as they are collected, without allocating.
 #[derive(Debug)]
 pub(crate) struct Collected {
@@ -61,8 +65,6 @@ impl Collected {
 }
 
 extern "C" fn collect(context: *mut c_void, into: *mut c_void) -> i32 {
-    const GO_ON: i32 = 0;
-    const STOP: i32 = 5; // _URC_END_OF_STACK
     // SAFETY: called by the unwinder with what `_Unwind_Backtrace` was given below.
     unsafe {
         let into = &mut *into.cast::<Collected>();
@@ -77,22 +79,58 @@ extern "C" fn collect(context: *mut c_void, into: *mut c_void) -> i32 {
 }
 
 impl Frames {
-    /// Of a stack that does not run.
+    /// Of a stack that does not run: its innermost frames.
     ///
     /// # Safety
     ///
     /// `context` is suspended, and stays so during the call.
     pub(crate) unsafe fn of(context: *const Context) -> Frames {
-        extern "C" fn capture(into: *mut ()) {
-            // SAFETY: the unwinder calls `collect` with it, and nothing else.
-            unsafe { _Unwind_Backtrace(collect, into.cast()) };
+        // SAFETY: as the caller says.
+        unsafe { Frames::up_to(DEPTH, context) }
+    }
+
+    /// All of them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`of`](Frames::of).
+    pub(crate) unsafe fn whole(context: *const Context) -> Frames {
+        // SAFETY: as the caller says.
+        unsafe { Frames::up_to(usize::MAX, context) }
+    }
+
+    /// Nothing is made to run on the suspended stack: `janus_context_observe` calls a function on the *current* one
+    /// whose unwind information says that its caller is the suspended context. An ordinary
+    /// backtrace taken there goes on in the frames of the fiber, and ends at its base.
+    unsafe fn up_to(depth: usize, context: *const Context) -> Frames {
+        /// The frames of the observer, which come first: `capture`, and the seam.
+        const OBSERVER: usize = 2;
+        struct Into {
+            skipped: usize,
+            depth: usize,
+            addresses: Vec<usize>,
         }
-        let mut collected = Collected::nothing();
+        extern "C" fn visit(context: *mut c_void, into: *mut c_void) -> i32 {
+            // SAFETY: called by the unwinder with what `capture` has given it.
+            let (address, into) = unsafe { (_Unwind_GetIP(context), &mut *into.cast::<Into>()) };
+            if address == 0 || into.addresses.len() == into.depth {
+                return STOP; // the base
+            }
+            if into.skipped < OBSERVER {
+                into.skipped += 1;
+            } else {
+                into.addresses.push(address);
+            }
+            GO_ON
+        }
+        extern "C" fn capture(into: *mut ()) {
+            // SAFETY: the unwinder calls `visit` with it, and nothing else.
+            unsafe { _Unwind_Backtrace(visit, into.cast()) };
+        }
+        let mut into = Into { skipped: 0, depth, addresses: Vec::new() };
         // SAFETY: suspended, as the caller says; `capture` does not unwind.
-        unsafe { janus_context_observe(context, capture, (&raw mut collected).cast()) };
-        // Above the task's own frames are those of the observer: `capture`, and the seam.
-        let own = collected.addresses.get(2..collected.len).unwrap_or_default();
-        Frames { addresses: own.to_vec() }
+        unsafe { janus_context_observe(context, capture, (&raw mut into).cast()) };
+        Frames { addresses: into.addresses }
     }
 
     /// Of return addresses that somebody else has collected.

@@ -54,6 +54,17 @@ impl<'o> Object<'o> {
         self
     }
 
+    /// Numbers with their names.
+    pub(crate) fn numbers<'n>(
+        &mut self,
+        numbers: impl IntoIterator<Item = (&'n str, u64)>,
+    ) -> &mut Object<'o> {
+        for (name, number) in numbers {
+            self.plain(name, number);
+        }
+        self
+    }
+
     /// Left out if there is none.
     pub(crate) fn text_if(&mut self, name: &str, value: Option<&str>) -> &mut Object<'o> {
         if let Some(value) = value {

@@ -224,10 +224,7 @@ impl Snapshot {
         all.plain("at", self.at.as_nanos()).plain("live", self.live).plain("queued", self.queued);
         all.list("workers", &self.workers, |out, worker| {
             let mut one = Object::begin(out);
-            for (name, count) in worker.counters.named() {
-                one.plain(name, count);
-            }
-            one.plain("queued", worker.queued);
+            one.numbers(worker.counters.named()).plain("queued", worker.queued);
             one.plain("busy", worker.busy.as_nanos()).plain("asleep", worker.asleep.as_nanos());
             one.end();
         });

@@ -7,7 +7,7 @@
 use super::line::{Line, Node, Standing, Wake, grant_all};
 use super::{Outcome, Waited, attend, constructor};
 use crate::error::Result;
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::{Guard, Lock};
 use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub struct Barrier {
 
 pub(super) struct RawBarrier<W> {
     parties: usize,
-    state: Mutex<State<W>>,
+    state: Lock<State<W>>,
 }
 
 struct State<W> {
@@ -51,12 +51,12 @@ impl<W> RawBarrier<W> {
     constructor! {
         pub(super) fn new(parties: usize) -> RawBarrier<W> {
             let state = State { arrived: 0, open_below: 0, line: Line::new() };
-            RawBarrier { parties, state: Mutex::new(state) }
+            RawBarrier { parties, state: Lock::new(state) }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, State<W>> {
+        self.state.lock()
     }
 }
 

@@ -8,7 +8,7 @@ use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
 use super::mutex::MutexGuard;
 use super::{Outcome, Waited, attend, constructor};
 use crate::error::{Error, ErrorKind, Result};
-use crate::shim::{self, PoisonError};
+use crate::lock::{Guard, Lock};
 use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
 use std::time::Duration;
@@ -45,18 +45,18 @@ pub struct Condvar {
 }
 
 pub(super) struct RawCondvar<W> {
-    line: shim::Mutex<Line<W>>,
+    line: Lock<Line<W>>,
 }
 
 impl<W> RawCondvar<W> {
     constructor! {
         pub(super) fn new() -> RawCondvar<W> {
-            RawCondvar { line: shim::Mutex::new(Line::new()) }
+            RawCondvar { line: Lock::new(Line::new()) }
         }
     }
 
-    fn line(&self) -> shim::MutexGuard<'_, Line<W>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> Guard<'_, Line<W>> {
+        self.line.lock()
     }
 }
 

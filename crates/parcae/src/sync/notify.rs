@@ -7,13 +7,13 @@
 use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
 use super::{Waited, attend_for, attend_forever, constructor};
 use crate::error::Result;
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::{Guard, Lock};
 use crate::wait::{Waiter, Why};
 use std::fmt;
 use std::time::Duration;
 
 pub(super) struct RawNotify<W> {
-    state: Mutex<State<W>>,
+    state: Lock<State<W>>,
 }
 
 struct State<W> {
@@ -34,12 +34,12 @@ enum Signal {
 impl<W> RawNotify<W> {
     constructor! {
         pub(super) fn new() -> RawNotify<W> {
-            RawNotify { state: Mutex::new(State { signal: Signal::None, line: Line::new() }) }
+            RawNotify { state: Lock::new(State { signal: Signal::None, line: Line::new() }) }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, State<W>> {
+        self.state.lock()
     }
 }
 
@@ -130,7 +130,7 @@ impl<W: Wake> Waited<W> for RawNotify<W> {
 /// use parcae::prelude::*;
 /// use parcae::sync::{Mutex, Notify};
 ///
-/// let (mail, arrived) = (Mutex::new(None), Notify::new());
+/// let (mail, arrived) = (Lock::new(None), Notify::new());
 /// let rt = Runtime::builder().build()?;
 /// let letter = rt.run(|cx| {
 ///     cx.nursery(|n| {

@@ -11,10 +11,10 @@
 
 use super::line::{Batch, Grant, Line, Node, Standing, Wake};
 use super::{Waited, constructor};
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::{Guard, Lock};
 
 pub(super) struct Permits<W> {
-    state: Mutex<State<W>>,
+    state: Lock<State<W>>,
 }
 
 struct State<W> {
@@ -25,12 +25,12 @@ struct State<W> {
 impl<W> Permits<W> {
     constructor! {
         pub(super) fn new(free: usize) -> Permits<W> {
-            Permits { state: Mutex::new(State { free, line: Line::new() }) }
+            Permits { state: Lock::new(State { free, line: Line::new() }) }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, State<W>> {
+        self.state.lock()
     }
 
     pub(super) fn free(&self) -> usize {
@@ -69,7 +69,7 @@ impl<W: Wake> Permits<W> {
     }
 
     /// Grants the first in line what they want, as long as there is enough.
-    fn serve<'p>(&'p self, mut state: MutexGuard<'p, State<W>>) {
+    fn serve<'p>(&'p self, mut state: Guard<'p, State<W>>) {
         loop {
             let mut batch = Batch::new();
             while !batch.is_full()

@@ -31,8 +31,8 @@
 use super::Waited;
 use super::constructor;
 use super::line::{Grant, Line, Node, Standing, Wake};
+use crate::lock::{Guard, Lock};
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::{Mutex, MutexGuard, PoisonError};
 
 const LOCKED: usize = 1;
 const QUEUED: usize = 2;
@@ -48,18 +48,18 @@ const PATIENCE: u32 = 1;
 
 pub(super) struct RawMutex<W> {
     word: AtomicUsize,
-    line: Mutex<Line<W>>,
+    line: Lock<Line<W>>,
 }
 
 impl<W> RawMutex<W> {
     constructor! {
         pub(super) fn new() -> RawMutex<W> {
-            RawMutex { word: AtomicUsize::new(0), line: Mutex::new(Line::new()) }
+            RawMutex { word: AtomicUsize::new(0), line: Lock::new(Line::new()) }
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Line<W>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> Guard<'_, Line<W>> {
+        self.line.lock()
     }
 
     #[inline]

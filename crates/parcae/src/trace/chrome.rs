@@ -9,7 +9,8 @@
 
 use super::Trace;
 use super::event::{Event, What};
-use super::recording::Known;
+use super::recording::{Known, label};
+use crate::error::TaskId;
 use crate::inspect::json::Object;
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -131,11 +132,7 @@ impl<W: Write> Chrome<W> {
         match what {
             What::Spawned { .. } => self.change(task, Doing::Ready, at),
             What::Started { name, spawned_at } => {
-                let label = match (name, spawned_at) {
-                    (Some(name), _) => format!("{name} #{task}"),
-                    (None, Some(place)) => format!("{}:{} #{task}", place.file(), place.line()),
-                    (None, None) => format!("task #{task}"),
-                };
+                let label = label(TaskId(task), name.as_deref(), *spawned_at);
                 self.begin_turn(worker, task, at, Some(label))
             }
             What::Resumed => self.begin_turn(worker, task, at, None),
@@ -214,7 +211,7 @@ impl<W: Write> Chrome<W> {
             if let Some(label) = &known {
                 self.name("thread_name", TASKS, track, label)?;
             }
-            let label = known.unwrap_or_else(|| format!("task #{id}"));
+            let label = known.unwrap_or_else(|| label(TaskId(id), None, None));
             self.tasks.insert(id, Task { track, label, doing, since: at, arrow: None });
         }
         self.tasks.get_mut(&id).ok_or_else(|| unreachable!("just inserted"))

@@ -5,11 +5,13 @@ use super::clock::Rate;
 use super::event::{Event, What};
 use super::names::Table;
 use super::ring::{Ring, Words};
+use crate::error::TaskId;
 use crate::inspect::Dump;
 use crate::sched::Shared;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,19 +85,22 @@ pub(super) struct Source {
 /// What tasks are called that were there before the first event.
 pub(super) type Known = HashMap<u64, String>;
 
+/// What a task is called in a trace.
+pub(super) fn label(id: TaskId, name: Option<&str>, place: Option<&Location<'_>>) -> String {
+    match (name, place) {
+        (Some(name), _) => format!("{name} #{id}"),
+        (None, Some(place)) => format!("{}:{} #{id}", place.file(), place.line()),
+        (None, None) => format!("task #{id}"),
+    }
+}
+
 /// Labels of the tasks that are there.
 fn known(shared: &Shared) -> Known {
     let tasks = Dump::tasks_of(shared).into_iter();
-    let labelled = tasks.filter_map(|task| {
-        let id = task.id.as_u64();
-        let label = match (task.name, task.spawned_at) {
-            (Some(name), _) => format!("{name} #{id}"),
-            (None, Some(place)) => format!("{}:{} #{id}", place.file(), place.line()),
-            (None, None) => return None,
-        };
-        Some((id, label))
-    });
-    labelled.collect()
+    // Of one that neither its record nor its worker tells more of, its number says as much.
+    let told = tasks.filter(|task| task.name.is_some() || task.spawned_at.is_some());
+    told.map(|task| (task.id.as_u64(), label(task.id, task.name.as_deref(), task.spawned_at)))
+        .collect()
 }
 
 /// What was read.

@@ -30,12 +30,12 @@
 use super::{Deadline, Ended, Waiter, Why, wait};
 use crate::channel::{Claim, Outcome, Places, Ticket, Waiting, Wake};
 use crate::error::{Result, discard};
-use crate::shim::{Mutex, MutexGuard, PoisonError};
+use crate::lock::{Guard, Lock};
 use std::sync::Arc;
 
 /// The end of a task.
 pub(crate) struct End<W> {
-    state: Mutex<State<W>>,
+    state: Lock<State<W>>,
 }
 
 struct State<W> {
@@ -45,12 +45,12 @@ struct State<W> {
 
 impl<W> End<W> {
     pub(crate) fn new() -> End<W> {
-        End { state: Mutex::new(State { ended: false, waiting: Places::new() }) }
+        End { state: Lock::new(State { ended: false, waiting: Places::new() }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<W>> {
+    fn lock(&self) -> Guard<'_, State<W>> {
         // Nothing under the lock panics but running out of memory.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// How many wait.

@@ -29,7 +29,8 @@ fn of_a_suspended_fiber_shows_its_frames_only() {
     let outer = text.find("recognisable_outer").unwrap_or_else(|| panic!("{text}"));
     assert!(inner < outer, "innermost first:\n{text}");
     assert!(last_frame(&text).contains("janus_fiber_entry"), "ends at the base:\n{text}");
-    assert!(!text.contains("force_capture"), "the observer is not shown:\n{text}");
+    assert!(!text.contains("capture"), "the observer is not shown:\n{text}");
+    assert!(!text.contains("janus_context_observe"), "nor where it looks in:\n{text}");
     // Observing changed nothing.
     assert!(matches!(fiber.resume(), Ok(Step::Finished)));
     assert!(fiber.backtrace().is_none());
@@ -71,4 +72,23 @@ fn can_be_taken_from_another_fiber() {
     let mut watcher = fiber(&pool);
     watcher.start(move |_| *text.borrow_mut() = watched.backtrace().unwrap().to_string()).unwrap();
     assert!(out.borrow().contains("recognisable_inner"), "{}", out.borrow());
+}
+
+/// A deep stack is shown to its base.
+#[test]
+fn of_a_deep_stack_is_whole() {
+    #[inline(never)]
+    fn descend(f: &Suspender<'_>, levels: u32) {
+        match levels {
+            0 => f.suspend().unwrap(),
+            _ => descend(f, levels - 1),
+        }
+        std::hint::black_box(f);
+    }
+    let pool = pool();
+    let mut fiber = fiber(&pool);
+    fiber.start(|f| descend(f, 200)).unwrap();
+    let text = fiber.backtrace().expect("suspended").to_string();
+    assert_eq!(text.matches("::descend").count(), 201, "{text}");
+    assert!(last_frame(&text).contains("janus_fiber_entry"), "ends at the base:\n{text}");
 }
