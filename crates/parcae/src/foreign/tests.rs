@@ -99,18 +99,19 @@ fn a_failure_comes_out_of_close_and_cancels_the_rest() {
 #[test]
 fn a_nursery_that_is_dropped_cancels_and_waits() {
     let rt = Runtime::builder().workers(1).build().unwrap();
-    let ended = Arc::new(AtomicU64::new(0));
+    let steps = Arc::new(AtomicU64::new(0));
     let n = open(&rt.handle(), NurseryOpts::new()).unwrap();
-    let seen = Arc::clone(&ended);
+    let seen = Arc::clone(&steps);
     spawn(&n, move |cx| {
+        seen.fetch_add(1, Ordering::Relaxed);
         while cx.checkpoint().is_ok() {}
         Ok(seen.fetch_add(1, Ordering::Relaxed))
     });
-    while rt.stats()[0].executed == 0 {
-        std::thread::yield_now();
+    while steps.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now(); // one that has not started would not start any more
     }
     drop(n);
-    assert_eq!(ended.load(Ordering::Relaxed), 1);
+    assert_eq!(steps.load(Ordering::Relaxed), 2);
 }
 
 #[test]
