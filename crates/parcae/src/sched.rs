@@ -19,7 +19,7 @@ use crate::task::group::Group;
 use crate::task::slab::{OutOfRecords, Slab};
 use crate::task::state::{Handle, Woken};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
-use crate::time::{REAL_UNIT, STEP, Timers, Watch};
+use crate::time::{Nanos, REAL_UNIT, STEP, Timers, Watch};
 use crate::trace::{Kind, Watched, Witness, spans};
 use crate::worker;
 use crate::worker::stats::{Stats, WorkerStats};
@@ -69,6 +69,8 @@ pub(crate) struct Remote {
     /// Woken tasks that last ran here but may run anywhere: an idle worker takes them all.
     pub(crate) mail: Inbox<Task>,
     pub(crate) parker: Parker,
+    /// When the worker was last called from its sleep. What it learns from that is not exact, and need not be.
+    called: AtomicU64,
     pub(crate) presence: Presence,
     pub(crate) stats: Stats,
 }
@@ -164,6 +166,7 @@ impl Shared {
             inbox: Inbox::new(),
             mail: Inbox::new(),
             parker: Parker::default(),
+            called: AtomicU64::new(0),
             presence: Presence::new(),
             stats: Stats::default(),
         };
@@ -337,8 +340,15 @@ impl Shared {
         if self.config.deterministic {
             self.conductor.unpark();
         } else {
-            self.remotes[worker].parker.unpark();
+            let remote = &self.remotes[worker];
+            remote.called.store(self.now(), Ordering::Relaxed); // ordered by the parker's token
+            remote.parker.unpark();
         }
+    }
+
+    /// When a worker was last called from its sleep.
+    pub(crate) fn called(&self, worker: usize) -> Nanos {
+        self.remotes[worker].called.load(Ordering::Relaxed) // as above
     }
 
     /// Wakes a task, from anywhere. Idempotent; early, late and stale wakes are all right.

@@ -38,6 +38,7 @@
 
 mod accounts;
 mod observe;
+mod patience;
 pub(crate) mod pick;
 mod stacks;
 pub(crate) mod stats;
@@ -56,11 +57,11 @@ use crate::task::state::{Finished, Handle};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::trace::{Kind, Pen, spans};
 use accounts::Returned;
+use patience::Patience;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How often the worker looks at the queues that it would get to last. A prime, so that it
 /// does not fall in step with a loop of the program; the number is Go's.
@@ -104,7 +105,7 @@ pub(crate) struct Worker {
     /// Some of the worker's deadlines have passed: the loop acts on them before anything else.
     deadlines_passed: Cell<bool>,
     /// How long to look for work before sleeping; see `wait_for_work`.
-    patience: Cell<Duration>,
+    patience: Patience,
     records: UnsafeCell<FreeRecords>,
     stacks: UnsafeCell<StackCache>,
     pub(crate) rng: Rng,
@@ -234,7 +235,7 @@ impl Worker {
             asleep: Cell::new(false),
             searching: Cell::new(false),
             deadlines_passed: Cell::new(false),
-            patience: Cell::new(shared.config.spin),
+            patience: Patience::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),

@@ -276,6 +276,12 @@ impl Worker {
         None
     }
 
+    /// Whether others woke tasks of this worker.
+    fn has_mail(&self) -> bool {
+        let remote = self.remote();
+        !remote.inbox.is_empty() || !remote.mail.is_empty()
+    }
+
     /// The last look before sleeping: every queue that this worker may take from.
     fn last_look(&self) -> bool {
         let shared = &self.shared;
@@ -321,11 +327,7 @@ impl Worker {
     /// With threads: looks for work for a while, then sleeps until somebody wakes it.
     /// Leaves a task to run in `handoff`. False if the worker is to leave.
     ///
-    /// How long it looks depends on whether that has paid lately. Work that comes within
-    /// the configured time is waited for awake: a wake-up costs the sleeper and the waker more. Work that comes
-    /// later is not, for the operating system holds time that was spent on looking against the thread
-    /// when it is to run again (measured on a busy machine: 2 ms until a woken worker ran, in one
-    /// of a hundred cases).
+    /// How long it looks depends on whether that has paid lately ([`patience`](super::patience)).
     pub(super) fn wait_for_work(&self) -> bool {
         let shared = &self.shared;
         let resting = &shared.remotes[self.index].presence.resting;
@@ -338,24 +340,34 @@ impl Worker {
             if shared.next_of(self.index) <= now {
                 self.fire_timers(now);
             }
-            let patience = self.patience.get();
+            let patience = self.patience.time();
             let mut pause = 1_u32;
-            loop {
+            'looking: loop {
                 if let Some(task) = self.pick_anywhere() {
                     self.handoff.set(Some(task));
                     if searching && shared.idle.stop_searching() {
                         shared.notify_any();
                     }
                     shared.bell.back_to_work(resting, rested);
+                    if pause > 1 {
+                        self.patience.found(started.elapsed());
+                    }
                     return true;
                 }
-                if !searching || patience.is_zero() || started.elapsed() >= patience {
-                    break;
+                // There are searchers enough, but what only this worker may take is for nobody else to find.
+                loop {
+                    if patience.is_zero() || started.elapsed() >= patience {
+                        break 'looking;
+                    }
+                    for _ in 0..pause {
+                        std::hint::spin_loop();
+                    }
+                    pause = (pause * 2).min(64);
+                    searching = searching || shared.idle.try_search();
+                    if searching || self.has_mail() {
+                        break;
+                    }
                 }
-                for _ in 0..pause {
-                    std::hint::spin_loop();
-                }
-                pause = (pause * 2).min(64);
             }
             shared.idle.fall_asleep(self.index, searching);
             // After the fence of `fall_asleep`: of the workers that ran the last tasks, at
@@ -380,12 +392,9 @@ impl Worker {
                 return false;
             }
             shared.now(); // after a long sleep: sets the coarse clock
-            self.patience.set(if started.elapsed() < shared.config.spin {
-                shared.config.spin
-            } else if patience > Duration::from_micros(1) {
-                patience / 2
-            } else {
-                Duration::ZERO
+            self.patience.slept(match shared.called(self.index) {
+                at if at > now => Duration::from_nanos(at - now),
+                _ => started.elapsed(), // by a deadline of its own
             });
             // Woken by whoever took our bit, which made us a searcher; or by a token from
             // an earlier choice, or by `stop`: then the bit is still ours.
