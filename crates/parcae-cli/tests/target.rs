@@ -137,9 +137,17 @@ fn one_screen_goes_into_a_pipe() {
         return;
     }
     let program = Program::start("one_screen_goes_into_a_pipe");
-    let mut command = program.folder.parcae();
-    command.args(["top", "--once"]).env("CLICOLOR_FORCE", "1");
-    let output = good(command);
+    let once = || {
+        let mut command = program.folder.parcae();
+        command.args(["top", "--once"]).env("CLICOLOR_FORCE", "1");
+        good(command)
+    };
+    // The clock goes on now and then.
+    let all_wait = |output: &Output| {
+        let screen = text(&output.stdout);
+        !screen.contains(" ready ") && !screen.contains(" running ")
+    };
+    let output = (0..100).map(|_| once()).find(all_wait).expect("all wait at some time");
     let lines: Vec<&str> = text(&output.stdout).lines().collect();
     let head = format!(" (pid {})  2 workers  9 tasks  executed ", program.pid());
     assert!(lines[0].contains(&head), "{}", lines[0]);

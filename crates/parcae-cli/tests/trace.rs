@@ -210,7 +210,7 @@ fn a_running_program_is_recorded_and_summed_up() {
         return;
     }
     let program = Program::start("a_running_program_is_recorded_and_summed_up");
-    let (mut command, file) = record(&program.folder, &["--seconds", "0.3"]);
+    let (mut command, file) = record(&program.folder, &["--seconds", "2"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let mut command = program.folder.parcae();

@@ -6,6 +6,7 @@ mod both;
 use both::*;
 use parcae::cap::{BudgetLimits, Delegation};
 use parcae::prelude::*;
+use parcae::sync::Event;
 use parcae::{CancelReason, Error, NurseryState, Result};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -35,19 +36,23 @@ fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
 fn cancelling_ends_children_that_wait_that_are_exhausted_and_that_have_not_started() {
     everywhere(|cx| {
         let (started, unwound) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // Whoever computes uses up the budget that others are to be spawned with.
+        let all_spawned = Event::new();
         let opts = NurseryOpts::new()
             .budget(ops(20_000))
             .child_budget(ops(500))
             .on_exhausted(OnExhausted::Suspend);
         let outcome = cx.nursery_with(opts, |n| {
             for round in 0..8 {
-                let (started, unwound) = (&started, &unwound);
+                let (started, unwound, all_spawned) = (&started, &unwound, &all_spawned);
                 n.spawn(move |cx| {
                     let _counts = Counts(unwound);
                     started.fetch_add(1, Ordering::Relaxed);
+                    all_spawned.wait()?;
                     if round % 2 == 0 { asleep(cx) } else { forever(cx) }
                 })?;
             }
+            all_spawned.set();
             until(cx, || started.load(Ordering::Relaxed) == 8 && n.budget().suspended == 4)?;
             n.cancel();
             Ok(())
@@ -486,7 +491,7 @@ fn a_nursery_that_spawns_for_ever_does_not_grow() {
     for _ in 0..3 {
         // All on the thread of one worker, and with fewer stacks than there are children. The
         // deterministic executor would write a log, which grows.
-        let rt = Runtime::builder().workers(1).max_stacks(60).build().unwrap();
+        let rt = Runtime::builder().workers(1).temporary_workers(0).max_stacks(60).build().unwrap();
         succeed(rt.run(|cx| {
             cx.nursery(|n| {
                 let batch = |size: usize| -> Result<()> {

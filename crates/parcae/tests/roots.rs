@@ -150,7 +150,7 @@ fn what_is_paid_ahead_is_there_for_others_when_the_owner_waits() {
                 rx.recv()?; // until the owner has waited: while it runs it keeps what it has paid
                 forever(cx)
             })?;
-            cx.sleep(Duration::from_millis(1))?;
+            cx.sleep(Duration::from_millis(50))?;
             tx.send(())?;
             let outcome = child.join();
             spent = n.budget().spent.ops;

@@ -13,7 +13,7 @@ use std::time::Duration;
 fn must_end<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     let (tx, rx) = mpsc::channel();
     let thread = std::thread::spawn(move || tx.send(test()));
-    match rx.recv_timeout(Duration::from_secs(30)) {
+    match rx.recv_timeout(Duration::from_secs(300)) {
         Ok(value) => value,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs"),
         Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {

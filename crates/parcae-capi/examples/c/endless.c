@@ -40,8 +40,8 @@ int main(void)
     opts.on_failure = PARCAE_ISOLATE;
 
     parcae_nursery_open(&opts);
-    janus_nursery_spawn(endless, NULL);
-    janus_nursery_spawn(polite, NULL); /* has its turns on the same worker */
+    janus_nursery_spawn(polite, NULL);
+    janus_nursery_spawn(endless, NULL); /* the other has its turns on the same worker */
     long result = janus_nursery_await_all();
     printf("await: %ld (PARCAE_BUDGET is %d), found something: %s\n", result, PARCAE_BUDGET,
            found > 0 ? "yes" : "no");

@@ -29,8 +29,15 @@ struct Branch {
 }
 
 impl Branch {
-    /// A nursery of tasks that wait for ever. Whoever cancels it does not cancel the tree.
-    fn grow(&self, cx: &Cx, opts: NurseryOpts, leaves: usize) -> parcae::Result<String> {
+    /// A nursery of tasks that wait for ever. Whoever cancels it does not cancel the tree. With a limit it runs out of time, so
+    /// long after all wait.
+    fn grow(
+        &self,
+        cx: &Cx,
+        opts: NurseryOpts,
+        leaves: usize,
+        limit: Option<(&Event, Duration)>,
+    ) -> parcae::Result<String> {
         let never = Event::new();
         let ended = cx.nursery_with(opts, |n| {
             *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(n.token());
@@ -43,7 +50,9 @@ impl Branch {
                     stopped
                 })?;
             }
-            Ok(())
+            let Some((all_wait, time)) = limit else { return Ok(()) };
+            all_wait.wait()?;
+            cx.nursery_with(NurseryOpts::new().timeout(time), |_| never.wait())
         });
         Ok(ended.map_or_else(|error| error.kind().to_string(), |()| "nobody cut it".to_owned()))
     }
@@ -64,6 +73,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     let pause = size.pick(Duration::from_millis(500), Duration::from_millis(10));
     let rt = Runtime::builder().workers(2).build()?;
     let branches: [Branch; BRANCHES] = Default::default();
+    let all_wait = Event::new();
     let live = |branch: &Branch| branch.live();
     let show = |what: &str| {
         let bars: Vec<String> =
@@ -76,13 +86,14 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
             let mut tasks = Vec::new();
             for (i, branch) in branches.iter().enumerate() {
                 let opts = NurseryOpts::new().name(format!("branch-{i}"));
-                let opts = if i == HURRIED { opts.timeout(3 * pause) } else { opts };
-                tasks.push(root.spawn(move |cx| branch.grow(cx, opts, leaves))?);
+                let limit = (i == HURRIED).then_some((&all_wait, 3 * pause));
+                tasks.push(root.spawn(move |cx| branch.grow(cx, opts, leaves, limit))?);
             }
             while branches.iter().map(live).sum::<u64>() < (BRANCHES * leaves) as u64 {
                 stage.live(|| grouped(branches.iter().map(live).sum()));
                 cx.sleep(Duration::from_millis(1))?;
             }
+            all_wait.set();
             show(&format!("{} tasks wait", grouped((BRANCHES * leaves) as u64)));
             cx.sleep(pause)?;
 

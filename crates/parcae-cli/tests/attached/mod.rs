@@ -19,7 +19,7 @@ pub(crate) fn played() -> bool {
     let play = std::env::var_os(PLAY).is_some();
     if play {
         let opts = parcae::attach::AttachOpts::new();
-        example::serve(opts, Duration::from_secs(120)).unwrap();
+        example::serve(opts, Duration::from_secs(900)).unwrap();
     }
     play
 }
@@ -111,8 +111,15 @@ impl Program {
     }
 
     fn settle(&self) {
-        const SIGNS: [&str; 5] =
-            [r#""guest-3","state":"waiting""#, "out of ops", "receive", "tenant-7", r#""live":4"#];
+        const SIGNS: [&str; 7] = [
+            r#""guest-1","state":"waiting""#,
+            r#""guest-2","state":"waiting""#,
+            r#""guest-3","state":"waiting""#,
+            "out of ops",
+            "receive",
+            "tenant-7",
+            r#""live":4"#,
+        ];
         for _ in 0..3_000 {
             let answer = self.ask("tasks").unwrap_or_default();
             if SIGNS.iter().all(|sign| answer.contains(sign)) && !answer.contains(r#""running""#) {

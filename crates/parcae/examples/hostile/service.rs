@@ -29,7 +29,7 @@ pub(crate) fn serve(cx: &Cx, enough: impl Fn(usize) -> bool) -> parcae::Result<L
     let (start, request) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     client(start, Arc::downgrade(&request), cx.waker())?;
     let mut late = Vec::new();
-    while !enough(late.len()) {
+    while late.is_empty() || !enough(late.len()) {
         let sent = request.load(Ordering::Acquire);
         if sent == 0 {
             cx.park()?;

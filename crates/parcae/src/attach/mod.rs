@@ -54,9 +54,10 @@ use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -169,16 +170,31 @@ impl<P: Profile> Runtime<P> {
 
 /// A place that no other runtime of this process has.
 fn usual_path() -> io::Result<PathBuf> {
+    /// How many places there were.
+    static PLACES: AtomicU64 = AtomicU64::new(0);
     let dir = default_dir();
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
-    let pid = std::process::id();
-    let mut number = 0;
-    loop {
-        let path = dir.join(format!("{pid}-{number}.sock"));
-        if !path.exists() {
-            return Ok(path);
+    // SAFETY: has no preconditions.
+    if fs::metadata(&dir)?.uid() != unsafe { libc::geteuid() } {
+        let text = format!("{} is another user's; choose a path of your own", dir.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    sweep(&dir);
+    let number = PLACES.fetch_add(1, Ordering::Relaxed); // only to be another one each time
+    Ok(dir.join(format!("{}-{number}.sock", std::process::id())))
+}
+
+/// Removes what programs have left that are no more: they were killed, or ended without dropping it.
+fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let pid = name.strip_suffix(".sock").and_then(|name| name.split_once('-'));
+        if let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok())
+            && !Path::new(&format!("/proc/{pid}")).exists()
+        {
+            let _ = fs::remove_file(path); // somebody else may have been faster
         }
-        number += 1;
     }
 }
 
@@ -202,6 +218,25 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(bound)
 }
 
+/// Whether the other end is of our user, or root's. The mode of the socket says the same, but not in the moment between
+/// making it and setting that.
+fn is_ours(stream: &UnixStream) -> bool {
+    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, and there is room for as much as `size` says.
+    let told = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    // SAFETY: has no preconditions.
+    told == 0 && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
+}
+
 /// A connection: how to end it, and its thread.
 type Connections = HashMap<u64, (UnixStream, JoinHandle<()>)>;
 
@@ -212,7 +247,8 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
     let mut number = 0;
     while wait_for_either(listener.as_raw_fd(), stopped.as_raw_fd()) {
         let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
+            Ok((stream, _)) if is_ours(&stream) => stream,
+            Ok(_) => continue,
             // Nobody there: a signal has ended the wait, or the client has gone again.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(_) => {

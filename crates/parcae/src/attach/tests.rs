@@ -133,6 +133,28 @@ fn others_cancel_and_recharge_where_they_may() {
     other.unwrap().join().unwrap();
 }
 
+/// What a program has left that was killed goes when the next one looks for a place; what belongs to one that runs, and what is no
+/// socket of ours, stays.
+#[test]
+fn what_dead_programs_have_left_is_swept_away() {
+    let dir = std::env::temp_dir().join(format!("parcae-sweep-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let dead = std::process::Command::new("true").spawn().map(|mut child| {
+        child.wait().unwrap();
+        child.id()
+    });
+    let alive = std::process::id();
+    let left = format!("{}-0.sock", dead.unwrap());
+    let stays = [format!("{alive}-7.sock"), "notes.txt".to_owned(), "x-1.sock".to_owned()];
+    for name in stays.iter().chain([&left]) {
+        std::fs::write(dir.join(name), "").unwrap();
+    }
+    super::sweep(&dir);
+    assert!(!dir.join(&left).exists());
+    assert!(stays.iter().all(|name| dir.join(name).exists()));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 #[test]
 fn a_socket_goes_with_its_owner_and_a_stale_one_is_replaced() {
     let rt = Runtime::builder().workers(1).build().unwrap();

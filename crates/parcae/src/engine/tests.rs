@@ -65,7 +65,7 @@ fn completes<R: Send + 'static>(engine: &Engine, root: impl FnOnce() -> R + Send
     });
     engine.run_until_idle(); // threads run by themselves
     let deterministic = engine.shared.config.deterministic;
-    let patience = Duration::from_secs(if deterministic { 0 } else { 60 });
+    let patience = Duration::from_secs(if deterministic { 0 } else { 600 });
     match answers.recv_timeout(patience) {
         Ok(outcome) => outcome.unwrap_or_else(|payload| resume_unwind(payload)),
         Err(_) if deterministic => panic!("stuck: {} tasks have not ended", engine.live()),
@@ -76,7 +76,7 @@ fn completes<R: Send + 'static>(engine: &Engine, root: impl FnOnce() -> R + Send
 /// Waits until all tasks have ended.
 fn settles(engine: &Engine) {
     engine.run_until_idle();
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(600);
     while engine.live() > 0 {
         if Instant::now() > deadline {
             give_up(engine);
@@ -276,7 +276,7 @@ fn foreign_threads_spawn_and_wake() {
                 });
             }
         });
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(300);
         while count.load(Ordering::Relaxed) < 600 {
             assert!(Instant::now() < deadline, "{} of 600 ran", count.load(Ordering::Relaxed));
             std::thread::yield_now();
@@ -406,7 +406,7 @@ fn a_wake_comes_from_anywhere_at_any_time() {
                     }
                 }
                 // The last word: the task may have registered itself after the loop.
-                let deadline = Instant::now() + Duration::from_secs(30);
+                let deadline = Instant::now() + Duration::from_secs(300);
                 while engine.live() > 0 && Instant::now() < deadline {
                     let sleeper = waker.lock().unwrap().clone();
                     if let Some(sleeper) = sleeper {

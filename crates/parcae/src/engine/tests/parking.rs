@@ -203,7 +203,7 @@ fn a_foreign_thread_wakes_a_deterministic_scheduler() {
         let over = AtomicBool::new(false);
         std::thread::scope(|s| {
             s.spawn(|| {
-                let deadline = Instant::now() + Duration::from_secs(60);
+                let deadline = Instant::now() + Duration::from_secs(300);
                 while !over.load(Ordering::Acquire) {
                     // One call at a time: in between, nothing can run over there.
                     let known = waker.lock().unwrap().take();
