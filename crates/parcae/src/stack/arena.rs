@@ -40,6 +40,22 @@ impl Slot {
         unsafe { (*slot.as_ptr()).top.sub((*(*slot.as_ptr()).arena.as_ptr()).stack_len) }
     }
 
+    /// Whether the second is the next stack above the first: nothing but its guard is between them.
+    ///
+    /// # Safety
+    ///
+    /// Both are slots of live arenas.
+    pub(super) unsafe fn are_neighbours(one: NonNull<Slot>, next: NonNull<Slot>) -> bool {
+        // SAFETY: a slot's arena outlives it; tops of one arena are in one mapping.
+        unsafe {
+            let (one, next) = (&*one.as_ptr(), &*next.as_ptr());
+            let arena = &*one.arena.as_ptr();
+            one.arena == next.arena
+                && next.top.addr().get().wrapping_sub(one.top.addr().get())
+                    == arena.stack_len + arena.guard_size
+        }
+    }
+
     /// Gives a slot its guard when it is used for the first time.
     ///
     /// # Safety

@@ -195,6 +195,47 @@ mod memory {
         drop(again);
     }
 
+    /// Neighbours, and others between which somebody holds a stack: what is held is as it was, what was given back is empty,
+    /// and all have their guards.
+    #[test]
+    fn of_neighbours_is_given_back_together() {
+        const STACKS: usize = 150;
+        let pool = StackPool::with(StackOpts::new().keep_warm(0)).unwrap();
+        let mut cache = pool.cache();
+        let stacks: Vec<_> = (0..STACKS).map(|_| cache.acquire(StackSize::CORE).unwrap()).collect();
+        let word = |stack: &Stack| {
+            // SAFETY: inside a stack that the test holds.
+            unsafe { stack.bottom().add(64).cast::<u64>() }
+        };
+        for stack in &stacks {
+            // SAFETY: as above.
+            unsafe { word(stack).write_volatile(7) };
+        }
+        let (mut held, mut back) = (Vec::new(), Vec::new());
+        for (i, stack) in stacks.into_iter().enumerate() {
+            if i % 50 == 20 || i % 50 == 21 { held.push(stack) } else { back.push(stack) }
+        }
+        back.into_iter().for_each(|stack| cache.release(stack));
+        drop(cache);
+        let stats = pool.stats();
+        assert_eq!((stats.trims, stats.cold, stats.warm), (144, 144, 0));
+        // SAFETY: as above.
+        assert!(held.iter().all(|stack| unsafe { word(stack).read_volatile() } == 7));
+        let again: Vec<_> = (0..144).map(|_| pool.acquire(StackSize::CORE).unwrap()).collect();
+        // SAFETY: as above.
+        assert!(again.iter().all(|stack| unsafe { word(stack).read_volatile() } == 0));
+        if pool.guard() != GuardKind::Off {
+            assert!(again.iter().chain(&held).all(|stack| faults(stack.bottom().wrapping_sub(8))));
+        }
+    }
+
+    /// Whether nobody may read there; without doing it.
+    fn faults(place: *const u8) -> bool {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        // SAFETY: the kernel reads, or refuses.
+        unsafe { libc::write(std::os::fd::AsRawFd::as_raw_fd(&writer), place.cast(), 8) < 0 }
+    }
+
     #[test]
     fn that_cannot_be_given_back_is_kept() {
         let plan = Arc::new(Plan::default());
