@@ -227,7 +227,6 @@ mod models {
 mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn nothing_is_lost_between_threads() {
@@ -241,22 +240,28 @@ mod tests {
     }
 
     #[test]
-    fn who_naps_gets_it_in_the_end() {
-        let (lock, waits) = (Lock::new(0), AtomicBool::new(false));
+    fn those_who_nap_get_it_in_the_end_one_by_one() {
+        let (lock, waiting, inside) = (Lock::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|s| {
             let held = lock.lock();
             assert!(lock.try_lock().is_none());
-            s.spawn(|| {
-                waits.store(true, Ordering::Release);
-                *lock.lock() += 1;
-            });
-            while !waits.load(Ordering::Acquire) {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    waiting.fetch_add(1, Ordering::Release);
+                    let mut value = lock.lock();
+                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "two at a time");
+                    std::thread::sleep(NAP * 20); // the other looks meanwhile
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                    *value += 1;
+                });
+            }
+            while waiting.load(Ordering::Acquire) < 2 {
                 std::thread::yield_now();
             }
             std::thread::sleep(NAP * 40); // past spinning and yielding
             drop(held);
         });
-        assert_eq!(*lock.lock(), 1);
+        assert_eq!(*lock.lock(), 2);
     }
 
     #[test]
