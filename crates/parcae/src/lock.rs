@@ -23,6 +23,8 @@ use crate::shim::atomic::{AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use crate::shim::cell::UnsafeCell;
 #[cfg(not(loom))]
+use std::marker::PhantomData;
+#[cfg(not(loom))]
 use std::ops::{Deref, DerefMut};
 #[cfg(not(loom))]
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -113,20 +115,21 @@ impl<T> Lock<T> {
         if !self.word.try_take() {
             self.word.take_contended();
         }
-        Guard(self)
+        Guard(self, PhantomData)
     }
 
     /// None if somebody has it.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        self.word.try_take().then_some(Guard(self))
+        // Not `then_some`: a guard that is made in any case gives back what is somebody else's.
+        self.word.try_take().then(|| Guard(self, PhantomData))
     }
 }
 
-/// The right to use what a lock guards, until it is dropped.
+/// The right to use what a lock guards, until it is dropped; of the thread that took it.
 #[cfg(not(loom))]
 #[must_use = "it is given back at once"]
-pub(crate) struct Guard<'l, T>(&'l Lock<T>);
+pub(crate) struct Guard<'l, T>(&'l Lock<T>, PhantomData<*const ()>);
 
 #[cfg(not(loom))]
 impl<T> Deref for Guard<'_, T> {
@@ -245,6 +248,7 @@ mod tests {
         std::thread::scope(|s| {
             let held = lock.lock();
             assert!(lock.try_lock().is_none());
+            assert!(lock.try_lock().is_none(), "who failed has given nothing back");
             for _ in 0..2 {
                 s.spawn(|| {
                     waiting.fetch_add(1, Ordering::Release);

@@ -134,3 +134,41 @@ fn a_root_result_that_waits_in_its_drop_holds_up_nobody() {
         root.unwrap().join().unwrap();
     });
 }
+
+/// A deadline that wakes nobody is no reason to wait for ever: when it has passed, all wait in vain.
+#[test]
+fn a_deadline_that_wakes_nobody_does_not_hide_a_deadlock() {
+    must_end(|| {
+        let rt = failing();
+        let outcome: parcae::Result<()> = rt.run(|cx| {
+            let (_token, _expiry) = cx.token_with_timeout(Duration::from_millis(700));
+            Semaphore::new(0).acquire().map(drop)
+        });
+        let error = outcome.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Deadlock(_)), "{error:?}");
+    });
+}
+
+/// Callbacks of tokens run on a worker that was about to sleep. It is not there for others meanwhile, who are woken.
+#[test]
+fn a_callback_may_wait_for_a_task() {
+    must_end(|| {
+        let rt = Runtime::builder().workers(2).temporary_workers(0).build().unwrap();
+        for _ in 0..5 {
+            let (handle, (done, is_done)) = (rt.handle(), mpsc::channel());
+            rt.run(|cx| {
+                let (token, _expiry) = cx.token_with_timeout(Duration::from_millis(20));
+                let _callback = token.on_cancel(move |_| {
+                    let task = handle.spawn(|_| Ok(7)).unwrap();
+                    done.send(task.join().unwrap()).unwrap();
+                });
+                while !token.is_cancelled() {
+                    cx.sleep(Duration::from_millis(1_000))?;
+                }
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(is_done.recv().unwrap(), 7);
+        }
+    });
+}

@@ -154,11 +154,16 @@ impl<P: Profile> Runtime<P> {
     /// If the socket cannot be made: another program listens at the same place, or the directory cannot be
     /// written.
     pub fn attach(&self, opts: AttachOpts) -> io::Result<Attached> {
-        let path = match opts.path {
-            Some(path) => path,
-            None => usual_path()?,
+        let (path, listener) = match opts.path {
+            Some(path) => listen(&path).map(|listener| (path, listener))?,
+            None => loop {
+                let path = usual_path()?;
+                match listen(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {} // the next number
+                    listener => break (path, listener?),
+                }
+            },
         };
-        let listener = listen(&path)?;
         let (stop, stopped) = UnixStream::pair()?;
         let server = Server::new(self.shared(), opts.cancel, opts.recharge);
         let thread = thread::Builder::new()
@@ -174,9 +179,14 @@ fn usual_path() -> io::Result<PathBuf> {
     static PLACES: AtomicU64 = AtomicU64::new(0);
     let dir = default_dir();
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+    let found = fs::symlink_metadata(&dir)?;
     // SAFETY: has no preconditions.
-    if fs::metadata(&dir)?.uid() != unsafe { libc::geteuid() } {
-        let text = format!("{} is another user's; choose a path of your own", dir.display());
+    let ours = found.uid() == unsafe { libc::geteuid() };
+    if !(ours && found.is_dir() && found.mode() & 0o022 == 0) {
+        let text = format!(
+            "{} is not a folder that only this user may write to; choose a path of your own",
+            dir.display()
+        );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     sweep(&dir);
@@ -192,6 +202,8 @@ fn sweep(dir: &Path) {
         let pid = name.strip_suffix(".sock").and_then(|name| name.split_once('-'));
         if let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok())
             && !Path::new(&format!("/proc/{pid}")).exists()
+            // Of another container it may be, whose numbers are not ours.
+            && UnixStream::connect(&path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
         {
             let _ = fs::remove_file(path); // somebody else may have been faster
         }

@@ -160,9 +160,8 @@ impl<T> Clone for Watcher<T> {
 
 impl<T> fmt::Debug for Watched<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched")
-            .field("version", &self.state.lock().version)
-            .finish_non_exhaustive()
+        let version = self.state.lock().version; // the lock is not held while somebody writes
+        f.debug_struct("Watched").field("version", &version).finish_non_exhaustive()
     }
 }
 

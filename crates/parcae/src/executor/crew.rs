@@ -130,6 +130,8 @@ impl Crew {
             presence.set_tid(tid, armed);
         }
         worker::make_current(worker);
+        // One that has retired before is still marked as resting.
+        self.shared.bell.back_to_work(&presence.resting);
         worker.go();
         worker::make_current(std::ptr::null());
     }

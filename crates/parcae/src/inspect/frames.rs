@@ -125,7 +125,9 @@ impl Frames {
         }
         extern "C" fn capture(into: *mut ()) {
             // SAFETY: the unwinder calls `visit` with it, and nothing else.
-            unsafe { _Unwind_Backtrace(visit, into.cast()) };
+            let ended = unsafe { _Unwind_Backtrace(visit, into.cast()) };
+            // No tail call: this frame is one of those of the observer.
+            std::hint::black_box(ended);
         }
         let mut into = Into { skipped: 0, depth, addresses: Vec::new() };
         // SAFETY: suspended, as the caller says; `capture` does not unwind.

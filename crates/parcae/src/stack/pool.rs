@@ -23,8 +23,8 @@ const FIRST_ARENA: usize = 64 << 20;
 const LARGEST_ARENA: usize = 1 << 30;
 /// An arena for huge stacks still holds a few of them.
 const FEWEST_STACKS: usize = 4;
-/// Among so many idle stacks neighbours are looked for: a cache gives back half as many at once.
-const TOGETHER: usize = 64;
+/// Among so many idle stacks neighbours are looked for: a cache gives back as many at once.
+const TOGETHER: usize = 32;
 
 /// A pool of stacks that threads share. Cloning it gives another handle to the same
 /// pool.

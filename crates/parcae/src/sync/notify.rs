@@ -130,7 +130,7 @@ impl<W: Wake> Waited<W> for RawNotify<W> {
 /// use parcae::prelude::*;
 /// use parcae::sync::{Mutex, Notify};
 ///
-/// let (mail, arrived) = (Lock::new(None), Notify::new());
+/// let (mail, arrived) = (Mutex::new(None), Notify::new());
 /// let rt = Runtime::builder().build()?;
 /// let letter = rt.run(|cx| {
 ///     cx.nursery(|n| {

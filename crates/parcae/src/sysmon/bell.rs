@@ -3,7 +3,7 @@
 //! # Protocol
 //!
 //! ```text
-//! the monitor, when all rest             a worker that comes back from a sleep
+//! the monitor, when all rest             a worker that goes back to work
 //!   1. `asleep` = 1                        1. its `resting` = 0
 //!   2. full fence                          2. full fence
 //!   3. do all rest, and has nobody made    3. `asleep` = 1? sets it to 0; who did that
@@ -16,10 +16,6 @@
 //!
 //! The fences are in one total order. If the worker's comes first, the monitor's third step sees that it does not
 //! rest, or that it rests again (Acquire), and then also the steps that it has made. Otherwise the worker's third step sees `asleep`, and it or somebody before it rings.
-//!
-//! A worker that found work before it slept stores its flag without fence or look: the monitor does not
-//! sleep until all have rested for much longer than anybody searches. (Unless `Builder::spin` is longer than that;
-//! then such a worker may go unwatched until the next one comes back from a sleep.)
 
 use crate::idle::Parker;
 use crate::shim::atomic::{AtomicUsize, Ordering, fence};
@@ -34,13 +30,6 @@ pub(crate) struct Bell {
     parker: Parker,
 }
 
-/// Whether a worker has slept before it found work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rested {
-    Awake,
-    Slept,
-}
-
 impl Bell {
     pub(crate) fn new() -> Bell {
         Bell {
@@ -51,18 +40,15 @@ impl Bell {
     }
 
     /// A worker goes back to work.
-    pub(crate) fn back_to_work(&self, resting: &Resting, how: Rested) {
-        if self.must_ring(resting, how) {
+    pub(crate) fn back_to_work(&self, resting: &Resting) {
+        if self.must_ring(resting) {
             self.parker.unpark();
         }
     }
 
     /// The part of `back_to_work` that is modelled.
-    pub(super) fn must_ring(&self, resting: &Resting, how: Rested) -> bool {
-        resting.0.store(0, Ordering::Relaxed); // ordered by the fence below, or need not be
-        if how == Rested::Awake {
-            return false;
-        }
+    pub(super) fn must_ring(&self, resting: &Resting) -> bool {
+        resting.0.store(0, Ordering::Relaxed); // ordered by the fence below
         // Pairs with the fence in `doze`.
         fence(Ordering::SeqCst); // the worker's
         // Relaxed, both: ordered by the fence; the swap decides who rings.

@@ -19,9 +19,9 @@
 //! # What it costs
 //!
 //! Nothing where work is done: the counts are there for statistics. A worker that goes to rest and back stores a
-//! flag of its own. The monitor looks every [`TICK`], which reads a few words for each worker. When all workers have
-//! rested, and no task has made a step, for [`QUIET`] it sleeps without a timeout, so an idle process is not woken; the first worker that comes back from a
-//! sleep rings for it ([`bell`]): a system call, at most once in `QUIET`. The thread is started with the first
+//! flag of its own, with a fence on the way back. The monitor looks every [`TICK`], which reads a few words for each worker. When all workers have
+//! rested, and no task has made a step, for [`QUIET`] it sleeps without a timeout, so an idle process is not woken; the first worker that goes back to
+//! work rings for it ([`bell`]): a system call, at most once in `QUIET`. The thread is started with the first
 //! task that comes from outside.
 //!
 //! # Numbers
@@ -157,7 +157,8 @@ impl Monitor {
             match self.look(Instant::now()) {
                 Next::After(time) => bell.wait(Some(time)),
                 Next::Rung if bell.doze(|| self.all_still_rest()) => {
-                    bell.wait(None);
+                    // Until somebody rings; or until a deadline that may wake nobody, but then nobody waits for time any more.
+                    bell.wait(crew.shared().until_next_deadline());
                     self.patrol.wake();
                 }
                 Next::Rung => {}

@@ -1,7 +1,7 @@
 //! The monitor under loom: no worker goes unwatched, and no work is stranded by a worker that retires.
 //! Run: `.ci/run loom`.
 
-use super::bell::{Bell, Rested, Resting};
+use super::bell::{Bell, Resting};
 use crate::idle::Idle;
 use crate::shim::explore;
 use loom::sync::Arc;
@@ -17,7 +17,7 @@ fn coming_back_against_dozing() {
         let workers: Vec<_> = (0..2)
             .map(|worker| {
                 let world = Arc::clone(&world);
-                thread::spawn(move || world.0.must_ring(&world.1[worker], Rested::Slept))
+                thread::spawn(move || world.0.must_ring(&world.1[worker]))
             })
             .collect();
         let sleeps = world.0.doze(|| world.1.iter().all(Resting::get));
@@ -39,7 +39,7 @@ fn working_shortly_against_dozing() {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 let (bell, resting, steps) = &*world;
-                let rings = bell.must_ring(resting, Rested::Slept);
+                let rings = bell.must_ring(resting);
                 steps.store(1, Ordering::Relaxed); // as `Counter` does
                 resting.begin();
                 rings

@@ -62,7 +62,7 @@ impl Patrol {
         if self.on == OnDeadlock::Ignore || self.at_rest >= 2 || shared.live() == 0 {
             return true;
         }
-        let pause = if self.at_rest == 0 { self.cost * SPARE } else { PAUSE };
+        let pause = if self.at_rest == 0 { PAUSE.max(self.cost * SPARE) } else { PAUSE };
         if self.is_due(now, pause) {
             self.at_rest += 1;
             self.scan(shared);

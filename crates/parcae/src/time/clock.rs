@@ -125,6 +125,12 @@ impl Shared {
         self.timers.earliest().is_some()
     }
 
+    /// How long until the next deadline of anybody; none if there is none.
+    pub(crate) fn until_next_deadline(&self) -> Option<Duration> {
+        let (_, next) = self.timers.earliest()?;
+        Some(Duration::from_nanos(next.saturating_sub(self.now())))
+    }
+
     /// When a worker that has nothing to do has to be awake again.
     pub(crate) fn wake_up_time(&self, worker: usize) -> Option<Instant> {
         let (_, ring) = self.timers.of(Some(worker));

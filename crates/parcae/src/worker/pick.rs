@@ -4,11 +4,11 @@ use super::{FAIRNESS, LIFO_STREAK, Worker};
 use crate::deque::Steal;
 use crate::queue::Chain;
 use crate::sched::Victims;
-use crate::sysmon::bell::Rested;
 use crate::task::{Priority, Task};
 use crate::time::{NEVER, Nanos, Rest};
 use crate::trace::Kind;
 use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// At most this many victims are looked at in one attempt.
@@ -331,16 +331,27 @@ impl Worker {
     pub(super) fn wait_for_work(&self) -> bool {
         let shared = &self.shared;
         let resting = &shared.remotes[self.index].presence.resting;
-        let mut rested = Rested::Awake;
         resting.begin();
         let mut searching = shared.idle.try_search();
         loop {
             let started = Instant::now();
             let now = shared.nanos(started);
             if shared.next_of(self.index) <= now {
+                // Callbacks of tokens are the program's: nobody may rely on this worker meanwhile.
+                if std::mem::take(&mut searching) && shared.idle.stop_searching() {
+                    fence(Ordering::SeqCst); // as whoever publishes work
+                    if shared.work_waits() {
+                        shared.notify_any();
+                    }
+                }
+                shared.bell.back_to_work(resting);
                 self.fire_timers(now);
+                resting.begin();
+                searching = shared.idle.try_search();
             }
-            let patience = self.patience.time();
+            // No longer than until its next deadline.
+            let left = shared.next_of(self.index).saturating_sub(now);
+            let patience = self.patience.time().min(Duration::from_nanos(left));
             let mut pause = 1_u32;
             'looking: loop {
                 if let Some(task) = self.pick_anywhere() {
@@ -348,7 +359,7 @@ impl Worker {
                     if searching && shared.idle.stop_searching() {
                         shared.notify_any();
                     }
-                    shared.bell.back_to_work(resting, rested);
+                    shared.bell.back_to_work(resting);
                     if pause > 1 {
                         self.patience.found(started.elapsed());
                     }
@@ -384,7 +395,6 @@ impl Worker {
                 continue;
             }
             self.stats().slept.bump();
-            rested = Rested::Slept;
             self.note_rest(Kind::Sleep);
             let stays = self.sleep();
             self.note_rest(Kind::Awake);
