@@ -7,6 +7,7 @@
 mod example;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,7 +50,9 @@ impl Folder {
         // Paths of sockets are short, those of build folders need not be.
         let name = format!("parcae-{}-{test:.20}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(folder.join("parcae")).unwrap();
+        // Programs put sockets only where nobody else may write, whatever the umask is here.
+        let mut private = std::fs::DirBuilder::new();
+        private.recursive(true).mode(0o700).create(folder.join("parcae")).unwrap();
         Folder(folder)
     }
 

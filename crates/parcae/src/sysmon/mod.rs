@@ -20,7 +20,7 @@
 //!
 //! Nothing where work is done: the counts are there for statistics. A worker that goes to rest and back stores a
 //! flag of its own, with a fence on the way back. The monitor looks every [`TICK`], which reads a few words for each worker. When all workers have
-//! rested, and no task has made a step, for [`QUIET`] it sleeps without a timeout, so an idle process is not woken; the first worker that goes back to
+//! rested, and no task has made a step, for [`QUIET`] it sleeps until there is a deadline, if there is one, so an idle process is not woken; the first worker that goes back to
 //! work rings for it ([`bell`]): a system call, at most once in `QUIET`. The thread is started with the first
 //! task that comes from outside.
 //!
