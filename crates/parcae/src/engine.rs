@@ -264,13 +264,18 @@ impl Engine {
         Arc::clone(&self.shared)
     }
 
-    /// Checks that the calling thread may wait for tasks, before anything is spawned; the
-    /// conductor if it has to drive them itself.
-    fn conductor(&self) -> Option<MutexGuard<'_, Conductor>> {
+    /// Panics on a task of this scheduler, which must not wait for it.
+    pub(crate) fn check_outside(&self) {
         assert!(
             worker::current_of(&self.shared).is_none(),
             "a task must not wait for its own runtime: open a nursery"
         );
+    }
+
+    /// Checks that the calling thread may wait for tasks, before anything is spawned; the
+    /// conductor if it has to drive them itself.
+    fn conductor(&self) -> Option<MutexGuard<'_, Conductor>> {
+        self.check_outside();
         let Executor::Deterministic(conductor) = &self.executor else { return None };
         // In use by another thread, where this one may not run it anyway; or by this one, further
         // down, which waits for a task of another scheduler that waits for this.
@@ -482,8 +487,10 @@ impl Waker {
         self.shared.unpark(self.task);
     }
 
-    /// Asks the task to end.
-    pub fn cancel(&self) {
+    /// Asks the task to end. For tests of the scheduler: a program that may wake a task may not
+    /// cancel it.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn cancel(&self) {
         self.shared.cancel(self.task);
     }
 }

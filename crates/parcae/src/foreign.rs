@@ -93,8 +93,7 @@ pub fn yield_now() -> Result<()> {
 /// As for [`Cx::charge`](crate::Cx::charge).
 pub fn charge(cost: Budget) -> Result<()> {
     let Some(frame) = cx::current() else { return Ok(()) };
-    frame.check_cancelled()?;
-    frame.charge(cost)
+    frame.checkpoint_for(cost)
 }
 
 /// What the running task has left; unlimited outside of tasks.

@@ -70,6 +70,7 @@ pub mod foreign;
 mod future;
 mod idle;
 pub mod inspect;
+mod life;
 mod lock;
 mod memory;
 mod nursery;
@@ -91,7 +92,7 @@ mod wait;
 mod worker;
 
 pub use blocking::{blocking, blocking_static};
-pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing};
+pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing, Suspended};
 pub use cancel::{CancelReason, CancelToken, OnCancel};
 pub use cx::{Cx, Each, Expiry, Preempt, Strips};
 pub use engine::{Victims, Waker, WorkerStats};
@@ -99,7 +100,8 @@ pub use error::{Error, ErrorKind, Result, TaskId, TaskInfo};
 pub use future::block_on;
 pub use memory::Allocator;
 pub use nursery::{
-    Account, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture, TaskHandle,
+    Account, ChildEvent, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture,
+    TaskHandle,
 };
 pub use parcae_macros::budgeted;
 pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown, explore};

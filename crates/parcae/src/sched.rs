@@ -9,6 +9,7 @@ use crate::executor::crew::Crew;
 use crate::executor::log::Log;
 use crate::idle::{Idle, Notified, Parker};
 use crate::inspect::OnDeadlock;
+use crate::lock::Lock;
 use crate::queue::{Inbox, Inject};
 use crate::stack::{StackPool, StackSize};
 use crate::stats::{Measure, Tallies};
@@ -22,6 +23,7 @@ use crate::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::time::{Nanos, REAL_UNIT, STEP, Timers, Watch};
 use crate::trace::{Kind, Watched, Witness, spans};
 use crate::worker;
+use crate::worker::accounts::{self, Returned};
 use crate::worker::stats::{Stats, WorkerStats};
 use gate::Gate;
 use std::ptr::NonNull;
@@ -73,6 +75,8 @@ pub(crate) struct Remote {
     called: AtomicU64,
     pub(crate) presence: Presence,
     pub(crate) stats: Stats,
+    /// Accounts of children that ended there and are not counted yet; of one pool.
+    pub(crate) returned: Lock<Returned>,
 }
 
 /// What all workers share.
@@ -169,6 +173,7 @@ impl Shared {
             called: AtomicU64::new(0),
             presence: Presence::new(),
             stats: Stats::default(),
+            returned: Lock::new(Returned::default()),
         };
         let workers = stealers.len();
         let watched =
@@ -429,6 +434,15 @@ impl Shared {
                 let _was_empty = remote.inbox.push(task);
                 self.notify(owner);
             }
+        }
+    }
+
+    /// Gives the accounts of all children that have ended back to their pools, whichever worker
+    /// they ended on. For a task that finds its pool empty.
+    #[cold]
+    pub(crate) fn return_accounts(&self) {
+        for remote in &self.remotes[..self.span()] {
+            accounts::settle(&remote.returned);
         }
     }
 

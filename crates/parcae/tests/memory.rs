@@ -98,7 +98,7 @@ fn what_a_task_keeps_is_paid_for_when_it_waits_and_when_it_ends() {
 fn an_allocation_costs_an_op_beside_its_size() {
     threads(|cx| {
         let bounded = Budget::UNLIMITED.with_ops(1_000).with_memory(1 << 20);
-        cx.nursery_with(NurseryOpts::new().budget(bounded).child_budget(bounded), |n| {
+        cx.nursery_with(NurseryOpts::new().budget(bounded).slice(bounded), |n| {
             let child = n.spawn(|cx| {
                 let before = cx.budget();
                 let kept: [Vec<u8>; 5] = std::array::from_fn(|_| vec![7; 1_000]);

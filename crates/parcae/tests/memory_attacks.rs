@@ -21,7 +21,7 @@ const WILD: u64 = 0x4141_4141_4141_4140;
 /// A nursery with so much memory, all of which each child may have.
 fn tenant(memory: u64) -> NurseryOpts {
     let budget = Budget { memory, ..Budget::UNLIMITED };
-    NurseryOpts::new().budget(budget).child_budget(budget)
+    NurseryOpts::new().budget(budget).slice(budget)
 }
 
 fn is_out_of_memory(e: &Error) -> bool {

@@ -40,7 +40,7 @@ fn cancelling_ends_children_that_wait_that_are_exhausted_and_that_have_not_start
         let all_spawned = Event::new();
         let opts = NurseryOpts::new()
             .budget(ops(20_000))
-            .child_budget(ops(500))
+            .slice(ops(500))
             .on_exhausted(OnExhausted::Suspend);
         let outcome = cx.nursery_with(opts, |n| {
             for round in 0..8 {
@@ -168,7 +168,7 @@ fn one_recharge_makes_all_exhausted_tasks_run_again() {
     everywhere(|cx| {
         let opts = NurseryOpts::new()
             .budget(ops(1_000))
-            .child_budget(ops(100))
+            .slice(ops(100))
             .on_exhausted(OnExhausted::Suspend);
         cx.nursery_with(opts, |n| {
             let children: Vec<_> =
@@ -238,7 +238,7 @@ fn what_a_tree_of_nurseries_spends_is_missing_to_the_op() {
         let budget = Budget { ops: 50_000, spawn_count: 1_000, ..Budget::UNLIMITED };
         let child = Budget { ops: 2_000, spawn_count: 40, ..Budget::UNLIMITED };
         let (spent, spawned) = (AtomicU64::new(0), AtomicU64::new(1));
-        cx.nursery_with(NurseryOpts::new().budget(budget).child_budget(child), |n| {
+        cx.nursery_with(NurseryOpts::new().budget(budget).slice(child), |n| {
             n.spawn(|cx| tree(cx, 3, 1, &spent, &spawned))?.join()?;
             until(cx, || n.live() == 0)?;
             let standing = n.budget();
@@ -258,7 +258,7 @@ fn nested_nurseries_do_not_get_around_a_budget() {
     fn bomb(cx: &Cx, done: &AtomicU64) -> Result<()> {
         cx.checkpoint()?;
         done.fetch_add(1, Ordering::Relaxed);
-        let opts = NurseryOpts::new().child_budget(Budget::UNLIMITED);
+        let opts = NurseryOpts::new().slice(Budget::UNLIMITED);
         cx.nursery_with(opts, |n| {
             n.spawn(move |cx| bomb(cx, done))?;
             n.spawn(move |cx| bomb(cx, done))?;
@@ -268,7 +268,7 @@ fn nested_nurseries_do_not_get_around_a_budget() {
     everywhere(|cx| {
         let done = AtomicU64::new(0);
         let budget = Budget { ops: 400, spawn_count: 100, ..Budget::UNLIMITED };
-        let opts = NurseryOpts::new().budget(budget).child_budget(budget);
+        let opts = NurseryOpts::new().budget(budget).slice(budget);
         let outcome = cx.nursery_with(opts, |n| n.spawn(|cx| bomb(cx, &done))?.join());
         assert!(outcome.is_err());
         assert!(done.into_inner() <= 100);
@@ -353,7 +353,7 @@ fn a_child_that_fails_cancels_its_nursery_and_all_siblings() {
         let go = AtomicUsize::new(0);
         let opts = NurseryOpts::new()
             .budget(ops(10_000))
-            .child_budget(ops(500))
+            .slice(ops(500))
             .on_exhausted(OnExhausted::Suspend);
         let outcome: Result<()> = cx.nursery_with(opts, |n| {
             let bad = n.spawn(|cx| {

@@ -96,7 +96,7 @@ fn a_token_from_another_thread_ends_a_nursery_at_any_time() {
 fn a_running_task_shows_what_it_has_spent_whenever_it_takes_more() {
     everywhere(|cx| {
         let grant = Budget::ZERO.with_ops(1_000);
-        let opts = NurseryOpts::new().budget(ops(100_000)).child_budget(grant);
+        let opts = NurseryOpts::new().budget(ops(100_000)).slice(grant);
         cx.nursery_with(opts, |n| {
             let task = n.spawn(|cx| {
                 work(cx, 4_500)?;
@@ -142,7 +142,7 @@ fn what_is_paid_ahead_is_there_for_others_when_the_owner_waits() {
     everywhere(|cx| {
         // A budget for many children, of which the one that is spawned may use all.
         let little = Budget::ZERO.with_ops(100);
-        let opts = NurseryOpts::new().budget(ops(50_000)).child_budget(little);
+        let opts = NurseryOpts::new().budget(ops(50_000)).slice(little);
         let mut spent = 0;
         let (tx, rx) = parcae::channel::channel(1);
         let outcome = cx.nursery_with(opts, |n| {

@@ -94,7 +94,7 @@ fn the_same_seed_gives_the_same_run_of_nurseries_budgets_and_cancels() {
         let outcome = rt.run(|cx| {
             let opts = NurseryOpts::new()
                 .budget(Budget { spawn_count: 40, ..ops(20_000) })
-                .child_budget(Budget { spawn_count: 4, ..ops(700) })
+                .slice(Budget { spawn_count: 4, ..ops(700) })
                 .on_failure(OnFailure::Isolate);
             cx.nursery_with(opts, |n| {
                 for child in 0..8 {
@@ -282,7 +282,7 @@ fn an_exhausted_task_does_nothing_until_it_is_recharged() {
 fn what_is_missing_of_other_components_binds_the_operation() {
     everywhere(|cx| {
         let none = Budget { channel_ops: 0, syscalls: 1, ..Budget::UNLIMITED };
-        let opts = NurseryOpts::new().budget(none).child_budget(none);
+        let opts = NurseryOpts::new().budget(none).slice(none);
         cx.nursery_with(opts, |n| {
             n.spawn(|cx| {
                 cx.charge(Budget::SYSCALL)?;

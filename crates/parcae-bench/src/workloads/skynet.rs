@@ -45,7 +45,7 @@ const FAN_OUT: usize = 10;
 fn bounded() -> NurseryOpts {
     let all = Budget { ops: 1 << 50, memory: 1 << 50, spawn_count: 1 << 50, ..Budget::ZERO };
     let each = Budget { ops: 100, memory: 1 << 10, spawn_count: FAN_OUT as u64, ..Budget::ZERO };
-    NurseryOpts::new().budget(all).child_budget(each)
+    NurseryOpts::new().budget(all).slice(each)
 }
 
 /// Times a tree, and checks its sum. Nanoseconds per task.

@@ -120,7 +120,7 @@ pub(crate) fn contain(cx: &Cx, tenant: Tenant, budget: Budget) -> End {
     let opts = NurseryOpts::new()
         .name(tenant.name)
         .budget(budget)
-        .child_budget(portion)
+        .slice(portion)
         .on_exhausted(OnExhausted::Refill)
         .on_failure(OnFailure::Isolate);
     let mut spent = Budget::ZERO;
@@ -158,7 +158,7 @@ fn spin(_: &Cx) -> parcae::Result<()> {
 }
 
 fn breed(cx: &Cx) -> parcae::Result<()> {
-    let litter = NurseryOpts::new().child_budget(Budget { ops: 10, ..Budget::allocation(1 << 10) });
+    let litter = NurseryOpts::new().slice(Budget { ops: 10, ..Budget::allocation(1 << 10) });
     cx.nursery_with(litter, |n| {
         loop {
             n.spawn(|cx| cx.park())?;
@@ -169,7 +169,7 @@ fn breed(cx: &Cx) -> parcae::Result<()> {
 /// Two children, each of which does the same: there is no end to it but that of the budget, which all of them share.
 fn fork(cx: &Cx) -> parcae::Result<()> {
     let little = Budget::ZERO.with_ops(20).with_memory(1 << 10).with_spawn_count(2);
-    cx.nursery_with(NurseryOpts::new().child_budget(little), |n| {
+    cx.nursery_with(NurseryOpts::new().slice(little), |n| {
         n.spawn(fork)?;
         n.spawn(fork)?;
         Ok(())

@@ -28,6 +28,9 @@
 
 mod pool;
 
+use crate::error::TaskInfo;
+use std::fmt;
+
 pub use parcae_core::budget::{Budget, Resource, Shortfall, UNLIMITED};
 pub(crate) use pool::{Ceiling, Closed, More, Pool, Sleeper};
 
@@ -58,11 +61,27 @@ pub struct Standing {
     pub held: Budget,
     /// What is known to be used up. A task says what it has used when it takes more, and when it ends.
     /// So this is behind by at most what each running task was given at a time
-    /// ([`child_budget`](crate::NurseryOpts::child_budget), 10 000 ops if nobody says otherwise); for a task
+    /// ([`slice`](crate::NurseryOpts::slice), 10 000 ops if nobody says otherwise); for a task
     /// that has a nursery open, by all that it has used since it was last without one. Memory is spent
     /// when the task ends: until then it may free it.
     pub spent: Budget,
     /// Tasks that wait for a recharge: here, or in a nursery further down that is filled from
     /// here. One that was cancelled, or recharged further down, counts until the next recharge.
     pub suspended: usize,
+}
+
+/// A task that waits for a recharge, and of what.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Suspended {
+    /// The task.
+    pub task: TaskInfo,
+    /// The resource that it has run out of.
+    pub resource: Resource,
+}
+
+impl fmt::Display for Suspended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, out of {}", self.task, self.resource)
+    }
 }

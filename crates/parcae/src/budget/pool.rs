@@ -1,17 +1,54 @@
 //! A pool: budget that the tasks of a nursery draw on.
+//!
+//! # The conserved quantity
+//!
+//! For every resource that a pool counts, whenever its lock is free:
+//!
+//! ```text
+//! granted = left + held + spent
+//! ```
+//!
+//! Every mutator changes the four under one critical section, and debug builds check the equation
+//! when the lock is given back ([`Access`]). Two pools are never locked at the same time: a transfer
+//! takes from one (the amount is *held* there), then puts into the other, and gives the surplus back.
+//!
+//! # Budget that is on its way
+//!
+//! Two optimisations keep budget outside of `left` although no task needs it:
+//!
+//! | where | what | who gets it back, and when |
+//! |---|---|---|
+//! | `prepaid` | children of the usual kind that were paid for and not spawned | anybody who finds the pool short: `reclaim`, an atomic swap |
+//! | a worker's `Returned` | accounts of children that have ended | the worker when it turns to something else; anybody who is about to give up (`Shared::return_accounts`) |
+//!
+//! So a task fails for lack of budget, or waits for a recharge, only when no ended or unspawned
+//! sibling holds any. Why none is missed: a task that is short reclaims what is prepaid under the
+//! pool's lock; then it registers among `suspended`, which makes the pool `hungry`, and then it
+//! empties every worker's `Returned`, each under its lock. A child that ends later takes that lock
+//! after it, sees `hungry`, and gives its account back at once.
 
-use super::{Budget, Resource, Shortfall, Standing, UNLIMITED};
+use super::{Budget, Resource, Shortfall, Standing, Suspended, UNLIMITED};
 use crate::engine::{Wake, Waker};
 use crate::error::TaskInfo;
 use crate::lock::{Guard, Lock};
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Budget that tasks draw on. Counted under a lock, of which never two are held; a pool in
-/// which nothing is counted takes none. Who waits is a task; in the models a flag.
+/// Budget that tasks draw on. A pool in which nothing is counted takes no lock. Who waits is a
+/// task; in the models a flag.
 pub(crate) struct Pool<W = Sleeper> {
     unlimited: bool,
+    /// The pool that it was filled from, if a task or nursery filled it.
+    parent: Option<Arc<Pool<W>>>,
     /// Where to ask when it is empty.
     more: Option<More<W>>,
+    /// Usual children that are paid for and not spawned. Relaxed throughout: whoever takes one owns
+    /// it, and the budget that it stands for is counted under the lock.
+    prepaid: AtomicUsize,
+    /// How many tasks wait for a recharge. Written under the lock. Read by workers that return an
+    /// account, ordered by the lock of their `Returned`: see the header.
+    hungry: AtomicUsize,
     state: Lock<State<W>>,
 }
 
@@ -45,10 +82,38 @@ struct State<W> {
     from_owner: Budget,
     /// What came from above since.
     topped_up: Budget,
+    /// What a prepaid child has drawn.
+    usual: Budget,
     /// Tasks that wait for a recharge.
     suspended: Vec<W>,
     /// The nursery has ended.
     closed: bool,
+}
+
+/// The right to change a pool. Checks in debug builds that the change has conserved the budget.
+struct Access<'p, W>(Guard<'p, State<W>>);
+
+impl<W> Deref for Access<'_, W> {
+    type Target = State<W>;
+
+    fn deref(&self) -> &State<W> {
+        &self.0
+    }
+}
+
+impl<W> DerefMut for Access<'_, W> {
+    fn deref_mut(&mut self) -> &mut State<W> {
+        &mut self.0
+    }
+}
+
+#[cfg(debug_assertions)]
+impl<W> Drop for Access<'_, W> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.check();
+        }
+    }
 }
 
 /// A task that waits for a recharge.
@@ -56,6 +121,7 @@ struct State<W> {
 pub(crate) struct Sleeper {
     pub(crate) waker: Waker,
     pub(crate) task: TaskInfo,
+    pub(crate) resource: Resource,
 }
 
 impl Wake for Sleeper {
@@ -78,17 +144,41 @@ pub(crate) struct Closed {
 impl<W: Wake + Clone> Pool<W> {
     pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> Pool<W> {
         let state = State { granted, left: granted, from_owner: granted, ..State::default() };
-        Pool { unlimited: granted == Budget::UNLIMITED, more, state: Lock::new(state) }
+        Pool {
+            unlimited: granted == Budget::UNLIMITED,
+            parent: more.as_ref().map(|more| Arc::clone(&more.pool)),
+            more,
+            prepaid: AtomicUsize::new(0),
+            hungry: AtomicUsize::new(0),
+            state: Lock::new(state),
+        }
     }
 
-    fn lock(&self) -> Guard<'_, State<W>> {
-        self.state.lock()
+    /// The same, filled from `parent`, of which it gets no more by itself.
+    pub(crate) fn filled_from(mut self, parent: &Arc<Pool<W>>) -> Pool<W> {
+        self.parent = Some(Arc::clone(parent));
+        self
+    }
+
+    /// The pool that this one was filled from.
+    pub(crate) fn parent(&self) -> Option<&Arc<Pool<W>>> {
+        self.parent.as_ref()
+    }
+
+    fn lock(&self) -> Access<'_, W> {
+        Access(self.state.lock())
     }
 
     /// Whether nothing is counted.
     #[inline]
     pub(crate) fn is_unlimited(&self) -> bool {
         self.unlimited
+    }
+
+    /// Whether a task waits for a recharge. See the header for what makes the answer reliable.
+    #[inline]
+    pub(crate) fn is_hungry(&self) -> bool {
+        self.hungry.load(Ordering::Relaxed) > 0 // ordered by the lock of the caller's `Returned`
     }
 
     /// Pays for a child, and draws its first account: as much of `wanted` as there is.
@@ -101,19 +191,22 @@ impl<W: Wake + Clone> Pool<W> {
             return Ok(Budget::UNLIMITED);
         }
         loop {
-            let short = match self.lock().spawn(wanted) {
+            let mut state = self.lock();
+            let short = match state.spawn(wanted) {
                 Ok(drawn) => return Ok(drawn),
                 Err(short) => short,
             };
-            if !self.top_up(short.resource, short.left) {
+            let reclaimed = self.reclaim(&mut state);
+            drop(state);
+            if !reclaimed && !self.top_up(short.resource, short.left) {
                 return Err(short);
             }
         }
     }
 
-    /// As [`spawn`](Pool::spawn), for several children at once if each gets what is `usual`, and the pool has
-    /// a good deal more than that. Returns what each gets, and how many were paid for.
-    pub(crate) fn prepay(&self, usual: Budget, wanted: Budget) -> Result<(Budget, u32), Shortfall> {
+    /// As [`spawn`](Pool::spawn). Where the pool has plenty, children that are still to come are
+    /// paid for too: each gets what is `usual`.
+    pub(crate) fn spawn_usual(&self, usual: Budget, wanted: Budget) -> Result<Budget, Shortfall> {
         let mut state = self.lock();
         let mut each = usual;
         each.absorb(Budget::SPAWN);
@@ -121,23 +214,45 @@ impl<W: Wake + Clone> Pool<W> {
             if state.left.covers(each.times(4 * u64::from(*children))) {
                 state.pay(u64::from(*children));
                 state.draw(usual.times((*children).into()));
-                return Ok((usual, *children));
+                state.usual = usual;
+                // Relaxed: see the field. Under the lock, so it is never ahead of `state`.
+                self.prepaid.fetch_add(*children as usize - 1, Ordering::Relaxed);
+                return Ok(usual);
             }
         }
         let drawn = state.spawn(wanted);
         drop(state);
-        drawn.or_else(|_| self.spawn(wanted)).map(|drawn| (drawn, 1))
+        drawn.or_else(|_| self.spawn(wanted))
     }
 
-    /// Takes the payment for children back that were not spawned after all.
-    pub(crate) fn unspawn(&self, drawn: Budget, children: u32) {
-        if !self.unlimited && children > 0 {
-            let mut state = self.lock();
-            let drawn = drawn.times(children.into());
-            state.give_back(drawn, drawn);
-            let cost = state.counted(Budget::SPAWN.times(children.into()));
-            state.left.absorb(cost);
-            state.spent = minus(state.spent, cost);
+    /// Takes one of the children that are paid for; false if there is none.
+    #[inline]
+    pub(crate) fn take_prepaid(&self) -> bool {
+        // Relaxed: see the field.
+        let mut some = self.prepaid.load(Ordering::Relaxed);
+        while some > 0 {
+            let (old, order) = (some, Ordering::Relaxed);
+            match self.prepaid.compare_exchange_weak(old, old - 1, order, order) {
+                Ok(_) => return true,
+                Err(now) => some = now,
+            }
+        }
+        false
+    }
+
+    /// Takes back the payment for children that were not spawned; whether there were any.
+    fn reclaim(&self, state: &mut State<W>) -> bool {
+        let children = self.prepaid.swap(0, Ordering::Relaxed); // see the field
+        if children > 0 {
+            state.unspawn(state.usual, children as u64);
+        }
+        children > 0
+    }
+
+    /// Takes the payment for a child back that was not spawned after all.
+    pub(crate) fn unspawn(&self, drawn: Budget) {
+        if !self.unlimited {
+            self.lock().unspawn(drawn, 1);
         }
     }
 
@@ -157,7 +272,13 @@ impl<W: Wake + Clone> Pool<W> {
             return Budget::UNLIMITED;
         }
         loop {
-            let drawn = self.lock().draw(wanted);
+            let mut state = self.lock();
+            let mut drawn = state.draw(wanted);
+            if drawn.get(resource) == 0 && self.reclaim(&mut state) {
+                state.give_back(drawn, drawn);
+                drawn = state.draw(wanted);
+            }
+            drop(state);
             if drawn.get(resource) > 0 || wanted.get(resource) == 0 || !self.top_up(resource, 0) {
                 return drawn;
             }
@@ -178,10 +299,11 @@ impl<W: Wake + Clone> Pool<W> {
             return drawn;
         }
         let mut state = self.lock();
-        // Somebody may have recharged since.
+        // A recharge may have come since, or a child that was not spawned after all.
+        self.reclaim(&mut state);
         let again = state.draw(wanted);
         if again.get(resource) == 0 {
-            state.suspend(&waiter);
+            self.suspend(&mut state, &waiter);
             drop(state);
             self.wait_above(resource, &waiter);
         }
@@ -199,11 +321,12 @@ impl<W: Wake + Clone> Pool<W> {
                 return;
             }
             let mut state = pool.lock();
+            pool.reclaim(&mut state);
             if state.left.get(resource) > 0 {
                 drop(state);
                 return waiter.wake();
             }
-            state.suspend(waiter);
+            pool.suspend(&mut state, waiter);
             drop(state);
             below = pool;
         }
@@ -228,7 +351,7 @@ impl<W: Wake + Clone> Pool<W> {
                     return false;
                 }
                 path.push((below, more));
-                found = more.pool.unlimited || more.pool.lock().left.get(resource) > 0;
+                found = more.pool.has(resource);
                 below = &more.pool;
             }
             if !found {
@@ -249,6 +372,15 @@ impl<W: Wake + Clone> Pool<W> {
                 return true;
             }
             // Somebody was faster: look again, further up if need be.
+        }
+    }
+
+    /// Whether there is any of `resource`, what was prepaid included.
+    fn has(&self, resource: Resource) -> bool {
+        let has = |state: &State<W>| state.left.get(resource) > 0;
+        self.unlimited || {
+            let mut state = self.lock();
+            has(&state) || self.reclaim(&mut state) && has(&state)
         }
     }
 
@@ -275,15 +407,18 @@ impl<W: Wake + Clone> Pool<W> {
 
     /// Takes back an account that was `drawn`, of which `left` is left. The rest is spent.
     pub(crate) fn settle(&self, drawn: Budget, left: Budget) {
-        if self.unlimited {
-            return;
+        if !self.unlimited {
+            self.settle_quietly(drawn, left).iter().for_each(W::wake);
         }
-        let suspended = {
-            let mut state = self.lock();
-            state.give_back(drawn, left);
-            std::mem::take(&mut state.suspended)
-        };
-        suspended.iter().for_each(W::wake); // perhaps it is enough for them
+    }
+
+    /// As [`settle`](Pool::settle), of a pool that counts. Returns the tasks that waited for a
+    /// recharge, for the caller to wake: what came back may be enough for them.
+    #[must_use = "they wait"]
+    pub(crate) fn settle_quietly(&self, drawn: Budget, left: Budget) -> Vec<W> {
+        let mut state = self.lock();
+        state.give_back(drawn, left);
+        self.take_suspended(&mut state)
     }
 
     /// Adds budget and wakes who waited for it. False, and nothing added, if the pool was closed.
@@ -302,7 +437,7 @@ impl<W: Wake + Clone> Pool<W> {
             return false;
         }
         state.from_owner.absorb(from_owner);
-        Pool::add(state, amount);
+        self.add(state, amount);
         true
     }
 
@@ -312,32 +447,55 @@ impl<W: Wake + Clone> Pool<W> {
         debug_assert!(!state.closed, "a task draws on a nursery that has ended");
         let kept = moved.min(state.portion(more));
         state.topped_up.absorb(kept);
-        Pool::add(state, kept);
+        self.add(state, kept);
         kept
     }
 
-    /// Adds budget and wakes who waited for it.
-    fn add(mut state: Guard<'_, State<W>>, amount: Budget) {
+    /// Adds budget and wakes the tasks that waited for it.
+    fn add(&self, mut state: Access<'_, W>, amount: Budget) {
         state.left.absorb(amount);
         state.granted.absorb(amount);
-        let suspended = std::mem::take(&mut state.suspended);
+        let suspended = self.take_suspended(&mut state);
         drop(state);
         suspended.iter().for_each(W::wake);
     }
 
-    /// Moves `amount` from another pool into this one, all of it or nothing.
-    pub(crate) fn recharge_from(&self, other: &Pool<W>, amount: Budget) -> Result<(), Shortfall> {
-        if !other.unlimited {
-            let mut state = other.lock();
-            let mut left = state.left;
-            left.charge(amount)?;
+    /// Moves `amount` from the pool above into this one, all of it or nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the pool above has less; or if the capability that bounds this pool does not allow as
+    /// much, and its number.
+    pub(crate) fn recharge_from(
+        &self,
+        above: &Pool<W>,
+        amount: Budget,
+    ) -> Result<(), (Shortfall, Option<u64>)> {
+        if !above.unlimited {
+            let mut state = above.lock();
+            if !state.left.covers(amount) {
+                above.reclaim(&mut state);
+            }
+            { state.left }.charge(amount).map_err(|short| (short, None))?;
             state.draw_bounded(amount);
         }
-        self.lock().topped_up.absorb(amount);
-        if !self.recharge(amount) {
-            other.settle(amount, amount); // it has just ended
-        }
-        Ok(())
+        let refused = {
+            let mut state = self.lock();
+            // One critical section from the look at `closed` to the end: a pool that closes in
+            // between would count the amount as topped up and as returned.
+            match state.room(self.more.as_ref()).charge(amount) {
+                _ if state.closed => Ok(()),
+                Err(short) => Err(short),
+                Ok(()) => {
+                    state.topped_up.absorb(amount);
+                    self.add(state, amount);
+                    return Ok(());
+                }
+            }
+        };
+        above.settle(amount, amount);
+        let cap = self.more.as_ref().and_then(|more| more.ceiling).map(|ceiling| ceiling.cap);
+        refused.map_err(|short| (short, cap))
     }
 
     /// Empties a pool of which nobody holds anything. What a capability had put in beyond what came
@@ -347,6 +505,7 @@ impl<W: Wake + Clone> Pool<W> {
             return Closed { left: Budget::UNLIMITED, topped_up: Budget::ZERO };
         }
         let mut state = self.lock();
+        self.reclaim(&mut state);
         debug_assert_eq!(state.held, Budget::ZERO, "budget is still held");
         let closed = State { closed: true, ..State::default() };
         let State { left, from_owner, topped_up, .. } = std::mem::replace(&mut *state, closed);
@@ -355,9 +514,20 @@ impl<W: Wake + Clone> Pool<W> {
         Closed { left: left.min(from_above), topped_up }
     }
 
-    /// How it stands.
+    /// What the task that opened the nursery has put in.
+    pub(crate) fn from_owner(&self) -> Budget {
+        self.lock().from_owner
+    }
+
+    /// All that came from above.
+    pub(crate) fn from_above(&self) -> Budget {
+        self.lock().all_from_above()
+    }
+
+    /// How it stands. What is prepaid counts as left.
     pub(crate) fn standing(&self) -> Standing {
-        let state = self.lock();
+        let mut state = self.lock();
+        self.reclaim(&mut state);
         Standing {
             granted: state.granted,
             left: state.left,
@@ -366,22 +536,34 @@ impl<W: Wake + Clone> Pool<W> {
             suspended: state.suspended.len(),
         }
     }
-}
 
-impl Pool {
-    /// Who waits for a recharge.
-    pub(crate) fn suspended(&self) -> Vec<TaskInfo> {
-        self.lock().suspended.iter().map(|sleeper| sleeper.task.clone()).collect()
+    /// Notes that a task waits, once: it may be there from a wait that a pool further down has
+    /// ended.
+    fn suspend(&self, state: &mut State<W>, waiter: &W) {
+        if !state.suspended.iter().any(|other| other.is(waiter)) {
+            state.suspended.push(waiter.clone());
+            self.hungry.store(state.suspended.len(), Ordering::Relaxed); // read by `is_hungry`
+        }
+    }
+
+    /// The tasks that wait for a recharge, to be woken.
+    fn take_suspended(&self, state: &mut State<W>) -> Vec<W> {
+        if state.suspended.is_empty() {
+            return Vec::new();
+        }
+        self.hungry.store(0, Ordering::Relaxed); // read by `is_hungry`
+        std::mem::take(&mut state.suspended)
     }
 }
 
-impl<W: Wake + Clone> State<W> {
-    /// Notes who waits, once: it may be there from a wait that a pool further down has ended, or
-    /// nobody.
-    fn suspend(&mut self, waiter: &W) {
-        if !self.suspended.iter().any(|other| other.is(waiter)) {
-            self.suspended.push(waiter.clone());
-        }
+impl Pool {
+    /// The tasks that wait for a recharge.
+    pub(crate) fn suspended(&self) -> Vec<Suspended> {
+        let of = |sleeper: &Sleeper| Suspended {
+            task: sleeper.task.clone(),
+            resource: sleeper.resource,
+        };
+        self.lock().suspended.iter().map(of).collect()
     }
 }
 
@@ -394,6 +576,7 @@ impl<W> Default for State<W> {
             spent: Budget::ZERO,
             from_owner: Budget::ZERO,
             topped_up: Budget::ZERO,
+            usual: Budget::ZERO,
             suspended: Vec::new(),
             closed: false,
         }
@@ -410,12 +593,45 @@ impl<W> State<W> {
 
     /// How much may be asked for above, at a time.
     fn portion(&self, more: &More<W>) -> Budget {
-        let Some(Ceiling { most, .. }) = more.ceiling else { return more.grant };
-        let room = most.zip(self.all_from_above(), |most, had| match most {
+        more.grant.min(self.room(Some(more)))
+    }
+
+    /// How much may still come from above in all.
+    fn room(&self, more: Option<&More<W>>) -> Budget {
+        let Some(Ceiling { most, .. }) = more.and_then(|more| more.ceiling) else {
+            return Budget::UNLIMITED;
+        };
+        most.zip(self.all_from_above(), |most, had| match most {
             UNLIMITED => UNLIMITED,
             _ => most.saturating_sub(had),
-        });
-        more.grant.min(room)
+        })
+    }
+
+    /// Takes the payment for children back that were not spawned.
+    fn unspawn(&mut self, drawn: Budget, children: u64) {
+        let drawn = drawn.times(children);
+        self.give_back(drawn, drawn);
+        let cost = self.counted(Budget::SPAWN.times(children));
+        self.left.absorb(cost);
+        self.spent = minus(self.spent, cost);
+    }
+
+    /// Checks the conserved quantity. Sums that do not fit into a number are not compared.
+    #[cfg(debug_assertions)]
+    fn check(&self) {
+        for resource in Resource::ALL {
+            let of = |budget: &Budget| budget.get(resource);
+            let (granted, left) = (of(&self.granted), of(&self.left));
+            let sum =
+                left.checked_add(of(&self.held)).and_then(|sum| sum.checked_add(of(&self.spent)));
+            let counted = granted < UNLIMITED - 1 && left != UNLIMITED;
+            assert!(
+                !counted || sum == Some(granted),
+                "budget is not conserved: {granted} {resource} granted, {left} left, {} held, {} spent",
+                of(&self.held),
+                of(&self.spent),
+            );
+        }
     }
 
     fn spawn(&mut self, wanted: Budget) -> Result<Budget, Shortfall> {

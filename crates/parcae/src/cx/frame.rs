@@ -9,13 +9,26 @@
 //!
 //! ```text
 //! slice > limit | signal   ⇒   slice -= 1, go on        (one comparison)
-//! otherwise                ⇒   attend: cancelled? out of slice? out of budget?
+//! otherwise                ⇒   attend: cancelled? end of the turn? out of budget?
 //! ```
 //!
-//! `slice` is what is left of the current slice of ops, at most `YIELD_INTERVAL`; it was taken
-//! off the account beforehand. `limit` is 0 until somebody cancels, then larger than any
-//! slice. At the end of a slice the task lets others run and takes the next one from its
-//! account; when that is empty, from its pool, as its nursery's policy says.
+//! `limit` is 0 until the node is cancelled, then larger than any slice. Two quantities bound what
+//! a task does before its next slow checkpoint:
+//!
+//! - the **turn**: ops until the task lets others run, at most `YIELD_INTERVAL`. A new turn starts
+//!   in [`Frame::attend`], after the task has yielded, and nowhere else;
+//! - the **account**: ops that are paid for.
+//!
+//! `slice` is the part of both that checkpoints may use without a second look:
+//!
+//! ```text
+//! ops left in the turn = slice + turn        ops left in the account = slice + account.ops
+//! ```
+//!
+//! A charge, a refill or a recharge puts the slice back into both and cuts it anew
+//! (`set_balance`), so none of them makes a turn longer. When the slice is used up, either the turn
+//! is over (`turn` is 0) or the account is empty: then the pool is asked, as the policy of the
+//! nursery says.
 
 mod memory;
 mod nested;
@@ -24,12 +37,12 @@ mod waiting;
 pub(crate) use nested::{Outer, Shares};
 pub(crate) use waiting::Seen;
 
-use crate::budget::{Budget, OnExhausted, Pool, Shortfall, Sleeper, UNLIMITED};
+use crate::budget::{Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, UNLIMITED};
 use crate::cancel::{Node, Slot};
 use crate::cap::Issuer;
 use crate::engine::Waker;
 use crate::error::{Error, Result, TaskId, TaskInfo};
-use crate::nursery::Core;
+use crate::nursery::{ChildEvent, Hook};
 use crate::sched::Shared;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::stats::Tally;
@@ -63,6 +76,8 @@ pub(crate) struct Terms {
     /// Whose capabilities count.
     pub(crate) issuer: Arc<Issuer>,
     pub(crate) on_exhausted: OnExhausted,
+    /// Called when a task runs out of budget.
+    pub(crate) on_exhausted_child: Option<Hook>,
     /// Ops between two yields.
     pub(crate) interval: u64,
     pub(crate) preempt: Preempt,
@@ -81,6 +96,7 @@ impl Terms {
             issuer: Arc::clone(&self.issuer),
             name: self.name.clone(),
             tally: self.tally.clone(),
+            on_exhausted_child: self.on_exhausted_child.clone(),
             ..*self
         }
     }
@@ -126,6 +142,8 @@ pub(crate) struct Frame {
     /// That of the record, which outlives the frame: the lifetime is a lie.
     signal: &'static AtomicU32,
     record: NonNull<Task>,
+    /// Ops until the task lets others run, beside those in the slice.
+    turn: Cell<u64>,
     /// The account: what is left of it beside the slice, and all that was drawn into it.
     account: Cell<Budget>,
     drawn: Cell<Budget>,
@@ -136,8 +154,6 @@ pub(crate) struct Frame {
     /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner outlives
     /// the frame, or takes itself out again.
     scope: Cell<ScopeRef>,
-    /// A nursery of this task in which children are paid for that were not spawned yet.
-    ahead: Cell<Option<NonNull<Core>>>,
     /// How many shields are open.
     shields: Cell<u32>,
     /// When they cease to hold; none if they do not.
@@ -202,12 +218,12 @@ impl Frame {
             // SAFETY: the record of the running task, which does not outlive it.
             signal: unsafe { &(*record.as_ptr()).signal },
             record,
+            turn: Cell::new(0),
             account: Cell::new(account),
             drawn: Cell::new(account),
             memory: Cell::new(clamp(account.memory)),
             allocated: Cell::new(0),
             scope: Cell::new(scope),
-            ahead: Cell::new(None),
             shields: Cell::new(0),
             grace: Cell::new(None),
             terms: NonNull::from(terms),
@@ -235,9 +251,9 @@ impl Frame {
         }
         let (origin, nursery) = (&self.origin, self.terms().name.as_deref());
         self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
-        // Without a slice it lets others run at its first checkpoint.
-        if self.terms().preempt == Preempt::Never || random_slice(2) == 1 {
-            self.cut_slice();
+        // Without a turn it lets others run at its first checkpoint.
+        if self.terms().preempt == Preempt::Never || random_turn(2) == 1 {
+            self.start_turn();
         }
     }
 
@@ -367,26 +383,44 @@ impl Frame {
             return Err(cancelled);
         }
         self.pay_for_memory()?;
-        if self.slice.get() == 0 {
-            if let Some(worker) = worker::current() {
-                worker.yield_now();
-            }
-            self.flush_times();
-            self.check_cancelled()?;
-            if !self.cut_slice() {
+        while self.slice.get() == 0 {
+            if self.turn.get() == 0 {
+                self.end_turn()?;
+            } else {
                 self.refill(Budget::OP)?;
                 self.cut_slice();
             }
         }
-        self.slice.set(self.slice.get().saturating_sub(1));
+        self.slice.set(self.slice.get() - 1);
         Ok(())
+    }
+
+    /// Lets others run, and starts the next turn.
+    fn end_turn(&self) -> Result<()> {
+        if let Some(worker) = worker::current() {
+            worker.yield_now();
+        }
+        self.flush_times();
+        self.check_cancelled()?;
+        self.start_turn();
+        Ok(())
+    }
+
+    /// A new turn: the only place where a task gets one.
+    #[inline]
+    fn start_turn(&self) {
+        let interval = self.terms().interval;
+        self.turn.set(match self.terms().preempt {
+            Preempt::Never => interval,
+            Preempt::Randomly => random_turn(interval),
+        });
+        self.cut_slice();
     }
 
     /// Lets others run. A cancel point.
     pub(crate) fn yield_now(&self) -> Result<()> {
         self.check_cancelled()?;
         self.pay_for_memory()?;
-        self.take_back();
         if let Some(worker) = worker::current() {
             worker.yield_now();
         }
@@ -404,20 +438,17 @@ impl Frame {
         Ok(1 + more as usize)
     }
 
-    /// Takes the next slice off the account; false if there is none.
+    /// Moves ops that are paid for and belong to this turn into the slice.
     #[inline]
-    fn cut_slice(&self) -> bool {
+    fn cut_slice(&self) {
         let mut account = self.account.get();
-        let mut slice = account.ops.min(self.terms().interval);
-        if self.terms().preempt == Preempt::Randomly {
-            slice = random_slice(slice);
-        }
+        let slice = account.ops.min(self.turn.get());
         if account.ops != UNLIMITED {
             account.ops -= slice;
             self.account.set(account);
         }
+        self.turn.set(self.turn.get() - slice);
         self.slice.set(self.slice.get() + slice);
-        slice > 0
     }
 
     /// What is left of the account, the slice and the memory included.
@@ -429,6 +460,11 @@ impl Frame {
             left.memory = self.memory.get().max(0) as u64;
         }
         left
+    }
+
+    /// All that was drawn into the account and not booked as used.
+    pub(crate) fn drawn(&self) -> Budget {
+        self.drawn.get()
     }
 
     /// What is used up of what was drawn; anything, for what is not counted.
@@ -443,13 +479,27 @@ impl Frame {
         used
     }
 
+    /// A checkpoint that costs as much as its caller says. It counts for at least one op of the
+    /// turn, so that a loop of charges lets others run whatever it charges.
+    pub(crate) fn checkpoint_for(&self, cost: Budget) -> Result<()> {
+        self.check_cancelled()?;
+        self.charge(cost)?;
+        if cost.ops == 0 {
+            self.set_balance_after(self.balance(), 1);
+        }
+        if self.slice.get() == 0 && self.turn.get() == 0 {
+            self.end_turn()?;
+        }
+        Ok(())
+    }
+
     /// Takes `cost` off the account, all or nothing; draws more as the policy says.
     pub(crate) fn charge(&self, cost: Budget) -> Result<()> {
         loop {
             let mut balance = self.balance();
             match balance.charge(cost) {
                 Ok(()) => {
-                    self.set_balance(balance);
+                    self.set_balance_after(balance, cost.ops);
                     return Ok(());
                 }
                 Err(_) => self.refill(cost)?,
@@ -485,11 +535,19 @@ impl Frame {
         }
     }
 
+    /// Sets what is left of the account. The turn goes on: its ops are cut into a slice again, of
+    /// which there may be less now.
     fn set_balance(&self, balance: Budget) {
+        self.set_balance_after(balance, 0);
+    }
+
+    /// As [`set_balance`](Frame::set_balance), after ops that count towards the turn.
+    fn set_balance_after(&self, balance: Budget, ops: u64) {
         // What was allocated beyond the budget stays owed.
         let owed = clamp(self.overdraft());
         self.memory.set(clamp(balance.memory).saturating_sub(owed));
-        self.slice.set(0);
+        let turn = self.turn.get() + self.slice.take();
+        self.turn.set(turn.saturating_sub(ops));
         self.account.set(balance);
         self.cut_slice();
     }
@@ -508,41 +566,73 @@ impl Frame {
     /// If there is none to be had, or the task was cancelled while it waited.
     #[cold]
     fn refill(&self, cost: Budget) -> Result<()> {
+        let mut asked_all = false;
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
-            if let Some(worker) = worker::current() {
-                worker.count_ended(); // what siblings have left may be just here
-            }
             self.book();
             // Only what is short: the rest is for those who need it.
             let wanted =
                 Budget::ZERO.with(short.resource, cost.max(self.terms().grant).get(short.resource));
-            let drawn = match self.terms().on_exhausted {
+            let policy = self.terms().on_exhausted;
+            let drawn = match policy {
                 // What it put into the pool of a nursery of its own it has not used up.
-                OnExhausted::Fail if !self.draws_on_its_own() => {
-                    self.note_budget(Kind::Exhausted, short.resource);
-                    return Err(self.short(short));
+                OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
+                OnExhausted::Suspend if asked_all => {
+                    let sleeper = Sleeper {
+                        waker: self.waker(),
+                        task: self.info(),
+                        resource: short.resource,
+                    };
+                    self.pool().draw_or_wait(wanted, short.resource, sleeper)
                 }
-                OnExhausted::Fail | OnExhausted::Refill => self.pool().draw(wanted, short.resource),
-                OnExhausted::Suspend => {
-                    let sleeper = Sleeper { waker: self.waker(), task: self.info() };
-                    let drawn = self.pool().draw_or_wait(wanted, short.resource, sleeper);
-                    if drawn.get(short.resource) == 0 {
-                        self.deposit(drawn);
-                        self.note_budget(Kind::Exhausted, short.resource);
-                        self.park_as_it_is(Why::Budget(short.resource))?; // as BudgetExhausted
-                        continue;
-                    }
-                    drawn
-                }
+                _ => self.pool().draw(wanted, short.resource),
             };
             self.deposit(drawn);
-            if drawn.get(short.resource) == 0 {
-                self.note_budget(Kind::Exhausted, short.resource);
-                return Err(self.short(short));
+            if drawn.get(short.resource) > 0 {
+                self.note_budget(Kind::Recharged, short.resource);
+                continue;
             }
-            self.note_budget(Kind::Recharged, short.resource);
+            // Siblings that have ended may have left some with the worker that they ended on. Once
+            // more when the task is registered as waiting: see the header of `budget::pool`.
+            self.terms().shared.return_accounts();
+            match policy {
+                _ if !std::mem::replace(&mut asked_all, true) => {}
+                OnExhausted::Suspend => {
+                    self.tell_exhausted(short.resource);
+                    self.park_as_it_is(Why::Budget(short.resource))?; // as BudgetExhausted
+                    asked_all = false;
+                }
+                _ => return Err(self.exhausted(short)),
+            }
         }
+    }
+
+    /// The task gets no more.
+    fn exhausted(&self, short: Shortfall) -> Error {
+        self.tell_exhausted(short.resource);
+        self.short(short)
+    }
+
+    /// Tells those who watch that the task has run out of something.
+    fn tell_exhausted(&self, resource: Resource) {
+        self.note_budget(Kind::Exhausted, resource);
+        if let Some(hook) = &self.terms().on_exhausted_child {
+            self.free_of_charge(|| hook.call(&ChildEvent::exhausted(self.info(), resource)));
+        }
+    }
+
+    /// Runs code of the host on this task, whose budget it does not use.
+    pub(crate) fn free_of_charge(&self, code: impl FnOnce()) {
+        let (account, slice, turn) = (self.account.get(), self.slice.get(), self.turn.get());
+        let memory = self.memory.get();
+        self.account.set(Budget::UNLIMITED);
+        self.memory.set(i64::MAX);
+        self.slice.set(self.terms().interval);
+        code();
+        self.account.set(account);
+        self.memory.set(memory);
+        self.slice.set(slice);
+        self.turn.set(turn);
     }
 
     fn short(&self, short: Shortfall) -> Error {
@@ -551,7 +641,7 @@ impl Frame {
 
     /// Tells the pool what was used up of what was drawn there, since it is about to be asked anyway. Not of
     /// memory, which may be freed; and not while a nursery is open, whose pool may have it.
-    fn book(&self) {
+    pub(super) fn book(&self) {
         if self.node_is_own() {
             let (drawn, balance) = (self.drawn.get(), self.balance());
             let used = drawn.zip(balance, u64::saturating_sub).with_memory(0);
@@ -604,10 +694,10 @@ impl Frame {
     }
 }
 
-/// How long a slice of at most `longest` ops is. Mostly short: what goes wrong lies between two checkpoints that are
+/// How long a turn of at most `longest` ops is. Mostly short: what goes wrong lies between two checkpoints that are
 /// close to each other. Now and then long, so that one gets far ahead of the others.
 #[cold]
-fn random_slice(longest: u64) -> u64 {
+fn random_turn(longest: u64) -> u64 {
     match worker::current() {
         Some(worker) if longest > 0 => {
             let most = [1, 4, 64, longest][worker.rng.below(4)].min(longest);

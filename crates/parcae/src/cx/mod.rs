@@ -2,13 +2,17 @@
 //! (`frame.rs`), and [`Cx`], through which it opens nurseries and looks around.
 
 mod frame;
+mod live;
 mod loops;
 mod meter;
+mod observed;
 
 pub use frame::Preempt;
 pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Terms, current};
+pub(crate) use live::live_standing;
 pub use loops::{Each, Strips};
 pub use meter::Meter;
+pub(crate) use observed::{Observed, alone};
 
 use crate::budget::Budget;
 use crate::cancel::CancelToken;
@@ -70,14 +74,14 @@ impl<P: Profile> Cx<P> {
     }
 
     /// Charges any cost to the task's budget, all of it or nothing: for operations that cost
-    /// more than an op, such as memory that the allocator does not see.
+    /// more than an op, such as memory that the allocator does not see. A checkpoint: the ops count
+    /// towards the task's turn, and others run when it is over.
     ///
     /// # Errors
     ///
     /// As for [`checkpoint`](Cx::checkpoint).
     pub fn charge(&self, cost: Budget) -> Result<()> {
-        self.frame.check_cancelled()?;
-        self.frame.charge(cost)
+        self.frame.checkpoint_for(cost)
     }
 
     /// What the task has left, beside what its nursery would still give it.

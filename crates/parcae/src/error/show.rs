@@ -58,13 +58,13 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Cancelled(reason) => write!(f, "cancelled: {reason}"),
             ErrorKind::BudgetExceeded(short) => write!(
                 f,
-                "out of budget: {} {} needed, {} left; give its nursery or task more {}, recharge it, or let each child have less at a time (`child_budget`)",
+                "out of budget: {} {} needed, {} left; give its nursery or task more {}, recharge it, or let each child have less at a time (`slice`)",
                 short.needed, short.resource, short.left, short.resource
             ),
             ErrorKind::SpawnBudgetExhausted(short) => write!(
                 f,
                 "no budget for another child: {} spawn_count needed, {} left; give the nursery a larger \
-                 spawn_count, or recharge it; a child has none unless `child_budget` or \
+                 spawn_count, or recharge it; a child has none unless `slice` or \
                  `SpawnOpts::budget` gives it some",
                 short.needed, short.left
             ),

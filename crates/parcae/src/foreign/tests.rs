@@ -120,7 +120,7 @@ fn the_budget_of_a_thread_s_nursery_comes_from_the_runtime_and_goes_back() {
     let rt = Runtime::builder().workers(2).budget(all).build().unwrap();
     let opts = NurseryOpts::new()
         .budget(Budget { ops: 10_000, spawn_count: 5, ..Budget::UNLIMITED })
-        .child_budget(Budget { ops: 100, ..Budget::ZERO });
+        .slice(Budget { ops: 100, ..Budget::ZERO });
     let n = open(&rt.handle(), opts.clone()).unwrap();
     assert_eq!(rt.budget().left.spawn_count, 45);
     for _ in 0..5 {

@@ -3,7 +3,7 @@
 //! All records of a scheduler are in its slab, so nobody has to register a task, and spawning one costs nothing
 //! for it. What can be said of a task depends on its phase:
 //!
-//! - *parked*: everything. The observer takes it out of the wakers' reach ([`StateWord::observe`]), so its stack is
+//! - *parked*: everything. The observer takes it out of the wakers' reach (`cx::observed`), so its stack is
 //!   quiescent and its frame, which lies there, can be read like one's own. A wake that comes meanwhile is carried
 //!   out when the observer lets go. That takes some microseconds; a task is never observed for longer than
 //!   it takes to copy what is wanted.
@@ -16,20 +16,18 @@
 //! missed for good, because a system in which all wait is looked at only once.
 //!
 //! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
-//!
-//! [`StateWord::observe`]: crate::task::state::StateWord::observe
 
 use super::frames::Frames;
 use super::{Children, Holder, State, Task, Wait};
-use crate::cx::Frame;
+use crate::cx::{Frame, Observed, alone};
 use crate::error::TaskId;
 use crate::nursery::{Account, Core};
 use crate::sched::Shared;
-use crate::task::state::{Generation, Phase};
+use crate::task::state::Phase;
 use crate::task::{self, TaskRef};
 use crate::wait::Why;
 use std::ptr::NonNull;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Whether stacks are walked.
@@ -37,39 +35,6 @@ use std::time::Duration;
 pub(crate) enum Stacks {
     Walked,
     Left,
-}
-
-/// A parked task that this thread holds still.
-struct Observed<'s> {
-    shared: &'s Shared,
-    task: &'s task::Task,
-}
-
-impl<'s> Observed<'s> {
-    fn try_of(shared: &'s Shared, task: &'s task::Task, generation: Generation) -> Option<Self> {
-        task.state.observe(generation).then(|| Observed { shared, task })
-    }
-
-    /// What the task has noted of itself; none if it is one of the engine's own.
-    fn frame(&self) -> Option<&Frame> {
-        if !self.task.has_started() {
-            return None;
-        }
-        // SAFETY: observed, so it is ours to read; it has started, and a frame is there until it has left.
-        unsafe { self.task.frame().as_ref() }
-    }
-}
-
-impl Drop for Observed<'_> {
-    fn drop(&mut self) {
-        let woken = self.task.state.unobserve();
-        self.shared.follow_up(NonNull::from(self.task), woken);
-    }
-}
-
-/// Keeps other observers out.
-fn alone(shared: &Shared) -> MutexGuard<'_, ()> {
-    shared.looking.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Looks at all tasks, in no particular order.

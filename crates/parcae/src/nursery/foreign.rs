@@ -26,15 +26,15 @@
 //! unpark finds it queued, or another life of its record, and does nothing. Either way the proxy
 //! runs once, and the scheduler counts it as ended. Modelled in `task::group::models`.
 //!
-//! What only an owner may touch (the count of children, what was prepaid) is the thread's. A thread's nursery keeps the
+//! The thread counts its children as a guest does (`task::group`). A thread's nursery keeps the
 //! runtime: its workers stay until it is closed.
 
 use super::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
-use crate::budget::{Budget, Closed, More, Pool, Resource, Standing};
+use crate::budget::{Budget, Closed, More, Pool, Resource, Standing, Suspended};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::cap::CapSpawn;
 use crate::cx::{self, Cx, Outer, Shares, Terms};
-use crate::error::{Error, ErrorKind, Result, TaskInfo};
+use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Service;
 use crate::runtime::{Handle, Inner};
 use crate::sync::Event;
@@ -173,7 +173,7 @@ impl OpenNursery {
     fn finish(&mut self) {
         let core = &self.nursery().core;
         let Some(owner) = self.owner.take() else { return };
-        core.closing.set(true);
+        core.closing.store(true, std::sync::atomic::Ordering::Relaxed);
         match owner {
             Owner::Task { shares, outer } => {
                 // By the contract this is the task that opened it.
@@ -193,7 +193,6 @@ impl OpenNursery {
                         worker::current().inspect(|worker| worker.yield_now());
                     }
                 }
-                core.refund();
                 let above = &runtime.terms().pool;
                 if !Arc::ptr_eq(above, &core.terms.pool) {
                     let Closed { left, topped_up } = core.terms.pool.close();
@@ -231,7 +230,7 @@ impl OpenNursery {
     }
 
     /// The children that wait for a recharge of the nursery's budget.
-    pub fn suspended(&self) -> Vec<TaskInfo> {
+    pub fn suspended(&self) -> Vec<Suspended> {
         self.nursery().suspended()
     }
 }
@@ -280,7 +279,7 @@ fn fund(terms: &Terms, budget: Option<Budget>) -> Result<(Arc<Pool>, Budget)> {
         return Err(Error::short(short));
     }
     let more = || More { pool: Arc::clone(above), grant: terms.grant, ceiling: None };
-    let pool = Pool::new(given, budget.is_none().then(more));
+    let pool = Pool::new(given, budget.is_none().then(more)).filled_from(above);
     Ok((Arc::new(pool), drawn))
 }
 

@@ -232,12 +232,12 @@ impl<'scope, T> TaskHandle<'scope, T> {
     ///
     /// # Errors
     ///
-    /// If the nursery has not as much; nothing is moved then.
+    /// If the nursery has less, or the capability that the child was spawned by does not allow the
+    /// child as much. Nothing is moved then.
     pub fn recharge(&self, amount: Budget) -> Result<()> {
-        match &self.pool {
-            Some(pool) => Ok(pool.recharge_from(&self.core.terms.pool, amount)?),
-            None => Ok(()),
-        }
+        let Some(pool) = &self.pool else { return Ok(()) };
+        pool.recharge_from(&self.core.terms.pool, amount)
+            .map_err(|(short, cap)| Error::short(short).bounded_by(cap))
     }
 
     /// The child's number, unique in its runtime.

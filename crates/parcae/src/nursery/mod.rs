@@ -16,22 +16,18 @@
 //! ```
 //!
 //! The state is not stored. It follows from three facts that only ever go one way, so no other
-//! transition is possible: the body has returned (known to the owner), the node is
-//! cancelled (`cancel`), all children have ended (the group's counter, `task::group`).
+//! transition is possible: the body has returned (`closing`), the node is cancelled (`cancel`), all
+//! children have ended (the group's counter, `task::group`).
 //!
 //! # Who owns what
 //!
 //! The [`Core`] lies on the stack of the task that opened the nursery, which does not leave
 //! before its group is empty. Children reach it through their record; they are counted as
 //! ended when nothing of them is left that could use it, or anything that was lent to them.
-//! Only the owner spawns (`Nursery` is not `Sync`), so children need no lock to be counted in.
 //!
-//! # Paying ahead
-//!
-//! Children that get what is usual are paid for several at a time, if the pool has plenty. What is paid ahead is taken back when
-//! the owner waits, yields or ends the nursery, and when somebody asks how the budget stands: whoever is short of
-//! budget while the owner is not running finds it in the pool. While the owner runs, a quarter of what the pool
-//! had may be out of its siblings' reach.
+//! `Nursery` is `Sync`: its children may spawn siblings, and so may threads that the body waits for.
+//! All of them end before the owner can find its group empty, so the core is there for as long as
+//! they can reach it. The owner counts its children without atomics, everybody else with one.
 //!
 //! # Results
 //!
@@ -40,21 +36,24 @@
 //! in the core, the others are counted. A child that ended because it was cancelled has not
 //! failed.
 
+mod event;
 mod failures;
 pub(crate) mod foreign;
 mod handle;
 mod opts;
 mod spawn;
 
+pub use event::ChildEvent;
+pub(crate) use event::Hook;
 pub use handle::{TaskFuture, TaskHandle};
 pub(crate) use opts::Own;
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 
-use crate::budget::{Budget, Pool, Shortfall, Standing};
+use crate::budget::{Budget, Pool, Shortfall, Standing, Suspended};
 use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::cap::Issuer;
 use crate::cx::{self, Cx, Frame, Shares, Terms};
-use crate::error::{Error, ErrorKind, Result, TaskInfo};
+use crate::error::{Error, ErrorKind, Result};
 use crate::profile::{Profile, Service, Spawns};
 use crate::sched::Shared;
 use crate::task::group::Group;
@@ -63,12 +62,12 @@ use crate::time::Deadline;
 use crate::wait::Why;
 use crate::worker;
 use failures::Failures;
-use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// The five states of a nursery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +90,8 @@ enum Paid {
     Usual,
     /// Something else.
     Other(Budget),
+    /// Nothing yet: it gets a budget of its own.
+    Own,
 }
 
 /// What a nursery is made of, on its owner's stack.
@@ -103,24 +104,29 @@ pub(crate) struct Core {
     traits: Traits,
     /// Children that came to an end by a failure.
     failures: Failures,
-    /// The body has returned; the owner's.
-    closing: Cell<bool>,
-    /// The rest was asked to end, but the result counts; the owner's.
-    winding_down: Cell<bool>,
+    /// The body has returned. Written by the owner. Relaxed throughout: others read it for figures.
+    closing: AtomicBool,
+    /// The rest was asked to end, but the result counts. Relaxed throughout: the owner reads it when
+    /// all children have ended, which the group's counter orders.
+    winding_down: AtomicBool,
     /// When it is cancelled by itself. Taken back with the core.
     #[allow(dead_code)]
     deadline: Option<Deadline<Arc<Shared>>>,
     /// Cancel it when other tokens are. Taken back with the core.
     #[allow(dead_code)]
     tokens: Vec<OnCancel>,
-    /// Usual children that have been paid for and not spawned; the owner's.
-    prepaid: Cell<u32>,
+    /// What each child may use in all, if the options say so.
+    child_budget: Option<Budget>,
+    /// Nothing has to be paid for a usual child.
+    free: bool,
+    /// Called when a child fails.
+    on_failed_child: Option<Hook>,
     /// The next nursery of the same owner, further out.
     outer: Option<NonNull<Core>>,
 }
 
-// SAFETY: the cells are touched by the owner alone, which is one flow of control; the rest is
-// made for sharing.
+// SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and by
+// those who hold the owner still. The rest is made for sharing.
 unsafe impl Sync for Core {}
 
 impl Core {
@@ -156,8 +162,6 @@ impl Core {
 
     /// Takes no more children and waits for those that there are. The owner's.
     fn wait_for_children(&self, frame: &Frame) {
-        self.refund();
-        frame.take_back();
         self.group.close();
         while !self.group.is_empty() {
             // Not a cancel point: children that are cancelled end, and are waited for. They have
@@ -170,38 +174,30 @@ impl Core {
         frame.seen().nursery.set(self.outer);
     }
 
-    /// Pays for a usual child, and for some more of them if there is plenty; or for one that gets
-    /// less.
+    /// Pays for a child.
     #[inline]
     fn pay(&self) -> Result<Paid> {
-        match self.prepaid.get() {
-            0 if self.terms.pool.is_unlimited() => Ok(Paid::Usual),
-            0 => self.prepay(),
-            some => {
-                self.prepaid.set(some - 1);
-                Ok(Paid::Usual)
-            }
-        }
+        if self.free || self.terms.pool.take_prepaid() { Ok(Paid::Usual) } else { self.pay_pool() }
     }
 
     #[inline(never)]
-    fn prepay(&self) -> Result<Paid> {
-        let Terms { pool, usual, grant, .. } = &self.terms;
-        let (account, children) = pool.prepay(*usual, *grant).map_err(|short| self.short(short))?;
-        self.prepaid.set(children - 1);
-        if children > 1 {
-            match cx::current().filter(|frame| frame.task() == self.group.owner().task) {
-                Some(owner) => owner.has_paid_ahead(self),
-                None => self.refund(), // nobody who would take it back in time
-            }
+    fn pay_pool(&self) -> Result<Paid> {
+        if self.child_budget.is_some() {
+            return Ok(Paid::Own);
         }
+        let Terms { pool, usual, grant, .. } = &self.terms;
+        let account = self.or_ask_all(|| pool.spawn_usual(*usual, *grant))?;
         Ok(if account == *usual { Paid::Usual } else { Paid::Other(account) })
     }
 
-    /// Takes back what was paid for children that were not spawned: before the owner waits, so that others can have it. The
-    /// owner's.
-    pub(crate) fn refund(&self) {
-        self.terms.pool.unspawn(self.terms.usual, self.prepaid.take());
+    /// Tries to draw. If there is not enough, siblings that have ended may have left some with the
+    /// worker that they ended on: asks for that and tries again.
+    fn or_ask_all<R>(&self, draw: impl Fn() -> Result<R, Shortfall>) -> Result<R> {
+        let again = |_| {
+            self.terms.shared.return_accounts();
+            draw()
+        };
+        draw().or_else(again).map_err(|short| self.short(short))
     }
 
     #[cold]
@@ -224,10 +220,14 @@ impl Core {
         self.outer
     }
 
-    /// Where the nursery is in its life, for an observer of the owner.
+    /// Where the nursery is in its life.
     pub(crate) fn state(&self) -> NurseryState {
-        match (self.terms.node.is_cancelled(), self.closing.get()) {
+        let closing = self.closing.load(Ordering::Relaxed);
+        let ended = closing && self.group.live() == 0;
+        match (self.terms.node.is_cancelled(), closing) {
+            (true, _) if ended => NurseryState::Cancelled,
             (true, _) => NurseryState::Cancelling,
+            (false, true) if ended => NurseryState::Closed,
             (false, true) => NurseryState::Closing,
             (false, false) => NurseryState::Open,
         }
@@ -252,6 +252,10 @@ impl Core {
         self.cancel(CancelReason::Failure);
     }
 
+    fn winds_down(&self) -> bool {
+        self.winding_down.load(Ordering::Relaxed)
+    }
+
     /// What the nursery comes to, when all has ended and the body has returned `value`.
     fn result<R>(&self, value: Option<R>) -> Result<R> {
         if let Some(error) = self.failures.take() {
@@ -259,7 +263,7 @@ impl Core {
         }
         match (value, self.terms.node.reason()) {
             (Some(value), None) => Ok(value),
-            (Some(value), Some(CancelReason::Explicit)) if self.winding_down.get() => Ok(value),
+            (Some(value), Some(CancelReason::Explicit)) if self.winds_down() => Ok(value),
             (_, reason) => Err(Error::cancelled(reason.unwrap_or(CancelReason::Failure))),
         }
     }
@@ -267,8 +271,31 @@ impl Core {
 
 /// An open nursery: where children are spawned. See [`Cx::nursery`].
 ///
-/// Only the body has it. It cannot be handed to a child, and nothing that lives inside of the
-/// body can be lent to one:
+/// The body has it, and may lend it to children, which then spawn siblings as in
+/// [`std::thread::scope`]. The nursery's budget pays for them:
+///
+/// ```
+/// use parcae::prelude::*;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// let visited = AtomicUsize::new(0);
+/// let rt = Runtime::builder().workers(2).build()?;
+/// rt.run(|cx| {
+///     cx.nursery(|n| {
+///         n.spawn(|_| {
+///             for _ in 0..3 {
+///                 n.spawn(|_| Ok(visited.fetch_add(1, Ordering::Relaxed)))?; // a sibling
+///             }
+///             Ok(())
+///         })?;
+///         Ok(())
+///     }) // waits for all four
+/// })?;
+/// assert_eq!(visited.into_inner(), 3);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// Nothing that lives inside of the body can be lent to a child:
 ///
 /// ```compile_fail,E0373
 /// use parcae::prelude::*;
@@ -280,11 +307,14 @@ impl Core {
 /// })).unwrap();
 /// ```
 ///
+/// A child has a [`Cx`] of its own, which it is called with; that of its parent stays with the
+/// parent:
+///
 /// ```compile_fail,E0277
 /// use parcae::prelude::*;
 /// let rt = Runtime::builder().build().unwrap();
 /// rt.run(|cx| cx.nursery(|n| {
-///     n.spawn(move |_| { n.spawn(|_| Ok(()))?; Ok(()) })?; // only the owner spawns
+///     n.spawn(|_| cx.checkpoint())?; // write `|cx| cx.checkpoint()`
 ///     Ok(())
 /// })).unwrap();
 /// ```
@@ -296,6 +326,9 @@ pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
+
+// SAFETY: `owner` is used by the owner alone, as `recharge` checks; the rest is made for sharing.
+unsafe impl<P: Profile> Sync for Nursery<'_, '_, P> {}
 
 impl<P: Spawns> Cx<P> {
     /// Opens a nursery, runs `body` in it, and waits for all children.
@@ -362,7 +395,7 @@ impl<P: Spawns> Cx<P> {
         let outer = frame.enter_nursery(&core.terms, shares);
         frame.seen().nursery.set(Some(NonNull::from(core)));
         let outcome = catch_unwind(AssertUnwindSafe(|| body(&nursery)));
-        core.closing.set(true);
+        core.closing.store(true, Ordering::Relaxed);
         let value = match outcome {
             Ok(Ok(value)) => Ok(Some(value)),
             Ok(Err(error)) => {
@@ -413,7 +446,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn wind_down(&self) {
-        self.core.winding_down.set(true);
+        self.core.winding_down.store(true, Ordering::Relaxed);
         self.core.cancel(CancelReason::Explicit);
     }
 
@@ -427,7 +460,8 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         CancelToken::of(&self.core.terms.node)
     }
 
-    /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`.
+    /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`. A child
+    /// that was lent the nursery sees `Closing` too, and a [dump](crate::Runtime::dump) all five.
     pub fn state(&self) -> NurseryState {
         self.core.state()
     }
@@ -439,26 +473,29 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 
     /// How the nursery's budget stands.
     pub fn budget(&self) -> Standing {
-        self.core.refund();
-        self.core.terms.pool.standing()
+        cx::live_standing(&self.core.terms.shared, &self.core.terms.pool)
     }
 
     /// Moves budget from the owner's account into the nursery's, and wakes children that are
-    /// suspended.
+    /// suspended. Only the task that opened the nursery can do that; others recharge its
+    /// [`account`](Nursery::account) by the authority of a capability.
     ///
     /// # Errors
     ///
-    /// If the owner has not as much; nothing is moved then.
+    /// If the owner has less, or the caller is another task. Nothing is moved then.
     pub fn recharge(&self, amount: Budget) -> Result<()> {
-        match self.owner {
-            // SAFETY: at the base of the stack that this is on.
-            Some(owner) => unsafe { owner.as_ref() }.recharge(&self.core.terms.pool, amount),
-            None => Err(Error::msg("a thread has no budget to give: recharge with a capability")),
+        let owner = cx::current().filter(|frame| self.owner == Some(NonNull::from(*frame)));
+        match owner {
+            Some(owner) => owner.recharge(&self.core.terms.pool, amount),
+            None => Err(Error::msg(
+                "only the task that opened a nursery recharges it from its own budget; elsewhere \
+                 use `account().recharge` with a `CapBudget`",
+            )),
         }
     }
 
-    /// The children that wait for a recharge of the nursery's budget.
-    pub fn suspended(&self) -> Vec<TaskInfo> {
+    /// The tasks that wait for a recharge of the nursery's budget, and of what.
+    pub fn suspended(&self) -> Vec<Suspended> {
         self.core.terms.pool.suspended()
     }
 
@@ -475,20 +512,25 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 pub struct Account {
     pool: Arc<Pool>,
     issuer: Arc<Issuer>,
+    shared: Weak<Shared>,
 }
 
 impl Account {
     pub(crate) fn of(terms: &Terms, pool: &Arc<Pool>) -> Account {
-        Account { pool: Arc::clone(pool), issuer: Arc::clone(&terms.issuer) }
+        let shared = Weak::clone(&terms.shared.me);
+        Account { pool: Arc::clone(pool), issuer: Arc::clone(&terms.issuer), shared }
     }
 
-    /// How it stands.
+    /// How it stands. After the runtime has ended, as far as it was known then.
     pub fn standing(&self) -> Standing {
-        self.pool.standing()
+        match self.shared.upgrade() {
+            Some(shared) => cx::live_standing(&shared, &self.pool),
+            None => self.pool.standing(),
+        }
     }
 
-    /// The tasks that wait for a recharge.
-    pub fn suspended(&self) -> Vec<TaskInfo> {
+    /// The tasks that wait for a recharge, and of what.
+    pub fn suspended(&self) -> Vec<Suspended> {
         self.pool.suspended()
     }
 
@@ -515,7 +557,7 @@ impl Account {
 
 impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Account").field(&self.standing()).finish()
+        f.debug_tuple("Account").field(&self.pool.standing()).finish()
     }
 }
 

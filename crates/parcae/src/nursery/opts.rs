@@ -1,6 +1,6 @@
 //! How nurseries and children are set up.
 
-use super::{Core, Failures};
+use super::{ChildEvent, Core, Failures, Hook};
 use crate::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, UNLIMITED};
 use crate::cancel::{CancelToken, Node, OnCancel};
 use crate::cx::{Frame, Shares, Terms};
@@ -10,8 +10,8 @@ use crate::task::group::Group;
 use crate::task::{Priority, TaskRef, Traits};
 use crate::time::Due;
 use crate::worker::{self, Worker};
-use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What happens to the others when a child fails.
@@ -53,6 +53,8 @@ pub struct NurseryOpts {
     name: Option<Arc<str>>,
     pub(super) budget: Option<Budget>,
     child_budget: Option<Budget>,
+    slice: Option<Budget>,
+    on_event: Option<Hook>,
     on_failure: OnFailure,
     on_exhausted: Option<OnExhausted>,
     stack_size: Option<StackSize>,
@@ -80,10 +82,65 @@ impl NurseryOpts {
         self
     }
 
-    /// How much a child gets at a time, of what the nursery's budget counts. If it is not set,
-    /// [`Budget::CHILD`], with which it cannot spawn.
+    /// What each child may use in all, as if it were spawned with
+    /// [`SpawnOpts::budget`]. It is moved out of the nursery's budget, and binds whatever that has
+    /// left.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let each = NurseryOpts::new().child_budget(Budget { ops: 1_000, ..Budget::UNLIMITED });
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery_with(each, |n| n.spawn(|cx| cx.forever(|| Ok(())))?.join())
+    /// }).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
     pub fn child_budget(mut self, budget: Budget) -> NurseryOpts {
         self.child_budget = Some(budget);
+        self
+    }
+
+    /// How much a child draws at a time from a nursery that counts, when it is spawned and again
+    /// when that is used up. Small slices let many children share a small budget; a child asks less
+    /// often with large ones. If it is not set, as for the task that opens the nursery:
+    /// [`Builder::slice`](crate::Builder::slice), or [`Budget::CHILD`], with which a child cannot
+    /// spawn.
+    pub fn slice(mut self, budget: Budget) -> NurseryOpts {
+        self.slice = Some(budget);
+        self
+    }
+
+    /// Calls `hook` as soon as a child fails or runs out of budget, whatever the policies are: so
+    /// that a host hears of it while the nursery goes on.
+    ///
+    /// The hook runs on the task that the event is about, outside of its budget. It should be short,
+    /// and pass the event on; a panic in it is dropped.
+    ///
+    /// ```
+    /// use parcae::channel::unbounded;
+    /// use parcae::prelude::*;
+    /// use parcae::ChildEvent;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// rt.run(|cx| {
+    ///     let (sender, events) = unbounded();
+    ///     let host = NurseryOpts::new()
+    ///         .on_failure(OnFailure::Isolate)
+    ///         .on_event(move |event| drop(sender.try_send(event.clone())));
+    ///     cx.nursery_with(host, |n| {
+    ///         let plugin = n.spawn(|_| -> parcae::Result<()> { Err(parcae::Error::msg("no such plugin")) })?;
+    ///         let ChildEvent::Failed { error, .. } = events.recv()? else { unreachable!() };
+    ///         assert!(error.to_string().contains("no such plugin"));
+    ///         plugin.join().unwrap_err();
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn on_event(mut self, hook: impl Fn(&ChildEvent) + Send + Sync + 'static) -> NurseryOpts {
+        self.on_event = Some(Hook::new(hook));
         self
     }
 
@@ -173,7 +230,10 @@ impl NurseryOpts {
         pool: Arc<Pool>,
         owner: TaskRef,
     ) -> Core {
-        let grant = self.child_budget.unwrap_or(outer.child_grant);
+        let grant = self.slice.unwrap_or(outer.child_grant);
+        // A task further down that draws on this budget is this host's concern.
+        let on_exhausted_child = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
+        let free = pool.is_unlimited() && self.child_budget.is_none();
         let nursery = worker::current().map_or(0, Worker::fresh_id);
         let tally = || Some(outer.shared.tallies.open(nursery, self.name.as_ref(), &pool));
         let terms = Terms {
@@ -188,6 +248,7 @@ impl NurseryOpts {
             child_grant: grant,
             issuer: Arc::clone(&outer.issuer),
             on_exhausted: self.on_exhausted.unwrap_or(outer.on_exhausted),
+            on_exhausted_child,
             interval: outer.interval,
             preempt: outer.preempt,
             name: self.name,
@@ -220,9 +281,11 @@ impl NurseryOpts {
             on_failure: self.on_failure,
             traits,
             failures: Failures::new(),
-            closing: Cell::new(false),
-            winding_down: Cell::new(false),
-            prepaid: Cell::new(0),
+            closing: AtomicBool::new(false),
+            winding_down: AtomicBool::new(false),
+            child_budget: self.child_budget,
+            free,
+            on_failed_child: self.on_event,
             outer: None,
         }
     }
@@ -231,11 +294,12 @@ impl NurseryOpts {
 /// A budget of a task's own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Own {
-    /// What it begins with.
+    /// The bound that somebody named, lowered to what a capability allows; unlimited where there is
+    /// none.
+    named: Budget,
+    /// What the task begins with.
     pub(crate) first: Budget,
-    /// Whether it has to get all of that.
-    all: bool,
-    /// What it gets at a time after that.
+    /// What it gets at a time after that, of what is not named.
     grant: Budget,
     ceiling: Option<Ceiling>,
 }
@@ -247,6 +311,9 @@ const ON_DEMAND: u64 = 16;
 impl Own {
     /// What a task that is spawned under `terms` has of its own, if anything: the budget that its options name,
     /// the most that a capability allows.
+    ///
+    /// What is named is moved to the task at once and is never refilled: it binds. The rest is drawn
+    /// as by other children, up to what the capability allows.
     pub(crate) fn of(
         terms: &Terms,
         budget: Option<Budget>,
@@ -254,52 +321,61 @@ impl Own {
     ) -> Option<Own> {
         let ceiling = ceiling.filter(|ceiling| ceiling.most != Budget::UNLIMITED);
         let most = ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
-        match budget {
-            Some(budget) => {
-                let budget = budget.min(most);
-                Some(Own { first: budget, all: true, grant: budget, ceiling })
-            }
+        let named = match budget {
+            Some(budget) => budget.min(most),
             None => {
-                // Who gets no more gets at once what it may have.
-                let first = terms.grant.zip(most, |grant, most| match terms.on_exhausted {
-                    OnExhausted::Fail if most != UNLIMITED => most,
-                    _ => grant.min(most),
-                });
-                let grant = terms.grant.zip(most, |grant, most| grant.max(ON_DEMAND).min(most));
-                ceiling.map(|_| Own { first, all: false, grant, ceiling })
+                ceiling?;
+                Budget::UNLIMITED
             }
-        }
+        };
+        let (slice, fails) = (terms.grant, terms.on_exhausted == OnExhausted::Fail);
+        let first = slice.zip(named, |slice, named| match named {
+            // Under `Fail` there is no refill, so the full allowance is granted up front.
+            UNLIMITED if fails => UNLIMITED,
+            UNLIMITED => slice,
+            named => named,
+        });
+        let grant = slice.zip(named, |slice, named| match named {
+            UNLIMITED => slice.max(ON_DEMAND),
+            _ => 0,
+        });
+        Some(Own { named, first: first.min(most), grant: grant.min(most), ceiling })
     }
 
-    /// Whether what could be had is enough. All that there is where it is asked for without limit.
+    /// Whether what could be had is enough: all that is named.
     pub(crate) fn check(self, mut account: Budget) -> Result<(), Shortfall> {
-        if self.all { account.charge(self.first.counted()) } else { Ok(()) }
+        account.charge(self.named.counted())
     }
 }
 
 impl Terms {
     /// The same, for a task with a budget of its own, of which `account` was paid.
     pub(crate) fn with_budget(&self, own: Own, account: Budget) -> Terms {
-        // Without a ceiling it is refilled if the policy is to refill. With one it is a child like others, up to that.
-        let refilled = match own.ceiling {
-            None => self.on_exhausted == OnExhausted::Refill,
-            Some(_) => !own.all || self.on_exhausted == OnExhausted::Refill,
-        };
-        let grant = if refilled { own.grant } else { Budget::ZERO };
-        let (pool, ceiling) = (Arc::clone(&self.pool), own.ceiling);
-        let more = (refilled || ceiling.is_some()).then_some(More { pool, grant, ceiling });
-        let pool = Arc::new(Pool::new(account.min(own.first), more));
+        let fails = self.on_exhausted == OnExhausted::Fail;
+        let grant = if fails { Budget::ZERO } else { own.grant };
+        let more = More { pool: Arc::clone(&self.pool), grant, ceiling: own.ceiling };
+        let granted = account.min(own.first);
+        // What neither the nursery counts nor anybody has named is not counted here either.
+        let most = own.ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
+        let free = account.zip(own.named.min(most), u64::min);
+        let granted = granted.zip(free, |granted, free| match free {
+            UNLIMITED => UNLIMITED,
+            _ => granted,
+        });
+        let pool = Arc::new(Pool::new(granted, Some(more)));
+        let grant = own.first.zip(own.grant, u64::max);
         Terms {
             nursery: self.nursery,
             owner: self.owner,
             shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
-            usual: pool.usual(own.grant),
+            usual: pool.usual(grant),
             pool,
-            grant: own.grant,
+            grant,
             child_grant: self.child_grant,
             issuer: Arc::clone(&self.issuer),
             on_exhausted: self.on_exhausted,
+            on_exhausted_child: self.on_exhausted_child.clone(),
             interval: self.interval,
             preempt: self.preempt,
             name: self.name.clone(),
@@ -354,8 +430,11 @@ impl SpawnOpts {
         self
     }
 
-    /// A budget of its own, moved out of its nursery's, or a root task's out of its runtime's. Where that says
-    /// [`OnExhausted::Refill`] it gets as much again when it is used up.
+    /// A budget of its own, moved out of its nursery's, or a root task's out of its runtime's. It
+    /// binds, whatever those have left: when it is used up the task fails, or under
+    /// [`OnExhausted::Suspend`] waits until its [handle](crate::TaskHandle::recharge) or
+    /// [account](crate::TaskHandle::account) recharges it. What the budget leaves
+    /// [unlimited](crate::budget::UNLIMITED) is drawn from the nursery as it is needed.
     pub fn budget(mut self, budget: Budget) -> SpawnOpts {
         self.budget = Some(budget);
         self

@@ -1,18 +1,18 @@
 //! From a closure to a task that runs and leaves its result.
 
 use super::opts::Own;
-use super::{Core, Nursery, OnFailure, Paid, SpawnOpts, TaskHandle};
+use super::{ChildEvent, Core, Nursery, OnFailure, Paid, SpawnOpts, TaskHandle};
 use crate::budget::{Budget, Ceiling};
 use crate::cancel::CancelReason;
 use crate::cap::{CapSpawn, TaskPermit};
 use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
 use crate::error::{Error, ErrorKind, Result, discard};
+use crate::life::{self, Birth, Ending};
 use crate::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
-use crate::stats::End;
 use crate::task::group::Group;
 use crate::task::state::Handle as Held;
 use crate::task::{Outcome, Start, Task, TaskRef, Traits};
-use crate::worker;
+use crate::worker::{self, Worker};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
     ///
     /// let rt = Runtime::builder().build()?;
     /// let error = rt.run(|cx| {
-    ///     cx.nursery_with(NurseryOpts::new().on_exhausted(OnExhausted::Fail), |n| {
+    ///     cx.nursery(|n| {
     ///         let opts = SpawnOpts::new()
     ///             .name("parser")
     ///             .budget(Budget { ops: 100, ..Budget::UNLIMITED });
@@ -114,7 +114,7 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     }
 
     /// As [`spawn`](Nursery::spawn), with options. A budget is lowered to what the capability
-    /// allows for a task, and is refilled up to that.
+    /// allows for a task.
     ///
     /// # Errors
     ///
@@ -182,20 +182,31 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
-        let terms = &self.core.terms;
         self.check_open()?;
         let spawned_at = Location::caller();
-        if let Paid::Other(account) = self.core.pay()? {
-            // Not what is usual: that has to be noted.
-            let origin = Origin { name: None, spawned_at };
-            let extra = Extra { origin, account, own: None, permit: by.into_permit() };
-            return self.start_unusual(self.core.traits, extra, child);
+        match self.core.pay()? {
+            Paid::Usual => {}
+            Paid::Other(account) => {
+                let origin = Origin { name: None, spawned_at };
+                let extra = Extra { origin, account, own: None, permit: by.into_permit() };
+                return self.start_unusual(self.core.traits, extra, child);
+            }
+            Paid::Own => return self.start_own(SpawnOpts::new(), None, by.into_permit(), child),
         }
-        let task = self.submit(self.core.traits, &terms.usual, move |task, start| {
+        let usual = &self.core.terms.usual;
+        let task = self.submit(self.core.traits, usual, move |record, start| {
             // SAFETY: a child of this nursery.
-            let core = unsafe { Core::of(task) };
+            let core = unsafe { Core::of(record) };
             let (terms, origin) = (&core.terms, Origin { name: None, spawned_at });
-            run::<P, T, F>(task, start, core, Kinship::Child, terms, terms.usual, origin, child);
+            let (account, kinship) = (terms.usual, Kinship::Child);
+            // SAFETY: the task itself; the terms are the nursery's, and the account was paid.
+            unsafe {
+                run::<P, T, F>(
+                    Birth { record, start, terms, account, kinship, origin },
+                    core,
+                    child,
+                )
+            };
             drop(by);
         })?;
         Ok(TaskHandle::new(task, &self.core, None))
@@ -212,19 +223,35 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
-        let terms = &self.core.terms;
         self.check_open()?;
-        self.core.refund();
         let (ceiling, permit) = cap.unzip();
-        let own = Own::of(terms, opts.budget, ceiling);
-        let account = terms.pool.spawn(own.map_or(terms.grant, |own| own.first));
-        let account = account.map_err(|short| self.core.short(short))?;
-        if let Err(short) = own.map_or(Ok(()), |own| own.check(account)) {
-            terms.pool.unspawn(account, 1);
-            return Err(self.core.short(short));
-        }
+        self.start_own(opts, ceiling, permit, child)
+    }
+
+    /// A child with options, or with a budget of its own.
+    #[track_caller]
+    fn start_own<T, F>(
+        &'scope self,
+        opts: SpawnOpts,
+        ceiling: Option<Ceiling>,
+        permit: Option<TaskPermit>,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        let (core, terms) = (&self.core, &self.core.terms);
+        let own = Own::of(terms, opts.budget.or(core.child_budget), ceiling);
+        let first = own.map_or(terms.grant, |own| own.first);
+        let account = core.or_ask_all(|| {
+            let account = terms.pool.spawn(first)?;
+            own.map_or(Ok(()), |own| own.check(account))
+                .inspect_err(|_| terms.pool.unspawn(account))
+                .map(|()| account)
+        })?;
         let own = own.map(|own| terms.with_budget(own, account));
-        let traits = opts.traits(self.core.traits);
+        let traits = opts.traits(core.traits);
         let origin = Origin { name: opts.name, spawned_at: Location::caller() };
         self.start_unusual(traits, Extra { origin, account, own, permit }, child)
     }
@@ -242,27 +269,23 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let account = extra.account;
         let pool = extra.own.as_ref().map(|own| Arc::clone(&own.pool));
         let extra = Box::new(extra);
-        let task = self.submit(traits, &account, move |task, start| {
+        let task = self.submit(traits, &account, move |record, start| {
             // SAFETY: a child of this nursery.
-            let core = unsafe { Core::of(task) };
+            let core = unsafe { Core::of(record) };
             let Extra { origin, account, own, permit } = *extra;
             match own {
                 None => {
-                    let terms = &core.terms;
-                    run::<P, T, F>(
-                        task,
-                        start,
-                        core,
-                        Kinship::Child,
-                        terms,
-                        account,
-                        origin,
-                        child,
-                    );
+                    let (terms, kinship) = (&core.terms, Kinship::Child);
+                    let birth = Birth { record, start, terms, account, kinship, origin };
+                    // SAFETY: the task itself; the terms are the nursery's, and the account was paid.
+                    unsafe { run::<P, T, F>(birth, core, child) };
                 }
                 Some(own) => {
-                    let all = own.pool.draw_all();
-                    run::<P, T, F>(task, start, core, Kinship::Apart, &own, all, origin, child);
+                    let (all, kinship) = (own.pool.draw_all(), Kinship::Apart);
+                    let terms = &own;
+                    let birth = Birth { record, start, terms, account: all, kinship, origin };
+                    // SAFETY: the task itself; the terms outlive the call, and all was drawn.
+                    unsafe { run::<P, T, F>(birth, core, child) };
                     let closed = own.pool.close();
                     let mut drawn = account;
                     drawn.absorb(closed.topped_up);
@@ -281,35 +304,59 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
         let core = NonNull::from(&self.core).cast::<Group>();
-        // Only the owner: others on its thread would not be counted after `close`.
-        let owner = self.core.group.owner();
-        let here = worker::current_of(&self.core.terms.shared).filter(|w| w.runs(owner));
-        let spawned = match here {
+        let group = &self.core.group;
+        let here = worker::current_of(&self.core.terms.shared);
+        let by_owner = here.filter(|worker| worker.runs(group.owner()));
+        let spawned = match (by_owner, here) {
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
-            Some(worker) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
+            (Some(worker), _) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
                 .map_err(|_| ErrorKind::OutOfMemory),
-            // SAFETY: as above; the thread that owns the nursery waits.
-            None if self.owner.is_none() => unsafe {
-                let shared = &self.core.terms.shared;
-                shared.spawn_outside_as(Some(core), traits, Held::Held, closure)
-            }
-            .map_err(ErrorKind::from),
-            None => Err(ErrorKind::NurseryNotActive),
+            (None, here) => self.submit_as_guest(here, traits, closure),
         };
         match spawned {
             Ok(task) => {
                 // Counted when it is certain; the bias covers a child that has ended already.
-                self.core.group.add();
+                if by_owner.is_some() {
+                    group.add();
+                }
                 if let Some(tally) = &self.core.terms.tally {
                     tally.spawned();
                 }
                 Ok(task)
             }
             Err(kind) => {
-                self.core.terms.pool.unspawn(*account, 1);
+                self.core.terms.pool.unspawn(*account);
                 Err(Error::new(kind))
             }
         }
+    }
+
+    /// As `submit`, for another task or thread than the owner: a child, or a thread that the owner
+    /// waits for, or that owns the nursery itself (`foreign`).
+    #[cold]
+    fn submit_as_guest<F>(
+        &self,
+        here: Option<&Worker>,
+        traits: Traits,
+        closure: F,
+    ) -> Result<TaskRef, ErrorKind>
+    where
+        F: FnOnce(NonNull<Task>, Start) + Send,
+    {
+        let core = NonNull::from(&self.core).cast::<Group>();
+        self.core.group.add_shared();
+        let spawned = match here {
+            // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
+            Some(worker) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
+                .map_err(|_| ErrorKind::OutOfMemory),
+            // SAFETY: as above.
+            None => unsafe {
+                let shared = &self.core.terms.shared;
+                shared.spawn_outside_as(Some(core), traits, Held::Held, closure)
+            }
+            .map_err(ErrorKind::from),
+        };
+        spawned.inspect_err(|_| self.core.group.sub_shared())
     }
 
     #[inline]
@@ -324,76 +371,57 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     }
 }
 
-/// Runs a child from beginning to end: everything that is its own is gone when this returns,
-/// but for its result.
+/// Runs a child from beginning to end, and leaves its result in its record.
+///
+/// # Safety
+///
+/// As for [`life::live`]; the task is a child of the nursery with this core.
 #[inline]
-#[allow(clippy::too_many_arguments)] // what differs between the ways to spawn
-fn run<P: Profile, T, F>(
-    task: NonNull<Task>,
-    start: Start,
-    core: &Core,
-    kinship: Kinship,
-    terms: &Terms,
-    account: Budget,
-    origin: Origin,
-    child: F,
-) where
+unsafe fn run<P: Profile, T, F>(birth: Birth<'_>, core: &Core, child: F)
+where
     F: FnOnce(&Cx<P>) -> Result<T>,
 {
-    // SAFETY: the terms outlive the frame; the account was drawn for it; this is the task.
-    let cx: Cx<P> = Cx::new(unsafe { Frame::new(task, terms, account, kinship, origin) });
-    let frame = cx.frame();
-    frame.enter();
-    let refused = match start {
-        Start::Run => frame.check_cancelled(), // before its first run it ends without one
-        Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
+    let record = birth.record;
+    let keep = |frame: &Frame, output: Result<T>, ending: Ending| {
+        // SAFETY: the running task. Asked once: if the handle goes after that, `unheard` is called.
+        let held = unsafe { record.as_ref().state.is_held() };
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            if let Err(error) = &output
+                && ending == Ending::Failed
+            {
+                failed(core, frame, held, error);
+            }
+        }));
+        // What nobody takes is dropped while the task is still one, and may wait.
+        let output = if held {
+            Some(output)
+        } else {
+            discard(output);
+            None
+        };
+        (output, told)
     };
-    let output = catch_unwind(AssertUnwindSafe(|| match refused {
-        // What it has allocated and keeps, its result too, is paid for in the end.
-        Ok(()) => child(&cx).and_then(|value| frame.pay_for_memory().map(|()| value)),
-        Err(error) => {
-            drop(child);
-            Err(error)
-        }
-    }));
-    let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
-    let told_to = frame.cancel_reason().is_some();
-    let output = output.map_err(|error| error.in_task(|| frame.info()));
-    // SAFETY: the running task. Asked once: if the handle goes after that, `unheard` is called.
-    let held = unsafe { task.as_ref().state.is_held() };
-    let has_failed = output.as_ref().is_err_and(|error| !(told_to && error.is_cancelled()));
-    frame.span().end(output.as_ref().err());
-    if let Some(tally) = &terms.tally {
-        tally.ended(if has_failed { End::Failed } else { End::Well });
-    }
-    let failure = catch_unwind(AssertUnwindSafe(|| {
-        if let Err(error) = &output
-            && has_failed
-        {
-            failed(core, held, error);
-        }
-    }));
-    // What nobody takes is dropped while the task is still one, and may wait.
-    let output = if held {
-        Some(output)
-    } else {
-        discard(output);
-        None
-    };
-    let tail = catch_unwind(AssertUnwindSafe(|| frame.leave())).and(failure);
+    // SAFETY: as the caller says.
+    let ((output, told), leaving) = unsafe { life::live(birth, child, keep) };
     if let Some(output) = output {
         // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
         // does not wait any more.
-        unsafe { Task::put_output(task, output, unheard::<T>) };
+        unsafe { Task::put_output(record, output, unheard::<T>) };
     }
-    if let Err(payload) = tail {
-        resume_unwind(payload); // a failure of the runtime: now that there is a result
+    // Failures of the runtime: now that there is a result.
+    leaving.finish();
+    if let Err(payload) = told {
+        resume_unwind(payload);
     }
 }
 
 /// What a child's failure means for its siblings.
 #[cold]
-fn failed(core: &Core, held: bool, error: &Error) {
+fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
+    if let Some(hook) = &core.on_failed_child {
+        let event = ChildEvent::Failed { error: error.clone() };
+        frame.free_of_charge(|| hook.call(&event));
+    }
     match core.on_failure {
         OnFailure::FailFast => {
             core.failed(error.clone());

@@ -38,7 +38,7 @@ pub struct Builder<P: Profile> {
     stack_size: Option<StackSize>,
     interval: Option<u64>,
     audit: AuditLevel,
-    child_budget: Option<Budget>,
+    slice: Option<Budget>,
     pub(super) preempt: Option<Preempt>,
     /// What `PARCAE_SEED` says, if it is no number.
     wrong_seed: Option<String>,
@@ -54,7 +54,7 @@ impl<P: Profile> Builder<P> {
             stack_size: None,
             interval: None,
             audit: AuditLevel::default(),
-            child_budget: None,
+            slice: None,
             preempt: None,
             wrong_seed: None,
             _profile: PhantomData,
@@ -64,8 +64,7 @@ impl<P: Profile> Builder<P> {
     /// Another profile, with its defaults: see [`profile`](crate::profile).
     pub fn profile<Q: Profile>(self) -> Builder<Q> {
         let Builder { engine, budget, on_exhausted, stack_size, interval, audit, .. } = self;
-        let (child_budget, preempt, wrong_seed) =
-            (self.child_budget, self.preempt, self.wrong_seed);
+        let (slice, preempt, wrong_seed) = (self.slice, self.preempt, self.wrong_seed);
         Builder {
             engine,
             budget,
@@ -73,7 +72,7 @@ impl<P: Profile> Builder<P> {
             stack_size,
             interval,
             audit,
-            child_budget,
+            slice,
             preempt,
             wrong_seed,
             _profile: PhantomData,
@@ -235,10 +234,11 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// What a child gets at a time where its nursery counts, if the nursery does not say otherwise.
-    /// [`Budget::CHILD`] if it is not set, with which it cannot spawn.
-    pub fn child_budget(mut self, budget: Budget) -> Builder<P> {
-        self.child_budget = Some(budget);
+    /// How much a child draws at a time from a nursery that counts, if the nursery does not say
+    /// otherwise ([`NurseryOpts::slice`](crate::NurseryOpts::slice)). [`Budget::CHILD`] if it is not
+    /// set, with which it cannot spawn.
+    pub fn slice(mut self, budget: Budget) -> Builder<P> {
+        self.slice = Some(budget);
         self
     }
 
@@ -313,10 +313,11 @@ impl<P: Profile> Builder<P> {
             usual: pool.usual(P::ROOT),
             pool,
             grant: P::ROOT,
-            child_grant: self.child_budget.unwrap_or(P::CHILD),
+            child_grant: self.slice.unwrap_or(P::CHILD),
             issuer: mint.issuer(),
             on_exhausted: self.on_exhausted,
-            interval: interval.min(LONGEST_SLICE),
+            on_exhausted_child: None,
+            interval: interval.clamp(1, LONGEST_SLICE),
             preempt: self.preempt.unwrap_or_default(),
             name: None,
             tally: (measure == Measure::Times).then(|| engine.with_shared(|s| s.tallies.roots())),

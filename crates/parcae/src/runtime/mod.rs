@@ -15,18 +15,18 @@ pub use explore::explore;
 pub use root::RootTask;
 pub use shutdown::Shutdown;
 
-use crate::budget::Standing;
+use crate::budget::{Ceiling, Standing};
 use crate::cancel::{CancelReason, CancelToken};
 use crate::cap::{
     Audit, BudgetLimits, CapBudget, CapChannel, CapSpawn, ChannelLimits, Delegation, Mint,
-    SpawnLimits,
+    SpawnLimits, TaskPermit,
 };
-use crate::cx::{Cx, Terms};
+use crate::cx::{self, Cx, Terms};
 use crate::engine::{Engine, WorkerStats};
 use crate::error::Result;
 use crate::inspect::{Deadlock, Detector, Dump, PAUSE};
-use crate::nursery::SpawnOpts;
-use crate::profile::{Profile, Service, Sovereign, SpawnsFreely};
+use crate::nursery::{Nursery, NurseryOpts, SpawnOpts};
+use crate::profile::{Profile, Service, Sovereign, Spawns, SpawnsFreely};
 use crate::sched::Shared;
 use crate::stats::Snapshot;
 use crate::trace::{self, Recording, Streaming, TraceError, TraceOpts};
@@ -96,7 +96,7 @@ impl<P: Profile> Runtime<P> {
     /// On a task of the same runtime, which would wait for itself: use a nursery there.
     #[track_caller]
     pub fn run<R: Send>(&self, task: impl FnOnce(&Cx<P>) -> Result<R> + Send) -> Result<R> {
-        root::run(&self.inner, SpawnOpts::new(), task)
+        root::run(&self.inner, SpawnOpts::new(), None, task)
     }
 
     /// As [`run`](Runtime::run), with options for the root task: a name, a priority, a stack size, a budget of its own out of
@@ -126,7 +126,42 @@ impl<P: Profile> Runtime<P> {
         opts: SpawnOpts,
         task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
     ) -> Result<R> {
-        root::run(&self.inner, opts, task)
+        root::run(&self.inner, opts, None, task)
+    }
+
+    /// Opens a nursery for the calling thread: runs `body` in it as a root task and waits for all
+    /// children. The same as [`run`](Runtime::run) with [`Cx::nursery_with`] in it.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let tenant = NurseryOpts::new().name("tenant-7").budget(Budget::SERVICE);
+    /// let sum = rt.nursery(tenant, |n| {
+    ///     let (a, b) = (n.spawn(|_| Ok(20))?, n.spawn(|_| Ok(22))?);
+    ///     Ok(a.join()? + b.join()?)
+    /// })?;
+    /// assert_eq!(sum, 42);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Cx::nursery_with`].
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Runtime::run).
+    #[track_caller]
+    pub fn nursery<'env, R: Send>(
+        &self,
+        opts: NurseryOpts,
+        body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R> + Send,
+    ) -> Result<R>
+    where
+        P: Spawns,
+    {
+        self.run(|cx| cx.nursery_with(opts, body))
     }
 
     /// What starts tasks from other threads.
@@ -164,7 +199,7 @@ impl<P: Profile> Runtime<P> {
 
     /// How the budget of the runtime stands.
     pub fn budget(&self) -> Standing {
-        self.inner.terms.pool.standing()
+        cx::live_standing(&self.inner.terms.shared, &self.inner.terms.pool)
     }
 
     /// The counters of each worker.
@@ -348,6 +383,18 @@ impl<P: Profile> Handle<P> {
         &self.inner
     }
 
+    /// As [`Runtime::shutdown`].
+    pub fn shutdown(&self, within: Duration) -> Shutdown {
+        shutdown::shutdown(&self.inner, within)
+    }
+
+    /// What cancels everything that runs there, for ever; see [`Runtime::token`].
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.inner.terms.node)
+    }
+}
+
+impl<P: SpawnsFreely> Handle<P> {
     /// As [`Runtime::run`].
     ///
     /// # Errors
@@ -359,7 +406,7 @@ impl<P: Profile> Handle<P> {
     /// On a task of the same runtime.
     #[track_caller]
     pub fn run<R: Send>(&self, task: impl FnOnce(&Cx<P>) -> Result<R> + Send) -> Result<R> {
-        root::run(&self.inner, SpawnOpts::new(), task)
+        root::run(&self.inner, SpawnOpts::new(), None, task)
     }
 
     /// As [`Runtime::run_with`].
@@ -377,21 +424,9 @@ impl<P: Profile> Handle<P> {
         opts: SpawnOpts,
         task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
     ) -> Result<R> {
-        root::run(&self.inner, opts, task)
+        root::run(&self.inner, opts, None, task)
     }
 
-    /// As [`Runtime::shutdown`].
-    pub fn shutdown(&self, within: Duration) -> Shutdown {
-        shutdown::shutdown(&self.inner, within)
-    }
-
-    /// What cancels everything that runs there, for ever; see [`Runtime::token`].
-    pub fn token(&self) -> CancelToken {
-        CancelToken::of(&self.inner.terms.node)
-    }
-}
-
-impl<P: SpawnsFreely> Handle<P> {
     /// Starts a root task, which belongs to the runtime and is waited for when that is dropped.
     ///
     /// ```
@@ -440,6 +475,51 @@ impl<P: SpawnsFreely> Handle<P> {
 }
 
 impl Handle<Sovereign> {
+    /// As [`Runtime::run`], by the authority of a capability.
+    ///
+    /// # Errors
+    ///
+    /// As in the other profiles, and if the capability does not allow it.
+    ///
+    /// # Panics
+    ///
+    /// On a task of the same runtime.
+    #[track_caller]
+    pub fn run<R: Send>(
+        &self,
+        cap: &CapSpawn,
+        task: impl FnOnce(&Cx<Sovereign>) -> Result<R> + Send,
+    ) -> Result<R> {
+        self.run_with(cap, SpawnOpts::new(), task)
+    }
+
+    /// As [`run`](Handle::run), with options. The task gets no more than the capability's
+    /// `task_budget`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Handle::run), and if the runtime has less than the budget that the options name.
+    ///
+    /// # Panics
+    ///
+    /// On a task of the same runtime.
+    #[track_caller]
+    pub fn run_with<R: Send>(
+        &self,
+        cap: &CapSpawn,
+        opts: SpawnOpts,
+        task: impl FnOnce(&Cx<Sovereign>) -> Result<R> + Send,
+    ) -> Result<R> {
+        root::run(&self.inner, opts, Some(self.authorize(cap)?), task)
+    }
+
+    /// A place for one task under a capability, and what bounds it.
+    fn authorize(&self, cap: &CapSpawn) -> Result<(Ceiling, TaskPermit)> {
+        cap.check_issuer(&self.inner.terms.issuer)?;
+        let permit = cap.admit()?;
+        Ok((cap.ceiling(), permit))
+    }
+
     /// Starts a root task by the authority of a capability.
     ///
     /// # Errors
@@ -466,9 +546,7 @@ impl Handle<Sovereign> {
         opts: SpawnOpts,
         task: impl FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'static,
     ) -> Result<RootTask<T>> {
-        cap.check_issuer(&self.inner.terms.issuer)?;
-        let permit = cap.admit()?;
-        root::spawn(&self.inner, opts, Some((cap.ceiling(), permit)), task)
+        root::spawn(&self.inner, opts, Some(self.authorize(cap)?), task)
     }
 }
 

@@ -1,39 +1,46 @@
-//! Root tasks: those that no nursery spawned.
+//! Root tasks: children of the runtime itself, which is their nursery.
 
 use super::Inner;
-use crate::budget::{Budget, Ceiling, Closed, Pool, Resource};
+use crate::budget::{Budget, Ceiling, Pool, Resource};
 use crate::cancel::{CancelReason, CancelToken, Node};
 use crate::cap::TaskPermit;
 use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::error::{Error, ErrorKind, Result, discard};
+use crate::life::{self, Birth};
 use crate::nursery::{Own, SpawnOpts};
 use crate::profile::Profile;
 use crate::select::{Ends, TaskEnd};
-use crate::stats;
 use crate::task::{Start, Task, Traits};
 use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Runs a root task and waits for it.
+/// Runs a root task and waits for it; by a capability, if one is shown.
 #[track_caller]
 pub(super) fn run<P: Profile, R: Send>(
     inner: &Arc<Inner>,
     opts: SpawnOpts,
+    cap: Option<(Ceiling, TaskPermit)>,
     task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
 ) -> Result<R> {
     if let Some(reason) = inner.terms.node.reason() {
         return Err(Error::cancelled(reason));
     }
-    let plan = Plan::new(inner, opts, None)?;
+    inner.engine.check_outside();
+    let (ceiling, permit) = cap.unzip();
+    let plan = Plan::new(inner, opts, ceiling)?;
     let traits = plan.traits;
-    let body = move |record, start| plan.carry_out(record, start, task, |output| output);
+    let body = move |record, start| {
+        let output = plan.carry_out(record, start, task, |output| output);
+        drop(permit);
+        output
+    };
     inner.engine.run_task(traits, body)?
 }
 
@@ -68,45 +75,74 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
 struct Plan {
     /// With a node of its own: what it cancels there is not the runtime.
     terms: Terms,
-    /// Its own budget, if it has one.
-    loan: Option<Loan>,
+    /// What was drawn for it.
+    loan: Loan,
     origin: Origin,
     traits: Traits,
 }
 
-/// What was moved from the runtime's pool into one of a task's own. What is left goes back on drop, when nobody holds
-/// anything of it: after the task, or if there was none.
+/// What was moved from the runtime's pool to a root task. What is left goes back on drop: after the
+/// task, or if there was none.
 struct Loan {
     from: Arc<Pool>,
-    to: Arc<Pool>,
+    /// What the task starts with.
     account: Budget,
+    /// Where that is, if the task has a pool of its own.
+    to: Option<Arc<Pool>>,
+    /// The task has run; if not, its spawn is paid back.
+    used: bool,
+    /// The runtime's pool has paid for the spawn, and not the task that spawned.
+    paid: bool,
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        let Closed { left, topped_up } = self.to.close();
         let mut drawn = self.account;
-        drawn.absorb(topped_up);
+        let mut left = drawn;
+        if let Some(to) = &self.to {
+            let closed = to.close();
+            drawn.absorb(closed.topped_up);
+            left = closed.left;
+        } else if self.used {
+            return; // given back by the task's frame
+        }
+        if !self.used && self.paid {
+            self.from.unspawn(Budget::ZERO);
+        }
         self.from.settle(drawn, left);
     }
 }
 
 impl Plan {
+    /// Plans a root task. A root task is a child of the runtime: the runtime's budget pays for it,
+    /// and for its spawn. A task that spawns one pays for the spawn itself, as for a child.
     #[track_caller]
     fn new(inner: &Inner, opts: SpawnOpts, ceiling: Option<Ceiling>) -> Result<Plan> {
         let origin = Origin { name: opts.name.clone(), spawned_at: Location::caller() };
         let traits = opts.traits(inner.terms.shared.usual_traits());
         let mut terms = inner.terms.for_root();
-        let mut loan = None;
-        if let Some(own) = Own::of(&terms, opts.budget, ceiling) {
-            let from = Arc::clone(&terms.pool);
-            let account = from.draw(own.first, Resource::Ops);
-            if let Err(short) = own.check(account) {
-                from.settle(account, account);
-                return Err(Error::short(short));
+        let from = Arc::clone(&terms.pool);
+        let own = Own::of(&terms, opts.budget, ceiling);
+        let spawner =
+            cx::current().filter(|frame| Arc::ptr_eq(&frame.terms().shared, &terms.shared));
+        let paid = match spawner {
+            Some(frame) => {
+                frame.charge(Budget::SPAWN)?;
+                false
             }
-            terms = terms.with_budget(own, account);
-            loan = Some(Loan { from, to: Arc::clone(&terms.pool), account });
+            None => {
+                pay(&terms)?;
+                true
+            }
+        };
+        let mut loan = Loan { from, account: Budget::ZERO, to: None, used: false, paid };
+        // What nobody has named is drawn when the task starts.
+        if let Some(own) = own {
+            let drawn = loan.from.draw(own.first, Resource::Ops);
+            loan.account = drawn;
+            own.check(drawn).map_err(Error::short)?;
+            terms = terms.with_budget(own, drawn);
+            loan.to = Some(Arc::clone(&terms.pool));
         }
         Ok(Plan { terms, loan, origin, traits })
     }
@@ -119,43 +155,33 @@ impl Plan {
         task: impl FnOnce(&Cx<P>) -> Result<R>,
         keep: impl FnOnce(Result<R>) -> K,
     ) -> K {
-        let Plan { terms, loan, origin, .. } = self;
-        let account = match loan {
+        let Plan { terms, mut loan, origin, .. } = self;
+        loan.used = true;
+        let account = match loan.to {
             None => terms.pool.draw(terms.grant, Resource::Ops),
             Some(_) => terms.pool.draw_all(),
         };
-        // SAFETY: the terms outlive the frame; this is the task.
-        let frame = unsafe { Frame::new(record, &terms, account, Kinship::Apart, origin) };
-        let cx: Cx<P> = Cx::new(frame);
-        let frame = cx.frame();
-        frame.enter();
         if let Some(tally) = &terms.tally {
             tally.spawned();
         }
-        let refused = match start {
-            Start::Run => frame.check_cancelled(),
-            Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
-        };
-        let output = catch_unwind(AssertUnwindSafe(|| match refused {
-            Ok(()) => task(&cx),
-            Err(error) => {
-                drop(task);
-                Err(error)
-            }
-        }));
-        let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
-        let output = output.map_err(|error| error.in_task(|| frame.info()));
-        frame.span().end(output.as_ref().err());
-        if let Some(tally) = &terms.tally {
-            let cancelled = frame.cancel_reason().is_some();
-            let failed = output.as_ref().is_err_and(|error| !(cancelled && error.is_cancelled()));
-            tally.ended(if failed { stats::End::Failed } else { stats::End::Well });
-        }
-        let output = keep(output);
-        frame.leave();
+        let kinship = Kinship::Apart;
+        let birth = Birth { record, start, terms: &terms, account, kinship, origin };
+        // SAFETY: this is the task; the terms outlive the call, and the account was drawn.
+        let (output, leaving) = unsafe { life::live(birth, task, |_, output, _| keep(output)) };
         drop(loan);
+        leaving.finish();
         output
     }
+}
+
+/// Has the runtime's budget pay for the spawn of a root task. What ended children have left is
+/// asked for before this gives up.
+fn pay(terms: &Terms) -> Result<()> {
+    let paid = terms.pool.spawn(Budget::ZERO).or_else(|_| {
+        terms.shared.return_accounts();
+        terms.pool.spawn(Budget::ZERO)
+    });
+    paid.map(drop).map_err(Error::short)
 }
 
 /// A task that was started by a [`Handle`](super::Handle).

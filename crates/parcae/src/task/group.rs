@@ -10,7 +10,12 @@
 //! close:      − (BIAS − spawned)                      ►  spawned − ended
 //! ```
 //!
-//! Spawning thus costs no atomic operation. A worker that runs several children of one group in
+//! Spawning thus costs its owner no atomic operation. Others who spawn into the group add one to
+//! the atomic instead ([`Group::add_shared`]). They are children that have not been counted as
+//! ended, or run while the owner has not closed the group; either way the counter cannot reach 0
+//! before they have added to it.
+//!
+//! A worker that runs several children of one group in
 //! a row counts them together when it turns to something else (see `worker`): while it
 //! runs a child the group is not complete anyway.
 //!
@@ -25,7 +30,6 @@ use super::TaskRef;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::{Mutex, PoisonError};
 use std::any::Any;
-use std::cell::Cell;
 
 /// More than any number of children.
 const BIAS: usize = 1 << (usize::BITS - 2);
@@ -33,22 +37,19 @@ const BIAS: usize = 1 << (usize::BITS - 2);
 /// Children and the task that waits for them.
 pub(crate) struct Group {
     remaining: AtomicUsize,
-    /// How many were spawned; the owner's.
-    spawned: Cell<usize>,
+    /// How many the owner has spawned. Written by the owner alone, without a read-modify-write;
+    /// others read it for figures.
+    spawned: AtomicUsize,
     owner: TaskRef,
     /// The first panic of a child.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: `spawned` is touched by the owner alone, which is one flow of control; the rest is
-// made for sharing.
-unsafe impl Sync for Group {}
-
 impl Group {
     pub(crate) fn new(owner: TaskRef) -> Group {
         Group {
             remaining: AtomicUsize::new(BIAS),
-            spawned: Cell::new(0),
+            spawned: AtomicUsize::new(0),
             owner,
             panic: Mutex::new(None),
         }
@@ -62,20 +63,36 @@ impl Group {
 
     /// Counts a child. The owner's.
     pub(crate) fn add(&self) {
-        self.spawned.set(self.spawned.get() + 1);
+        // Relaxed, both: the owner's own.
+        self.spawned.store(self.spawned.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// How many children have not been counted as ended. The owner's, or of somebody who holds it still.
+    /// Counts a child that another task or thread than the owner has spawned: one that keeps the
+    /// group from completing, see the header. Before the child can end.
+    pub(crate) fn add_shared(&self) {
+        // Relaxed: the caller's own count, or the owner, keeps the counter above 0 meanwhile.
+        self.remaining.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back [`add_shared`](Group::add_shared): there was no child after all.
+    pub(crate) fn sub_shared(&self) {
+        self.remaining.fetch_sub(1, Ordering::Relaxed); // as above
+    }
+
+    /// How many children have not been counted as ended.
     pub(crate) fn live(&self) -> usize {
-        let remaining = self.remaining.load(Ordering::Relaxed); // a figure
+        // Relaxed: figures.
+        let remaining = self.remaining.load(Ordering::Relaxed);
         let closed = remaining < BIAS / 2;
-        if closed { remaining } else { self.spawned.get() - (BIAS - remaining) }
+        let spawned = self.spawned.load(Ordering::Relaxed);
+        if closed { remaining } else { (spawned + remaining).saturating_sub(BIAS) }
     }
 
     /// Says that there will be no more children. The owner's, once.
     pub(crate) fn close(&self) {
         // Relaxed: `is_empty` below acquires what the children released.
-        self.remaining.fetch_sub(BIAS - self.spawned.get(), Ordering::Relaxed);
+        let spawned = self.spawned.load(Ordering::Relaxed); // the owner's own
+        self.remaining.fetch_sub(BIAS - spawned, Ordering::Relaxed);
     }
 
     /// Whether all children have ended, after `close`.

@@ -36,7 +36,7 @@
 //! strand may come back on another thread (movable tasks), so nothing here keeps a `&Worker`
 //! over a switch: after each, the worker is asked for again.
 
-mod accounts;
+pub(crate) mod accounts;
 mod observe;
 mod patience;
 pub(crate) mod pick;
@@ -45,6 +45,7 @@ pub(crate) mod stats;
 
 use crate::budget::{Budget, Pool};
 use crate::deque::Owner;
+use crate::engine::Wake;
 use crate::error::{TaskId, discard};
 use crate::fiber::strand::{Ground, Strand};
 use crate::queue::Chain;
@@ -56,7 +57,6 @@ use crate::task::slab::{FreeRecords, OutOfRecords};
 use crate::task::state::{Finished, Handle};
 use crate::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::trace::{Kind, Pen, spans};
-use accounts::Returned;
 use patience::Patience;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -93,8 +93,8 @@ pub(crate) struct Worker {
     left: Cell<Left>,
     /// Children that ended here and are not counted yet; all of one group.
     ended: Cell<Ended>,
-    /// What those children have left of their accounts; of one pool.
-    returned: UnsafeCell<Returned>,
+    /// Whether `Remote::returned` may have accounts of theirs in it.
+    has_returned: Cell<bool>,
     /// A task that was picked on a stack that could not run it.
     handoff: Cell<Option<NonNull<Task>>>,
     /// Under the deterministic executor: the worker fell asleep.
@@ -230,7 +230,7 @@ impl Worker {
             kept: Cell::new(0),
             left: Cell::new(Left::Nothing),
             ended: Cell::new(Ended::NONE),
-            returned: UnsafeCell::new(Returned::default()),
+            has_returned: Cell::new(false),
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
@@ -537,9 +537,7 @@ impl Worker {
     /// there were any.
     #[inline]
     pub(crate) fn count_ended(&self) -> Option<()> {
-        // SAFETY: one thread; the reference ends with the statement.
-        let no_accounts = unsafe { (*self.returned.get()).is_empty() };
-        if no_accounts && self.ended.get().group.is_none() {
+        if !self.has_returned.get() && self.ended.get().group.is_none() {
             return None;
         }
         self.count_those_ended()
@@ -560,14 +558,17 @@ impl Worker {
     /// pool is that of its nursery, which waits at least until then.
     #[inline]
     pub(crate) fn return_account(&self, pool: &Pool, drawn: &Budget, used: &Budget) {
-        // SAFETY: one thread; no other reference at the same time. The pool as above.
-        unsafe { (*self.returned.get()).add(pool, drawn, used) };
+        self.has_returned.set(true);
+        // SAFETY: the pool as above.
+        let waiting = unsafe { self.remote().returned.lock().add(pool, drawn, used) };
+        waiting.iter().for_each(Wake::wake);
     }
 
     #[inline]
     fn settle_accounts(&self) {
-        // SAFETY: one thread; no other reference at the same time.
-        unsafe { (*self.returned.get()).settle() };
+        if self.has_returned.take() {
+            accounts::settle(&self.remote().returned);
+        }
     }
 
     // ----- what a task does -------------------------------------------------------------

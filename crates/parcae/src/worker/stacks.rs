@@ -71,7 +71,8 @@ impl Worker {
         });
         match next {
             Some(next) if next == task => {
-                // It yielded, and there is nobody else.
+                // It yielded, and there is nobody else here: others may wait for what ended before.
+                self.count_ended();
                 self.note_end_of_turn(Kind::Alone, this);
                 self.left.set(Left::Nothing);
                 self.current.set(Some(task));

@@ -42,7 +42,7 @@ impl Random {
             syscalls: 1,
         };
         let opts = NurseryOpts::new()
-            .child_budget(grant)
+            .slice(grant)
             .on_exhausted(self.one_of(&[
                 OnExhausted::Refill,
                 OnExhausted::Fail,

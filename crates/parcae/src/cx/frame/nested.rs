@@ -4,7 +4,6 @@ use super::{Frame, ScopeRef};
 use crate::budget::{Budget, Closed, More, OnExhausted, Pool, UNLIMITED};
 use crate::cx::Terms;
 use crate::error::Result;
-use crate::nursery::Core;
 use crate::shim::atomic::AtomicU64;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ impl Frame {
             // What is asked for without limit is all that there is.
             let cost = budget.min(self.balance().max(budget.counted()));
             self.charge(cost)?;
-            return Ok(Arc::new(Pool::new(cost, None)));
+            return Ok(Arc::new(Pool::new(cost, None).filled_from(self.pool())));
         }
         if self.pool().is_unlimited() {
             return Ok(Arc::clone(self.pool()));
@@ -27,7 +26,9 @@ impl Frame {
             grant: self.terms().grant,
             ceiling: None,
         });
-        Ok(Arc::new(Pool::new(self.take_balance(), more)))
+        self.book();
+        let parent = Arc::clone(self.pool());
+        Ok(Arc::new(Pool::new(self.take_balance(), more).filled_from(&parent)))
     }
 
     /// Enters a nursery that this task has opened: from now on its node is what cancels the task.
@@ -81,23 +82,6 @@ impl Frame {
             self.set_balance(balance);
         }
         self.drawn.set(drawn);
-    }
-
-    /// Notes that children of a nursery of this task are paid for before they are spawned.
-    pub(crate) fn has_paid_ahead(&self, core: &Core) {
-        if self.ahead.get() != Some(NonNull::from(core)) {
-            self.take_back();
-            self.ahead.set(Some(NonNull::from(core)));
-        }
-    }
-
-    /// Takes that back: the task is about to wait, or to let others run, who may need it; or the nursery ends.
-    #[inline]
-    pub(crate) fn take_back(&self) {
-        if let Some(core) = self.ahead.take() {
-            // SAFETY: of a nursery that has not ended: its end comes by here first.
-            unsafe { core.as_ref() }.refund();
-        }
     }
 
     /// Moves budget from the account into the pool of a nursery that this task owns.

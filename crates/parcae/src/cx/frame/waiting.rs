@@ -172,7 +172,6 @@ impl Frame {
 
     /// Waits to be woken; may return early. Not a cancel point.
     pub(crate) fn leave_to_others(&self, why: Why<'_>) {
-        self.take_back();
         // SAFETY: taken back before this returns.
         self.seen.why.set(Some(unsafe { why.forget_lifetime() }));
         self.seen.waits.set(self.seen.waits.get().wrapping_add(1));

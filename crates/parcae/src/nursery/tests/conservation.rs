@@ -156,7 +156,7 @@ fn nursery(cx: &Cx, rng: &Rng, ledger: &Ledger<'_>, depth: usize) -> Result<()> 
         opts = opts.budget(some_budget(rng, 2_000));
     }
     if rng.below(2) == 0 {
-        opts = opts.child_budget(some_budget(rng, 200));
+        opts = opts.slice(some_budget(rng, 200));
     }
     let policies = [OnExhausted::Refill, OnExhausted::Suspend, OnExhausted::Fail];
     if rng.below(4) != 0 {
@@ -262,7 +262,10 @@ fn run(seed: u64, deterministic: bool) {
     for _ in 0..3 {
         let seed = rng.next();
         // However it ends.
-        let _ = rt.run(|cx| act(cx, &Rng::new(seed, 2), &ledger, 3));
+        let _ = rt.run(|cx| {
+            ledger.note_here(Budget::SPAWN); // the runtime has paid for this task
+            act(cx, &Rng::new(seed, 2), &ledger, 3)
+        });
         ledger.check_at_rest(&rt.budget());
     }
     let wrong = ledger.wrong.into_inner().unwrap();
