@@ -95,6 +95,8 @@ struct Inner {
     contexts: Vec<Arc<str>>,
     /// The capability whose `task_budget` is all that the task gets.
     bounded_by: Option<u64>,
+    /// What became of something that the failure has interrupted.
+    note: Option<Arc<str>>,
 }
 
 /// What kind of failure it is.
@@ -163,6 +165,7 @@ impl Error {
             others: 0,
             contexts: Vec::new(),
             bounded_by: None,
+            note: None,
         };
         Error { inner: Arc::new(inner) }
     }
@@ -217,6 +220,19 @@ impl Error {
             Arc::make_mut(&mut self.inner).bounded_by = cap;
         }
         self
+    }
+
+    /// Says what became of something that the failure has interrupted.
+    pub(crate) fn noting(mut self, note: Option<Arc<str>>) -> Error {
+        if note.is_some() {
+            Arc::make_mut(&mut self.inner).note = note;
+        }
+        self
+    }
+
+    /// What [`noting`](Error::noting) has said.
+    pub(crate) fn note(&self) -> Option<Arc<str>> {
+        self.inner.note.clone()
     }
 
     pub(crate) fn cancelled(reason: CancelReason) -> Error {

@@ -5,11 +5,17 @@
 //! after the poll makes it poll once more. One allocation per call: flag and waiter, counted, because a waker
 //! may be kept for ever.
 //!
+//! A future that finds its flag set after the poll has nothing to wait for: it woke itself, which is how async code
+//! yields, or somebody was quick. It is polled again, but not at once: the wait [passes](crate::wait::pass), so
+//! that others run, an op is charged and a cancelled task ends. The flag is clear by then, and the next
+//! poll looks at everything anew, so a wake-up that the pass consumed is not missed.
+//!
 //! The other way round a [`RootTask`](crate::RootTask) is a future itself.
 
+use crate::cx;
 use crate::error::Result;
 use crate::sync::park;
-use crate::wait::{Deadline, Waiter, Why};
+use crate::wait::{self, Deadline, Waiter, Why};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,7 +26,9 @@ use std::task::{Context, Poll, Wake, Waker};
 /// whatever async code needs no runtime of its own can be used as it is.
 ///
 /// A cancel point whenever the future waits: if the task is cancelled then, the future is dropped, which
-/// is how futures are cancelled. In [`Cx::shield`](crate::Cx::shield) it is none.
+/// is how futures are cancelled. In [`Cx::shield`](crate::Cx::shield) it is none. A future that wakes itself during
+/// its poll, which is how async code yields, is polled again after a checkpoint, and after others have run. Not a
+/// checkpoint if the future is ready at the first poll: a loop around that needs one.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -36,7 +44,7 @@ use std::task::{Context, Poll, Wake, Waker};
 ///
 /// # Errors
 ///
-/// If the task was cancelled while the future waited.
+/// If the task was cancelled while the future waited, or has used up its budget.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
     let mut future = pin!(future);
     let signal = Arc::new(Signal { woken: AtomicBool::new(false), waiter: Waiter::current() });
@@ -48,8 +56,14 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
         }
         // Acquire: pairs with the Release in `wake_by_ref`, and makes visible to the next poll what
         // was done before the wake.
+        if signal.woken.swap(false, Ordering::Acquire) {
+            if let Some(frame) = cx::current() {
+                wait::pass(frame)?;
+            }
+            continue;
+        }
         while !signal.woken.swap(false, Ordering::Acquire) {
-            park(Deadline::Never, Why::Future)?;
+            park(Deadline::Never, Why::Future)?; // the swap: as above
         }
     }
 }

@@ -190,11 +190,11 @@ impl<P: Profile> Cx<P> {
     }
 
     /// Waits for a time. Under the deterministic executor that is virtual time, which passes at once
-    /// when nobody can run.
+    /// when nobody can run. A checkpoint, and others run, also if there is nothing to wait for.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled.
+    /// If the task was cancelled, or has used up its budget.
     pub fn sleep(&self, time: Duration) -> Result<()> {
         self.frame.sleep_until(self.frame.terms().shared.later(time))?;
         self.frame.check_cancelled()

@@ -11,14 +11,14 @@ impl Inner {
             (Some(source), _) => write!(f, "{source}")?,
             (None, kind) => write!(f, "{kind}")?,
         }
-        match self.bounded_by {
-            None => Ok(()),
-            Some(cap) => write!(
+        if let Some(cap) = self.bounded_by {
+            write!(
                 f,
                 "; it runs under spawn capability #{cap}, whose `task_budget` is all that it gets: spawn it \
                  under one with more"
-            ),
+            )?;
         }
+        self.note.as_ref().map_or(Ok(()), |note| write!(f, "; {note}"))
     }
 
     /// Which task it was, and how many others.
@@ -102,7 +102,7 @@ impl fmt::Display for ErrorKind {
             ),
             ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
             ErrorKind::WouldWait => f.write_str("it would have had to wait"),
-            ErrorKind::TimedOut => f.write_str("what was waited for has not come in time"),
+            ErrorKind::TimedOut => f.write_str("deadline exceeded"),
             ErrorKind::Deadlock(deadlock) => write!(f, "{deadlock}"),
             ErrorKind::Other => f.write_str("failed"),
         }

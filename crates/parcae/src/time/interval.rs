@@ -77,12 +77,12 @@ impl Interval {
         self
     }
 
-    /// Waits for the next tick, and returns when it was due. A cancel point; a tick whose wait was cancelled is
-    /// still to come.
+    /// Waits for the next tick, and returns when it was due. A checkpoint, as [`sleep`](super::sleep), also if the
+    /// tick is late. A tick whose wait was cancelled is still to come.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled.
+    /// If the task was cancelled, or has used up its budget.
     pub fn tick(&mut self) -> Result<Instant> {
         let due = self.next;
         sleep_until(due)?;

@@ -36,11 +36,12 @@ pub(crate) use watch::Watch;
 use crate::cx::{self, Cx, Frame};
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Spawns;
-use crate::wait::Why;
+use crate::wait::{self, Why};
 use crate::{CancelReason, NurseryOpts};
 use std::time::{Duration, Instant};
 
-/// What time it is: on a task by its runtime's clock, which may be virtual; elsewhere by the system's.
+/// What time it is: on a task by its runtime's clock, which may be virtual; elsewhere by the system's. Not a checkpoint:
+/// a loop around it needs one.
 pub fn now() -> Instant {
     match cx::current() {
         Some(frame) => {
@@ -51,11 +52,25 @@ pub fn now() -> Instant {
     }
 }
 
-/// Waits for a time. A cancel point. On a task the task is parked, elsewhere the thread is blocked.
+/// Waits for a time. On a task the task is parked, elsewhere the thread is blocked.
+///
+/// A checkpoint, which charges one op, and others run, also if there is nothing to wait for: `sleep(Duration::ZERO)`
+/// is a yield that costs an op.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use parcae::time;
+/// use std::time::Duration;
+///
+/// let rt = Runtime::builder().budget(Budget { ops: 1_000, ..Budget::UNLIMITED }).build()?;
+/// let error = rt.run(|cx| cx.forever(|| time::sleep(Duration::ZERO))).unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
+/// # Ok::<(), parcae::Error>(())
+/// ```
 ///
 /// # Errors
 ///
-/// If the task was cancelled.
+/// If the task was cancelled, or has used up its budget.
 pub fn sleep(time: Duration) -> Result<()> {
     match now().checked_add(time) {
         Some(at) => sleep_until(at),
@@ -65,7 +80,8 @@ pub fn sleep(time: Duration) -> Result<()> {
     }
 }
 
-/// Waits until a point in time, by the clock of [`now`]. A cancel point, also if that has passed.
+/// Waits until a point in time, by the clock of [`now`]. A checkpoint, and others run, also if that has passed: see
+/// [`sleep`].
 ///
 /// ```
 /// use parcae::time;
@@ -79,7 +95,7 @@ pub fn sleep(time: Duration) -> Result<()> {
 ///
 /// # Errors
 ///
-/// If the task was cancelled.
+/// As for [`sleep`].
 pub fn sleep_until(at: Instant) -> Result<()> {
     let Some(frame) = cx::current() else {
         loop {
@@ -92,20 +108,21 @@ pub fn sleep_until(at: Instant) -> Result<()> {
     };
     let shared = &frame.terms().shared;
     let due = shared.nanos(at);
-    frame.check_cancelled()?;
     frame.sleep_until(due)?;
     frame.check_cancelled()
 }
 
 impl Frame {
-    /// Waits until a time of the scheduler. No cancel point if that has passed.
+    /// Waits until a time of the scheduler. A checkpoint; others run also if that time has passed.
     pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
         let shared = &self.terms().shared;
-        if shared.now() < due {
-            let _deadline = shared.at(due, Due::Wake(self.task_ref()));
-            while shared.now() < due {
-                self.park(Why::Sleep)?;
-            }
+        if shared.now() >= due {
+            return wait::pass(self);
+        }
+        wait::checkpoint(self)?;
+        let _deadline = shared.at(due, Due::Wake(self.task_ref()));
+        while shared.now() < due {
+            self.park(Why::Sleep)?;
         }
         Ok(())
     }
@@ -113,10 +130,12 @@ impl Frame {
 
 impl<P: Spawns> Cx<P> {
     /// Runs a closure for no longer than this: after that time everything in it that is a cancel point fails, and
-    /// so do the nurseries that it has opened.
+    /// so do the nurseries that it has opened. A checkpoint.
     ///
-    /// A closure that gets done all the same, because it comes to no cancel point or does not care, has
-    /// its result returned, late as it is.
+    /// The time is looked at where the closure can be cancelled, not elsewhere. A closure that gets done all the same,
+    /// because it comes to no cancel point or does not care, has its result returned, late as it is. A
+    /// [`blocking`](crate::blocking()) call that has begun is waited for, and may make this late; the error says so
+    /// then. [`blocking_static`](crate::blocking_static) is left behind when the time is over.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -124,7 +143,7 @@ impl<P: Spawns> Cx<P> {
     ///
     /// let rt = Runtime::builder().build()?;
     /// let outcome = rt.run(|cx| {
-    ///     cx.timeout(Duration::from_millis(2), |cx| cx.forever(|| Ok(())))
+    ///     cx.timeout(Duration::from_millis(2), || cx.forever(|| Ok(())))
     /// });
     /// assert!(outcome.unwrap_err().is_timed_out());
     /// # Ok::<(), parcae::Error>(())
@@ -133,17 +152,18 @@ impl<P: Spawns> Cx<P> {
     /// # Errors
     ///
     /// [`ErrorKind::TimedOut`] if the closure failed because the time was over; or what else it failed with.
-    pub fn timeout<R>(&self, time: Duration, body: impl FnOnce(&Cx<P>) -> Result<R>) -> Result<R> {
+    pub fn timeout<R>(&self, time: Duration, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.checkpoint()?;
         let mut output = None;
         let opened = self.nursery_with(NurseryOpts::new().timeout(time), |_| {
-            output = Some(body(self));
+            output = Some(body());
             Ok(())
         });
         match output {
             Some(Ok(value)) => Ok(value),
             // Ours has passed if it is what the nursery was cancelled by.
             Some(Err(error)) if error.is_cancelled() && opened.as_ref().is_err_and(is_timeout) => {
-                Err(Error::new(ErrorKind::TimedOut))
+                Err(Error::new(ErrorKind::TimedOut).noting(error.note()))
             }
             Some(Err(error)) => Err(error),
             None => Err(opened.err().unwrap_or_else(|| Error::new(ErrorKind::NurseryNotActive))),

@@ -119,13 +119,13 @@ fn ticks_on_threads() {
 fn a_closure_runs_no_longer_than_told() {
     deterministic(|cx| {
         let start = now();
-        let late = cx.timeout(SECOND * 3, |_| sleep(SECOND * 10));
+        let late = cx.timeout(SECOND * 3, || sleep(SECOND * 10));
         assert!(late.unwrap_err().is_timed_out());
         assert_eq!(seconds_since(start), 3);
-        assert_eq!(cx.timeout(SECOND * 3, |_| sleep(SECOND).map(|()| 7))?, 7);
+        assert_eq!(cx.timeout(SECOND * 3, || sleep(SECOND).map(|()| 7))?, 7);
         assert_eq!(seconds_since(start), 4);
         // With children, which are cancelled too.
-        let late = cx.timeout(SECOND, |cx| {
+        let late = cx.timeout(SECOND, || {
             cx.nursery(|n| {
                 n.spawn(|_| sleep(SECOND * 10))?;
                 Ok(())
@@ -140,12 +140,12 @@ fn a_closure_runs_no_longer_than_told() {
 #[test]
 fn a_closure_that_does_not_care_has_its_result() {
     deterministic(|cx| {
-        let late = cx.timeout(SECOND, |cx| {
+        let late = cx.timeout(SECOND, || {
             cx.shield(|| sleep(SECOND * 2))?;
             Ok(7)
         });
         assert_eq!(late?, 7);
-        let error = cx.timeout(SECOND, |_| Err::<(), _>(Error::msg("no"))).unwrap_err();
+        let error = cx.timeout(SECOND, || Err::<(), _>(Error::msg("no"))).unwrap_err();
         assert_eq!(error.to_string(), "no");
         Ok(())
     });
@@ -154,13 +154,13 @@ fn a_closure_that_does_not_care_has_its_result() {
 #[test]
 fn of_two_timeouts_the_one_that_has_passed_is_named() {
     deterministic(|cx| {
-        let outer = cx.timeout(SECOND, |cx| {
-            let inner = cx.timeout(SECOND * 5, |_| sleep(SECOND * 10));
+        let outer = cx.timeout(SECOND, || {
+            let inner = cx.timeout(SECOND * 5, || sleep(SECOND * 10));
             assert!(!inner.as_ref().unwrap_err().is_timed_out());
             inner
         });
         assert!(outer.unwrap_err().is_timed_out());
-        let inner = cx.timeout(SECOND * 5, |cx| Ok(cx.timeout(SECOND, |_| sleep(SECOND * 10))));
+        let inner = cx.timeout(SECOND * 5, || Ok(cx.timeout(SECOND, || sleep(SECOND * 10))));
         assert!(inner?.unwrap_err().is_timed_out());
         Ok(())
     });

@@ -27,8 +27,9 @@
 //! To replace the one waiter that a record has room for: the worker reads it before it publishes the end, and a
 //! second waiter could come in between with the word of the task looking the same as before.
 
-use super::{Deadline, Ended, Waiter, Why, wait};
+use super::{Deadline, Ended, Waiter, Why, checkpoint, wait};
 use crate::channel::{Claim, Outcome, Places, Ticket, Waiting, Wake};
+use crate::cx;
 use crate::error::{Result, discard};
 use crate::lock::{Guard, Lock};
 use std::sync::Arc;
@@ -118,6 +119,9 @@ impl End<Waiter> {
                 return Ok(Ended::Woken);
             }
             if ended? == Ended::TimedOut {
+                if let Some(frame) = cx::current() {
+                    checkpoint(frame)?; // a loop around a wait for no time at all costs something
+                }
                 return Ok(Ended::TimedOut);
             }
         }

@@ -24,6 +24,17 @@
 //! so under the same lock, and [keeps](Waiter::keep) it there: by a count of its own, or, being a worker of that
 //! scheduler, by nothing at all, for a worker keeps it too, and wakes before it does anything else.
 //!
+//! # Waits that are over at once
+//!
+//! A wait with nothing to wait for (a sleep that is due, a future that woke itself during its poll, a deadline
+//! that has passed) must not be free: a task that loops around it would keep its worker for ever, cost
+//! nothing and never learn that it was cancelled. Such a wait *passes* ([`pass`]): it is a checkpoint,
+//! which charges one op, then a yield. A passed deadline of [`wait`] only yields, because the operation that
+//! waits has been charged by its own rules before it came here.
+//!
+//! Yielding and charging may park the task, and so consume a wake-up that was meant for the wait. So both come
+//! before the caller looks again at what it waits for, never between that look and the park.
+//!
 //! On a task the task is parked, and the call is a cancel point; on any other thread the thread is
 //! blocked, and there is nobody to cancel it.
 
@@ -157,6 +168,14 @@ impl Deadline {
         }
     }
 
+    /// A point in time, by the clock of [`time::now`](crate::time::now).
+    pub(crate) fn at(at: Instant) -> Deadline {
+        match cx::current() {
+            Some(frame) => Deadline::Task(frame.terms().shared.nanos(at)),
+            None => Deadline::Thread(at),
+        }
+    }
+
     /// What is left of it; none if there is no end to it.
     fn left(self) -> Option<Duration> {
         match self {
@@ -168,6 +187,26 @@ impl Deadline {
             Deadline::Never => None,
         }
     }
+}
+
+/// A checkpoint of the running task: charges one op, lets others run at the end of the turn, is a cancel point.
+///
+/// # Errors
+///
+/// As for [`Cx::checkpoint`](crate::Cx::checkpoint).
+#[inline]
+pub(crate) fn checkpoint(frame: &cx::Frame) -> Result<()> {
+    if frame.tick() { Ok(()) } else { frame.attend() }
+}
+
+/// A wait that is over at once: a checkpoint, and others run.
+///
+/// # Errors
+///
+/// As for [`checkpoint`].
+pub(crate) fn pass(frame: &cx::Frame) -> Result<()> {
+    checkpoint(frame)?;
+    frame.yield_now()
 }
 
 /// Step 4: waits until the current [`Waiter`] is woken, or until the deadline. `why` is for others to see.
@@ -192,6 +231,9 @@ pub(crate) fn wait(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
 fn wait_until(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
     let left = deadline.left();
     if left.is_some_and(|left| left.is_zero()) {
+        if let Some(frame) = cx::current() {
+            frame.yield_now()?; // a loop around a deadline that has passed lets others run
+        }
         return Ok(Ended::TimedOut);
     }
     match (cx::current(), left) {
