@@ -7,26 +7,38 @@
 //! # Bounds
 //!
 //! `room` has a permit for every call that may run or be queued. A task takes one before it submits, and
-//! waits if there is none, so the queue has a bound, and never grows: its memory was
-//! set aside beforehand, and nothing is allocated under its lock.
+//! waits if there is none, so the queue has a bound, however large that is: memory is taken for calls that
+//! are there, not for those that might come.
+//!
+//! Nothing is allocated under the lock of the queue, because a task that is out of memory waits in the allocator: a call
+//! comes in a list of its own, of one node, which is made before the lock is taken and appended under it.
 //!
 //! # Cancelling
 //!
-//! A call that has begun cannot be interrupted. What it borrows has to stay, so its task waits until it has
-//! ended, whoever asks it to end meanwhile: [`blocking`] is a cancel point as long as the call is queued, and takes it out of
-//! the queue then; afterwards it is none, and gives the call's result. Whether a call was begun is
-//! decided under the lock of the queue, by who takes it out first.
-//! [`blocking_static`] is for calls that may take long: it demands that the call borrows nothing, and leaves it
-//! behind when the task is cancelled.
+//! A call that has begun cannot be interrupted. Whether it was begun is decided under the lock of the queue, by the thread that takes
+//! it out first. If the task is cancelled, or a deadline passes, while it waits:
+//!
+//! | the call | [`blocking`], which may borrow | [`blocking_static`], which owns |
+//! |---|---|---|
+//! | is queued | is taken out and not made | is taken out and not made |
+//! | has begun | is waited for: what it borrows has to stay | is left behind |
+//! | has ended | its result counts | its result counts |
+//!
+//! In the first two rows the task gets the cancellation as an error, which says what became of the call. A call that
+//! was waited for may have had an effect, and its result is dropped: a panic of the call is reported instead of the
+//! cancellation. In a shield nothing is cancelled, and the result comes out.
+//!
+//! Rejected: to return the result of a call that was waited for although the task was cancelled meanwhile. A timeout around it would
+//! return late and say nothing about it.
 
 use crate::cx;
 use crate::error::{Error, Result};
 use crate::sync::{Semaphore, park};
-use crate::wait::{Deadline, Waiter, Why};
-use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::wait::{self, Deadline, Waiter, Why};
+use std::collections::LinkedList;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle, ThreadId};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How large the pool may get.
@@ -63,11 +75,11 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Job>,
+    queue: LinkedList<Job>,
     next_id: u64,
     idle: usize,
     threads: usize,
-    handles: HashMap<ThreadId, JoinHandle<()>>,
+    handles: LinkedList<JoinHandle<()>>,
     stopping: bool,
 }
 
@@ -116,7 +128,7 @@ impl Pool {
         drop(self.begin_stop());
     }
 
-    fn begin_stop(&self) -> HashMap<ThreadId, JoinHandle<()>> {
+    fn begin_stop(&self) -> LinkedList<JoinHandle<()>> {
         let mut state = self.inner.lock();
         state.stopping = true;
         self.inner.changed.notify_all();
@@ -137,8 +149,8 @@ impl Pool {
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
-        for (id, handle) in handles {
-            if id != thread::current().id() {
+        for handle in handles {
+            if handle.thread().id() != thread::current().id() {
                 let _ = handle.join();
             }
         }
@@ -159,19 +171,12 @@ impl Inner {
 
     /// Queues a call, for which the caller has room, and makes sure that somebody takes it.
     fn submit(self: &Arc<Inner>, call: Call, room: Room) -> u64 {
+        let mut one = LinkedList::from([Job { id: 0, call, room }]); // not under the lock
         let mut state = self.lock();
-        if state.queue.capacity() == 0 {
-            // Once, and not under the lock: a task that is out of memory waits in the allocator.
-            drop(state);
-            let queue = VecDeque::with_capacity(self.limits.threads + self.limits.queue);
-            state = self.lock();
-            if state.queue.capacity() == 0 {
-                state.queue = queue;
-            }
-        }
         let id = state.next_id;
         state.next_id += 1;
-        state.queue.push_back(Job { id, call, room });
+        one.iter_mut().for_each(|job| job.id = id);
+        state.queue.append(&mut one);
         let start = state.queue.len() > state.idle && state.threads < self.limits.threads;
         state.threads += usize::from(start);
         drop(state);
@@ -184,9 +189,8 @@ impl Inner {
 
     /// Takes a call out of the queue that nobody has begun.
     fn withdraw(&self, id: u64) -> Option<Job> {
-        let mut state = self.lock();
-        let index = state.queue.iter().position(|job| job.id == id)?;
-        state.queue.remove(index)
+        let mut taken = take_out(&mut self.lock().queue, |job| job.id == id);
+        taken.pop_front()
     }
 
     fn start(self: &Arc<Inner>) {
@@ -194,19 +198,18 @@ impl Inner {
         let named = thread::Builder::new().name("parcae-blocking".into());
         match named.spawn(move || pool.work()) {
             Ok(handle) => {
-                self.lock().handles.insert(handle.thread().id(), handle);
+                let mut one = LinkedList::from([handle]); // not under the lock
+                self.lock().handles.append(&mut one);
             }
             Err(_) => {
                 // No thread to be had. If others are there they will do it; otherwise it is done here.
-                let jobs: VecDeque<Job> = {
-                    let mut state = self.lock();
-                    state.threads -= 1;
-                    if state.threads > 0 {
-                        VecDeque::new()
-                    } else {
-                        state.queue.drain(..).collect()
-                    }
-                };
+                let mut jobs = LinkedList::new();
+                let mut state = self.lock();
+                state.threads -= 1;
+                if state.threads == 0 {
+                    jobs.append(&mut state.queue);
+                }
+                drop(state);
                 jobs.into_iter().for_each(Job::run);
             }
         }
@@ -238,10 +241,20 @@ impl Inner {
         if state.stopping {
             self.changed.notify_all(); // somebody may wait for the last one
         }
-        let own = state.handles.remove(&thread::current().id());
+        let id = thread::current().id();
+        let own = take_out(&mut state.handles, |handle| handle.thread().id() == id);
         drop(state);
         drop(own);
     }
+}
+
+/// Takes one element out of a list, in a list of its own; neither allocates nor frees anything.
+fn take_out<T>(list: &mut LinkedList<T>, wanted: impl Fn(&T) -> bool) -> LinkedList<T> {
+    let Some(index) = list.iter().position(wanted) else { return LinkedList::new() };
+    let mut taken = list.split_off(index);
+    let mut rest = taken.split_off(1);
+    list.append(&mut rest);
+    taken
 }
 
 /// Where a call leaves its result.
@@ -275,27 +288,65 @@ impl<R> Slot<R> {
     }
 }
 
-/// The pool of the running task; none where the call is done in place.
-fn pool() -> Option<Arc<Inner>> {
-    let shared = &cx::current()?.terms().shared;
-    let in_place = shared.config.deterministic || std::thread::panicking();
-    (!in_place).then(|| Arc::clone(&shared.blocking.inner))
+/// A checkpoint, and the pool of the running task; none where the call is made in place.
+fn pool() -> Result<Option<Arc<Inner>>> {
+    let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
+    wait::checkpoint(frame)?;
+    let shared = &frame.terms().shared;
+    Ok((!shared.config.deterministic).then(|| Arc::clone(&shared.blocking.inner)))
 }
 
 fn in_place<R>(call: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(call)).map_err(Error::from_panic)
 }
 
-/// Runs a call that blocks its thread, on a thread that is meant for that. The task is parked meanwhile, and its
+/// The error of a task that was cancelled during a call that has begun, and what became of the call.
+fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
+    error.noting(Some(format!("the blocking call at {at} {fate}").into()))
+}
+
+/// Runs a call that blocks its thread on a thread that is meant for that. The task is parked meanwhile, and its
 /// worker runs others.
 ///
-/// The call may borrow. Therefore it is waited for once it has begun, also when the task is cancelled: then its
-/// result is returned all the same, and the next cancel point notices. While all threads of the pool are
-/// busy the call is queued, and this is a cancel point; a call that was cancelled in the queue is not made.
+/// # Deadlines and cancellation
+///
+/// A thread that is in a call cannot be interrupted, and this call may borrow. So if the task is cancelled or a
+/// deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), a call that has begun **is waited for**;
+/// only then the error is returned, which says so, and the result of the call is dropped. **The deadline does not bound the
+/// wait.** A call that owns what it uses can be left behind instead: [`blocking_static`] returns at the deadline.
+/// Give a call that can take long a time limit of its own, too: a read timeout of its socket, for example.
+///
+/// - A call that waits in the queue because all threads of the pool are busy is not made if the task is cancelled.
+/// - A result that is there before the cancellation is noticed is returned.
+/// - To have the result in any case, make the call in a [shield](crate::Cx::shield).
+///
+/// ```
+/// use parcae::prelude::*;
+/// use std::time::Duration;
+///
+/// let rt = Runtime::builder().build()?;
+/// let log = std::sync::Mutex::new(Vec::new());
+/// let outcome = rt.run(|cx| {
+///     cx.timeout(Duration::from_millis(5), || {
+///         parcae::blocking(|| {
+///             std::thread::sleep(Duration::from_millis(50));
+///             log.lock().unwrap().push("written"); // borrows: nobody returns before this is done
+///         })
+///     })
+/// });
+/// let error = outcome.unwrap_err();
+/// assert!(error.is_timed_out() && error.to_string().contains("was waited for because it may borrow"));
+/// assert_eq!(*log.lock().unwrap(), ["written"]);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Where there is no pool
 ///
 /// On a thread that runs no task the call is simply made. Under the deterministic executor too, because
 /// other threads would make runs differ: all tasks stand still meanwhile, and the call must not wait for any
 /// of them.
+///
+/// A checkpoint: charges one op, and on a cancelled task the call is not made.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -309,9 +360,11 @@ fn in_place<R>(call: impl FnOnce() -> R) -> Result<R> {
 ///
 /// # Errors
 ///
-/// If the call panicked, or the task was cancelled before it was made.
+/// If the call panicked, or the task was cancelled before it had ended, or has used up its budget.
+#[track_caller]
 pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
-    let Some(pool) = pool() else { return in_place(call) };
+    let at = Location::caller();
+    let Some(pool) = pool()? else { return in_place(call) };
     let room = pool.room()?;
     let (slot, job) = Slot::for_call(call);
     // SAFETY: only the lifetime changes. The closure is called and dropped before this function returns or
@@ -325,16 +378,27 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
             return result.map_err(Error::from_panic);
         }
         if let Err(error) = park(Deadline::Never, Why::Blocking) {
-            return pending
-                .withdraw()
-                .map_or(Err(error), |result| result.map_err(Error::from_panic));
+            return match pending.withdraw() {
+                None => Err(error),
+                Some(Err(payload)) => Err(Error::from_panic(payload)),
+                Some(Ok(_)) => {
+                    let fate = "was waited for because it may borrow, and its result dropped; \
+                                `blocking_static` leaves it behind";
+                    Err(interrupted(error, at, fate))
+                }
+            };
         }
     }
 }
 
-/// As [`blocking`], for calls that may take long and borrow nothing: a cancel point all the time. If the task is
-/// cancelled a call that has begun is left behind: it goes on, and its result is dropped when it has ended.
-/// The end of the runtime waits for it.
+/// As [`blocking()`], for calls that may take long and borrow nothing: the task does not wait for the call if it is cancelled.
+///
+/// # Deadlines and cancellation
+///
+/// If the task is cancelled or a deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), this returns at once, with
+/// an error that says what became of the call. A call that is queued is not made. A call that has begun **is left
+/// running**: it goes on, keeps its thread and its place in the pool, and its result is dropped when it has
+/// ended. The end of the runtime waits for it, as long as [shutdown](crate::Runtime::shutdown) allows.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -344,20 +408,25 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
 /// let rt = Runtime::builder().build()?;
 /// let (never, receiver) = mpsc::channel::<()>();
 /// let outcome = rt.run(|cx| {
-///     cx.nursery_with(NurseryOpts::new().timeout(Duration::from_millis(5)), |_| {
+///     cx.timeout(Duration::from_millis(5), || {
 ///         parcae::blocking_static(move || receiver.recv().is_ok())
 ///     })
 /// });
-/// assert!(outcome.unwrap_err().is_cancelled()); // and the call still waits
+/// let error = outcome.unwrap_err(); // and the call still waits
+/// assert!(error.is_timed_out() && error.to_string().contains("was left running"));
 /// drop(never); // now it has ended
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
+/// A checkpoint, as [`blocking()`].
+///
 /// # Errors
 ///
-/// If the call panicked, or the task was cancelled.
+/// If the call panicked, or the task was cancelled before it had ended, or has used up its budget.
+#[track_caller]
 pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Result<R> {
-    let Some(pool) = pool() else { return in_place(call) };
+    let at = Location::caller();
+    let Some(pool) = pool()? else { return in_place(call) };
     let room = pool.room()?;
     let (slot, job) = Slot::for_call(call);
     let id = pool.submit(job, room);
@@ -366,8 +435,14 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
             return result.map_err(Error::from_panic);
         }
         if let Err(error) = park(Deadline::Never, Why::Blocking) {
-            drop(pool.withdraw(id));
-            return Err(error);
+            return match pool.withdraw(id) {
+                Some(_) => Err(error),
+                // It may have ended in this moment.
+                None => match slot.take() {
+                    Some(result) => result.map_err(Error::from_panic),
+                    None => Err(interrupted(error, at, "was left running")),
+                },
+            };
         }
     }
 }

@@ -107,10 +107,10 @@ fn a_call_that_has_begun_is_waited_for() {
                     }
                     local.fill(7);
                     local.len()
-                })?;
+                });
                 assert!(local.iter().all(|&byte| byte == 7));
                 assert!(cx.checkpoint().unwrap_err().is_cancelled());
-                Ok(result)
+                result
             })?;
             while !begun.load(Ordering::Acquire) {
                 cx.yield_now()?;
@@ -121,11 +121,113 @@ fn a_call_that_has_begun_is_waited_for() {
             }
             assert!(!task.is_finished());
             let_go.store(true, Ordering::Release);
-            assert_eq!(task.join()?, 64);
+            let error = task.join().unwrap_err();
+            assert!(error.is_cancelled());
+            let said = error.to_string();
+            assert!(said.contains(&format!("the blocking call at {}", file!())), "{said}");
+            assert!(said.contains("was waited for because it may borrow"), "{said}");
             Ok(())
         })
     })
     .unwrap();
+}
+
+/// The other half of the rule: a call that fails by itself says so, and in a shield the result comes out.
+#[test]
+fn a_call_that_is_waited_for_reports_its_panic_and_in_a_shield_its_result() {
+    let rt = one_worker(2, 1);
+    let (begun, let_go) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let wait = || {
+        begun.fetch_add(1, Ordering::Release);
+        while !let_go.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+    };
+    rt.run(|cx| {
+        cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Collect), |n| {
+            let panics = n.spawn(|_| {
+                blocking(|| {
+                    wait();
+                    std::panic::resume_unwind(Box::new("on purpose"))
+                })
+            })?;
+            let shielded = n.spawn(|cx| {
+                cx.shield(|| {
+                    blocking(|| {
+                        wait();
+                        7
+                    })
+                })
+            })?;
+            while begun.load(Ordering::Acquire) < 2 {
+                cx.yield_now()?;
+            }
+            panics.cancel();
+            shielded.cancel();
+            for _ in 0..10 {
+                cx.yield_now()?;
+            }
+            let_go.store(true, Ordering::Release);
+            let panicked: Result<()> = panics.join();
+            assert!(panicked.unwrap_err().is_panic());
+            assert_eq!(shielded.join()?, 7);
+            Ok(())
+        })
+    })
+    .unwrap();
+}
+
+/// Both forms under a deadline: one is left behind, the other is waited for, and the errors say so.
+#[test]
+fn a_deadline_ends_the_wait_or_says_why_it_did_not() {
+    let rt = one_worker(2, 1);
+    let (ends, end) = mpsc::channel::<()>();
+    let outcome = rt.run(|cx| {
+        cx.timeout(Duration::from_millis(1), || blocking_static(move || end.recv().is_ok()))
+    });
+    let error = outcome.unwrap_err();
+    assert!(error.is_timed_out());
+    let said = error.to_string();
+    assert!(said.starts_with("deadline exceeded"), "{said}");
+    assert!(said.contains(&format!("; the blocking call at {}", file!())), "{said}");
+    assert!(said.contains("was left running"), "{said}");
+    drop(ends);
+
+    let ended = AtomicBool::new(false);
+    let outcome = rt.run(|cx| {
+        let (late, is_late) = mpsc::channel::<()>();
+        let token = cx.token();
+        cx.timeout(Duration::from_millis(1), || {
+            let node = cx.token();
+            let _told = node.on_cancel(move |_| drop(late)); // after the deadline, for sure
+            let ended = &ended;
+            blocking(move || {
+                let _ = is_late.recv();
+                ended.store(true, Ordering::Release);
+            })
+        })
+        .inspect_err(|_| assert!(!token.is_cancelled()))
+    });
+    assert!(ended.load(Ordering::Acquire));
+    let error = outcome.unwrap_err();
+    assert!(error.is_timed_out());
+    assert!(error.to_string().contains("was waited for because it may borrow"), "{error}");
+}
+
+/// A queue without a bound that matters takes no memory for calls that are not there.
+#[test]
+fn the_queue_grows_on_demand() {
+    for queue in [1 << 40, usize::MAX - 1, usize::MAX] {
+        let rt = one_worker(1, queue);
+        let sum = rt.run(|cx| {
+            cx.nursery(|n| {
+                let calls: Result<Vec<_>> =
+                    (0..100).map(|i| n.spawn(move |_| blocking(move || i))).collect();
+                calls?.into_iter().map(|call| call.join()).sum::<Result<i32>>()
+            })
+        });
+        assert_eq!(sum.unwrap(), 4950);
+    }
 }
 
 /// Cancelled in the queue, or while it waits for room: the call is not made.
@@ -188,7 +290,8 @@ fn a_call_that_owns_everything_is_left_behind() {
             })
         })
     });
-    assert!(outcome.unwrap_err().is_cancelled());
+    let error = outcome.unwrap_err();
+    assert!(error.is_cancelled());
     assert_eq!(Arc::strong_count(&dropped), 2);
     drop(sender);
     drop(rt); // waits for it
