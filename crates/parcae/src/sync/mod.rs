@@ -41,6 +41,52 @@
 //! because of a panic a task cannot wait: what could not be had at once is an error there. Guards and
 //! permits are given back without waiting, so dropping them is always all right.
 //!
+//! # Loops around these calls
+//!
+//! A task that loops has to come to a checkpoint now and then: there others run, the task is charged, and learns that
+//! it was cancelled. A call that has to wait is one, and charges one op. A call that need not wait is none, nor is one
+//! that never waits: it is too short for that, and code that cleans up depends on its success.
+//!
+//! | call | checkpoint |
+//! |---|---|
+//! | `lock`, `read`, `write`, `acquire…`, `wait…`, `call_once`, `get_or_init`, [`Lazy::get`], and their forms with a deadline | if it has to wait, also for no time at all |
+//! | [`Condvar::wait`], [`Condvar::wait_while`] while the condition holds | always |
+//! | `try_…`, `is_…`, `available`, `get` | never |
+//! | `notify_…`, [`Event::set`], [`Event::reset`], [`Semaphore::add`], [`Semaphore::close`], unlocking, dropping a guard or permit | never |
+//! | [`time::sleep`](crate::time::sleep), [`sleep_until`](crate::time::sleep_until), [`Interval::tick`](crate::time::Interval::tick), [`Cx::timeout`](crate::Cx::timeout) | always |
+//! | [`block_on`](crate::block_on) | between two polls |
+//! | [`blocking()`](crate::blocking()), [`blocking_static`](crate::blocking_static) | always |
+//! | [`CancelToken::wait`](crate::CancelToken::wait) | if it has to wait |
+//! | [`CancelToken::is_cancelled`](crate::CancelToken::is_cancelled), `check`, [`time::now`](crate::time::now) | never |
+//! | operations on [channels](crate::channel), those that try included | always |
+//! | [`yield_now`](crate::yield_now), [`Cx::yield_now`](crate::Cx::yield_now) | others run, and it is a cancel point; costs nothing |
+//!
+//! A loop around a call that is none needs [`Cx::checkpoint`](crate::Cx::checkpoint) or [`checkpoint`](crate::checkpoint) of
+//! its own:
+//!
+//! ```
+//! use parcae::prelude::*;
+//! use parcae::sync::Mutex;
+//!
+//! let data = Mutex::new(1);
+//! let rt = Runtime::builder().workers(1).build()?;
+//! rt.run(|cx| {
+//!     cx.nursery(|n| {
+//!         let guard = data.lock()?;
+//!         n.spawn(|cx| {
+//!             while data.try_lock().is_none() {
+//!                 cx.checkpoint()?; // or this task keeps the worker from the one that has the lock
+//!             }
+//!             Ok(())
+//!         })?;
+//!         cx.yield_now()?;
+//!         drop(guard);
+//!         Ok(())
+//!     })
+//! })?;
+//! # Ok::<(), parcae::Error>(())
+//! ```
+//!
 //! # Panics
 //!
 //! Nothing is poisoned. A guard that is dropped by a panic unlocks, as by a return. The panic itself
@@ -167,8 +213,9 @@ fn attend(
     }
     published();
     let deadline = deadline();
+    let mut ended = charge().unwrap_or_else(|| park(deadline, why));
     loop {
-        match park(deadline, why) {
+        match ended {
             Ok(Ended::Woken) if place.step() => return Ok(Outcome::Waited),
             Ok(Ended::Woken) => {}
             Ok(Ended::TimedOut) if place.step() || place.withdraw() => return Ok(Outcome::Waited),
@@ -176,7 +223,15 @@ fn attend(
             Err(_) if place.withdraw() => return Ok(Outcome::Waited),
             Err(error) => return Err(error),
         }
+        ended = park(deadline, why);
     }
+}
+
+/// Charges a wait one op. If there was more to it than that, the task may have run out of its turn or waited for budget,
+/// and a wake-up that was meant for the wait may be gone: then it counts as woken, and the caller looks again.
+fn charge() -> Option<Result<Ended>> {
+    let frame = cx::current().filter(|_| !std::thread::panicking())?;
+    if frame.tick() { None } else { Some(frame.attend().map(|()| Ended::Woken)) }
 }
 
 /// A node that is taken out of its line whatever happens.
