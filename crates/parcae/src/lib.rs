@@ -28,7 +28,7 @@
 //! | start | [`Runtime`], its [`Builder`], [`Handle`] for other threads |
 //! | run tasks together | [`Cx::nursery`], [`Nursery::spawn`], [`TaskHandle::join`] |
 //! | bound what they use | [`NurseryOpts::budget`], [`SpawnOpts::budget`], [`Budget`], [`budget`] |
-//! | stop code that does not wait | [`Cx::checkpoint`], [`Cx::strips`], [`budgeted`] |
+//! | stop code that does not wait | [`Cx::checkpoint`], [`Cx::strips`], [`budgeted`]; [`checkpoint`] and [`yield_now`] without a `Cx` |
 //! | share and signal | [`sync`] |
 //! | call what blocks | [`blocking()`], [`blocking_static`] |
 //! | use async code, be used by it | [`block_on`], [`RootTask`] |
@@ -51,6 +51,7 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
+mod ambient;
 mod arch;
 pub mod attach;
 mod blocking;
@@ -91,6 +92,7 @@ pub mod trace;
 mod wait;
 mod worker;
 
+pub use ambient::{checkpoint, yield_now};
 pub use blocking::{blocking, blocking_static};
 pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing, Suspended};
 pub use cancel::{CancelReason, CancelToken, OnCancel};
