@@ -139,6 +139,8 @@ pub enum ErrorKind {
     Unwinding,
     /// A channel is closed, and nothing is left in it.
     ChannelClosed,
+    /// A [`Semaphore`](crate::sync::Semaphore::close) is closed, and gives out no permits.
+    SemaphoreClosed,
     /// It would have had to wait, and was not to.
     WouldWait,
     /// What was waited for has not come in time.

@@ -187,6 +187,29 @@ mod tests {
     }
 
     #[test]
+    fn a_future_that_wakes_itself_costs_its_task_and_lets_others_run() {
+        for seed in 0..20 {
+            let rt = Runtime::builder().workers(1).deterministic(seed);
+            let rt = rt.budget(Budget { ops: 100, ..Budget::UNLIMITED }).build().unwrap();
+            let error = rt.run(|_| block_on(countdown(1_000))).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)), "{error}");
+            let rt = Runtime::builder().workers(1).deterministic(seed).build().unwrap();
+            let ended = AtomicBool::new(false);
+            let outcome = rt.run(|cx| {
+                cx.nursery(|n| {
+                    n.spawn(|_| block_on(countdown(10_000)))?;
+                    cx.yield_now()?; // it runs, and we do too
+                    ended.store(true, Ordering::Relaxed);
+                    n.cancel();
+                    Ok(())
+                })
+            });
+            assert!(outcome.unwrap_err().is_cancelled());
+            assert!(ended.into_inner());
+        }
+    }
+
+    #[test]
     fn a_root_task_is_a_future() {
         let rt = Runtime::builder().workers(2).build().unwrap();
         for i in 0..200 {

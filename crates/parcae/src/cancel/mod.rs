@@ -24,6 +24,7 @@
 //! waits look at the mark and need no lock.
 
 mod slots;
+mod waiting;
 
 use crate::engine::{Wake, Waker};
 use crate::error::{Error, Result, discard};
@@ -316,7 +317,7 @@ impl CancelToken {
         self.node.cancel(reason);
     }
 
-    /// Whether it was cancelled.
+    /// Whether it was cancelled. Not a checkpoint: a loop around it needs one; better is [`wait`](CancelToken::wait).
     pub fn is_cancelled(&self) -> bool {
         self.node.is_cancelled()
     }
@@ -326,7 +327,7 @@ impl CancelToken {
         self.node.reason()
     }
 
-    /// An error if it was cancelled: for `token.check()?`.
+    /// An error if it was cancelled: for `token.check()?`. Not a checkpoint: a loop around it needs one.
     ///
     /// # Errors
     ///

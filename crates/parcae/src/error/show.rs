@@ -101,6 +101,9 @@ impl fmt::Display for ErrorKind {
                  would wait for its children",
             ),
             ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
+            ErrorKind::SemaphoreClosed => {
+                f.write_str("the semaphore is closed: it gives out no more permits")
+            }
             ErrorKind::WouldWait => f.write_str("it would have had to wait"),
             ErrorKind::TimedOut => f.write_str("deadline exceeded"),
             ErrorKind::Deadlock(deadlock) => write!(f, "{deadlock}"),

@@ -7,11 +7,11 @@
 use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
 use super::mutex::MutexGuard;
 use super::{Outcome, Waited, attend, constructor};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::lock::{Guard, Lock};
 use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Waits for a change of what a [`Mutex`](super::Mutex) holds.
 ///
@@ -153,16 +153,45 @@ impl Condvar {
         time: Duration,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> Result<MutexGuard<'m, T>> {
-        let mut deadline = None;
-        let mut outcome = Outcome::Waited;
-        while condition(&mut guard) {
-            if outcome == Outcome::TimedOut {
-                return Err(Error::new(ErrorKind::TimedOut));
-            }
-            let deadline = *deadline.get_or_insert_with(|| Deadline::after(time));
-            (guard, outcome) = self.wait_until(guard, deadline)?;
+        if !condition(&mut guard) {
+            return Ok(guard);
         }
-        Ok(guard)
+        self.keep_waiting(guard, Deadline::after(time), condition)
+    }
+
+    /// As [`wait_while`](Condvar::wait_while), until a point in time by the clock of [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// If that time has come and the condition still holds, or as for [`wait`](Condvar::wait). The mutex is not
+    /// locked then.
+    pub fn wait_while_deadline<'m, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'m, T>,
+        at: Instant,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> Result<MutexGuard<'m, T>> {
+        if !condition(&mut guard) {
+            return Ok(guard);
+        }
+        self.keep_waiting(guard, Deadline::at(at), condition)
+    }
+
+    /// The condition holds: waits until it does not.
+    fn keep_waiting<'m, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'m, T>,
+        deadline: Deadline,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> Result<MutexGuard<'m, T>> {
+        loop {
+            let outcome;
+            (guard, outcome) = self.wait_until(guard, deadline)?;
+            if !condition(&mut guard) {
+                return Ok(guard);
+            }
+            outcome.in_time()?;
+        }
     }
 
     fn wait_until<'m, T: ?Sized>(
@@ -184,12 +213,12 @@ impl Condvar {
         }
     }
 
-    /// Wakes the first who waits, if somebody does.
+    /// Wakes the first who waits, if somebody does. Not a checkpoint: a loop around it needs one.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
 
-    /// Wakes all who wait now.
+    /// Wakes all who wait now. Not a checkpoint: a loop around it needs one.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }

@@ -60,6 +60,8 @@ enum State<W> {
 pub(super) enum Grant {
     /// Something that only this waiter has got, and passes on if it does not take it.
     Own,
+    /// The same, to be passed on to the last in line.
+    OwnLast,
     /// What all who waited have got.
     Common,
 }
@@ -181,19 +183,34 @@ impl<W: Wake> Line<W> {
     pub(super) fn grant_before(&mut self, ticket: u64, grant: Grant) -> Option<W> {
         let first = self.first?;
         // SAFETY: in line.
-        let inner = unsafe { self.at(first) };
-        if inner.ticket >= ticket {
+        if unsafe { self.at(first) }.ticket >= ticket {
             return None;
         }
-        let waiter = std::mem::replace(&mut inner.state, State::Granted(grant));
         // SAFETY: in line.
-        unsafe { self.unlink(first) };
+        Some(unsafe { self.grant_to(first, grant) })
+    }
+
+    /// As [`grant`](Line::grant), for the last in line.
+    pub(super) fn grant_last(&mut self, grant: Grant) -> Option<W> {
+        let last = self.last?;
+        // SAFETY: in line.
+        Some(unsafe { self.grant_to(last, grant) })
+    }
+
+    /// # Safety
+    ///
+    /// The node is in this line, and was not called.
+    unsafe fn grant_to(&mut self, node: NonNull<Node<W>>, grant: Grant) -> W {
+        // SAFETY: in line.
+        let waiter = std::mem::replace(&mut unsafe { self.at(node) }.state, State::Granted(grant));
+        // SAFETY: in line.
+        unsafe { self.unlink(node) };
         match waiter {
             State::Waiting(mut waiter) => {
                 waiter.keep();
-                Some(waiter)
+                waiter
             }
-            _ => unreachable!("only who waits is granted something"),
+            _ => unreachable!("only a node that waits is granted something"),
         }
     }
 

@@ -56,9 +56,10 @@
 //! | [`time::sleep`](crate::time::sleep), [`sleep_until`](crate::time::sleep_until), [`Interval::tick`](crate::time::Interval::tick), [`Cx::timeout`](crate::Cx::timeout) | always |
 //! | [`block_on`](crate::block_on) | between two polls |
 //! | [`blocking()`](crate::blocking()), [`blocking_static`](crate::blocking_static) | always |
+//! | `set`, `modify`, `get`, `has_changed`, `mark_…` of a [watched value](crate::channel::watch()), `len` and other figures of channels | never |
 //! | [`CancelToken::wait`](crate::CancelToken::wait) | if it has to wait |
 //! | [`CancelToken::is_cancelled`](crate::CancelToken::is_cancelled), `check`, [`time::now`](crate::time::now) | never |
-//! | operations on [channels](crate::channel), those that try included | always |
+//! | operations on [channels](crate::channel) that return a `Result`, those that try included | always |
 //! | [`yield_now`](crate::yield_now), [`Cx::yield_now`](crate::Cx::yield_now) | others run, and it is a cancel point; costs nothing |
 //!
 //! A loop around a call that is none needs [`Cx::checkpoint`](crate::Cx::checkpoint) or [`checkpoint`](crate::checkpoint) of
@@ -127,6 +128,7 @@
 mod barrier;
 mod condvar;
 mod line;
+mod mapped;
 #[cfg(all(test, loom))]
 mod models;
 mod mutex;
@@ -141,6 +143,7 @@ mod tests;
 
 pub use barrier::{Barrier, BarrierResult};
 pub use condvar::Condvar;
+pub use mapped::{MappedMutexGuard, MappedReadGuard, MappedWriteGuard};
 pub use mutex::{Mutex, MutexGuard};
 pub use notify::{Event, Notify};
 pub use once::{Lazy, Once, OnceCell};
@@ -151,7 +154,7 @@ use crate::cx;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wait::{Deadline, Ended, Waiter, Why, wait};
 use line::{Node, Wake};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A constructor that is `const`, but for loom, whose primitives cannot be made in constants.
 macro_rules! constructor {
@@ -229,7 +232,7 @@ fn attend(
 
 /// Charges a wait one op. If there was more to it than that, the task may have run out of its turn or waited for budget,
 /// and a wake-up that was meant for the wait may be gone: then it counts as woken, and the caller looks again.
-fn charge() -> Option<Result<Ended>> {
+pub(crate) fn charge() -> Option<Result<Ended>> {
     let frame = cx::current().filter(|_| !std::thread::panicking())?;
     if frame.tick() { None } else { Some(frame.attend().map(|()| Ended::Woken)) }
 }
@@ -287,9 +290,26 @@ fn attend_for(
     why: Why<'_>,
     time: Duration,
 ) -> Result<()> {
-    match attend(object, wants, why, || Deadline::after(time), || {})? {
-        Outcome::AtOnce | Outcome::Waited => Ok(()),
-        Outcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
+    attend(object, wants, why, || Deadline::after(time), || {})?.in_time()
+}
+
+/// As [`attend`], until a point in time; an error if it was not granted by then.
+fn attend_until(
+    object: &impl Waited<Waiter>,
+    wants: usize,
+    why: Why<'_>,
+    at: Instant,
+) -> Result<()> {
+    attend(object, wants, why, || Deadline::at(at), || {})?.in_time()
+}
+
+impl Outcome {
+    /// An error if the time was over.
+    fn in_time(self) -> Result<()> {
+        match self {
+            Outcome::AtOnce | Outcome::Waited => Ok(()),
+            Outcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::condvar::RawCondvar;
 use super::line::{Node, Wake};
 use super::notify::RawNotify;
 use super::once::Slot;
-use super::permits::Permits;
+use super::permits::{Asking, Permits};
 use super::raw::RawMutex;
 use crate::shim::cell::UnsafeCell;
 use crate::shim::explore;
@@ -175,6 +175,54 @@ fn semaphore_first_gives_up() {
 }
 
 /// A signal against a wait: kept or delivered.
+/// One waits, one gives a permit, one closes: the waiter has got the permit or was refused, and the permit is where
+/// that says.
+#[test]
+fn semaphore_close_against_release() {
+    explore("semaphore: close against a wait and a release", Some(3), || {
+        let permits = Arc::new(Permits::new(0));
+        let giver = {
+            let permits = Arc::clone(&permits);
+            thread::spawn(move || permits.give(1))
+        };
+        let waiter = {
+            let permits = Arc::clone(&permits);
+            thread::spawn(move || {
+                let asking = Asking::new(&permits);
+                attend(&asking, 1);
+                asking.was_refused()
+            })
+        };
+        permits.close();
+        giver.join().unwrap();
+        assert_eq!(permits.free(), usize::from(waiter.join().unwrap()));
+    });
+}
+
+/// The same, with a waiter that gives up.
+#[test]
+fn semaphore_close_against_cancel() {
+    explore("semaphore: close against a cancel and a release", Some(3), || {
+        let permits = Arc::new(Permits::new(0));
+        let giver = {
+            let permits = Arc::clone(&permits);
+            thread::spawn(move || permits.give(1))
+        };
+        let waiter = {
+            let permits = Arc::clone(&permits);
+            thread::spawn(move || {
+                let asking = Asking::new(&permits);
+                give_up(&asking, 1) && !asking.was_refused()
+            })
+        };
+        permits.close();
+        giver.join().unwrap();
+        let got = waiter.join().unwrap();
+        assert_eq!(permits.free(), usize::from(!got));
+        assert!(!permits.try_take(0), "closed");
+    });
+}
+
 #[test]
 fn notify_against_wait() {
     explore("sync::notify_against_wait", None, || {

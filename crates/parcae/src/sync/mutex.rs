@@ -1,13 +1,14 @@
 //! The mutex with its data.
 
 use super::raw::RawMutex;
-use super::{attend_for, attend_forever, constructor};
+use super::{MappedMutexGuard, attend_for, attend_forever, attend_until, constructor};
 use crate::error::Result;
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Data that one task or thread at a time can use.
 ///
@@ -54,11 +55,11 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until the data is free, and takes it. A cancel point if it has to wait.
+    /// Waits until the data is free, and takes it. A checkpoint if it has to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, or has no budget left for the wait.
     #[inline]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
@@ -67,7 +68,7 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard())
     }
 
-    /// Takes the data if it is free.
+    /// Takes the data if it is free. Not a checkpoint: a loop around it needs one.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.raw.try_lock().then(|| self.guard())
@@ -89,10 +90,32 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn lock_timeout(&self, time: Duration) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
             attend_for(&self.raw, 0, Why::Lock("mutex", &self.holder), time)?;
+        }
+        Ok(self.guard())
+    }
+
+    /// As [`lock`](Mutex::lock), until a point in time by the clock of [`time::now`](crate::time::now).
+    ///
+    /// ```
+    /// use parcae::sync::Mutex;
+    /// use parcae::time;
+    ///
+    /// let (a, b) = (Mutex::new(1), Mutex::new(2));
+    /// let until = time::now() + std::time::Duration::from_millis(5); // one deadline for both
+    /// assert_eq!(*a.lock_deadline(until)? + *b.lock_deadline(until)?, 3);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If that time has come, or as for [`lock`](Mutex::lock).
+    pub fn lock_deadline(&self, at: Instant) -> Result<MutexGuard<'_, T>> {
+        if !self.raw.try_lock() {
+            attend_until(&self.raw, 0, Why::Lock("mutex", &self.holder), at)?;
         }
         Ok(self.guard())
     }
@@ -104,7 +127,7 @@ impl<T: ?Sized> Mutex<T> {
         MutexGuard { mutex: self }
     }
 
-    /// Whether somebody has it, at this moment.
+    /// Whether somebody has it, at this moment. Not a checkpoint: a loop around it needs one.
     pub fn is_locked(&self) -> bool {
         self.raw.is_locked()
     }
@@ -149,6 +172,65 @@ unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 impl<'m, T: ?Sized> MutexGuard<'m, T> {
     pub(super) fn mutex(&self) -> &'m Mutex<T> {
         self.mutex
+    }
+
+    /// A guard for a part of the data. The whole mutex stays locked until it is dropped.
+    ///
+    /// A function of the type, not a method, so that it hides no method of the data.
+    ///
+    /// ```
+    /// use parcae::sync::{Mutex, MutexGuard};
+    ///
+    /// let names = Mutex::new(("Clotho", String::from("Lachesis")));
+    /// let mut second = MutexGuard::map(names.lock()?, |names| &mut names.1);
+    /// second.push('!');
+    /// assert!(names.is_locked());
+    /// drop(second);
+    /// assert_eq!(names.lock()?.1, "Lachesis!");
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn map<U: ?Sized>(
+        mut guard: MutexGuard<'m, T>,
+        part: impl FnOnce(&mut T) -> &mut U,
+    ) -> MappedMutexGuard<'m, U> {
+        let part = std::ptr::NonNull::from(part(&mut guard));
+        // SAFETY: a part of the data, whose lock goes over to the new guard.
+        unsafe { MappedMutexGuard::new(guard.hand_over(), part) }
+    }
+
+    /// As [`map`](MutexGuard::map), if there is such a part.
+    ///
+    /// # Errors
+    ///
+    /// The guard, if there is none.
+    pub fn filter_map<U: ?Sized>(
+        mut guard: MutexGuard<'m, T>,
+        part: impl FnOnce(&mut T) -> Option<&mut U>,
+    ) -> Result<MappedMutexGuard<'m, U>, MutexGuard<'m, T>> {
+        match part(&mut guard).map(std::ptr::NonNull::from) {
+            // SAFETY: as above.
+            Some(part) => Ok(unsafe { MappedMutexGuard::new(guard.hand_over(), part) }),
+            None => Err(guard),
+        }
+    }
+
+    /// The lock without the data.
+    fn hand_over(self) -> Held<'m> {
+        let mutex = ManuallyDrop::new(self).mutex;
+        Held { raw: &mutex.raw, holder: &mutex.holder }
+    }
+}
+
+/// A mutex that is locked, without its data. Dropping it unlocks.
+pub(super) struct Held<'m> {
+    raw: &'m RawMutex<Waiter>,
+    holder: &'m Holder,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.holder.leave();
+        self.raw.unlock();
     }
 }
 

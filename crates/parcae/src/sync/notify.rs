@@ -1,16 +1,16 @@
 //! Signals: one waiter at a time, or a flag for all.
 //!
 //! [`RawNotify`] keeps one permit at most: a signal that finds nobody in line is kept for the next who comes. A
-//! signal for one that was granted to a waiter who gives up goes to the next in line, or is kept;
-//! what all have got need not be passed on.
+//! signal for one that was granted to a waiter who gives up goes to the next in line, from the end that it was
+//! meant for, or is kept; what all have got need not be passed on.
 
 use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
-use super::{Waited, attend_for, attend_forever, constructor};
+use super::{Waited, attend_for, attend_forever, attend_until, constructor};
 use crate::error::Result;
 use crate::lock::{Guard, Lock};
 use crate::wait::{Waiter, Why};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) struct RawNotify<W> {
     state: Lock<State<W>>,
@@ -45,9 +45,17 @@ impl<W> RawNotify<W> {
 
 impl<W: Wake> RawNotify<W> {
     pub(super) fn notify_one(&self) {
+        self.notify(|line| line.grant(Grant::Own));
+    }
+
+    pub(super) fn notify_last(&self) {
+        self.notify(|line| line.grant_last(Grant::OwnLast));
+    }
+
+    fn notify(&self, grant: impl FnOnce(&mut Line<W>) -> Option<W>) {
         let waker = {
             let mut state = self.lock();
-            let waker = state.line.grant(Grant::Own);
+            let waker = grant(&mut state.line);
             if waker.is_none() {
                 state.signal = Signal::One;
             }
@@ -114,8 +122,10 @@ impl<W: Wake> Waited<W> for RawNotify<W> {
         // SAFETY: as the caller says.
         let (standing, unused) = unsafe { self.lock().line.remove(node) };
         drop(unused);
-        if standing == Standing::Granted(Grant::Own) {
-            self.notify_one();
+        match standing {
+            Standing::Granted(Grant::Own) => self.notify_one(),
+            Standing::Granted(Grant::OwnLast) => self.notify_last(),
+            _ => {}
         }
         false
     }
@@ -162,12 +172,41 @@ impl Notify {
         }
     }
 
-    /// Wakes the first who waits. If nobody does, the next one does not wait.
+    /// Wakes the first who waits. If nobody does, the next one does not wait. Not a checkpoint: a loop around it needs
+    /// one.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
 
-    /// Wakes all who wait now. Nothing is kept for later.
+    /// As [`notify_one`](Notify::notify_one), but wakes the last who came: its data is the likeliest to be in a cache still.
+    /// Those who came before it may wait for ever if nothing else wakes them.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::sync::Notify;
+    ///
+    /// let idle = Notify::new();
+    /// let rt = Runtime::builder().deterministic(1).workers(1).build()?;
+    /// rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let first = n.spawn(|_| idle.wait())?;
+    ///         cx.sleep(std::time::Duration::from_secs(1))?;
+    ///         let last = n.spawn(|_| idle.wait())?;
+    ///         cx.sleep(std::time::Duration::from_secs(1))?;
+    ///         idle.notify_last();
+    ///         last.join()?;
+    ///         assert!(!first.is_finished());
+    ///         idle.notify_one();
+    ///         first.join()
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn notify_last(&self) {
+        self.raw.notify_last();
+    }
+
+    /// Wakes all who wait now. Nothing is kept for later. Not a checkpoint: a loop around it needs one.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }
@@ -177,7 +216,7 @@ impl Notify {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn wait(&self) -> Result<()> {
         attend_forever(&self.raw, 0, Why::signal("notify", self))
     }
@@ -186,12 +225,21 @@ impl Notify {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
         attend_for(&self.raw, 0, Why::signal("notify", self), time)
     }
 
-    /// Takes a signal that was kept.
+    /// As [`wait`](Notify::wait), until a point in time by the clock of [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// If that time has come, or as for [`wait`](Notify::wait).
+    pub fn wait_deadline(&self, at: Instant) -> Result<()> {
+        attend_until(&self.raw, 0, Why::signal("notify", self), at)
+    }
+
+    /// Takes a signal that was kept. Not a checkpoint: a loop around it needs one.
     pub fn try_wait(&self) -> bool {
         self.raw.take()
     }
@@ -241,17 +289,18 @@ impl Event {
         }
     }
 
-    /// Sets it, and wakes all who wait.
+    /// Sets it, and wakes all who wait. Not a checkpoint: a loop around it needs one.
     pub fn set(&self) {
         self.raw.set();
     }
 
     /// Takes it back: from now on it is waited for again. Who was waiting when it was set goes on all the same.
+    /// Not a checkpoint: a loop around it needs one.
     pub fn reset(&self) {
         self.raw.lock().signal = Signal::None;
     }
 
-    /// Whether it is set, at this moment.
+    /// Whether it is set, at this moment. Not a checkpoint: a loop around it needs one; better is [`wait`](Event::wait).
     pub fn is_set(&self) -> bool {
         self.raw.take()
     }
@@ -260,7 +309,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn wait(&self) -> Result<()> {
         attend_forever(&self.raw, 0, Why::signal("event", self))
     }
@@ -269,9 +318,18 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
         attend_for(&self.raw, 0, Why::signal("event", self), time)
+    }
+
+    /// As [`wait`](Event::wait), until a point in time by the clock of [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// If that time has come, or as for [`wait`](Event::wait).
+    pub fn wait_deadline(&self, at: Instant) -> Result<()> {
+        attend_until(&self.raw, 0, Why::signal("event", self), at)
     }
 }
 

@@ -40,7 +40,14 @@ unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 impl<T> Slot<T> {
     constructor! {
         pub(super) fn new() -> Slot<T> {
-            Slot { ready: AtomicUsize::new(0), value: UnsafeCell::new(None) }
+            Slot::with(None)
+        }
+    }
+
+    constructor! {
+        fn with(value: Option<T>) -> Slot<T> {
+            let ready = if value.is_some() { 1 } else { 0 };
+            Slot { ready: AtomicUsize::new(ready), value: UnsafeCell::new(value) }
         }
     }
 
@@ -74,7 +81,24 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value, if it was made.
+    constructor! {
+        /// With this value, if there is one.
+        ///
+        /// ```
+        /// use parcae::sync::OnceCell;
+        ///
+        /// static PORT: OnceCell<u16> = OnceCell::new_with(Some(8080));
+        ///
+        /// assert_eq!(*PORT.get_or_init(|| 80)?, 8080);
+        /// assert_eq!(OnceCell::from("there").get(), Some(&"there"));
+        /// # Ok::<(), parcae::Error>(())
+        /// ```
+        pub fn new_with(value: Option<T>) -> OnceCell<T> {
+            OnceCell { slot: Slot::with(value), making: Mutex::new(()) }
+        }
+    }
+
+    /// The value, if it was made. Not a checkpoint: a loop around it needs one.
     pub fn get(&self) -> Option<&T> {
         self.slot.get()
     }
@@ -86,7 +110,7 @@ impl<T> OnceCell<T> {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> Result<&T> {
         self.get_or_try_init(|| Ok(make()))
     }
@@ -147,6 +171,12 @@ impl<T> Default for OnceCell<T> {
     }
 }
 
+impl<T> From<T> for OnceCell<T> {
+    fn from(value: T) -> OnceCell<T> {
+        OnceCell::new_with(Some(value))
+    }
+}
+
 impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("OnceCell").field(&self.get()).finish()
@@ -184,12 +214,12 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn call_once(&self, act: impl FnOnce()) -> Result<()> {
         self.cell.get_or_init(act).copied()
     }
 
-    /// Whether it was done.
+    /// Whether it was done. Not a checkpoint: a loop around it needs one.
     pub fn is_completed(&self) -> bool {
         self.cell.get().is_some()
     }
@@ -224,7 +254,7 @@ impl<T, F: Fn() -> T> Lazy<T, F> {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn get(&self) -> Result<&T> {
         self.cell.get_or_init(&self.make)
     }

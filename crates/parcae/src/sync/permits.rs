@@ -8,10 +8,18 @@
 //! The conserved quantity: `free` + what was granted and not given back = what was put in. A grant
 //! moves permits out of `free` in the moment that the node leaves the line; a wait that
 //! withdraws after its grant puts them back.
+//!
+//! # Closing
+//!
+//! `closed` is set once, under the small lock, and from then on nobody joins the line and nobody in it is served: the invariant
+//! above ends there. Who is in line then is granted [`Grant::Common`] instead, which moves no permits, and
+//! is how a waiter tells that it was refused. The line is emptied by the thread that closes, batch by batch; a
+//! waiter that gives up in between takes its own node out.
 
-use super::line::{Batch, Grant, Line, Node, Standing, Wake};
+use super::line::{Batch, Grant, Line, Node, Standing, Wake, grant_all};
 use super::{Waited, constructor};
 use crate::lock::{Guard, Lock};
+use std::cell::Cell;
 
 pub(super) struct Permits<W> {
     state: Lock<State<W>>,
@@ -19,13 +27,22 @@ pub(super) struct Permits<W> {
 
 struct State<W> {
     free: usize,
+    closed: bool,
     line: Line<W>,
+}
+
+/// What one who asked for permits has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Got {
+    Permits,
+    /// Nothing, since it is closed.
+    Refusal,
 }
 
 impl<W> Permits<W> {
     constructor! {
         pub(super) fn new(free: usize) -> Permits<W> {
-            Permits { state: Lock::new(State { free, line: Line::new() }) }
+            Permits { state: Lock::new(State { free, closed: false, line: Line::new() }) }
         }
     }
 
@@ -35,6 +52,10 @@ impl<W> Permits<W> {
 
     pub(super) fn free(&self) -> usize {
         self.lock().free
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     pub(super) fn try_take(&self, wanted: usize) -> bool {
@@ -52,7 +73,7 @@ impl<W> Permits<W> {
 
 impl<W> State<W> {
     fn try_take(&mut self, wanted: usize) -> bool {
-        let can = self.line.is_empty() && self.free >= wanted;
+        let can = self.line.is_empty() && self.free >= wanted && !self.closed;
         if can {
             self.free -= wanted;
         }
@@ -68,11 +89,22 @@ impl<W: Wake> Permits<W> {
         self.serve(state);
     }
 
+    /// Refuses all who are in line, and all who come.
+    pub(super) fn close(&self) {
+        let until = {
+            let mut state = self.lock();
+            state.closed = true; // nobody joins the line any more
+            state.line.next_ticket()
+        };
+        grant_all(until, |grant| grant(&mut self.lock().line));
+    }
+
     /// Grants the first in line what they want, as long as there is enough.
     fn serve<'p>(&'p self, mut state: Guard<'p, State<W>>) {
         loop {
             let mut batch = Batch::new();
             while !batch.is_full()
+                && !state.closed
                 && let Some(wants) = state.line.first_wants()
                 && wants <= state.free
                 && let Some(waker) = state.line.grant(Grant::Own)
@@ -91,28 +123,44 @@ impl<W: Wake> Permits<W> {
     }
 }
 
-impl<W: Wake> Waited<W> for Permits<W> {
-    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool {
+impl<W: Wake> Permits<W> {
+    /// A [step](Waited::step), which says what was got; none if the node is in line.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Waited::step`].
+    unsafe fn ask(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> Option<Got> {
         let mut state = self.lock();
         // SAFETY: as the caller says, here and below.
         match unsafe { state.line.standing(node) } {
-            Standing::Granted(_) => {
+            Standing::Granted(grant) => {
                 // SAFETY: as above.
                 unsafe { state.line.remove(node) };
-                true
+                Some(if grant == Grant::Common { Got::Refusal } else { Got::Permits })
             }
             Standing::Idle => {
                 // SAFETY: as above.
                 let wants = unsafe { state.line.wants(node) };
-                let taken = state.try_take(wants);
-                if !taken {
-                    // SAFETY: as above.
-                    unsafe { state.line.push(node, waiter()) };
+                if state.try_take(wants) {
+                    return Some(Got::Permits);
                 }
-                taken
+                if state.closed {
+                    return Some(Got::Refusal);
+                }
+                // SAFETY: as above.
+                unsafe { state.line.push(node, waiter()) };
+                None
             }
-            Standing::Waiting | Standing::Called { .. } => false,
+            Standing::Waiting | Standing::Called { .. } => None,
         }
+    }
+}
+
+/// For those who never close it.
+impl<W: Wake> Waited<W> for Permits<W> {
+    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { self.ask(node, waiter) }.is_some()
     }
 
     unsafe fn withdraw(&self, node: &Node<W>) -> bool {
@@ -120,12 +168,43 @@ impl<W: Wake> Waited<W> for Permits<W> {
         // SAFETY: as the caller says.
         let (wants, (standing, unused)) =
             unsafe { (state.line.wants(node), state.line.remove(node)) };
-        if let Standing::Granted(_) = standing {
+        if standing == Standing::Granted(Grant::Own) {
             state.free += wants;
         }
         // Those behind one who wanted many may want less.
         self.serve(state);
         drop(unused);
         false
+    }
+}
+
+/// One who asks for permits that may be refused.
+pub(super) struct Asking<'p, W> {
+    permits: &'p Permits<W>,
+    refused: Cell<bool>,
+}
+
+impl<'p, W> Asking<'p, W> {
+    pub(super) fn new(permits: &'p Permits<W>) -> Asking<'p, W> {
+        Asking { permits, refused: Cell::new(false) }
+    }
+
+    /// Whether the wait has ended because of a refusal. Then it has got nothing.
+    pub(super) fn was_refused(&self) -> bool {
+        self.refused.get()
+    }
+}
+
+impl<W: Wake> Waited<W> for Asking<'_, W> {
+    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool {
+        // SAFETY: as the caller says.
+        let got = unsafe { self.permits.ask(node, waiter) };
+        self.refused.set(got == Some(Got::Refusal));
+        got.is_some()
+    }
+
+    unsafe fn withdraw(&self, node: &Node<W>) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { self.permits.withdraw(node) }
     }
 }

@@ -4,16 +4,19 @@
 //! wait behind it: neither side starves the other.
 
 use super::permits::Permits;
-use super::{attend_for, attend_forever, constructor};
+use super::{
+    MappedReadGuard, MappedWriteGuard, attend_for, attend_forever, attend_until, constructor,
+};
 use crate::error::Result;
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 
-/// How many readers there can be at once. More wait.
+/// How many readers there can be at once, if nobody says otherwise. More wait.
 const ALL: usize = u32::MAX as usize;
 
 /// Data that many can read or one can change.
@@ -37,6 +40,8 @@ const ALL: usize = u32::MAX as usize;
 /// ```
 pub struct RwLock<T: ?Sized> {
     permits: Permits<Waiter>,
+    /// How many permits there are: the most readers.
+    all: usize,
     writer: Holder,
     data: UnsafeCell<T>,
 }
@@ -50,7 +55,26 @@ impl<T> RwLock<T> {
     constructor! {
         /// A lock that nobody has.
         pub fn new(data: T) -> RwLock<T> {
-            RwLock { permits: Permits::new(ALL), writer: Holder::nobody(), data: UnsafeCell::new(data) }
+            RwLock::with_max_readers(data, ALL)
+        }
+    }
+
+    constructor! {
+        /// A lock that nobody has, for at most so many readers at once; more wait. With 0 it is for one.
+        ///
+        /// ```
+        /// use parcae::sync::RwLock;
+        ///
+        /// let table = RwLock::with_max_readers([1, 2, 3], 2);
+        /// let (one, two) = (table.read()?, table.read()?);
+        /// assert!(table.try_read().is_none()); // a third one would wait
+        /// drop((one, two));
+        /// assert!(table.try_write().is_some());
+        /// # Ok::<(), parcae::Error>(())
+        /// ```
+        pub fn with_max_readers(data: T, readers: usize) -> RwLock<T> {
+            let all = if readers == 0 { 1 } else { readers };
+            RwLock { permits: Permits::new(all), all, writer: Holder::nobody(), data: UnsafeCell::new(data) }
         }
     }
 
@@ -61,11 +85,11 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until the data can be read. A cancel point if it has to wait.
+    /// Waits until the data can be read. A checkpoint if it has to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn read(&self) -> Result<ReadGuard<'_, T>> {
         attend_forever(&self.permits, 1, self.why("read lock"))?;
         Ok(ReadGuard { lock: self })
@@ -75,24 +99,34 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn read_timeout(&self, time: Duration) -> Result<ReadGuard<'_, T>> {
         attend_for(&self.permits, 1, self.why("read lock"), time)?;
         Ok(ReadGuard { lock: self })
     }
 
-    /// The data for reading, if nobody changes it nor waits for that.
+    /// As [`read`](RwLock::read), until a point in time by the clock of [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// If that time has come, or as for [`read`](RwLock::read).
+    pub fn read_deadline(&self, at: Instant) -> Result<ReadGuard<'_, T>> {
+        attend_until(&self.permits, 1, self.why("read lock"), at)?;
+        Ok(ReadGuard { lock: self })
+    }
+
+    /// The data for reading, if nobody changes it nor waits for that. Not a checkpoint: a loop around it needs one.
     pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
         self.permits.try_take(1).then(|| ReadGuard { lock: self })
     }
 
-    /// Waits until the data can be changed. A cancel point if it has to wait.
+    /// Waits until the data can be changed. A checkpoint if it has to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn write(&self) -> Result<WriteGuard<'_, T>> {
-        attend_forever(&self.permits, ALL, self.why("write lock"))?;
+        attend_forever(&self.permits, self.all, self.why("write lock"))?;
         Ok(self.write_guard())
     }
 
@@ -100,15 +134,25 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn write_timeout(&self, time: Duration) -> Result<WriteGuard<'_, T>> {
-        attend_for(&self.permits, ALL, self.why("write lock"), time)?;
+        attend_for(&self.permits, self.all, self.why("write lock"), time)?;
         Ok(self.write_guard())
     }
 
-    /// The data for changing, if nobody has it.
+    /// As [`write`](RwLock::write), until a point in time by the clock of [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// If that time has come, or as for [`write`](RwLock::write).
+    pub fn write_deadline(&self, at: Instant) -> Result<WriteGuard<'_, T>> {
+        attend_until(&self.permits, self.all, self.why("write lock"), at)?;
+        Ok(self.write_guard())
+    }
+
+    /// The data for changing, if nobody has it. Not a checkpoint: a loop around it needs one.
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
-        self.permits.try_take(ALL).then(|| self.write_guard())
+        self.permits.try_take(self.all).then(|| self.write_guard())
     }
 
     fn write_guard(&self) -> WriteGuard<'_, T> {
@@ -159,13 +203,121 @@ unsafe impl<T: ?Sized + Sync> Sync for ReadGuard<'_, T> {}
 // SAFETY: as above: shared, it only reads.
 unsafe impl<T: ?Sized + Sync> Sync for WriteGuard<'_, T> {}
 
+impl<'l, T: ?Sized> ReadGuard<'l, T> {
+    /// A guard for a part of the data. The whole lock stays taken until it is dropped.
+    ///
+    /// ```
+    /// use parcae::sync::{ReadGuard, RwLock};
+    ///
+    /// let prices = RwLock::new(vec![3, 4]);
+    /// let last = ReadGuard::filter_map(prices.read()?, |prices| prices.last()).unwrap();
+    /// assert_eq!(*last, 4);
+    /// assert!(prices.try_write().is_none());
+    /// # drop(last);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn map<U: ?Sized>(
+        guard: ReadGuard<'l, T>,
+        part: impl FnOnce(&T) -> &U,
+    ) -> MappedReadGuard<'l, U> {
+        let part = NonNull::from(part(&guard));
+        // SAFETY: a part of the data, whose lock goes over to the new guard.
+        unsafe { MappedReadGuard::new(guard.hand_over(), part) }
+    }
+
+    /// As [`map`](ReadGuard::map), if there is such a part.
+    ///
+    /// # Errors
+    ///
+    /// The guard, if there is none.
+    pub fn filter_map<U: ?Sized>(
+        guard: ReadGuard<'l, T>,
+        part: impl FnOnce(&T) -> Option<&U>,
+    ) -> Result<MappedReadGuard<'l, U>, ReadGuard<'l, T>> {
+        match part(&guard).map(NonNull::from) {
+            // SAFETY: as above.
+            Some(part) => Ok(unsafe { MappedReadGuard::new(guard.hand_over(), part) }),
+            None => Err(guard),
+        }
+    }
+
+    /// The lock without the data.
+    fn hand_over(self) -> Shared<'l> {
+        Shared(&ManuallyDrop::new(self).lock.permits)
+    }
+}
+
 impl<'l, T: ?Sized> WriteGuard<'l, T> {
+    /// A guard for a part of the data. The whole lock stays taken until it is dropped.
+    ///
+    /// ```
+    /// use parcae::sync::{RwLock, WriteGuard};
+    ///
+    /// let prices = RwLock::new(vec![3, 4]);
+    /// *WriteGuard::map(prices.write()?, |prices| &mut prices[0]) += 1;
+    /// assert_eq!(prices.into_inner(), [4, 4]);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn map<U: ?Sized>(
+        mut guard: WriteGuard<'l, T>,
+        part: impl FnOnce(&mut T) -> &mut U,
+    ) -> MappedWriteGuard<'l, U> {
+        let part = NonNull::from(part(&mut guard));
+        // SAFETY: a part of the data, whose lock goes over to the new guard.
+        unsafe { MappedWriteGuard::new(guard.hand_over(), part) }
+    }
+
+    /// As [`map`](WriteGuard::map), if there is such a part.
+    ///
+    /// # Errors
+    ///
+    /// The guard, if there is none.
+    pub fn filter_map<U: ?Sized>(
+        mut guard: WriteGuard<'l, T>,
+        part: impl FnOnce(&mut T) -> Option<&mut U>,
+    ) -> Result<MappedWriteGuard<'l, U>, WriteGuard<'l, T>> {
+        match part(&mut guard).map(NonNull::from) {
+            // SAFETY: as above.
+            Some(part) => Ok(unsafe { MappedWriteGuard::new(guard.hand_over(), part) }),
+            None => Err(guard),
+        }
+    }
+
+    /// The lock without the data.
+    fn hand_over(self) -> Exclusive<'l> {
+        let lock = ManuallyDrop::new(self).lock;
+        Exclusive { permits: &lock.permits, all: lock.all, writer: &lock.writer }
+    }
+
     /// Goes on reading, without letting a writer in between.
     pub fn downgrade(self) -> ReadGuard<'l, T> {
         let this = ManuallyDrop::new(self);
         this.lock.writer.leave();
-        this.lock.permits.give(ALL - 1);
+        this.lock.permits.give(this.lock.all - 1);
         ReadGuard { lock: this.lock }
+    }
+}
+
+/// A lock that is taken for reading, without its data. Dropping it unlocks.
+pub(super) struct Shared<'l>(&'l Permits<Waiter>);
+
+impl Drop for Shared<'_> {
+    fn drop(&mut self) {
+        self.0.give(1);
+    }
+}
+
+/// A lock that is taken for changing, without its data. Dropping it unlocks.
+pub(super) struct Exclusive<'l> {
+    permits: &'l Permits<Waiter>,
+    all: usize,
+    writer: &'l Holder,
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        self.writer.leave();
+        self.permits.give(self.all);
     }
 }
 
@@ -203,7 +355,7 @@ impl<T: ?Sized> Drop for ReadGuard<'_, T> {
 impl<T: ?Sized> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
         self.lock.writer.leave();
-        self.lock.permits.give(ALL);
+        self.lock.permits.give(self.lock.all);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Semaphores.
 
-use super::permits::Permits;
-use super::{attend_for, attend_forever, constructor};
-use crate::error::Result;
-use crate::wait::{Waiter, Why};
+use super::permits::{Asking, Permits};
+use super::{attend, constructor};
+use crate::error::{Error, ErrorKind, Result};
+use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A number of permits, which are taken and come back.
 ///
@@ -48,11 +48,22 @@ impl Semaphore {
         }
     }
 
-    /// Waits for a permit. A cancel point if it has to wait.
+    /// Waits for so many permits.
+    fn take(&self, permits: usize, deadline: impl FnOnce() -> Deadline) -> Result<()> {
+        let asking = Asking::new(&self.permits);
+        let why = Why::signal("semaphore", &self.permits);
+        attend(&asking, permits, why, deadline, || {})?.in_time()?;
+        if asking.was_refused() {
+            return Err(Error::new(ErrorKind::SemaphoreClosed));
+        }
+        Ok(())
+    }
+
+    /// Waits for a permit. A checkpoint if it has to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore is [closed](Semaphore::close).
     pub fn acquire(&self) -> Result<Permit<'_>> {
         self.acquire_many(1)
     }
@@ -61,9 +72,9 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore is [closed](Semaphore::close).
     pub fn acquire_many(&self, permits: usize) -> Result<Permit<'_>> {
-        attend_forever(&self.permits, permits, Why::signal("semaphore", &self.permits))?;
+        self.take(permits, || Deadline::Never)?;
         Ok(Permit { semaphore: self, permits })
     }
 
@@ -71,13 +82,25 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited.
+    /// If the time is over, or as for [`acquire_many`](Semaphore::acquire_many).
     pub fn acquire_timeout(&self, permits: usize, time: Duration) -> Result<Permit<'_>> {
-        attend_for(&self.permits, permits, Why::signal("semaphore", &self.permits), time)?;
+        self.take(permits, || Deadline::after(time))?;
         Ok(Permit { semaphore: self, permits })
     }
 
-    /// So many permits, if they are free and nobody waits.
+    /// As [`acquire_many`](Semaphore::acquire_many), until a point in time by the clock of
+    /// [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// If that time has come, or as for [`acquire_many`](Semaphore::acquire_many).
+    pub fn acquire_deadline(&self, permits: usize, at: Instant) -> Result<Permit<'_>> {
+        self.take(permits, || Deadline::at(at))?;
+        Ok(Permit { semaphore: self, permits })
+    }
+
+    /// So many permits, if they are free, nobody waits, and the semaphore is not closed. Not a checkpoint: a loop
+    /// around it needs one.
     pub fn try_acquire(&self, permits: usize) -> Option<Permit<'_>> {
         self.permits.try_take(permits).then(|| Permit { semaphore: self, permits })
     }
@@ -87,9 +110,9 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited.
+    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore is [closed](Semaphore::close).
     pub fn acquire_owned(self: &Arc<Semaphore>, permits: usize) -> Result<OwnedPermit> {
-        attend_forever(&self.permits, permits, Why::signal("semaphore", &self.permits))?;
+        self.take(permits, || Deadline::Never)?;
         Ok(OwnedPermit { semaphore: Arc::clone(self), permits })
     }
 
@@ -99,7 +122,40 @@ impl Semaphore {
         taken.then(|| OwnedPermit { semaphore: Arc::clone(self), permits })
     }
 
-    /// How many permits are free, at this moment.
+    /// Closes it: from now on no permits are given out. All who wait get an error, and so does everybody who comes, whose
+    /// kind is [`ErrorKind::SemaphoreClosed`]. Permits that were given out stay good. It cannot be opened again. Not a
+    /// checkpoint.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::sync::Semaphore;
+    ///
+    /// let slots = Semaphore::new(1);
+    /// let rt = Runtime::builder().build()?;
+    /// rt.run(|cx| {
+    ///     let permit = slots.acquire()?;
+    ///     cx.nursery(|n| {
+    ///         let waiter = n.spawn(|_| Ok(slots.acquire().unwrap_err()))?;
+    ///         slots.close();
+    ///         assert!(matches!(waiter.join()?.kind(), ErrorKind::SemaphoreClosed));
+    ///         Ok(())
+    ///     })?;
+    ///     drop(permit);
+    ///     assert!(slots.is_closed() && slots.try_acquire(1).is_none());
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.permits.is_closed()
+    }
+
+    /// How many permits are free, at this moment. Not a checkpoint: a loop around it needs one.
     pub fn available(&self) -> usize {
         self.permits.free()
     }
@@ -133,7 +189,40 @@ pub struct Permit<'s> {
     permits: usize,
 }
 
-impl Permit<'_> {
+impl<'s> Permit<'s> {
+    /// Takes so many of them out, as permits of their own; none if there are not as many.
+    ///
+    /// ```
+    /// use parcae::sync::Semaphore;
+    ///
+    /// let semaphore = Semaphore::new(5);
+    /// let mut five = semaphore.acquire_many(5)?;
+    /// let two = five.split(2).unwrap();
+    /// assert!(five.split(4).is_none()); // it has three
+    /// drop(two);
+    /// assert_eq!((semaphore.available(), five.permits()), (2, 3));
+    /// five.merge(semaphore.acquire()?);
+    /// assert_eq!((semaphore.available(), five.permits()), (1, 4));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn split(&mut self, permits: usize) -> Option<Permit<'s>> {
+        self.permits = self.permits.checked_sub(permits)?;
+        Some(Permit { semaphore: self.semaphore, permits })
+    }
+
+    /// Adds those of another one.
+    ///
+    /// # Panics
+    ///
+    /// If they are of another semaphore.
+    pub fn merge(&mut self, mut other: Permit<'s>) {
+        assert!(
+            std::ptr::eq(self.semaphore, other.semaphore),
+            "permits of another semaphore cannot be merged"
+        );
+        self.permits += std::mem::take(&mut other.permits);
+    }
+
     /// How many.
     pub fn permits(&self) -> usize {
         self.permits
@@ -160,6 +249,25 @@ pub struct OwnedPermit {
 }
 
 impl OwnedPermit {
+    /// Takes so many of them out, as permits of their own; none if there are not as many.
+    pub fn split(&mut self, permits: usize) -> Option<OwnedPermit> {
+        self.permits = self.permits.checked_sub(permits)?;
+        Some(OwnedPermit { semaphore: Arc::clone(&self.semaphore), permits })
+    }
+
+    /// Adds those of another one.
+    ///
+    /// # Panics
+    ///
+    /// If they are of another semaphore.
+    pub fn merge(&mut self, mut other: OwnedPermit) {
+        assert!(
+            Arc::ptr_eq(&self.semaphore, &other.semaphore),
+            "permits of another semaphore cannot be merged"
+        );
+        self.permits += std::mem::take(&mut other.permits);
+    }
+
     /// How many.
     pub fn permits(&self) -> usize {
         self.permits

@@ -1,5 +1,7 @@
 //! Locks and signals under the deterministic executor with many seeds, on threads, and shared by both.
 
+mod closing;
+mod guards;
 mod locks;
 mod signals;
 

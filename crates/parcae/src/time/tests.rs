@@ -240,3 +240,36 @@ fn as_good_as_never_comes_after_everything_else() {
         cx.sleep(Duration::MAX) // 146 years
     });
 }
+
+/// A sleep that is due costs an op, lets others run and is a cancel point.
+#[test]
+fn a_sleep_that_is_due_is_a_point() {
+    let rt = Runtime::builder().workers(1).deterministic(1);
+    let rt = rt.budget(Budget { ops: 100, ..Budget::UNLIMITED }).build().unwrap();
+    let outcome = rt.run(|cx| {
+        for _ in 0..200 {
+            cx.sleep(Duration::ZERO)?;
+        }
+        Ok(())
+    });
+    assert!(matches!(outcome.unwrap_err().kind(), ErrorKind::BudgetExceeded(_)));
+    deterministic(|cx| {
+        let steps = std::sync::atomic::AtomicUsize::new(0);
+        cx.nursery(|n| {
+            n.spawn(|cx| {
+                for _ in 0..5 {
+                    steps.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    cx.yield_now()?;
+                }
+                Ok(())
+            })?;
+            for _ in 0..100 {
+                sleep_until(now())?;
+            }
+            assert_eq!(steps.load(std::sync::atomic::Ordering::Relaxed), 5);
+            n.wind_down();
+            assert!(sleep(Duration::ZERO).unwrap_err().is_cancelled());
+            Ok(())
+        })
+    });
+}

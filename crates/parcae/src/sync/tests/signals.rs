@@ -235,3 +235,137 @@ fn who_is_cancelled_has_not_come_to_the_barrier() {
         Ok(())
     });
 }
+
+/// One who has got a signal, and is cancelled while it waits for the mutex, has done nothing with the signal.
+#[test]
+fn a_signal_goes_on_if_its_receiver_is_cancelled_while_it_takes_the_mutex_again() {
+    let passed_on = AtomicUsize::new(0);
+    deterministic(|cx| {
+        let (mutex, condvar) = (Mutex::new(0), Condvar::new());
+        let wait = |_: &Cx| {
+            let mut came = mutex.lock()?;
+            *came += 1;
+            condvar.wait(came).map(drop)
+        };
+        cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Collect), |n| {
+            let first = n.spawn(wait)?;
+            while *mutex.lock()? < 1 {
+                cx.yield_now()?;
+            }
+            let second = n.spawn(wait)?;
+            while *mutex.lock()? < 2 {
+                cx.yield_now()?;
+            }
+            let guard = mutex.lock()?;
+            condvar.notify_one(); // the first one, which finds the mutex locked
+            for _ in 0..12 {
+                cx.yield_now()?;
+            }
+            first.cancel();
+            for _ in 0..12 {
+                cx.yield_now()?;
+            }
+            drop(guard);
+            match first.join() {
+                Ok(()) => condvar.notify_one(), // it was quicker than its cancellation
+                Err(error) => {
+                    assert!(error.is_cancelled());
+                    passed_on.fetch_add(1, Relaxed);
+                }
+            }
+            second.join()
+        })
+    });
+    assert!(passed_on.into_inner() > 60, "hardly anybody was cancelled");
+}
+
+#[test]
+fn the_last_who_came_is_woken_first() {
+    deterministic(|cx| {
+        let (notify, order) = (Notify::new(), Mutex::new(Vec::new()));
+        cx.nursery(|n| {
+            for i in 0..4 {
+                let (notify, order) = (&notify, &order);
+                n.spawn(move |_| {
+                    notify.wait()?;
+                    order.lock()?.push(i);
+                    Ok(())
+                })?;
+                cx.sleep(Duration::from_secs(1))?; // it waits by now
+            }
+            for _ in 0..3 {
+                notify.notify_last();
+                cx.sleep(Duration::from_secs(1))?;
+            }
+            notify.notify_one();
+            Ok(())
+        })?;
+        assert_eq!(order.into_inner(), [3, 2, 1, 0]);
+        notify.notify_last(); // for nobody: kept
+        notify.wait()
+    });
+}
+
+/// The signal goes to the one who is the last by then.
+#[test]
+fn a_signal_for_the_last_is_passed_on_to_the_last() {
+    deterministic(|cx| {
+        let (notify, got) = (Notify::new(), AtomicUsize::new(0));
+        cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Collect), |n| {
+            let mut waiters = Vec::new();
+            for i in 1..=3 {
+                let (notify, got) = (&notify, &got);
+                waiters.push(n.spawn(move |_| {
+                    notify.wait()?;
+                    got.store(i, Relaxed);
+                    Ok(())
+                })?);
+                cx.sleep(Duration::from_secs(1))?;
+            }
+            let last = waiters.pop().expect("three");
+            last.cancel();
+            notify.notify_last(); // granted, or it is out of the line already
+            if last.join().is_err() {
+                cx.sleep(Duration::from_secs(1))?;
+                assert_eq!(got.load(Relaxed), 2, "the first one got it");
+                notify.notify_one();
+            } else {
+                notify.notify_all();
+            }
+            Ok(())
+        })
+    });
+}
+
+/// The wake-up that comes with a grant is consumed by the wait for budget: the grant is found all the same.
+#[test]
+fn a_grant_that_comes_while_the_waiter_is_out_of_budget_is_not_missed() {
+    deterministic(|cx| {
+        let notify = Notify::new();
+        let opts = NurseryOpts::new()
+            .budget(Budget { ops: 100, ..Budget::UNLIMITED })
+            .on_exhausted(OnExhausted::Suspend);
+        cx.nursery_with(opts, |n| {
+            let waiter = n.spawn(|cx| {
+                while cx.budget().ops > 0 || pool_has_ops(cx) {
+                    cx.checkpoint()?;
+                }
+                notify.wait()
+            })?;
+            while n.suspended().is_empty() {
+                cx.yield_now()?;
+            }
+            notify.notify_one();
+            for _ in 0..12 {
+                cx.yield_now()?;
+            }
+            n.recharge(Budget { ops: 100, ..Budget::ZERO })?;
+            waiter.join()
+        })
+    });
+}
+
+/// Whether the pool that the task draws on has ops.
+fn pool_has_ops(cx: &Cx) -> bool {
+    cx.account().standing().left.ops > 0
+}
