@@ -11,7 +11,7 @@ use crate::wait::Deadline;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A channel whose values all subscribers see; it keeps the last `capacity` of them, at least one. A send never
 /// waits.
@@ -148,6 +148,43 @@ pub struct Subscriber<T> {
     wants: u64,
 }
 
+impl<T> Subscriber<T> {
+    /// How many values it will get before it has to wait; those that it has missed do not count.
+    ///
+    /// ```
+    /// use parcae::channel::broadcast;
+    ///
+    /// let (tx, mut subscriber) = broadcast(2);
+    /// for value in 0..3 {
+    ///     tx.send(value)?;
+    /// }
+    /// assert_eq!(subscriber.len(), 2); // the first one is gone
+    /// let late = subscriber.resubscribe();
+    /// assert!(late.is_empty());
+    /// assert_eq!(subscriber.recv().unwrap_err().missed(), Some(1));
+    /// assert_eq!((subscriber.recv()?, subscriber.len()), (1, 1));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        let state = self.shared.state.lock();
+        let unseen = usize::try_from(state.next - self.wants).unwrap_or(usize::MAX);
+        unseen.min(state.kept.len())
+    }
+
+    /// Whether it would have to wait for a value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Another subscriber, which sees what is sent from now on. A clone goes on from the same place instead.
+    #[must_use]
+    pub fn resubscribe(&self) -> Subscriber<T> {
+        let mut state = self.shared.state.lock();
+        state.subscribers += 1;
+        Subscriber { shared: Arc::clone(&self.shared), wants: state.next }
+    }
+}
+
 impl<T: Clone> Subscriber<T> {
     /// The next value; waits for it.
     ///
@@ -166,6 +203,16 @@ impl<T: Clone> Subscriber<T> {
     /// As for [`recv`](Subscriber::recv), or the time is up.
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, RecvError> {
         self.wait_until(|| Deadline::after(time))
+    }
+
+    /// As [`recv`](Subscriber::recv), and waits no longer than until `at`, by the clock of
+    /// [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Subscriber::recv), or that time has come.
+    pub fn recv_deadline(&mut self, at: Instant) -> Result<T, RecvError> {
+        self.wait_until(|| Deadline::at(at))
     }
 
     /// The next value, if it has been sent.
