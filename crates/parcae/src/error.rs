@@ -6,6 +6,8 @@
 //! and a handle may both report the same failure.
 
 mod info;
+#[cfg(feature = "anyhow")]
+mod interop;
 mod show;
 
 pub use info::{TaskId, TaskInfo};
@@ -69,13 +71,42 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///     })
 /// }).unwrap_err();
 /// assert_eq!(error.downcast_ref(), Some(&Refused::Late { minutes: 25 }));
-/// assert!(error.to_string().starts_with("taking the order of table 3 (task "));
-/// assert!(format!("{error:#}").starts_with("taking the order of table 3: 25 minutes late (task "));
+/// assert!(error.to_string().starts_with("taking the order of table 3: 25 minutes late (task "));
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
 /// Because of that conversion `Error` does not implement [`std::error::Error`] itself; where
 /// one is asked for, [`into_std`](Error::into_std) or `?` into a `Box<dyn Error + Send + Sync>` help.
+///
+/// # With anyhow
+///
+/// With the feature `anyhow`, `?` turns an `Error` into an `anyhow::Error`. The other way round takes a word,
+/// `Error::from_anyhow`, because Rust does not allow another conversion beside the one above. An error that goes through
+/// anyhow and back is what it was: kind, task, contexts, and those that anyhow has added.
+///
+#[cfg_attr(feature = "anyhow", doc = "```")]
+#[cfg_attr(not(feature = "anyhow"), doc = "```ignore")]
+/// use anyhow::Context;
+/// use parcae::prelude::*;
+///
+/// fn parse(text: &str) -> anyhow::Result<u32> {
+///     text.parse().with_context(|| format!("`{text}` is no number"))
+/// }
+///
+/// fn main() -> anyhow::Result<()> {
+///     let rt = Runtime::builder().build()?;
+///     let sum = rt.run(|cx| {
+///         cx.nursery(|n| {
+///             let two = n.spawn(|_| parse("2").map_err(parcae::Error::from_anyhow))?;
+///             Ok(two.join()? + parse("3").map_err(parcae::Error::from_anyhow)?)
+///         })
+///     })?; // a `parcae::Error` becomes an `anyhow::Error`
+///     assert_eq!(sum, 5);
+///     Ok(())
+/// }
+/// ```
+///
+/// Without the feature `Error::from_boxed(error.into())` takes in an `anyhow::Error` too, as an error of the program's own.
 #[derive(Clone)]
 pub struct Error {
     inner: Arc<Inner>,
@@ -198,13 +229,12 @@ impl Error {
 
     /// The same failure, with what was being done when it came. Kind, task and the program's own error stay as they are.
     ///
-    /// `{}` prints the outermost context alone, `{:#}` all of them down to the failure itself, and
-    /// [`Debug`](std::fmt::Debug), which is what `main` prints, a line for each.
+    /// `{}` prints all of them down to the failure itself, `{:#}` also what an error of the program's own has as its
+    /// causes, and [`Debug`](std::fmt::Debug), which is what `main` prints, a line for each.
     ///
     /// ```
     /// let error = parcae::Error::msg("no such file").context("reading the price list").context("starting the shop");
-    /// assert_eq!(error.to_string(), "starting the shop");
-    /// assert_eq!(format!("{error:#}"), "starting the shop: reading the price list: no such file");
+    /// assert_eq!(error.to_string(), "starting the shop: reading the price list: no such file");
     /// assert_eq!(
     ///     format!("{error:?}"),
     ///     "starting the shop\n  caused by: reading the price list\n  caused by: no such file"

@@ -34,18 +34,20 @@ impl Inner {
     }
 }
 
-/// What happened, or the outermost [context](Error::context); with `{:#}` every context and what happened. Then, which
-/// task it was.
+/// Every [context](Error::context), the outermost first, and what happened; with `{:#}` also the causes that an error of the
+/// program's own has. Then, which task it was.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.inner;
-        match inner.contexts.last() {
-            Some(outermost) if !f.alternate() => f.write_str(outermost)?,
-            _ => {
-                for context in inner.contexts.iter().rev() {
-                    write!(f, "{context}: ")?;
-                }
-                inner.fmt_failure(f)?;
+        for context in inner.contexts.iter().rev() {
+            write!(f, "{context}: ")?;
+        }
+        inner.fmt_failure(f)?;
+        if f.alternate() {
+            let mut next = inner.source.as_deref().and_then(StdError::source);
+            while let Some(cause) = next {
+                write!(f, ": {cause}")?;
+                next = cause.source();
             }
         }
         inner.fmt_task(f)
@@ -112,11 +114,11 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// As [`Display`](fmt::Display), with the causes: what `main` prints.
+/// As [`Display`](fmt::Display), with a line for each context and cause: what `main` prints.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")?;
         let top = AsStd::new(self.clone());
+        write!(f, "{top}")?;
         let mut next = match self.inner.contexts.is_empty() {
             true => self.inner.source.as_deref().and_then(StdError::source), // it was printed itself
             false => top.source(),
@@ -159,11 +161,12 @@ impl fmt::Debug for AsStd {
 impl fmt::Display for AsStd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.error.inner;
+        // One level each: reports go through the sources by themselves.
         match self.contexts {
-            all if all == inner.contexts.len() => fmt::Display::fmt(&self.error, f),
-            0 => inner.fmt_failure(f),
-            some => f.write_str(&inner.contexts[some - 1]),
+            0 => inner.fmt_failure(f)?,
+            some => f.write_str(&inner.contexts[some - 1])?,
         }
+        if self.contexts == inner.contexts.len() { inner.fmt_task(f) } else { Ok(()) }
     }
 }
 

@@ -39,8 +39,8 @@ fn contexts_stand_above_the_programs_own_error_and_its_causes() {
     let error = own().context("reading the settings").context("starting");
     let digits = "invalid digit found in string";
     assert_eq!(chain(error.clone()), ["starting", "reading the settings", "no port", digits]);
-    assert_eq!(error.to_string(), "starting");
-    assert_eq!(format!("{error:#}"), "starting: reading the settings: no port");
+    assert_eq!(error.to_string(), "starting: reading the settings: no port");
+    assert_eq!(format!("{error:#}"), format!("{error}: {digits}"));
     let lines = ["starting", "reading the settings", "no port", digits];
     assert_eq!(format!("{error:?}"), lines.join("\n  caused by: "));
     assert!(error.downcast_ref::<Outer>().is_some());
@@ -56,14 +56,26 @@ fn contexts_stand_above_what_the_runtime_says() {
 #[test]
 fn without_context_nothing_is_said_twice() {
     assert_eq!(format!("{:?}", own()), "no port\n  caused by: invalid digit found in string");
-    assert_eq!(format!("{:#}", own()), "no port");
+    assert_eq!(own().to_string(), "no port");
+    assert_eq!(format!("{:#}", own()), "no port: invalid digit found in string");
 }
 
 #[test]
 fn contexts_survive_the_way_through_a_box() {
     let boxed = own().context("starting").into_std();
     let error = Error::from_boxed(boxed).context("again");
-    assert_eq!(format!("{error:#}"), "again: starting: no port");
+    assert_eq!(error.to_string(), "again: starting: no port");
+}
+
+/// What is looked at first has the failure in it, not only what was being done.
+#[test]
+fn a_plain_text_names_the_failure() {
+    let failed = crate::explore(0..3, |rt| {
+        rt.run(|cx| cx.nursery(|n| n.spawn(|cx| cx.park())?.join())).map(drop)
+    });
+    let said = failed.unwrap_err().to_string();
+    assert!(said.starts_with("failed with seed 0"), "{said}");
+    assert!(said.contains("deadlock"), "{said}");
 }
 
 #[test]
