@@ -187,6 +187,41 @@ impl<P: Profile> Runtime<P> {
     /// assert!(matches!(rt.handle().spawn(|_| Ok(())).unwrap_err().kind(), ErrorKind::ShuttingDown));
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    ///
+    /// # Ctrl-C
+    ///
+    /// To stop early and keep what is done, do not cancel this token: `run` would return an error instead of the results.
+    /// Give a token of your own to the nursery that does the work, leave results outside of it as they come,
+    /// and cancel the token from the thread that waits for the signal. The example `ctrl_c` in the repository is a whole
+    /// program with such a thread; with the crate `ctrlc` it is `ctrlc::set_handler(move || stop.cancel())`.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::sync::Mutex;
+    /// use std::time::Duration;
+    ///
+    /// let (stop, done) = (CancelToken::new(), Mutex::new(Vec::new()));
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let outcome = rt.run(|cx| {
+    ///     cx.nursery_with(NurseryOpts::new().token(&stop), |n| {
+    ///         for job in 0..8 {
+    ///             let (stop, done) = (&stop, &done);
+    ///             n.spawn(move |cx| {
+    ///                 cx.sleep(Duration::from_secs(job))?; // work, with points at which it can be cancelled
+    ///                 done.lock().unwrap().push(job);
+    ///                 if job == 2 {
+    ///                     stop.cancel(); // in place of the signal
+    ///                 }
+    ///                 Ok(())
+    ///             })?;
+    ///         }
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert!(outcome.unwrap_err().is_cancelled()); // so it was not all of it
+    /// assert_eq!(*done.lock().unwrap(), [0, 1, 2]);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
     pub fn token(&self) -> CancelToken {
         CancelToken::of(&self.inner.terms.node)
     }
