@@ -58,7 +58,7 @@ fn work(cx: &Cx, job: u64) -> parcae::Result<u64> {
 
 /// Runs the jobs. Returns those that were done, with their results, and whether all were. `press_after`: after so many
 /// results the program presses Ctrl-C itself.
-pub fn run(press_after: Option<usize>) -> parcae::Result<(Vec<(u64, u64)>, bool)> {
+pub(crate) fn run(press_after: Option<usize>) -> parcae::Result<(Vec<(u64, u64)>, bool)> {
     block_interrupts(); // before there are other threads
     let stop = CancelToken::new();
     cancel_on_interrupt(stop.clone());
