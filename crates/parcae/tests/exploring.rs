@@ -95,8 +95,7 @@ fn a_failure_names_its_seed_and_comes_again_with_it() {
     let seed = *tried.last().unwrap();
     assert_eq!(tried, Vec::from_iter(0..=seed), "it goes on after a failure");
     let text = format!("failed with seed {seed}; run it alone with PARCAE_SEED={seed}");
-    assert_eq!(error.to_string(), text);
-    assert_eq!(format!("{error:#}"), format!("{text}: counted 1"));
+    assert_eq!(error.to_string(), format!("{text}: counted 1"));
     assert!(parcae::explore([seed], lost_update).is_err());
 }
 
