@@ -1,60 +1,119 @@
 //! The switch itself, below fibers: two contexts and bare stacks.
 //!
+//! There are two forms of it: the external function, which C, debuggers and other compilers use, and
+//! the inlined one, which the runtime uses on `x86_64`. One suite drives both: every test here is written
+//! for a [`Form`] and runs with each, and [`contexts_left_by_one_form_are_resumed_by_the_other`] mixes them.
+//!
 //! The C harness in `tests/asm` covers what needs no Rust (registers, alignment,
-//! unwinding); here is what concerns Rust frames and the initial frame as Rust builds it.
+//! unwinding) for the external form, on both architectures; here is what concerns Rust frames and the
+//! initial frame as Rust builds it, and all that for the inlined form.
 
 use super::*;
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::mem::offset_of;
 
-/// A stack and the two contexts that a test switches between.
-struct Bare {
-    memory: Vec<u128>,
+/// One form of the switch.
+trait Form: 'static {
+    const NAME: &'static str;
+
+    /// Leaves `from` and goes on in `to`.
+    ///
+    /// # Safety
+    ///
+    /// As for `janus_context_switch`.
+    unsafe fn switch(from: *mut Context, to: *const Context);
+}
+
+/// The function in the `.s` file.
+enum External {}
+
+/// The form that fibers use; the external one where there is no other.
+enum Inlined {}
+
+impl Form for External {
+    const NAME: &'static str = "external";
+
+    #[inline(always)]
+    unsafe fn switch(from: *mut Context, to: *const Context) {
+        // SAFETY: as the caller says.
+        unsafe { janus_context_switch(from, to) };
+    }
+}
+
+impl Form for Inlined {
+    const NAME: &'static str = "inlined";
+
+    #[inline(always)]
+    unsafe fn switch(from: *mut Context, to: *const Context) {
+        // SAFETY: as the caller says.
+        unsafe { switch(from, to) };
+    }
+}
+
+/// A stack and the two contexts that a test switches between, by one form.
+#[repr(C)]
+struct Bare<F = External> {
     main: Context,
     fiber: Context,
+    memory: Vec<u128>,
     argument: Cell<usize>,
     result: Cell<usize>,
     cleaned: Cell<bool>,
+    form: PhantomData<F>,
 }
 
-impl Bare {
-    fn new(entry: Entry) -> Box<Bare> {
+impl<F: Form> Bare<F> {
+    fn new(entry: Entry) -> Box<Bare<F>> {
         let mut bare = Box::new(Bare {
-            memory: vec![0; 4096], // 64 KiB, 16-aligned
             main: Context::empty(),
             fiber: Context::empty(),
+            memory: vec![0; 4096], // 64 KiB, 16-aligned
             argument: Cell::new(0),
             result: Cell::new(0),
             cleaned: Cell::new(false),
+            form: PhantomData,
         });
         let top = bare.memory.as_mut_ptr_range().end.cast::<u8>();
         let arg = (&raw mut *bare).cast();
         // SAFETY: the memory is the stack's alone and 16-aligned.
-        bare.fiber = unsafe { Context::prepare(top, entry, arg, leave) };
+        bare.fiber = unsafe { Context::prepare(top, entry, arg, leave::<F>) };
         bare
     }
 
     fn enter(&mut self) {
         // SAFETY: the fiber's context is prepared or suspended; the memory is alive.
-        unsafe { janus_context_switch(&raw mut self.main, &raw const self.fiber) };
+        unsafe { enter::<F>((&raw mut *self).cast()) };
     }
 }
 
-unsafe extern "C" fn leave(arg: *mut ()) -> ! {
-    let bare = arg.cast::<Bare>();
+/// Enters the bare fiber from the test's stack.
+#[inline(never)]
+unsafe extern "C" fn enter<F: Form>(bare: *mut ()) {
+    let bare = bare.cast::<Bare<F>>();
+    // SAFETY: the fiber's context is prepared or suspended; the memory is alive.
+    unsafe { F::switch(&raw mut (*bare).main, &raw const (*bare).fiber) };
+    std::hint::black_box(bare);
+}
+
+/// Suspends the bare fiber from its own code.
+#[inline(never)]
+unsafe extern "C" fn suspend<F: Form>(bare: *mut ()) {
+    let bare = bare.cast::<Bare<F>>();
+    // SAFETY: runs on the bare fiber's stack.
+    unsafe { F::switch(&raw mut (*bare).fiber, &raw const (*bare).main) };
+    std::hint::black_box(bare);
+}
+
+unsafe extern "C" fn leave<F: Form>(arg: *mut ()) -> ! {
+    let bare = arg.cast::<Bare<F>>();
     let mut marker = 0_u128;
     // SAFETY: `arg` is the box of the test that entered.
     unsafe {
         (*bare).cleaned.set((&raw mut marker).addr().is_multiple_of(16));
-        janus_context_switch(&raw mut (*bare).fiber, &raw const (*bare).main);
+        suspend::<F>(arg);
     }
     std::process::abort();
-}
-
-/// Suspends the bare fiber from its own code.
-unsafe fn suspend(bare: *mut Bare) {
-    // SAFETY: runs on the bare fiber's stack.
-    unsafe { janus_context_switch(&raw mut (*bare).fiber, &raw const (*bare).main) };
 }
 
 #[test]
@@ -68,73 +127,151 @@ fn layout_is_what_the_assembly_expects() {
 
 #[test]
 fn initial_frame_is_aligned_and_ends_in_cleanup() {
-    unsafe extern "C" fn entry(arg: *mut ()) {
+    unsafe extern "C" fn entry<F: Form>(arg: *mut ()) {
         let mut aligned = 0_u128;
         // SAFETY: `arg` is the box of the test.
         unsafe {
-            (*arg.cast::<Bare>()).result.set((&raw mut aligned).addr() % 16 + 1);
+            (*arg.cast::<Bare<F>>()).result.set((&raw mut aligned).addr() % 16 + 1);
         };
     }
-    let mut bare = Bare::new(entry);
-    let sp = bare.fiber.stack_pointer();
-    assert_eq!(sp % 16, 0);
-    assert_eq!(sp + 16, bare.memory.as_ptr_range().end.addr());
-    bare.enter();
-    assert_eq!(bare.result.get(), 1, "locals that need 16-byte alignment have it");
-    assert!(bare.cleaned.get(), "returning from the entry function calls cleanup, aligned");
+    fn with<F: Form>() {
+        let mut bare = Bare::<F>::new(entry::<F>);
+        let sp = bare.fiber.stack_pointer();
+        assert_eq!(sp % 16, 0);
+        assert_eq!(sp + 16, bare.memory.as_ptr_range().end.addr());
+        bare.enter();
+        assert_eq!(bare.result.get(), 1, "{}: locals that need 16-byte alignment have it", F::NAME);
+        assert!(bare.cleaned.get(), "{}: the entry's return calls cleanup, aligned", F::NAME);
+    }
+    with::<External>();
+    with::<Inlined>();
 }
 
 #[test]
 fn argument_and_result_pass_through_memory() {
-    unsafe extern "C" fn entry(arg: *mut ()) {
-        let bare = arg.cast::<Bare>();
+    unsafe extern "C" fn entry<F: Form>(arg: *mut ()) {
+        let bare = arg.cast::<Bare<F>>();
         for _ in 0..3 {
             // SAFETY: `arg` is the box of the test; this is its stack.
             unsafe {
                 (*bare).result.set((*bare).argument.get() * 2);
-                suspend(bare);
+                suspend::<F>(arg);
             }
         }
     }
-    let mut bare = Bare::new(entry);
-    for n in [1, 20, 300] {
-        bare.argument.set(n);
+    fn with<F: Form>() {
+        let mut bare = Bare::<F>::new(entry::<F>);
+        for n in [1, 20, 300] {
+            bare.argument.set(n);
+            bare.enter();
+            assert_eq!(bare.result.get(), 2 * n, "{}", F::NAME);
+        }
+        assert!(!bare.cleaned.get());
         bare.enter();
-        assert_eq!(bare.result.get(), 2 * n);
+        assert!(bare.cleaned.get());
     }
-    assert!(!bare.cleaned.get());
-    bare.enter();
-    assert!(bare.cleaned.get());
+    with::<External>();
+    with::<Inlined>();
 }
 
 #[test]
 fn nested_switches_return_in_order() {
-    unsafe extern "C" fn inner(arg: *mut ()) {
+    unsafe extern "C" fn inner<F: Form>(arg: *mut ()) {
         // SAFETY: the box that `outer` made.
         unsafe {
-            (*arg.cast::<Bare>()).result.set(7);
-            suspend(arg.cast());
-            (*arg.cast::<Bare>()).result.set(8);
+            (*arg.cast::<Bare<F>>()).result.set(7);
+            suspend::<F>(arg);
+            (*arg.cast::<Bare<F>>()).result.set(8);
         }
     }
-    unsafe extern "C" fn outer(arg: *mut ()) {
-        let mut nested = Bare::new(inner);
+    unsafe extern "C" fn outer<F: Form>(arg: *mut ()) {
+        let mut nested = Bare::<F>::new(inner::<F>);
         nested.enter();
         let first = nested.result.get();
         // SAFETY: the box of the test.
         unsafe {
-            (*arg.cast::<Bare>()).result.set(first);
-            suspend(arg.cast());
+            (*arg.cast::<Bare<F>>()).result.set(first);
+            suspend::<F>(arg);
             nested.enter();
-            (*arg.cast::<Bare>()).result.set(nested.result.get());
+            (*arg.cast::<Bare<F>>()).result.set(nested.result.get());
         }
     }
-    let mut bare = Bare::new(outer);
-    bare.enter();
-    assert_eq!(bare.result.get(), 7);
-    bare.enter();
-    assert_eq!(bare.result.get(), 8);
-    assert!(bare.cleaned.get());
+    fn with<F: Form>() {
+        let mut bare = Bare::<F>::new(outer::<F>);
+        bare.enter();
+        assert_eq!(bare.result.get(), 7, "{}", F::NAME);
+        bare.enter();
+        assert_eq!(bare.result.get(), 8, "{}", F::NAME);
+        assert!(bare.cleaned.get());
+    }
+    with::<External>();
+    with::<Inlined>();
+}
+
+#[test]
+fn the_stack_pointer_is_saved_where_the_stack_was_left() {
+    unsafe extern "C" fn entry<F: Form>(arg: *mut ()) {
+        let bare = arg.cast::<Bare<F>>();
+        let here = Cell::new(0_usize);
+        loop {
+            // SAFETY: the box of the test; this is its stack.
+            unsafe {
+                (*bare).result.set(here.as_ptr().addr());
+                suspend::<F>(arg);
+            }
+        }
+    }
+    fn with<F: Form>() {
+        let mut bare = Bare::<F>::new(entry::<F>);
+        let stack = bare.memory.as_ptr_range();
+        let stack = stack.start.addr()..stack.end.addr();
+        let local = 0_usize;
+        for _ in 0..3 {
+            bare.enter();
+            let (sp, frame) = (bare.fiber.stack_pointer(), bare.result.get());
+            assert!(stack.contains(&sp), "{}: {sp:#x} is not on the stack", F::NAME);
+            assert!(sp < frame && frame - sp < 4096, "{}: {sp:#x} for {frame:#x}", F::NAME);
+            let (sp, frame) = (bare.main.stack_pointer(), (&raw const local).addr());
+            assert!(sp < frame && frame - sp < 4096, "{}: {sp:#x} for {frame:#x}", F::NAME);
+        }
+    }
+    with::<External>();
+    with::<Inlined>();
+}
+
+#[test]
+fn contexts_left_by_one_form_are_resumed_by_the_other() {
+    /// Leaves by both forms in turn.
+    unsafe extern "C" fn entry(arg: *mut ()) {
+        let bare = arg.cast::<Bare>();
+        let mut sum = 0_usize;
+        loop {
+            // SAFETY: the box of the test; this is its stack. The form is in no field.
+            unsafe {
+                sum = sum.wrapping_mul(31) + (*bare).argument.get();
+                (*bare).result.set(sum);
+                suspend::<External>(arg);
+                sum = sum.wrapping_mul(31) + (*bare).argument.get();
+                (*bare).result.set(sum);
+                suspend::<Inlined>(arg);
+            }
+        }
+    }
+    let mut fibers: Vec<Box<Bare>> = (0..8).map(|_| Bare::new(entry)).collect();
+    let mut sums = [0_usize; 8];
+    let rng = crate::rng::Rng::new(1, 0);
+    for n in 0..10_000 {
+        let at = rng.below(8);
+        fibers[at].argument.set(n);
+        sums[at] = sums[at].wrapping_mul(31) + n;
+        let arg = (&raw mut *fibers[at]).cast();
+        // SAFETY: the fiber is prepared or suspended; the memory is alive.
+        match rng.below(2) {
+            0 => unsafe { enter::<External>(arg) },
+            _ => unsafe { enter::<Inlined>(arg) },
+        }
+        assert_eq!(fibers[at].result.get(), sums[at], "fiber {at}, step {n}");
+    }
 }
 
 #[test]
@@ -155,12 +292,15 @@ fn control_bits_are_read_without_exception_flags() {
 fn context_begins_with_the_stack_pointer() {
     // `sp` is private to each file, so its place is checked through the value.
     unsafe extern "C" fn entry(_: *mut ()) {}
-    let bare = Bare::new(entry);
+    let bare = Bare::<External>::new(entry);
     let first_word = (&raw const bare.fiber).cast::<usize>();
     // SAFETY: reads the first word of a context.
     assert_eq!(unsafe { first_word.read() }, bare.fiber.stack_pointer());
     assert_eq!(offset_of!(Bare, fiber) - offset_of!(Bare, main), size_of::<Context>());
 }
+
+#[cfg(target_arch = "x86_64")]
+mod registers;
 
 /// Every instruction of both switches, and of what calls them, is single-stepped, and a
 /// backtrace taken in the trap must see the frames of one side or the other and end at that
@@ -223,35 +363,19 @@ mod single_step {
     unsafe extern "C" fn fiber_side(arg: *mut ()) {
         loop {
             // SAFETY: the box of the test; this is its stack.
-            unsafe { suspend(arg.cast()) };
+            unsafe { suspend::<External>(arg) };
             // SAFETY: as above.
-            unsafe { suspend_inline(arg.cast()) };
+            unsafe { suspend::<Inlined>(arg) };
         }
-    }
-
-    /// As [`suspend`], by the inlined switch.
-    #[inline(never)]
-    unsafe fn suspend_inline(bare: *mut Bare) {
-        // SAFETY: runs on the bare fiber's stack.
-        unsafe { switch(&raw mut (*bare).fiber, &raw const (*bare).main) };
-        std::hint::black_box(bare);
-    }
-
-    /// As [`Bare::enter`], by the inlined switch.
-    #[inline(never)]
-    fn enter_inline(bare: &mut Bare) {
-        // SAFETY: the fiber's context is suspended; the memory is alive.
-        unsafe { switch(&raw mut bare.main, &raw const bare.fiber) };
-        std::hint::black_box(bare);
     }
 
     /// Steps through whatever `enter` does, there and back.
     #[inline(never)]
-    fn thread_side(bare: &mut Bare, enter: fn(&mut Bare)) {
-        // SAFETY: sets and clears the trap flag: SIGTRAP after each instruction.
+    fn thread_side(bare: &mut Bare, enter: unsafe extern "C" fn(*mut ())) {
+        // SAFETY: sets and clears the trap flag: SIGTRAP after each instruction. The fiber is suspended.
         unsafe {
             std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
-            enter(bare);
+            enter((&raw mut *bare).cast());
             std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq");
         }
         std::hint::black_box(bare);
@@ -269,10 +393,11 @@ mod single_step {
             action.sa_flags = libc::SA_SIGINFO;
             libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut());
         }
-        let mut bare = Bare::new(fiber_side);
+        let mut bare = Bare::<External>::new(fiber_side);
         bare.enter(); // into fiber_side, not stepped: it waits in the external switch
-        for (name, enter) in [("external", Bare::enter as fn(&mut Bare)), ("inlined", enter_inline)]
-        {
+        let forms: [(_, unsafe extern "C" fn(*mut ())); 2] =
+            [(External::NAME, enter::<External>), (Inlined::NAME, enter::<Inlined>)];
+        for (name, enter) in forms {
             for counter in [&STEPS, &FROM_SEEN, &TO_SEEN, &BAD] {
                 counter.store(0, Ordering::Relaxed);
             }
