@@ -1,0 +1,236 @@
+//! Who is next, and what does not change that: the order at a worker, the clock, channels that need not wait,
+//! deadlines; and which of several failures comes out.
+
+mod both;
+
+use both::*;
+use parcae::Error;
+use parcae::channel::channel;
+use parcae::prelude::*;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+fn yields(rt: &Runtime) -> u64 {
+    rt.stats().iter().map(|worker| worker.yielded).sum()
+}
+
+// ----- at the worker ------------------------------------------------------------------------------
+
+/// Of its own tasks a worker starts the newest first, as the deque gives them out at its end. Fewer tasks than
+/// picks until the next look at the oldest.
+#[test]
+fn a_worker_starts_its_newest_task_first() {
+    const TASKS: usize = 40;
+    let order_of = |rt: &Runtime| {
+        let order = Mutex::new(Vec::new());
+        succeed(rt.run(|cx| {
+            cx.nursery(|n| {
+                for task in 0..TASKS {
+                    let order = &order;
+                    n.spawn(move |_| {
+                        order.lock().unwrap().push(task);
+                        Ok(())
+                    })?;
+                }
+                Ok(())
+            })
+        }));
+        order.into_inner().unwrap()
+    };
+    let newest_first: Vec<usize> = (0..TASKS).rev().collect();
+    for seed in 0..SEEDS {
+        let rt = Runtime::builder().workers(1).deterministic(seed).build().unwrap();
+        assert_eq!(order_of(&rt), newest_first, "seed {seed}");
+    }
+}
+
+// ----- the clock ----------------------------------------------------------------------------------
+
+/// Tasks that come to many checkpoints, with time between them. The real clock goes on by 40 ms between the first
+/// and the last, and the run is the same as without.
+#[test]
+fn time_that_passes_ends_no_turn() {
+    let run = |seed, pause: Duration| {
+        let rt = Runtime::builder().workers(2).deterministic(seed).build().unwrap();
+        succeed(rt.run(|cx| {
+            cx.nursery(|n| {
+                for _ in 0..3 {
+                    n.spawn(move |cx| {
+                        for _ in 0..4 {
+                            work(cx, 10)?;
+                            std::thread::sleep(pause);
+                        }
+                        work(cx, 10)
+                    })?;
+                }
+                Ok(())
+            })
+        }));
+        (yields(&rt), rt.event_log())
+    };
+    for seed in 0..3 {
+        let at_once = run(seed, Duration::ZERO);
+        assert_eq!(at_once.0, 0, "a turn is over before its ops are");
+        assert!(at_once == run(seed, Duration::from_millis(10)), "seed {seed}: by the clock");
+    }
+}
+
+// ----- channels -----------------------------------------------------------------------------------
+
+/// There is room for every send and a value for every receive: nobody else runs, though somebody could, and the
+/// task gives up its worker not once.
+#[test]
+fn operations_that_need_not_wait_go_past_the_scheduler() {
+    for seed in 0..SEEDS {
+        let rt = Runtime::builder().workers(1).deterministic(seed).build().unwrap();
+        succeed(rt.run(|cx| {
+            cx.nursery(|n| {
+                let others = AtomicUsize::new(0);
+                let others = std::sync::Arc::new(others);
+                let started = || others.load(Ordering::Relaxed);
+                for _ in 0..3 {
+                    let others = std::sync::Arc::clone(&others);
+                    n.spawn(move |_| {
+                        others.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
+                    })?;
+                }
+                let (sender, receiver) = channel(50);
+                for round in 0..4 {
+                    for value in 0..50 {
+                        sender.send(value).unwrap();
+                    }
+                    assert_eq!(started(), 0, "seed {seed}, round {round}: a send gave way");
+                    for value in 0..50 {
+                        assert_eq!(receiver.recv().unwrap(), value);
+                    }
+                    assert_eq!(started(), 0, "seed {seed}, round {round}: a receive gave way");
+                }
+                Ok(())
+            })
+        }));
+        assert_eq!(yields(&rt), 0, "seed {seed}");
+        drop(rt);
+    }
+}
+
+// ----- deadlines ----------------------------------------------------------------------------------
+
+/// Until when the handler of the signal keeps the thread that it interrupts; on the clock of [`nanos`].
+static KEEP_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// Whether it does, at the moment.
+static KEPT: AtomicBool = AtomicBool::new(false);
+
+fn nanos() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to the variable; async-signal-safe.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+extern "C" fn keep_thread(_: libc::c_int) {
+    KEPT.store(true, Ordering::SeqCst);
+    while nanos() < KEEP_UNTIL.load(Ordering::SeqCst) {
+        std::hint::spin_loop();
+    }
+    KEPT.store(false, Ordering::SeqCst);
+}
+
+/// The only worker sleeps. A signal keeps its thread until a deadline has passed and a task was submitted, so that it finds
+/// both at once: the task whose deadline it is goes first.
+#[test]
+fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
+    // SAFETY: a handler of the right signature that only reads a clock and atomics; nobody else uses the signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = keep_thread as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()), 0);
+    }
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    // SAFETY: asks for the thread's own id.
+    let worker = rt.run(|_| Ok(unsafe { libc::pthread_self() } as usize)).unwrap();
+    let slept = || rt.stats()[0].slept;
+    for round in 0..8 {
+        let order = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let note = |name: &'static str| {
+            let order = std::sync::Arc::clone(&order);
+            move || order.lock().unwrap().push(name)
+        };
+        let (before, deadline) = (slept(), Instant::now() + Duration::from_millis(40));
+        let due = note("due");
+        let sleeper = rt.handle().spawn(move |_| {
+            parcae::time::sleep_until(deadline)?;
+            due();
+            Ok(())
+        });
+        while slept() == before {
+            std::thread::yield_now();
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        KEEP_UNTIL.store(nanos() + left.as_nanos() as u64 + 500_000, Ordering::SeqCst);
+        // SAFETY: the worker's thread lives as long as `rt`.
+        unsafe { libc::pthread_kill(worker as libc::pthread_t, libc::SIGUSR2) };
+        let submitted = note("submitted");
+        let other = loop {
+            // Late enough that it is not the submission that wakes the worker in time for nothing else.
+            if KEPT.load(Ordering::SeqCst) {
+                break rt.handle().spawn(move |_| {
+                    submitted();
+                    Ok(())
+                });
+            }
+            std::thread::yield_now();
+        };
+        sleeper.unwrap().join().unwrap();
+        other.unwrap().join().unwrap();
+        assert_eq!(*order.lock().unwrap(), ["due", "submitted"], "round {round}");
+    }
+}
+
+// ----- failures -----------------------------------------------------------------------------------
+
+/// Every child fails with a text of its own. Under the deterministic executor a child is not interrupted between its note
+/// and its end, so the notes are in the order of the failures.
+#[test]
+fn the_failure_that_comes_out_is_the_first() {
+    let policies = [OnFailure::Isolate, OnFailure::FailFast];
+    for workers in [1, 2, 4] {
+        let mut firsts = std::collections::BTreeSet::new();
+        for seed in 0..SEEDS {
+            for policy in policies {
+                let builder = Runtime::builder().workers(workers).seed(seed).deterministic(seed);
+                let rt = builder.build().unwrap();
+                let failed = Mutex::new(Vec::new());
+                let error = rt
+                    .run(|cx| {
+                        cx.nursery_with(NurseryOpts::new().on_failure(policy), |n| {
+                            for child in 0..10_usize {
+                                let failed = &failed;
+                                n.spawn(move |cx| {
+                                    for _ in 0..child % 4 {
+                                        cx.yield_now()?;
+                                    }
+                                    let text = format!("failure {child}.");
+                                    failed.lock().unwrap().push(text.clone());
+                                    Err::<(), _>(Error::msg(text))
+                                })?;
+                            }
+                            Ok(())
+                        })
+                    })
+                    .unwrap_err();
+                let failed = failed.into_inner().unwrap();
+                let text = error.to_string();
+                assert!(text.starts_with(&failed[0]), "seed {seed}: {text} for {failed:?}");
+                if let OnFailure::Isolate = policy {
+                    assert_eq!((failed.len(), error.others()), (10, 9), "seed {seed}");
+                }
+                firsts.insert(failed[0].clone());
+            }
+        }
+        // More than one child is the first at times, or the test would say nothing of the order.
+        assert!(workers == 1 || firsts.len() > 1, "{firsts:?}");
+    }
+}
