@@ -114,3 +114,28 @@ fn an_allocation_costs_an_op_beside_its_size() {
         })
     });
 }
+
+/// Memory is spent when a task ends with it, and not before: what it has at a refill it may free later.
+#[test]
+fn memory_that_a_task_has_at_a_refill_and_frees_later_is_not_spent() {
+    threads(|cx| {
+        let bounded = Budget::UNLIMITED.with_ops(100_000).with_memory(1 << 20);
+        let share = Budget::UNLIMITED.with_ops(500).with_memory(200_000);
+        cx.nursery_with(NurseryOpts::new().budget(bounded).child_budget(share), |n| {
+            let child = n.spawn(|cx| {
+                let kept = std::hint::black_box(vec![0_u8; 100_000]);
+                work(cx, 3_000)?; // several refills
+                drop(kept);
+                work(cx, 3_000)
+            })?;
+            child.join()?;
+            while n.live() > 0 {
+                cx.yield_now()?;
+            }
+            let standing = n.budget();
+            assert!(standing.spent.ops > 6_000, "{standing:?}");
+            assert_eq!(standing.spent.memory, 0, "{standing:?}");
+            Ok(())
+        })
+    });
+}
