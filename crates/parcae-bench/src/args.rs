@@ -45,6 +45,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
+    /// Fail if a floor of the specification is missed by far, or if nothing measured has one
+    #[arg(long)]
+    pub floors: bool,
+
     /// One JSON document instead of a table: conditions, figures of all rounds, targets, failures
     #[arg(long, conflicts_with_all = ["table", "tsv"])]
     pub json: bool,

@@ -26,7 +26,8 @@
 //!
 //! The sides of a variant share one generic loop wherever that is possible, so that they
 //! cannot differ by accident, and check afterwards that the work was done (fibers count
-//! their activations). No figure is asserted anywhere: tests only check that figures come out.
+//! their activations). No test asserts a figure: they only check that figures come out. A run with `--floors` fails
+//! if a floor of the specification is missed by far ([`targets`]).
 //!
 //! # Limits
 //!
@@ -52,7 +53,7 @@ use runner::Figure;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use targets::Verdict;
+use targets::{Floors, Verdict};
 
 /// All of a run: what its reports are made of.
 #[derive(Debug)]
@@ -70,7 +71,8 @@ pub struct Run {
 }
 
 /// Does what the arguments ask for: figures on standard output, conditions and progress
-/// on standard error. Returns how many cases failed; each was reported on standard error.
+/// on standard error. Returns how many cases failed, and how many floors are broken if that is asked for; each
+/// was reported on standard error.
 ///
 /// # Errors
 ///
@@ -105,7 +107,13 @@ pub fn run(args: &Args) -> io::Result<usize> {
         let page = write_report(&run, &folder)?;
         writeln!(io::stderr(), "report    {}", page.display())?;
     }
-    Ok(run.failures.len())
+    let mut failures = run.failures.len();
+    if args.floors {
+        let floors = Floors::of(&run.verdicts);
+        write!(io::stderr(), "{floors}")?;
+        failures += floors.failures();
+    }
+    Ok(failures)
 }
 
 /// Measures what is chosen. Lines for programs are written at once: whoever reads a pipe wants to see that

@@ -1,6 +1,13 @@
 //! What figures are held against: the floors of the specification and parcae's own goals.
 //!
-//! They are shown, and never decide whether a run succeeds: a machine with other work on it misses some of them.
+//! Goals are shown, and never decide whether a run succeeds: a machine with other work on it misses some of them.
+//! Floors are an order of magnitude and more below what is usual. With `--floors` a run fails that misses one by
+//! more than [`MARGIN`]: no load explains that.
+//!
+//! S0 asks for a switch in less than 1 µs, more than a million spawns in a second, tasks of less than 16 KB, and a
+//! steal in less than 10 µs. A steal is what a worker does that looks for work: from the push on a busy worker to the start on one
+//! that is awake (`spinning`). To wake a worker that sleeps is another thing, which the kernel decides
+//! (`asleep`): for that there is a goal and no floor.
 
 use crate::case::{Better, Peer};
 use crate::report::significant;
@@ -59,12 +66,56 @@ const fn beside(workload: &'static str, variant: &'static str, peer: Peer) -> Ta
     Target { workload, variant, kind: Kind::Goal, limit: Limit::Of(peer) }
 }
 
+/// A floor that is missed by less than this factor is not held against a run: a virtual machine that gets half a
+/// processor is slower by two, one whose neighbours are busy by three.
+pub const MARGIN: f64 = 3.0;
+
+/// What `--floors` says: the floors that were held against figures, and those that are broken.
+#[derive(Debug)]
+pub struct Floors {
+    /// How many floors there are figures for.
+    pub held: usize,
+    /// Those that are missed by more than [`MARGIN`].
+    pub broken: Vec<Verdict>,
+}
+
+impl Floors {
+    /// Of a run.
+    pub fn of(verdicts: &[Verdict]) -> Floors {
+        let floors = || verdicts.iter().filter(|verdict| verdict.target.kind == Kind::Floor);
+        let broken = floors().filter(|verdict| verdict.breaks_floor()).copied().collect();
+        Floors { held: floors().count(), broken }
+    }
+
+    /// How many failures these are: a run that held nothing against a floor is one, too.
+    pub fn failures(&self) -> usize {
+        if self.held == 0 { 1 } else { self.broken.len() }
+    }
+}
+
+impl fmt::Display for Floors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.held == 0 {
+            return f.write_str(
+                "floors    none of what was measured has one; name workloads that do\n",
+            );
+        }
+        for verdict in &self.broken {
+            let Target { workload, variant, .. } = verdict.target;
+            let (value, limit) = (verdict.value_text(), verdict.limit_text());
+            writeln!(f, "floors    {workload}/{variant} is broken: {value}, asked for is {limit}")?;
+        }
+        let (held, broken) = (self.held, self.broken.len());
+        writeln!(f, "floors    {broken} of {held} broken (missed by more than {MARGIN} times)")
+    }
+}
+
 /// All of them, floors first.
 pub static TARGETS: &[Target] = &[
     floor("switch", "one", 1_000.0),
     floor("spawn_join", "many_w1", 1.0),
     floor("spawn_join", "round1k_w1", 1.0),
-    floor("steal", "asleep_p50", 10_000.0),
+    floor("steal", "spinning_p50", 10_000.0),
     floor("parked", "queued_100k", 16_384.0),
     floor("parked", "parked_100k", 16_384.0),
     // That there is a figure says that a million tasks were live at once.
@@ -126,6 +177,16 @@ impl Verdict {
             Better::Lower => self.value <= self.limit,
             Better::Higher => self.value >= self.limit,
         }
+    }
+
+    /// Whether this is a floor that is missed by so much that no other work on the machine explains it.
+    pub fn breaks_floor(&self) -> bool {
+        let by = match self.better {
+            Better::Lower => self.value / self.limit,
+            Better::Higher => self.limit / self.value,
+        };
+        // Not `by > MARGIN`: what is no number has missed it, too.
+        self.target.kind == Kind::Floor && !matches!(by, by if by <= MARGIN)
     }
 
     /// What was asked for, with its unit.
@@ -205,6 +266,59 @@ mod tests {
         assert_eq!(holds(&rate(0.5)), [false, false]);
         assert_eq!(holds(&rate(5.0)), [true, false]);
         assert_eq!(holds(&rate(50.0)), [true, true]);
+    }
+
+    /// Figures of everything that S0 has a floor for, each so many times as bad as the floor.
+    fn all_floors(times_as_bad: f64) -> Vec<Figure> {
+        let floors = TARGETS.iter().filter(|target| target.kind == Kind::Floor);
+        floors
+            .flat_map(|target| {
+                let Limit::Number(limit) = target.limit else { panic!("{target:?}") };
+                let figure =
+                    |value| measured(target.workload, target.variant, &[(Peer::Parcae, value)]);
+                let better = figure(1.0)[0].case.variant.better;
+                figure(match better {
+                    Better::Lower => limit * times_as_bad,
+                    Better::Higher => limit / times_as_bad,
+                })
+            })
+            .collect()
+    }
+
+    #[test]
+    fn there_is_a_floor_for_switch_spawn_steal_and_size() {
+        let floors = |workload| {
+            let of = |target: &&Target| target.workload == workload && target.kind == Kind::Floor;
+            TARGETS.iter().filter(of).map(|target| target.limit).collect::<Vec<_>>()
+        };
+        assert_eq!(floors("switch"), [Limit::Number(1_000.0)]); // ns
+        assert_eq!(floors("spawn_join"), [Limit::Number(1.0); 2]); // millions in a second
+        assert_eq!(floors("steal"), [Limit::Number(10_000.0)]); // ns
+        assert_eq!(floors("parked"), [Limit::Number(16_384.0); 2]); // bytes
+    }
+
+    #[test]
+    fn a_floor_is_broken_by_what_misses_it_by_far() {
+        let failures = |times_as_bad| Floors::of(&verdicts(&all_floors(times_as_bad))).failures();
+        let floors = TARGETS.iter().filter(|target| target.kind == Kind::Floor).count();
+        assert_eq!(failures(0.01), 0); // as it is
+        assert_eq!(failures(1.0), 0);
+        assert_eq!(failures(2.0), 0); // a busy machine
+        assert_eq!(failures(5.0), floors);
+        assert_eq!(failures(f64::NAN), floors);
+        let told = Floors::of(&verdicts(&all_floors(5.0))).to_string();
+        assert!(told.contains("switch/one is broken: 5000 ns"), "{told}");
+        assert!(told.contains(&format!("{floors} of {floors} broken")), "{told}");
+    }
+
+    #[test]
+    fn goals_break_nothing_and_nothing_measured_is_a_failure() {
+        let goal = verdicts(&measured("yield", "t1", &[(Peer::Parcae, 1e9)]));
+        assert!(!goal[0].holds() && !goal[0].breaks_floor());
+        assert_eq!(Floors::of(&goal).failures(), 1, "no floor was looked at");
+        let both = verdicts(&measured("spawn_join", "many_w1", &[(Peer::Parcae, 5.0)]));
+        assert_eq!(both.iter().filter(|verdict| !verdict.holds()).count(), 1);
+        assert_eq!(Floors::of(&both).failures(), 0, "a goal of 10 is missed, a floor of 1 is not");
     }
 
     #[test]

@@ -54,6 +54,17 @@ fn yield_prints_a_positive_figure_of_every_scheduler() {
     }
 }
 
+/// A debug build is within the floors, too: they are far away.
+#[test]
+fn floors_are_told_and_a_run_without_any_fails() {
+    let output = bench(&["--quick", "--rounds", "1", "--tsv", "--floors", "switch"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("floors    0 of 1 broken"), "{}", text(&output.stderr));
+    let output = bench(&["--quick", "--rounds", "1", "--tsv", "--floors", "stack"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("has one"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn a_pipe_gets_lines_and_the_flag_gives_a_table() {
     let lines = bench(&["--quick", "--rounds", "1", "--peer", "corosensei", "stack"]);
