@@ -6,7 +6,8 @@ mod watch;
 use parcae_core::WorkerSet;
 use parcae_core::admission::{Capacity, examine, place};
 use parcae_core::context::{
-    ContextSlot, Contexts, Endpoint, Gate, Overrun, Params, PartySlot, Refill, Stop,
+    ContextSlot, Contexts, Endpoint, Event, EventKind, Gate, Overrun, Params, PartySlot, Refill,
+    Stop,
 };
 use parcae_core::island::{Claim, Host, IslandSlot, Islands, MemberSlot, Plan, Response};
 use parcae_core::lease::{
@@ -22,6 +23,7 @@ fn the_watch_is_awake() {
 
 #[test]
 fn contexts_do_not_allocate_not_even_in_trouble() {
+    let mut told = [0; 4];
     without_allocating(|| {
         let mut table = Contexts::new(0, [ContextSlot::EMPTY; 4], [PartySlot::EMPTY; 4]);
         let timeout = Some(Endpoint { port: 1, badge: 2 });
@@ -49,8 +51,10 @@ fn contexts_do_not_allocate_not_even_in_trouble() {
                 let _ = table.stop(now + 8 + round % 9, stops[(round % 3) as usize]).unwrap();
                 table.wake(client, now + 20).unwrap();
             }
-            assert!(table.take_event().is_some());
-            while table.take_event().is_some() {}
+            let mut count = |event: Option<Event>| {
+                event.inspect(|event| told[event.kind as usize] += 1).is_some()
+            };
+            while count(table.take_event()) {}
             table.reconfigure(context, params, 20_000).unwrap();
             let traveller = table.depart(context, 20_000).unwrap();
             let context = table.arrive(traveller).unwrap();
@@ -58,7 +62,21 @@ fn contexts_do_not_allocate_not_even_in_trouble() {
             table.unregister(client, 20_000).unwrap();
             table.unregister(server, 20_000).unwrap();
         }
+        // Used after its deadline, as the worker was elsewhere.
+        let params = Params { deadline: 20, overrun: Overrun::Notify, ..Params::new(10, 100) };
+        let late = table.register(None).unwrap();
+        let context = table.create(params, 0).unwrap();
+        table.bind(context, late).unwrap();
+        table.wake(late, 0).unwrap();
+        for (from, to) in [(0, 5), (30, 33)] {
+            table.start(late, from).unwrap();
+            let _ = table.stop(to, Stop::Preempted).unwrap();
+        }
+        let missed = table.take_event().map(|event| event.kind);
+        told[3] += usize::from(missed == Some(EventKind::Missed));
     });
+    // Depleted, timed out, overran, missed: all of it has happened, and was told.
+    assert!(told.iter().all(|&count| count > 0), "{told:?}");
 }
 
 #[test]
