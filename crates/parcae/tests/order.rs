@@ -45,6 +45,49 @@ fn a_worker_starts_its_newest_task_first() {
     }
 }
 
+/// Two tasks that only compute and two that only wait for each other, on one worker: neither kind is kept from its turn
+/// for longer than the other has a few.
+#[test]
+fn work_that_computes_and_work_that_waits_take_turns() {
+    const TURNS: usize = 2_000;
+    for seed in 0..SEEDS {
+        let builder = Runtime::builder().workers(1).yield_interval(64).deterministic(seed);
+        let rt = builder.build().unwrap();
+        let turns = Mutex::new(Vec::new());
+        let note = &|kind: char| {
+            let mut turns = turns.lock().unwrap();
+            turns.push(kind);
+            turns.len() < TURNS
+        };
+        succeed(rt.run(|cx| {
+            cx.nursery(|n| {
+                for _ in 0..2 {
+                    n.spawn(|cx| {
+                        while note('c') {
+                            work(cx, 64)?;
+                        }
+                        Ok(())
+                    })?;
+                }
+                let ((ball, catch), (back, home)) = (channel(0), channel(0));
+                n.spawn(move |_| {
+                    while note('w') && ball.send(()).is_ok() && home.recv().is_ok() {}
+                    Ok(())
+                })?;
+                n.spawn(move |_| {
+                    while catch.recv().is_ok() && note('w') && back.send(()).is_ok() {}
+                    Ok(())
+                })?;
+                Ok(())
+            })
+        }));
+        let turns: String = turns.into_inner().unwrap().into_iter().take(TURNS).collect();
+        let longest = |kind| turns.split(|c| c != kind).map(str::len).max();
+        assert!(longest('c') <= Some(8), "seed {seed}: {:?} in a row compute", longest('c'));
+        assert!(longest('w') <= Some(16), "seed {seed}: {:?} in a row wait", longest('w'));
+    }
+}
+
 // ----- the clock ----------------------------------------------------------------------------------
 
 /// Tasks that come to many checkpoints, with time between them. The real clock goes on by 40 ms between the first

@@ -34,6 +34,8 @@ fn assert_reported(outcome: &child::Outcome, name: &str, kib: usize) {
     assert!(outcome.stderr.contains(&report), "{}", outcome.stderr);
     let hint = format!("larger StackSize, e.g. {} KiB", kib * 2);
     assert!(outcome.stderr.contains(&hint), "{}", outcome.stderr);
+    let cause = "Look for unbounded recursion or large local arrays";
+    assert!(outcome.stderr.contains(cause), "{}", outcome.stderr);
 }
 
 #[test]
@@ -47,6 +49,21 @@ fn recursion_names_the_fiber_and_its_size_and_aborts() {
     }
     let outcome = child::run("recursion_names_the_fiber_and_its_size_and_aborts");
     assert_reported(&outcome, "digger", 64);
+}
+
+/// The report says what to look for, and, where there is no larger stack, where large data belongs.
+#[test]
+fn the_report_warns_of_recursion_and_of_large_buffers() {
+    if child::is_victim() {
+        let mut fiber = fiber(pool().acquire(StackSize::MAX).unwrap(), "digger");
+        let _ = fiber.start(|_| {
+            std::hint::black_box(recurse(0));
+        });
+        unreachable!("the stack is finite");
+    }
+    let report = child::run("the_report_warns_of_recursion_and_of_large_buffers").stderr;
+    assert!(report.contains("Look for unbounded recursion or large local arrays"), "{report}");
+    assert!(report.contains("keep large data on the heap"), "{report}");
 }
 
 #[test]
