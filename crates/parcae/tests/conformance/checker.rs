@@ -46,15 +46,15 @@ impl Tree for Sample {
 
 const SUMMARY: &str =
     "| seed | title | rows | done | partial | decided | open |\n|---|---|---|---|---|---|---|\n";
-const RULES: &str = "| id | rule | module | test | state |\n|---|---|---|---|---|\n";
+const RULES: &str = "| id | rule | module | test | where | state |\n|---|---|---|---|---|---|\n";
 
 /// One correct row per seed, one in each state and one more.
 const CORRECT: [&str; 5] = [
-    "| S0-STK-1 | guard | `src/stack` | `src/tests.rs::proven`<br>`tests/abi.c::defined` | done |",
-    "| S1-A-1 | part | parcae/nursery | `src/tests.rs::proven_with_attributes` | partial |",
-    "| S2-A-1 | other way; decided: no | parcae/nursery | – | decided |",
-    "| S3-A2-10 | later | parcae/nursery | – | open |",
-    "| S4-A-1 | later | `src/stack`, parcae/time | – | open |",
+    "| S0-STK-1 | guard | `src/stack` | `src/tests.rs::proven`<br>`tests/abi.c::defined` | default | done |",
+    "| S1-A-1 | part | parcae/nursery | `src/tests.rs::proven_with_attributes` | core | partial |",
+    "| S2-A-1 | other way; decided: no | parcae/nursery | – | – | decided |",
+    "| S3-A2-10 | later | parcae/nursery | – | – | open |",
+    "| S4-A-1 | later | `src/stack`, parcae/time | – | – | open |",
 ];
 
 const CORRECT_COUNTS: [&str; 6] = [
@@ -98,34 +98,67 @@ fn an_empty_document_is_reported() {
 
 #[test]
 fn a_missing_cell_and_an_extra_cell_are_reported() {
-    let short = with_row("| S0-STK-1 | guard | `src/stack` | done |");
-    assert_reports(&short, "S0-STK-1", "4 cells");
-    let long = with_row("| S0-STK-1 | guard | `src/stack` | – | open | x |");
-    assert_reports(&long, "S0-STK-1", "6 cells");
+    let short = with_row("| S0-STK-1 | guard | `src/stack` | default | done |");
+    assert_reports(&short, "S0-STK-1", "5 cells");
+    let long = with_row("| S0-STK-1 | guard | `src/stack` | – | – | open | x |");
+    assert_reports(&long, "S0-STK-1", "7 cells");
 }
 
 #[test]
 fn an_empty_cell_is_reported() {
-    let found = with_row("| S0-STK-1 | guard | | `src/tests.rs::proven` | partial |");
+    let found = with_row("| S0-STK-1 | guard | | `src/tests.rs::proven` | default | partial |");
     assert_reports(&found, "S0-STK-1", "`module` is empty");
 }
 
 #[test]
 fn an_unknown_state_is_reported() {
-    let found = with_row("| S0-STK-1 | guard | `src/stack` | – | finished |");
+    let found = with_row("| S0-STK-1 | guard | `src/stack` | – | – | finished |");
     assert_reports(&found, "S0-STK-1", "unknown state \"finished\"");
 }
 
 #[test]
+fn an_unknown_place_is_reported() {
+    let found = with_row("| S0-STK-1 | g | `src/stack` | `src/tests.rs::proven` | often | done |");
+    assert_reports(&found, "S0-STK-1", "unknown place \"often\"");
+}
+
+#[test]
+fn done_in_the_algorithms_or_in_tests_alone_is_reported() {
+    for place in ["core", "test"] {
+        let proof = "`src/stack` | `src/tests.rs::proven`";
+        let found = with_row(&format!("| S0-STK-1 | g | {proof} | {place} | done |"));
+        assert_reports(&found, "S0-STK-1", &format!("holds only in {place}"));
+    }
+    for state in ["done", "partial"] {
+        let proof = "`src/stack` | `src/tests.rs::proven`";
+        let found = with_row(&format!("| S0-STK-1 | g | {proof} | – | {state} |"));
+        assert_reports(&found, "S0-STK-1", "holds nowhere");
+    }
+}
+
+#[test]
+fn tests_that_many_rows_rest_on_are_listed() {
+    let row =
+        |n| format!("| S0-A-{n} | g | `src/stack` | `t.rs::a`<br>`t.rs::a` | default | done |");
+    let listed = |rows: u32| {
+        let rows: Vec<String> = (1..=rows).map(row).collect();
+        shared_tests(&format!("{RULES}{}\n", rows.join("\n")))
+    };
+    assert_eq!(listed(5), [], "each row counts once");
+    let listed = listed(6);
+    assert_eq!((listed[0].0.as_str(), listed[0].1.len()), ("t.rs::a", 6));
+}
+
+#[test]
 fn a_decided_row_without_decision_is_reported() {
-    let found = with_row("| S0-STK-1 | guard | `src/stack` | – | decided |");
+    let found = with_row("| S0-STK-1 | guard | `src/stack` | – | – | decided |");
     assert_reports(&found, "S0-STK-1", "no decision");
 }
 
 #[test]
 fn a_malformed_id_is_reported() {
     for id in ["S5-A-1", "S0-a-1", "S0--1", "S0-A-", "S0-A-1x", "S0-A", "A"] {
-        let found = with_row(&format!("| {id} | guard | `src/stack` | – | open |"));
+        let found = with_row(&format!("| {id} | guard | `src/stack` | – | – | open |"));
         assert_reports(&found, id, "does not have the form");
     }
 }
@@ -140,32 +173,35 @@ fn a_duplicate_id_is_reported() {
 
 #[test]
 fn a_missing_test_is_reported() {
-    let rust = with_row("| S0-STK-1 | guard | `src/stack` | `src/tests.rs::gone` | done |");
+    let rust =
+        with_row("| S0-STK-1 | guard | `src/stack` | `src/tests.rs::gone` | default | done |");
     assert_reports(&rust, "S0-STK-1", "has no test function gone");
-    let c = with_row("| S0-STK-1 | guard | `src/stack` | `tests/abi.c::gone` | done |");
+    let c = with_row("| S0-STK-1 | guard | `src/stack` | `tests/abi.c::gone` | default | done |");
     assert_reports(&c, "S0-STK-1", "has no test function gone");
     let second = with_row(
-        "| S0-STK-1 | g | `src/stack` | `src/tests.rs::proven`<br>`src/tests.rs::gone` | done |",
+        "| S0-STK-1 | g | `src/stack` | `src/tests.rs::proven`<br>`src/tests.rs::gone` | default | done |",
     );
     assert_reports(&second, "S0-STK-1", "has no test function gone");
 }
 
 #[test]
 fn a_missing_test_file_is_reported() {
-    let found = with_row("| S0-STK-1 | guard | `src/stack` | `src/gone.rs::proven` | done |");
+    let found =
+        with_row("| S0-STK-1 | guard | `src/stack` | `src/gone.rs::proven` | default | done |");
     assert_reports(&found, "S0-STK-1", "test file src/gone.rs does not exist");
 }
 
 #[test]
 fn a_test_file_of_another_language_is_reported() {
-    let found = with_row("| S0-STK-1 | guard | `src/stack` | `src/switch.s::proven` | done |");
+    let found =
+        with_row("| S0-STK-1 | guard | `src/stack` | `src/switch.s::proven` | default | done |");
     assert_reports(&found, "S0-STK-1", "neither Rust");
 }
 
 #[test]
 fn a_test_cell_of_another_form_is_reported() {
     for cell in ["-", "proven", "src/tests.rs::proven", "`src/tests.rs`"] {
-        let found = with_row(&format!("| S0-STK-1 | g | `src/stack` | {cell} | done |"));
+        let found = with_row(&format!("| S0-STK-1 | g | `src/stack` | {cell} | default | done |"));
         assert_reports(&found, "S0-STK-1", "`path::function` expected");
     }
 }
@@ -192,22 +228,25 @@ fn only_definitions_count_in_c() {
 #[test]
 fn done_and_partial_without_a_test_are_reported() {
     for state in ["done", "partial"] {
-        let found = with_row(&format!("| S0-STK-1 | guard | `src/stack` | – | {state} |"));
+        let found =
+            with_row(&format!("| S0-STK-1 | guard | `src/stack` | – | default | {state} |"));
         assert_reports(&found, "S0-STK-1", "without a test");
     }
 }
 
 #[test]
 fn done_without_an_existing_module_is_reported() {
-    let planned = with_row("| S0-STK-1 | guard | parcae/stack | `src/tests.rs::proven` | done |");
+    let planned =
+        with_row("| S0-STK-1 | guard | parcae/stack | `src/tests.rs::proven` | default | done |");
     assert_reports(&planned, "S0-STK-1", "done without a module");
-    let gone = with_row("| S0-STK-1 | guard | `src/gone` | `src/tests.rs::proven` | done |");
+    let gone =
+        with_row("| S0-STK-1 | guard | `src/gone` | `src/tests.rs::proven` | default | done |");
     assert_reports(&gone, "S0-STK-1", "module src/gone does not exist");
 }
 
 #[test]
 fn a_missing_module_of_an_open_row_is_reported() {
-    let found = with_row("| S0-STK-1 | guard | `src/stack`, `src/gone` | – | open |");
+    let found = with_row("| S0-STK-1 | guard | `src/stack`, `src/gone` | – | – | open |");
     assert_reports(&found, "S0-STK-1", "module src/gone does not exist");
 }
 

@@ -1,18 +1,21 @@
 //! Proves that `docs/conformance.md` tells the truth about this repository.
 //!
-//! The document has one row per rule of the seeds: id, rule, module, test, state. A table like that
-//! is worth something only while it cannot rot, so this test reads it and checks that
+//! The document has one row per rule of the seeds: id, rule, module, test, where, state. A table like
+//! that is worth something only while it cannot rot, so this test reads it and checks that
 //!
-//! 1. every row has five cells, a rule, a module and a valid state; a `decided` row says what was
-//!    decided,
+//! 1. every row has six cells, a rule, a module, a valid place and a valid state; a `decided` row
+//!    says what was decided,
 //! 2. ids are well formed and unique,
 //! 3. every test it names exists: the file is there and holds a `#[test]` function (in C: a
 //!    function) of that name,
-//! 4. a `done` row names a test and a module that exists, a `partial` row names a test,
+//! 4. a `done` row names a test and a module that exists, a `partial` row names a test; what holds
+//!    in `core` or in a `test` alone is not `done`, and what is `done` or `partial` holds somewhere,
 //! 5. every path in the module column exists,
 //! 6. the summary counts each seed's rows and states correctly, and no seed is missing.
 //!
-//! It does not prove that a named test proves its rule; that is for the reader.
+//! It does not prove that a named test proves its rule; that is for the reader. To help, it prints
+//! (`--nocapture`) the tests that more than a few rows rest on: each row that shares its proof with
+//! many others deserves a second look.
 //!
 //! The checks are functions from the document's text and a [`Tree`] to a list of problems. The real
 //! tree is the disk; the tests of the checker use a tree in memory, so that each kind of problem is
@@ -27,12 +30,18 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 const SEEDS: [&str; 5] = ["S0", "S1", "S2", "S3", "S4"];
 const STATES: [&str; 4] = ["done", "partial", "decided", "open"];
-const RULE_HEADER: [&str; 5] = ["id", "rule", "module", "test", "state"];
+/// Where a rule holds: without a setting, with one, in the algorithms only, in tests only, nowhere.
+const PLACES: [&str; 5] = ["default", "opt-in", "core", "test", NOWHERE];
+const RULE_HEADER: [&str; 6] = ["id", "rule", "module", "test", "where", "state"];
 const SUMMARY_HEADER: [&str; 7] = ["seed", "title", "rows", "done", "partial", "decided", "open"];
 /// First cell of the summary's last row, which adds up the others.
 const TOTAL: &str = "all";
 /// What the test column holds when there is no test.
 const NO_TEST: &str = "–";
+/// What the place is of a rule that holds nowhere yet, or is decided not to.
+const NOWHERE: &str = "–";
+/// A test that more rows than this rest on is listed.
+const SHARED: usize = 5;
 /// How far above a `fn` its `#[test]` may stand. Room for a few more attributes and a comment.
 const ATTRIBUTE_LINES: usize = 10;
 
@@ -93,8 +102,12 @@ impl Row {
         self.cell(3)
     }
 
-    fn state(&self) -> &str {
+    fn place(&self) -> &str {
         self.cell(4)
+    }
+
+    fn state(&self) -> &str {
+        self.cell(5)
     }
 
     fn problem(&self, what: impl std::fmt::Display) -> String {
@@ -252,6 +265,9 @@ fn check_form(row: &Row) -> Vec<String> {
     if !STATES.contains(&row.state()) {
         found.push(row.problem(format!("unknown state {:?}", row.state())));
     }
+    if !PLACES.contains(&row.place()) {
+        found.push(row.problem(format!("unknown place {:?}", row.place())));
+    }
     if row.state() == "decided" && !row.cell(1).contains("; ") {
         found.push(row.problem("decided, but no decision after `;`"));
     }
@@ -301,6 +317,12 @@ fn check_proof(row: &Row) -> Vec<String> {
     let mut found = Vec::new();
     if matches!(row.state(), "done" | "partial") && named_tests(row.test()).is_empty() {
         found.push(row.problem(format!("{} without a test", row.state())));
+    }
+    if row.state() == "done" && matches!(row.place(), "core" | "test") {
+        found.push(row.problem(format!("done, but holds only in {}", row.place())));
+    }
+    if matches!(row.state(), "done" | "partial") && row.place() == NOWHERE {
+        found.push(row.problem(format!("{}, but holds nowhere", row.state())));
     }
     if row.state() == "done" && quoted(row.module()).is_empty() {
         found.push(row.problem("done without a module in backticks"));
@@ -361,6 +383,22 @@ fn check_counts(document: &Document, name: &str, rows: &[Row]) -> Vec<String> {
             })
         })
         .collect()
+}
+
+/// The tests that more than [`SHARED`] rows rest on, with those rows; most first.
+fn shared_tests(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in read(text).rules {
+        for (file, function) in named_tests(row.test()).into_iter().flatten() {
+            let rows = rows.entry(format!("{file}::{function}")).or_default();
+            if !rows.contains(&row.id().to_owned()) {
+                rows.push(row.id().into());
+            }
+        }
+    }
+    let mut shared: Vec<_> = rows.into_iter().filter(|(_, rows)| rows.len() > SHARED).collect();
+    shared.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.len()));
+    shared
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -441,6 +479,9 @@ fn occurrences<'t>(text: &'t str, name: &str) -> impl Iterator<Item = (&'t str, 
 fn the_document_is_true() {
     let text = std::fs::read_to_string(DOCUMENT)
         .unwrap_or_else(|error| panic!("cannot read {DOCUMENT}: {error}"));
+    for (test, rows) in shared_tests(&text) {
+        println!("{} rows rest on {test}: {}", rows.len(), rows.join(" "));
+    }
     let found = problems(&text, &Disk(REPOSITORY.into()));
     assert!(
         found.is_empty(),
