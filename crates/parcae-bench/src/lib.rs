@@ -24,10 +24,10 @@
 //! - **Ratios count.** The table shows each peer's median over parcae's. The spread
 //!   (worst round over best) says how much of a difference to believe.
 //!
-//! The sides of a variant share one generic loop wherever that is possible, so that they
-//! cannot differ by accident, and check afterwards that the work was done (fibers count
-//! their activations). No test asserts a figure: they only check that figures come out. A run with `--floors` fails
-//! if a floor of the specification is missed by far ([`targets`]).
+//! The sides of a variant share one generic loop wherever that is possible, so that they cannot
+//! differ by accident, and check afterwards that the work was done (fibers count their
+//! activations). No test asserts a figure: they only check that figures come out. A run with
+//! `--floors` fails if a floor of the specification is missed by far ([`targets`]).
 //!
 //! # Limits
 //!
@@ -70,8 +70,8 @@ pub struct Run {
     pub failures: Vec<(Case, Failure)>,
 }
 
-/// Does what the arguments ask for: figures on standard output, conditions and progress
-/// on standard error. Returns how many cases failed, and how many floors are broken if that is asked for; each
+/// Does what the arguments ask for: figures on standard output, conditions and progress on standard
+/// error. Returns how many cases failed, and how many floors are broken if that is asked for; each
 /// was reported on standard error.
 ///
 /// # Errors

@@ -1,13 +1,14 @@
 //! What figures are held against: the floors of the specification and parcae's own goals.
 //!
-//! Goals are shown, and never decide whether a run succeeds: a machine with other work on it misses some of them.
-//! Floors are an order of magnitude and more below what is usual. With `--floors` a run fails that misses one by
-//! more than [`MARGIN`]: no load explains that.
+//! Goals are shown, and never decide whether a run succeeds: a machine with other work on it misses
+//! some of them. Floors are an order of magnitude and more below what is usual. With `--floors` a
+//! run fails that misses one by more than [`MARGIN`]: no load explains that.
 //!
-//! S0 asks for a switch in less than 1 µs, more than a million spawns in a second, tasks of less than 16 KB, and a
-//! steal in less than 10 µs. A steal is what a worker does that looks for work: from the push on a busy worker to the start on one
-//! that is awake (`spinning`). To wake a worker that sleeps is another thing, which the kernel decides
-//! (`asleep`): for that there is a goal and no floor.
+//! S0 asks for a switch in less than 1 µs, more than a million spawns in a second, tasks of less
+//! than 16 KB, and a steal in less than 10 µs. A steal is what a worker does that looks for work:
+//! from the push on a busy worker to the start on one that is awake (`spinning`). To wake a worker
+//! that sleeps is another thing, which the kernel decides (`asleep`): for that there is a goal and
+//! no floor.
 
 use crate::case::{Better, Peer};
 use crate::report::significant;
@@ -66,8 +67,8 @@ const fn beside(workload: &'static str, variant: &'static str, peer: Peer) -> Ta
     Target { workload, variant, kind: Kind::Goal, limit: Limit::Of(peer) }
 }
 
-/// A floor that is missed by less than this factor is not held against a run: a virtual machine that gets half a
-/// processor is slower by two, one whose neighbours are busy by three.
+/// A floor that is missed by less than this factor is not held against a run: a virtual machine
+/// that gets half a processor is slower by two, one whose neighbours are busy by three.
 pub const MARGIN: f64 = 3.0;
 
 /// What `--floors` says: the floors that were held against figures, and those that are broken.
@@ -179,7 +180,8 @@ impl Verdict {
         }
     }
 
-    /// Whether this is a floor that is missed by so much that no other work on the machine explains it.
+    /// Whether this is a floor that is missed by so much that no other work on the machine explains
+    /// it.
     pub fn breaks_floor(&self) -> bool {
         let by = match self.better {
             Better::Lower => self.value / self.limit,

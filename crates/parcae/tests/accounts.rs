@@ -1,5 +1,5 @@
-//! What a task holds for others: a nursery's owner pays for several children at a time, and what it has paid for and
-//! not spawned is there for those who run whenever the owner does not.
+//! What a task holds for others: a nursery's owner pays for several children at a time, and what it
+//! has paid for and not spawned is there for those who run whenever the owner does not.
 
 mod both;
 
@@ -12,8 +12,9 @@ use std::time::Duration;
 /// Enough to pay for 64 children of 100 ops in advance, and for more than three times as many.
 const OPS: u64 = 60_000;
 
-/// The owner spawns one child, which pays for more of them in advance, and then lets others run by `wait` until the child
-/// has ended. That is when the nursery has no op left: it did them all but the one that its spawn cost.
+/// The owner spawns one child, which pays for more of them in advance, and then lets others run by
+/// `wait` until the child has ended. That is when the nursery has no op left: it did them all but
+/// the one that its spawn cost.
 fn all_is_there_while_the_owner(wait: impl Fn(&Cx, &AtomicBool) -> Result<()> + Sync) {
     for workers in [1, 2] {
         for seed in 0..SEEDS {

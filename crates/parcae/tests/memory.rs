@@ -115,7 +115,8 @@ fn an_allocation_costs_an_op_beside_its_size() {
     });
 }
 
-/// Memory is spent when a task ends with it, and not before: what it has at a refill it may free later.
+/// Memory is spent when a task ends with it, and not before: what it has at a refill it may free
+/// later.
 #[test]
 fn memory_that_a_task_has_at_a_refill_and_frees_later_is_not_spent() {
     threads(|cx| {

@@ -1,5 +1,5 @@
-//! Who is next, and what does not change that: the order at a worker, the clock, channels that need not wait,
-//! deadlines; and which of several failures comes out.
+//! Who is next, and what does not change that: the order at a worker, the clock, channels that need
+//! not wait, deadlines; and which of several failures comes out.
 
 mod both;
 
@@ -15,10 +15,10 @@ fn yields(rt: &Runtime) -> u64 {
     rt.stats().iter().map(|worker| worker.yielded).sum()
 }
 
-// ----- at the worker ------------------------------------------------------------------------------
+// ----- at the worker -----------------------------------------------------------------------------
 
-/// Of its own tasks a worker starts the newest first, as the deque gives them out at its end. Fewer tasks than
-/// picks until the next look at the oldest.
+/// Of its own tasks a worker starts the newest first, as the deque gives them out at its end. Fewer
+/// tasks than picks until the next look at the oldest.
 #[test]
 fn a_worker_starts_its_newest_task_first() {
     const TASKS: usize = 40;
@@ -45,8 +45,8 @@ fn a_worker_starts_its_newest_task_first() {
     }
 }
 
-/// Two tasks that only compute and two that only wait for each other, on one worker: neither kind is kept from its turn
-/// for longer than the other has a few.
+/// Two tasks that only compute and two that only wait for each other, on one worker: neither kind
+/// is kept from its turn for longer than the other has a few.
 #[test]
 fn work_that_computes_and_work_that_waits_take_turns() {
     const TURNS: usize = 2_000;
@@ -88,10 +88,10 @@ fn work_that_computes_and_work_that_waits_take_turns() {
     }
 }
 
-// ----- the clock ----------------------------------------------------------------------------------
+// ----- the clock ---------------------------------------------------------------------------------
 
-/// Tasks that come to many checkpoints, with time between them. The real clock goes on by 40 ms between the first
-/// and the last, and the run is the same as without.
+/// Tasks that come to many checkpoints, with time between them. The real clock goes on by 40 ms
+/// between the first and the last, and the run is the same as without.
 #[test]
 fn time_that_passes_ends_no_turn() {
     let run = |seed, pause: Duration| {
@@ -119,10 +119,10 @@ fn time_that_passes_ends_no_turn() {
     }
 }
 
-// ----- channels -----------------------------------------------------------------------------------
+// ----- channels ----------------------------------------------------------------------------------
 
-/// There is room for every send and a value for every receive: nobody else runs, though somebody could, and the
-/// task gives up its worker not once.
+/// There is room for every send and a value for every receive: nobody else runs, though somebody
+/// could, and the task gives up its worker not once.
 #[test]
 fn operations_that_need_not_wait_go_past_the_scheduler() {
     for seed in 0..SEEDS {
@@ -158,9 +158,10 @@ fn operations_that_need_not_wait_go_past_the_scheduler() {
     }
 }
 
-// ----- deadlines ----------------------------------------------------------------------------------
+// ----- deadlines ---------------------------------------------------------------------------------
 
-/// Until when the handler of the signal keeps the thread that it interrupts; on the clock of [`nanos`].
+/// Until when the handler of the signal keeps the thread that it interrupts; on the clock of
+/// [`nanos`].
 static KEEP_UNTIL: AtomicU64 = AtomicU64::new(0);
 /// Whether it does, at the moment.
 static KEPT: AtomicBool = AtomicBool::new(false);
@@ -180,11 +181,12 @@ extern "C" fn keep_thread(_: libc::c_int) {
     KEPT.store(false, Ordering::SeqCst);
 }
 
-/// The only worker sleeps. A signal keeps its thread until a deadline has passed and a task was submitted, so that it finds
-/// both at once: the task whose deadline it is goes first.
+/// The only worker sleeps. A signal keeps its thread until a deadline has passed and a task was
+/// submitted, so that it finds both at once: the task whose deadline it is goes first.
 #[test]
 fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
-    // SAFETY: a handler of the right signature that only reads a clock and atomics; nobody else uses the signal.
+    // SAFETY: a handler of the right signature that only reads a clock and atomics; nobody else
+    // uses the signal.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = keep_thread as *const () as usize;
@@ -217,7 +219,8 @@ fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
         unsafe { libc::pthread_kill(worker as libc::pthread_t, libc::SIGUSR2) };
         let submitted = note("submitted");
         let other = loop {
-            // Late enough that it is not the submission that wakes the worker in time for nothing else.
+            // Late enough that it is not the submission that wakes the worker in time for nothing
+            // else.
             if KEPT.load(Ordering::SeqCst) {
                 break rt.handle().spawn(move |_| {
                     submitted();
@@ -232,10 +235,10 @@ fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
     }
 }
 
-// ----- failures -----------------------------------------------------------------------------------
+// ----- failures ----------------------------------------------------------------------------------
 
-/// Every child fails with a text of its own. Under the deterministic executor a child is not interrupted between its note
-/// and its end, so the notes are in the order of the failures.
+/// Every child fails with a text of its own. Under the deterministic executor a child is not
+/// interrupted between its note and its end, so the notes are in the order of the failures.
 #[test]
 fn the_failure_that_comes_out_is_the_first() {
     let policies = [OnFailure::Isolate, OnFailure::FailFast];

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-// ----- the runtime --------------------------------------------------------------------------------
+// ----- the runtime -------------------------------------------------------------------------------
 
 #[test]
 fn runtimes_are_values_that_live_and_end_side_by_side() {
@@ -176,7 +176,7 @@ fn the_same_seed_gives_the_same_run_of_nurseries_budgets_and_cancels() {
     assert_ne!(log(1).0, log(2).0);
 }
 
-// ----- spawning -----------------------------------------------------------------------------------
+// ----- spawning ----------------------------------------------------------------------------------
 
 #[test]
 fn a_spawn_returns_the_childs_number_or_an_error() {
@@ -274,7 +274,7 @@ fn stacks_are_as_large_as_profile_nursery_or_spawn_say() {
     });
 }
 
-// ----- budgets ------------------------------------------------------------------------------------
+// ----- budgets -----------------------------------------------------------------------------------
 
 #[test]
 fn a_child_gets_its_share_of_every_component_and_the_pool_has_that_much_less() {
@@ -415,7 +415,7 @@ fn supervisors_of_a_cluster_recharge_children_that_are_not_theirs() {
     }
 }
 
-// ----- yields -------------------------------------------------------------------------------------
+// ----- yields ------------------------------------------------------------------------------------
 
 #[test]
 fn a_turn_has_as_many_ops_as_the_profile_or_the_builder_says() {
@@ -455,7 +455,7 @@ fn a_yield_costs_nothing_and_is_a_cancel_point() {
     });
 }
 
-// ----- nurseries, cancelling ----------------------------------------------------------------------
+// ----- nurseries, cancelling ---------------------------------------------------------------------
 
 #[test]
 fn a_nursery_that_is_cancelling_stays_so() {
@@ -532,7 +532,7 @@ fn a_plain_thread_waits_for_a_root_task_and_for_a_child() {
     assert_eq!(value.unwrap(), 8);
 }
 
-// ----- profiles -----------------------------------------------------------------------------------
+// ----- profiles ----------------------------------------------------------------------------------
 
 #[test]
 fn profiles_are_checked_at_run_time_too() {

@@ -1,5 +1,5 @@
-//! Every suite that has a command of its own (`.cargo/config.toml`) finds tests with each of its filters, in each of its
-//! test programs, and stands in `HACKING.md`.
+//! Every suite that has a command of its own (`.cargo/config.toml`) finds tests with each of its
+//! filters, in each of its test programs, and stands in `HACKING.md`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,13 @@
 //! The switch itself, below fibers: two contexts and bare stacks.
 //!
-//! There are two forms of it: the external function, which C, debuggers and other compilers use, and
-//! the inlined one, which the runtime uses on `x86_64`. One suite drives both: every test here is written
-//! for a [`Form`] and runs with each, and [`contexts_left_by_one_form_are_resumed_by_the_other`] mixes them.
+//! There are two forms of it: the external function, which C, debuggers and other compilers use,
+//! and the inlined one, which the runtime uses on `x86_64`. One suite drives both: every test here
+//! is written for a [`Form`] and runs with each, and
+//! [`contexts_left_by_one_form_are_resumed_by_the_other`] mixes them.
 //!
-//! The C harness in `tests/asm` covers what needs no Rust (registers, alignment,
-//! unwinding) for the external form, on both architectures; here is what concerns Rust frames and the
-//! initial frame as Rust builds it, and all that for the inlined form.
+//! The C harness in `tests/asm` covers what needs no Rust (registers, alignment, unwinding) for the
+//! external form, on both architectures; here is what concerns Rust frames and the initial frame as
+//! Rust builds it, and all that for the inlined form.
 
 use super::*;
 use std::cell::Cell;
@@ -265,11 +266,9 @@ fn contexts_left_by_one_form_are_resumed_by_the_other() {
         fibers[at].argument.set(n);
         sums[at] = sums[at].wrapping_mul(31) + n;
         let arg = (&raw mut *fibers[at]).cast();
+        let enter = [enter::<External>, enter::<Inlined>][rng.below(2)];
         // SAFETY: the fiber is prepared or suspended; the memory is alive.
-        match rng.below(2) {
-            0 => unsafe { enter::<External>(arg) },
-            _ => unsafe { enter::<Inlined>(arg) },
-        }
+        unsafe { enter(arg) };
         assert_eq!(fibers[at].result.get(), sums[at], "fiber {at}, step {n}");
     }
 }
@@ -372,7 +371,8 @@ mod single_step {
     /// Steps through whatever `enter` does, there and back.
     #[inline(never)]
     fn thread_side(bare: &mut Bare, enter: unsafe extern "C" fn(*mut ())) {
-        // SAFETY: sets and clears the trap flag: SIGTRAP after each instruction. The fiber is suspended.
+        // SAFETY: sets and clears the trap flag: SIGTRAP after each instruction. The fiber is
+        // suspended.
         unsafe {
             std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
             enter((&raw mut *bare).cast());

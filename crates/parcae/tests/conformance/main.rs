@@ -1,7 +1,7 @@
 //! Proves that `docs/conformance.md` tells the truth about this repository.
 //!
-//! The document has one row per rule of the seeds: id, rule, module, test, where, state. A table like
-//! that is worth something only while it cannot rot, so this test reads it and checks that
+//! The document has one row per rule of the seeds: id, rule, module, test, where, state. A table
+//! like that is worth something only while it cannot rot, so this test reads it and checks that
 //!
 //! 1. every row has six cells, a rule, a module, a valid place and a valid state; a `decided` row
 //!    says what was decided,
@@ -9,7 +9,8 @@
 //! 3. every test it names exists: the file is there and holds a `#[test]` function (in C: a
 //!    function) of that name,
 //! 4. a `done` row names a test and a module that exists, a `partial` row names a test; what holds
-//!    in `core` or in a `test` alone is not `done`, and what is `done` or `partial` holds somewhere,
+//!    in `core` or in a `test` alone is not `done`, and what is `done` or `partial` holds
+//!    somewhere,
 //! 5. every path in the module column exists,
 //! 6. the summary counts each seed's rows and states correctly, and no seed is missing.
 //!

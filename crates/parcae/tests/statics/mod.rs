@@ -1,9 +1,10 @@
 //! A scanner that finds statics in Rust sources, with their types, and says what those types hold.
 //!
-//! It reads tokens, not lines: comments, strings and lifetimes are left out, a type may go over several lines and have
-//! any generics. A static *reaches* a name if its type has it, or has the name of a struct, enum, union or alias
-//! whose definition reaches it. A name is that of a type of the same file, or else, if the file imports it from its own crate or
-//! writes its path, that of any type of the sources which is called so: the scanner errs on the side of reporting.
+//! It reads tokens, not lines: comments, strings and lifetimes are left out, a type may go over
+//! several lines and have any generics. A static *reaches* a name if its type has it, or has the
+//! name of a struct, enum, union or alias whose definition reaches it. A name is that of a type of
+//! the same file, or else, if the file imports it from its own crate or writes its path, that of
+//! any type of the sources which is called so: the scanner errs on the side of reporting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -72,7 +73,8 @@ impl Sources {
             }
             for (place, names) in self.definitions(&file, last) {
                 if seen.insert((place, last.clone())) {
-                    let next = |name: &String| [way.as_slice(), &[name.clone()]].concat();
+                    let next =
+                        |name: &String| [way.as_slice(), std::slice::from_ref(name)].concat();
                     ways.extend(names.iter().map(|name| (place.clone(), next(name))));
                 }
             }
@@ -115,8 +117,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Identifiers, and every other character by itself; but `->`, `=>` and `::` are one token each. Comments, strings, characters
-/// and lifetimes are left out.
+/// Identifiers, and every other character by itself; but `->`, `=>` and `::` are one token each.
+/// Comments, strings, characters and lifetimes are left out.
 fn tokens(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');

@@ -1,5 +1,5 @@
-//! What the forms of the switch do with registers on `x86_64`: the callee-saved ones, the stack pointer at
-//! a fiber's first instruction, and the floating-point control words.
+//! What the forms of the switch do with registers on `x86_64`: the callee-saved ones, the stack
+//! pointer at a fiber's first instruction, and the floating-point control words.
 
 use super::*;
 use crate::rng::Rng;
@@ -113,8 +113,9 @@ fn the_external_form_saves_six_registers_and_the_inlined_one_two() {
     let mark: CalleeSaved = [0x5a5a; 6];
     for _ in 0..100 {
         let arg = (&raw mut *external).cast();
-        // SAFETY: prepared or suspended; the memory is alive. A wrapper around a call keeps nothing in a
-        // callee-saved register beyond what it saves first, so only the function itself is asked.
+        // SAFETY: prepared or suspended; the memory is alive. A wrapper around a call keeps nothing
+        // in a callee-saved register beyond what it saves first, so only the function itself is
+        // asked.
         let values = unsafe { keeps_registers(&rng, enter_directly, arg) }.unwrap();
         assert_eq!(saved(&external.main), values, "external");
         // SAFETY: a context from its second word; the fiber has not left it.
