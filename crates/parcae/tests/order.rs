@@ -8,7 +8,7 @@ use parcae::Error;
 use parcae::channel::channel;
 use parcae::prelude::*;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 fn yields(rt: &Runtime) -> u64 {
@@ -163,8 +163,8 @@ fn operations_that_need_not_wait_go_past_the_scheduler() {
 /// Until when the handler of the signal keeps the thread that it interrupts; on the clock of
 /// [`nanos`].
 static KEEP_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Whether it does, at the moment.
-static KEPT: AtomicBool = AtomicBool::new(false);
+/// How often it did.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 fn nanos() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -174,11 +174,10 @@ fn nanos() -> u64 {
 }
 
 extern "C" fn keep_thread(_: libc::c_int) {
-    KEPT.store(true, Ordering::SeqCst);
+    KEPT.fetch_add(1, Ordering::SeqCst);
     while nanos() < KEEP_UNTIL.load(Ordering::SeqCst) {
         std::hint::spin_loop();
     }
-    KEPT.store(false, Ordering::SeqCst);
 }
 
 /// The only worker sleeps. A signal keeps its thread until a deadline has passed and a task was
@@ -213,22 +212,21 @@ fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
         while slept() == before {
             std::thread::yield_now();
         }
+        // A worker that was woken for nothing looks for work for some microseconds, and sleeps again.
+        std::thread::sleep(Duration::from_millis(5));
         let left = deadline.saturating_duration_since(Instant::now());
         KEEP_UNTIL.store(nanos() + left.as_nanos() as u64 + 500_000, Ordering::SeqCst);
+        let kept = KEPT.load(Ordering::SeqCst);
         // SAFETY: the worker's thread lives as long as `rt`.
         unsafe { libc::pthread_kill(worker as libc::pthread_t, libc::SIGUSR2) };
-        let submitted = note("submitted");
-        let other = loop {
-            // Late enough that it is not the submission that wakes the worker in time for nothing
-            // else.
-            if KEPT.load(Ordering::SeqCst) {
-                break rt.handle().spawn(move |_| {
-                    submitted();
-                    Ok(())
-                });
-            }
+        while KEPT.load(Ordering::SeqCst) == kept {
             std::thread::yield_now();
-        };
+        }
+        let submitted = note("submitted");
+        let other = rt.handle().spawn(move |_| {
+            submitted();
+            Ok(())
+        });
         sleeper.unwrap().join().unwrap();
         other.unwrap().join().unwrap();
         assert_eq!(*order.lock().unwrap(), ["due", "submitted"], "round {round}");
