@@ -19,7 +19,9 @@ use parcae_core::{Resource, Shortfall};
 use show::AsStd;
 use std::any::Any;
 use std::error::Error as StdError;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What tasks return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -128,13 +130,42 @@ struct Inner {
     bounded_by: Option<u64>,
     /// What became of something that the failure has interrupted.
     note: Option<Arc<str>>,
+    /// How likely it is the cause of what its nursery comes to.
+    rank: Rank,
+    /// More about why something was cancelled.
+    detail: Option<Detail>,
+}
+
+/// How likely a failure is a cause, and not the consequence of another; `nursery::failures` has the
+/// rule. A higher one replaces a lower one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// Came after its nursery, or its task alone, was cancelled.
+    Late,
+    /// Says itself that the cause is elsewhere: a closed channel, a parent that was cancelled.
+    Derived,
+    /// Of a task that had seen another one go: it may have been made from that.
+    Doubtful,
+    /// Of the task that failed.
+    Own,
+}
+
+/// More about why something was cancelled.
+#[derive(Debug, Clone)]
+pub(crate) enum Detail {
+    /// A deadline was exceeded: after this time, if that is known.
+    After(Option<Duration>),
+    /// Explicitly, there.
+    At(&'static Location<'static>),
+    /// The nursery above, for that reason.
+    Above { nursery: Option<Arc<str>>, reason: CancelReason, detail: Option<Box<Detail>> },
 }
 
 /// What kind of failure it is.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The task was asked to end.
+    /// The task or nursery was cancelled.
     Cancelled(CancelReason),
     /// A budget is used up, and its nursery does not grant more.
     BudgetExceeded(Shortfall),
@@ -174,7 +205,7 @@ pub enum ErrorKind {
     SemaphoreClosed,
     /// It would have had to wait, and was not to.
     WouldWait,
-    /// What was waited for has not come in time.
+    /// A deadline was exceeded: of a wait, or of [`Cx::timeout`](crate::Cx::timeout).
     TimedOut,
     /// The task waits for others that wait for it, and was told so: see
     /// [`OnDeadlock::Fail`](crate::inspect::OnDeadlock::Fail).
@@ -199,6 +230,8 @@ impl Error {
             contexts: Vec::new(),
             bounded_by: None,
             note: None,
+            rank: Rank::Own,
+            detail: None,
         };
         Error { inner: Arc::new(inner) }
     }
@@ -308,6 +341,33 @@ impl Error {
         self
     }
 
+    /// Says how likely it is a cause.
+    pub(crate) fn ranked(mut self, rank: Rank) -> Error {
+        if self.inner.rank != rank {
+            Arc::make_mut(&mut self.inner).rank = rank;
+        }
+        self
+    }
+
+    /// How likely it is a cause, as far as the error itself shows.
+    pub(crate) fn rank(&self) -> Rank {
+        let by_kind = match self.inner.kind {
+            ErrorKind::ChannelClosed
+            | ErrorKind::Unwinding
+            | ErrorKind::Cancelled(CancelReason::Parent | CancelReason::Failure) => Rank::Derived,
+            _ => Rank::Own,
+        };
+        by_kind.min(self.inner.rank)
+    }
+
+    /// With more about why something was cancelled.
+    pub(crate) fn detailed(mut self, detail: Option<Detail>) -> Error {
+        if detail.is_some() {
+            Arc::make_mut(&mut self.inner).detail = detail;
+        }
+        self
+    }
+
     /// Whether both are the same failure.
     pub(crate) fn is_same(&self, other: &Error) -> bool {
         Arc::ptr_eq(&self.inner.payload, &other.inner.payload)
@@ -333,9 +393,17 @@ impl Error {
         matches!(self.inner.kind, ErrorKind::Cancelled(_))
     }
 
-    /// Whether what was waited for has not come in time.
+    /// Whether the operation or nursery that returned it has exceeded its own deadline: a call with
+    /// a timeout, [`Cx::timeout`](crate::Cx::timeout), [`NurseryOpts::timeout`](crate::NurseryOpts::timeout).
+    ///
+    /// A task that is cancelled because a nursery around it has exceeded its deadline gets an
+    /// error that [is cancelled](Error::is_cancelled) and not timed out: trying again is no use there.
     pub fn is_timed_out(&self) -> bool {
-        matches!(self.inner.kind, ErrorKind::TimedOut)
+        match self.inner.kind {
+            ErrorKind::TimedOut => true,
+            ErrorKind::Cancelled(CancelReason::Timeout) => self.inner.detail.is_some(),
+            _ => false,
+        }
     }
 
     /// Whether the task panicked.

@@ -55,7 +55,7 @@ impl Leaving {
     }
 }
 
-/// Runs a task from beginning to end. Everything that is its own is gone when this returns, but
+/// Runs a task from beginning to end. `sign` notes on an error which task it came from. Everything that is its own is gone when this returns, but
 /// for what `keep` made of its result.
 ///
 /// # Safety
@@ -66,6 +66,7 @@ impl Leaving {
 pub(crate) unsafe fn live<P: Profile, T, K>(
     birth: Birth<'_>,
     body: impl FnOnce(&Cx<P>) -> Result<T>,
+    sign: impl FnOnce(Error, &Frame) -> Error,
     keep: impl FnOnce(&Frame, Result<T>, Ending) -> K,
 ) -> (K, Leaving) {
     let Birth { record, start, terms, account, kinship, origin } = birth;
@@ -85,10 +86,11 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
         }
     }));
     let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
-    let output = output.map_err(|error| error.in_task(|| frame.info()));
+    let told = frame.cancel_reason().is_some();
+    let output = output.map_err(|error| sign(error, frame));
     let ending = match &output {
         Ok(_) => Ending::Well,
-        Err(error) if error.is_cancelled() && frame.cancel_reason().is_some() => Ending::Cancelled,
+        Err(error) if told && error.is_cancelled() => Ending::Cancelled,
         Err(_) => Ending::Failed,
     };
     frame.span().end(output.as_ref().err());

@@ -22,28 +22,39 @@
 //! task and unparks it; the state word latches an unpark that comes before the park. A task
 //! that registered once stays registered until it or the nursery ends: later
 //! waits look at the mark and need no lock.
+//!
+//! # Why a consequence never comes before its cause
+//!
+//! A pass marks one node after another. A task below a node that is marked already may end, and
+//! by its end break something for a task below a node that the pass has not reached. That task
+//! would find its own node unmarked and take the consequence for a cause. So a nursery that
+//! classifies a failure asks [`Node::reason_now`], which looks at the nodes above as well: the
+//! first mark of the pass was set before any task could learn of the cancellation, and whoever
+//! was affected by such a task's end (a channel's lock, a state word) sees that mark.
 
 mod slots;
 mod waiting;
 
 use crate::engine::{Wake, Waker};
-use crate::error::{Error, Result, discard};
+use crate::error::{Detail, Error, Result, discard};
 use crate::lock::{Guard, Lock};
 use crate::shim::atomic::{AtomicU64, Ordering};
 pub(crate) use slots::Slot;
 use slots::Slots;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::panic::Location;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 /// Why something was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelReason {
-    /// Somebody asked for it.
+    /// Cancelled explicitly: by a token, a handle or [`Nursery::cancel`](crate::Nursery::cancel).
     Explicit,
-    /// A deadline has passed.
+    /// A deadline was exceeded.
     Timeout,
-    /// What it belongs to was cancelled.
+    /// The nursery, task or token above it was cancelled.
     Parent,
     /// A sibling failed, or the body of the nursery did.
     Failure,
@@ -85,9 +96,9 @@ impl CancelReason {
 impl fmt::Display for CancelReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            CancelReason::Explicit => "somebody asked for it",
-            CancelReason::Timeout => "a deadline has passed",
-            CancelReason::Parent => "what it belongs to was cancelled",
+            CancelReason::Explicit => "cancelled explicitly",
+            CancelReason::Timeout => "deadline exceeded",
+            CancelReason::Parent => "the parent was cancelled",
             CancelReason::Failure => "a sibling failed",
             CancelReason::Shutdown => "the runtime is shutting down",
         })
@@ -119,8 +130,13 @@ pub(crate) struct Node<W = Waker> {
     reason: AtomicU64,
     /// The node above, and our place in it.
     parent: Option<(Arc<Node<W>>, Slot)>,
-    /// Whether a deadline was set that cancels it. For whoever looks for deadlocks: a hint, no part of the protocol.
-    expires: std::sync::atomic::AtomicBool,
+    /// The time limit that cancels it, in nanoseconds; 0 if there is none, `u64::MAX` if it is not
+    /// known. For error texts and the search for deadlocks: no part of the protocol.
+    expires: std::sync::atomic::AtomicU64,
+    /// The name of the nursery that it belongs to, for error texts.
+    label: OnceLock<Arc<str>>,
+    /// The place in the program that cancelled it, for error texts.
+    at: OnceLock<&'static Location<'static>>,
     told: Lock<Told<W>>,
 }
 
@@ -154,22 +170,36 @@ impl<W: Wake + Clone> Node<W> {
             limit: AtomicU64::new(limit),
             reason: AtomicU64::new(cancelled.map_or(0, CancelReason::code)),
             parent,
-            expires: std::sync::atomic::AtomicBool::new(false),
+            expires: std::sync::atomic::AtomicU64::new(0),
+            label: OnceLock::new(),
+            at: OnceLock::new(),
             told: Lock::new(Told::default()),
         }
     }
 
-    /// A deadline was set that cancels this node.
-    pub(crate) fn set_expires(&self) {
-        self.expires.store(true, std::sync::atomic::Ordering::Relaxed); // a hint: pairs with nothing
+    /// A deadline was set that cancels this node: after `limit`, if that is known.
+    pub(crate) fn set_expires(&self, limit: Option<Duration>) {
+        let nanos = limit.and_then(|limit| u64::try_from(limit.as_nanos()).ok());
+        let nanos = nanos.unwrap_or(u64::MAX).max(1);
+        self.expires.store(nanos, std::sync::atomic::Ordering::Relaxed); // a hint: pairs with nothing
+    }
+
+    /// The time limit of this node itself, in nanoseconds; `u64::MAX` if its length is not known.
+    fn time_limit(&self) -> Option<u64> {
+        let nanos = self.expires.load(std::sync::atomic::Ordering::Relaxed); // as above
+        (nanos != 0).then_some(nanos)
+    }
+
+    /// Names the nursery that the node belongs to.
+    pub(crate) fn set_label(&self, name: &Arc<str>) {
+        let _ = self.label.set(Arc::clone(name)); // once, by its nursery
     }
 
     /// Whether there is a deadline that cancels it, or one above it.
     pub(crate) fn expires(&self) -> bool {
         let mut node = self;
         loop {
-            // Relaxed: as above.
-            if node.expires.load(std::sync::atomic::Ordering::Relaxed) {
+            if node.time_limit().is_some() {
                 return true;
             }
             match &node.parent {
@@ -211,6 +241,46 @@ impl<W: Wake + Clone> Node<W> {
         CancelReason::from_code(self.reason.load(Ordering::Acquire))
     }
 
+    /// As [`reason`](Node::reason), and looks at the nodes above it too, whose pass may not have
+    /// come down here yet: see the module's header. For the slow path of a failure.
+    pub(crate) fn reason_now(&self) -> Option<CancelReason> {
+        if let Some(reason) = self.reason() {
+            return Some(reason);
+        }
+        let mut above = &self.parent;
+        while let Some((node, _)) = above {
+            if let Some(reason) = node.reason() {
+                return Some(reason.below());
+            }
+            above = &node.parent;
+        }
+        None
+    }
+
+    /// More about why this node was cancelled, in as far as it is known.
+    pub(crate) fn detail(&self) -> Option<Detail> {
+        match self.reason()? {
+            CancelReason::Timeout => {
+                let known = self.time_limit().filter(|&nanos| nanos != u64::MAX);
+                Some(Detail::After(known.map(Duration::from_nanos)))
+            }
+            CancelReason::Explicit => self.at.get().map(|at| Detail::At(at)),
+            CancelReason::Parent => {
+                let mut node = &*self.parent.as_ref()?.0;
+                while node.reason() == Some(CancelReason::Parent) {
+                    node = &node.parent.as_ref()?.0;
+                }
+                let within = Detail::Above {
+                    nursery: node.label.get().map(Arc::clone),
+                    reason: node.reason()?,
+                    detail: node.detail().map(Box::new),
+                };
+                Some(within)
+            }
+            CancelReason::Failure | CancelReason::Shutdown => None,
+        }
+    }
+
     /// Marks the node; what there is to tell, if this was the first time.
     fn mark(&self, reason: CancelReason) -> Option<Told<W>> {
         let mut told = self.lock();
@@ -228,6 +298,16 @@ impl<W: Wake + Clone> Node<W> {
             waiters,
             callbacks: std::mem::take(&mut told.callbacks),
         })
+    }
+
+    /// As [`cancel`](Node::cancel), explicitly, and notes the place for error texts.
+    pub(crate) fn cancel_at(self: &Arc<Node<W>>, at: &'static Location<'static>) -> bool {
+        if !self.is_cancelled() {
+            // Before the mark, so that whoever sees the mark finds it. Of two who race the place of
+            // either is kept.
+            let _ = self.at.set(at);
+        }
+        self.cancel(CancelReason::Explicit)
     }
 
     /// Cancels this node and all below it. True for whoever was first.
@@ -308,8 +388,9 @@ impl CancelToken {
     }
 
     /// Cancels this token and all that are derived from it. Later calls do nothing.
+    #[track_caller]
     pub fn cancel(&self) {
-        self.node.cancel(CancelReason::Explicit);
+        self.node.cancel_at(Location::caller());
     }
 
     /// As [`cancel`](CancelToken::cancel), with a reason of the caller's choice.
@@ -373,6 +454,13 @@ impl OnCancel {
     /// Leaves the callback in place for good.
     pub fn forget(mut self) {
         self.place = None;
+    }
+}
+
+impl OnCancel {
+    /// Why the token was cancelled, also if the callback was not called yet.
+    pub(crate) fn reason_now(&self) -> Option<CancelReason> {
+        self.place.as_ref()?.0.reason_now()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What operations on channels fail with.
 
+use crate::cx;
 use crate::error::{Error, ErrorKind};
 use std::error::Error as StdError;
 use std::fmt;
@@ -66,10 +67,21 @@ impl Reason {
     fn is_cancelled(&self) -> bool {
         matches!(self, Reason::Interrupted(error) if error.is_cancelled())
     }
+
+    /// Notes for the running task that the other end is gone: an error that it returns later may be
+    /// made from that (`nursery::failures`).
+    pub(super) fn note(&self) {
+        if let Reason::Closed(_) = self
+            && let Some(frame) = cx::current()
+        {
+            frame.sees_peer_gone();
+        }
+    }
 }
 
 impl<T> SendError<T> {
     pub(crate) fn new(value: T, reason: Reason) -> SendError<T> {
+        reason.note();
         SendError { value, reason }
     }
 
@@ -106,6 +118,7 @@ impl<T> SendError<T> {
 
 impl RecvError {
     pub(crate) fn new(reason: Reason) -> RecvError {
+        reason.note();
         RecvError { reason }
     }
 

@@ -206,7 +206,7 @@ impl<P: Profile> Cx<P> {
         let node = self.frame.child_node();
         let shared = &self.frame.terms().shared;
         let expiry = shared.at_for(shared.later(time), Due::Cancel(Arc::downgrade(&node)));
-        node.set_expires();
+        node.set_expires(Some(time));
         (CancelToken::of(&node), Expiry(expiry))
     }
 

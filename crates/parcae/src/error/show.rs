@@ -1,15 +1,20 @@
 //! What errors look like, and their chain of causes.
 
-use super::{Error, ErrorKind, Inner};
+use super::{Detail, Error, ErrorKind, Inner};
+use crate::cancel::CancelReason;
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 impl Inner {
     /// The failure itself, without what was being done.
     fn fmt_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.source, &self.kind) {
-            (Some(source), _) => write!(f, "{source}")?,
-            (None, kind) => write!(f, "{kind}")?,
+        match (&self.source, &self.kind, &self.detail) {
+            (Some(source), ..) => write!(f, "{source}")?,
+            (None, ErrorKind::Cancelled(_) | ErrorKind::TimedOut, Some(detail)) => {
+                write!(f, "{detail}")?;
+            }
+            (None, kind, _) => write!(f, "{kind}")?,
         }
         if let Some(cap) = self.bounded_by {
             write!(
@@ -57,6 +62,7 @@ impl fmt::Display for Error {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ErrorKind::Cancelled(reason @ CancelReason::Explicit) => write!(f, "{reason}"),
             ErrorKind::Cancelled(reason) => write!(f, "cancelled: {reason}"),
             ErrorKind::BudgetExceeded(short) => write!(
                 f,
@@ -111,6 +117,40 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Deadlock(deadlock) => write!(f, "{deadlock}"),
             ErrorKind::Other => f.write_str("failed"),
         }
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Detail::After(None) => write!(f, "{}", CancelReason::Timeout),
+            Detail::After(Some(time)) => {
+                write!(f, "{} after ", CancelReason::Timeout)?;
+                write_time(f, *time)
+            }
+            Detail::At(at) => write!(f, "{} at {at}", CancelReason::Explicit),
+            Detail::Above { nursery, reason, detail } => {
+                match nursery {
+                    Some(name) => write!(f, "the parent nursery `{name}` was cancelled: ")?,
+                    None => write!(f, "{}: ", CancelReason::Parent)?,
+                }
+                match detail {
+                    Some(detail) => write!(f, "{detail}"),
+                    None => write!(f, "{reason}"),
+                }
+            }
+        }
+    }
+}
+
+/// In the largest unit that leaves no remainder.
+fn write_time(f: &mut fmt::Formatter<'_>, time: Duration) -> fmt::Result {
+    let nanos = time.as_nanos();
+    match nanos {
+        _ if nanos % 1_000_000_000 == 0 => write!(f, "{} s", time.as_secs()),
+        _ if nanos % 1_000_000 == 0 => write!(f, "{} ms", time.as_millis()),
+        _ if nanos % 1_000 == 0 => write!(f, "{} µs", time.as_micros()),
+        _ => write!(f, "{nanos} ns"),
     }
 }
 

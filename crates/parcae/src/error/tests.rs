@@ -50,7 +50,7 @@ fn contexts_stand_above_the_programs_own_error_and_its_causes() {
 fn contexts_stand_above_what_the_runtime_says() {
     let error = Error::cancelled(CancelReason::Timeout).context("waiting for the bus");
     assert!(error.is_cancelled());
-    assert_eq!(chain(error), ["waiting for the bus", "cancelled: a deadline has passed"]);
+    assert_eq!(chain(error), ["waiting for the bus", "cancelled: deadline exceeded"]);
 }
 
 #[test]

@@ -53,7 +53,7 @@ use crate::budget::{Budget, Pool, Shortfall, Standing, Suspended};
 use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::cap::Issuer;
 use crate::cx::{self, Cx, Frame, Shares, Terms};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Rank, Result};
 use crate::profile::{Profile, Service, Spawns};
 use crate::sched::Shared;
 use crate::task::group::Group;
@@ -61,10 +61,10 @@ use crate::task::{Task, Traits};
 use crate::time::Deadline;
 use crate::wait::Why;
 use crate::worker;
-use failures::Failures;
+use failures::{Failures, Keep, Outcome};
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -233,21 +233,67 @@ impl Core {
         }
     }
 
+    /// Which failures are kept.
+    fn keep(&self) -> Keep {
+        if self.on_failure == OnFailure::Collect { Keep::All } else { Keep::First }
+    }
+
     /// A child has failed, and nobody else will hear of it.
     fn failed(&self, error: Error) {
-        self.failures.add(error, self.on_failure == OnFailure::Collect);
+        self.failures.add(error, self.keep());
     }
 
     fn cancel(&self, reason: CancelReason) {
         self.terms.node.cancel(reason);
     }
 
+    /// Why the nursery is being cancelled, if it is. One whose parent or token is cancelled is
+    /// cancelled too, even if the pass that cancels has not come here yet: see `cancel`.
+    fn why_cancelled(&self) -> Option<CancelReason> {
+        let node = &self.terms.node;
+        if let Some(reason) = node.reason() {
+            return Some(reason);
+        }
+        let tokens = || self.tokens.iter().find_map(OnCancel::reason_now);
+        self.cancel(node.reason_now().or_else(tokens)?);
+        node.reason()
+    }
+
+    /// An error with which a child or the body ends, signed: whether it came too late to be the
+    /// cause of anything. `failures` has the rule.
+    fn is_late(&self, error: &Error, frame: &Frame) -> bool {
+        match self.why_cancelled() {
+            None => frame.was_told() && !frame.was_sentenced() && !error.is_panic(),
+            Some(CancelReason::Failure) => frame.was_told(),
+            Some(_) => true,
+        }
+    }
+
+    /// Signs a child's error.
+    #[cold]
+    fn sign(&self, error: Error, frame: &Frame) -> Error {
+        let error = frame.sign(error);
+        if self.is_late(&error, frame) { error.ranked(Rank::Late) } else { error }
+    }
+
     /// The body has returned an error.
     fn body_failed(&self, error: Error, frame: &Frame) {
-        // One that came out of a child that has failed is known already.
-        let told = error.is_cancelled() && self.terms.node.is_cancelled();
-        if !told && !self.failures.began_with(&error) {
-            self.failed(error.in_task(|| frame.info()));
+        let reason = self.why_cancelled();
+        let asked = reason.is_none() && frame.was_asked_to_end() && !frame.was_sentenced();
+        // That it was cancelled is no news; nor is what came out of a child that has failed.
+        let known = (error.is_cancelled() && reason.is_some()) || self.failures.knows(&error);
+        if !known {
+            let error = frame.sign(error);
+            let speaks = self.winds_down() || (error.rank() == Rank::Own && !frame.was_told());
+            let late = match reason {
+                Some(CancelReason::Explicit) => !speaks,
+                _ => self.is_late(&error, frame),
+            };
+            if late && asked && !error.is_cancelled() {
+                self.failed(Error::cancelled(CancelReason::Explicit).in_task(|| frame.info()));
+            }
+            let is_reason = asked && error.is_cancelled();
+            self.failed(if late && !is_reason { error.ranked(Rank::Late) } else { error });
         }
         self.cancel(CancelReason::Failure);
     }
@@ -258,14 +304,20 @@ impl Core {
 
     /// What the nursery comes to, when all has ended and the body has returned `value`.
     fn result<R>(&self, value: Option<R>) -> Result<R> {
-        if let Some(error) = self.failures.take() {
+        let Outcome { failure, late } = self.failures.take(self.keep());
+        if let Some(error) = failure {
             return Err(error);
         }
         match (value, self.terms.node.reason()) {
             (Some(value), None) => Ok(value),
             (Some(value), Some(CancelReason::Explicit)) if self.winds_down() => Ok(value),
-            (_, reason) => Err(Error::cancelled(reason.unwrap_or(CancelReason::Failure))),
+            (_, reason) => Err(self.cancelled(reason.unwrap_or(CancelReason::Failure), late)),
         }
+    }
+
+    #[cold]
+    fn cancelled(&self, reason: CancelReason, late: usize) -> Error {
+        Error::cancelled(reason).detailed(self.terms.node.detail()).with_others(late)
     }
 }
 
@@ -420,10 +472,11 @@ impl<P: Spawns> Cx<P> {
 }
 
 impl<P: Spawns> Nursery<'_, '_, P> {
-    /// Asks the children and the body to end. The nursery then returns an error that says so,
-    /// unless a child has failed.
+    /// Cancels the children and the body. The nursery then returns an error that says so, unless a
+    /// child has failed before, or the body returns an error of its own.
+    #[track_caller]
     pub fn cancel(&self) {
-        self.core.cancel(CancelReason::Explicit);
+        self.core.terms.node.cancel_at(Location::caller());
     }
 
     /// Asks the children to end; what the body returns counts all the same. For a race of which

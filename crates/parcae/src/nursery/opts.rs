@@ -270,8 +270,13 @@ impl NurseryOpts {
                 }
             })
         };
-        if self.timeout.is_some() || self.tokens.iter().any(CancelToken::expires) {
-            terms.node.set_expires();
+        if self.tokens.iter().any(CancelToken::expires) {
+            terms.node.set_expires(None); // either deadline may come first
+        } else if self.timeout.is_some() {
+            terms.node.set_expires(self.timeout);
+        }
+        if let Some(name) = &terms.name {
+            terms.node.set_label(name);
         }
         Core {
             deadline: self.timeout.map(expire),

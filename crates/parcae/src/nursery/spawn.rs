@@ -6,7 +6,7 @@ use crate::budget::{Budget, Ceiling};
 use crate::cancel::CancelReason;
 use crate::cap::{CapSpawn, TaskPermit};
 use crate::cx::{Cx, Frame, Kinship, Origin, Terms};
-use crate::error::{Error, ErrorKind, Result, discard};
+use crate::error::{Error, ErrorKind, Rank, Result, discard};
 use crate::life::{self, Birth, Ending};
 use crate::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
 use crate::task::group::Group;
@@ -401,8 +401,9 @@ where
         };
         (output, told)
     };
+    let sign = |error, frame: &Frame| core.sign(error, frame);
     // SAFETY: as the caller says.
-    let ((output, told), leaving) = unsafe { life::live(birth, child, keep) };
+    let ((output, told), leaving) = unsafe { life::live(birth, child, sign, keep) };
     if let Some(output) = output {
         // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
         // does not wait any more.
@@ -425,7 +426,9 @@ fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
     match core.on_failure {
         OnFailure::FailFast => {
             core.failed(error.clone());
-            core.cancel(CancelReason::Failure);
+            if error.rank() != Rank::Late {
+                core.cancel(CancelReason::Failure);
+            }
         }
         // Whoever has the handle hears of it.
         _ if held => {}

@@ -2,7 +2,7 @@
 
 use super::Inner;
 use crate::budget::{Budget, Ceiling, Pool, Resource};
-use crate::cancel::{CancelReason, CancelToken, Node};
+use crate::cancel::{CancelToken, Node};
 use crate::cap::TaskPermit;
 use crate::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::error::{Error, ErrorKind, Result, discard};
@@ -166,8 +166,10 @@ impl Plan {
         }
         let kinship = Kinship::Apart;
         let birth = Birth { record, start, terms: &terms, account, kinship, origin };
+        let sign = |error, frame: &Frame| frame.sign(error);
+        let keep = |_: &Frame, output, _| keep(output);
         // SAFETY: this is the task; the terms outlive the call, and the account was drawn.
-        let (output, leaving) = unsafe { life::live(birth, task, |_, output, _| keep(output)) };
+        let (output, leaving) = unsafe { life::live(birth, task, sign, keep) };
         drop(loan);
         leaving.finish();
         output
@@ -287,8 +289,9 @@ impl<T> RootTask<T> {
     }
 
     /// Asks the task, and all that it has spawned, to end.
+    #[track_caller]
     pub fn cancel(&self) {
-        self.node.cancel(CancelReason::Explicit);
+        self.node.cancel_at(Location::caller());
     }
 
     /// What cancels the task, from anywhere.

@@ -34,7 +34,7 @@ pub(crate) use timers::{Deadline, Due, NEVER, Nanos, REAL_UNIT, Rest, STEP, Time
 pub(crate) use watch::Watch;
 
 use crate::cx::{self, Cx, Frame};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Detail, Error, ErrorKind, Result};
 use crate::profile::Spawns;
 use crate::wait::{self, Why};
 use crate::{CancelReason, NurseryOpts};
@@ -151,28 +151,34 @@ impl<P: Spawns> Cx<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::TimedOut`] if the closure failed because the time was over; or what else it failed with.
+    /// [`ErrorKind::TimedOut`] if the closure failed after the time was over, whatever with: a channel, say, that was
+    /// closed because its other end was in here too. Or what it failed with before.
     pub fn timeout<R>(&self, time: Duration, body: impl FnOnce() -> Result<R>) -> Result<R> {
         self.checkpoint()?;
-        let mut output = None;
-        let opened = self.nursery_with(NurseryOpts::new().timeout(time), |_| {
-            output = Some(body());
-            Ok(())
+        let (mut output, mut token) = (None, None);
+        let opened = self.nursery_with(NurseryOpts::new().timeout(time), |n| {
+            token = Some(n.token());
+            let failed = match output.insert(body()) {
+                Ok(_) => None,
+                Err(error) => Some(error.clone()),
+            };
+            failed.map_or(Ok(()), Err)
         });
-        match output {
-            Some(Ok(value)) => Ok(value),
-            // Ours has passed if it is what the nursery was cancelled by.
-            Some(Err(error)) if error.is_cancelled() && opened.as_ref().is_err_and(is_timeout) => {
-                Err(Error::new(ErrorKind::TimedOut).noting(error.note()))
+        let timed_out = token.and_then(|token| token.reason()) == Some(CancelReason::Timeout);
+        match (output, opened) {
+            (Some(Ok(value)), _) => Ok(value),
+            // The nursery says so if it was this deadline, and not something that came before it.
+            (Some(Err(inner)), Err(error)) if timed_out && error.is_cancelled() => {
+                let detail = Some(Detail::After(Some(time)));
+                let late = Error::new(ErrorKind::TimedOut).detailed(detail).noting(inner.note());
+                Err(late.with_others(error.others()))
             }
-            Some(Err(error)) => Err(error),
-            None => Err(opened.err().unwrap_or_else(|| Error::new(ErrorKind::NurseryNotActive))),
+            (Some(Err(error)), _) => Err(error),
+            (None, opened) => {
+                Err(opened.err().unwrap_or_else(|| Error::new(ErrorKind::NurseryNotActive)))
+            }
         }
     }
-}
-
-fn is_timeout(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Timeout))
 }
 
 #[cfg(all(test, loom))]

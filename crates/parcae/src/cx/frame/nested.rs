@@ -34,8 +34,12 @@ impl Frame {
     /// Enters a nursery that this task has opened: from now on its node is what cancels the task.
     /// Returns what [`leave_nursery`](Frame::leave_nursery) needs.
     pub(crate) fn enter_nursery(&self, terms: &Terms, shares: Shares) -> Outer {
-        let outer =
-            Outer { scope: self.scope.get(), limit: self.limit.get(), drawn: self.drawn.get() };
+        let outer = Outer {
+            scope: self.scope.get(),
+            limit: self.limit.get(),
+            drawn: self.drawn.get(),
+            marks: self.put_marks_aside(),
+        };
         let pool = match shares {
             Shares::All => {
                 self.drawn.set(Budget::ZERO);
@@ -53,6 +57,7 @@ impl Frame {
     /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
     pub(crate) fn leave_nursery(&self, terms: &Terms, shares: Shares, outer: Outer) {
         self.stop_waiting();
+        self.take_marks_up(outer.marks, terms.node.reason());
         let mut surplus = Budget::ZERO;
         if let Shares::All = shares
             && !terms.pool.is_unlimited()
@@ -104,6 +109,7 @@ pub(crate) struct Outer {
     scope: ScopeRef,
     limit: NonNull<AtomicU64>,
     drawn: Budget,
+    marks: u8,
 }
 
 /// Adds what a task was given. What its giver does not count is not counted by the task either.

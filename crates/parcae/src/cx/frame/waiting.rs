@@ -3,7 +3,7 @@
 use super::{Frame, never};
 use crate::budget::Resource;
 use crate::cancel::CancelReason;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Rank, Result};
 use crate::inspect::Deadlock;
 use crate::nursery::Core;
 use crate::shim::atomic::AtomicU64;
@@ -39,8 +39,23 @@ pub(crate) struct Seen {
     pub(crate) ready: Cell<u64>,
     /// Times that its nursery does not know yet. Written by its worker, and by itself.
     pub(crate) times: TaskTimes,
-    /// Whether it was told that it is to end.
-    told: Cell<bool>,
+    /// What the task has learned: see [`marks`].
+    marks: Cell<u8>,
+}
+
+/// Facts about a task that say what its errors are worth (`nursery::failures`). All but `NOTED` are
+/// about the innermost nursery that the task has open, or its own: see `enter_nursery`.
+pub(super) mod marks {
+    /// Set when the first cancellation was noted for traces. Never cleared.
+    pub(super) const NOTED: u8 = 1;
+    /// Set when a cancel point returned that the task is cancelled. What it returns after that is a
+    /// consequence.
+    pub(super) const TOLD: u8 = 2;
+    /// Set when the task has seen that another one is gone: a channel whose other end was dropped
+    /// or closed. What it returns after that may be made from it.
+    pub(super) const PEER_GONE: u8 = 4;
+    /// Set when the task was told that it waits in vain. What it returns is about that.
+    pub(super) const SENTENCED: u8 = 8;
 }
 
 impl Seen {
@@ -57,7 +72,7 @@ impl Seen {
             verdict: Cell::new(None),
             ready: Cell::new(0),
             times: TaskTimes::default(),
-            told: Cell::new(false),
+            marks: Cell::new(0),
         }
     }
 }
@@ -101,15 +116,76 @@ impl Frame {
     /// Somebody was asked to end; whether this task is, and how.
     #[cold]
     fn check_closely(&self) -> Result<()> {
+        if let Some(deadlock) = self.seen.verdict.take() {
+            self.mark(marks::SENTENCED); // also in a shield: nothing else can end this wait
+            self.note_cancel(CancelReason::Explicit);
+            return Err(Error::new(ErrorKind::Deadlock(deadlock)));
+        }
         let Some(reason) = self.cancel_reason() else { return Ok(()) };
-        if !self.seen.told.replace(true) {
+        self.note_cancel(reason);
+        self.mark(marks::TOLD);
+        Err(Error::cancelled(reason))
+    }
+
+    fn note_cancel(&self, reason: CancelReason) {
+        if !self.has(marks::NOTED) {
+            self.mark(marks::NOTED);
             self.note(Kind::Cancel, cancel_code(reason));
             self.span.note(Kind::Cancel, None);
         }
-        Err(match self.seen.verdict.take() {
-            Some(deadlock) => Error::new(ErrorKind::Deadlock(deadlock)),
-            None => Error::cancelled(reason),
-        })
+    }
+
+    fn has(&self, mark: u8) -> bool {
+        self.seen.marks.get() & mark != 0
+    }
+
+    fn mark(&self, mark: u8) {
+        self.seen.marks.set(self.seen.marks.get() | mark);
+    }
+
+    /// Notes that another task is gone that this one had to do with.
+    #[cold]
+    pub(crate) fn sees_peer_gone(&self) {
+        self.mark(marks::PEER_GONE);
+    }
+
+    /// Whether a cancel point has told the task that it is cancelled, since it entered the innermost
+    /// nursery that it has open.
+    pub(crate) fn was_told(&self) -> bool {
+        self.has(marks::TOLD)
+    }
+
+    /// Whether the task was told that it waits in vain.
+    pub(crate) fn was_sentenced(&self) -> bool {
+        self.has(marks::SENTENCED)
+    }
+
+    /// An error with which the task ends, or leaves a nursery: says which task that was, and how
+    /// likely the error is a cause. One that was passed on from another task has been signed there.
+    pub(crate) fn sign(&self, error: Error) -> Error {
+        let rank = match error.task() {
+            _ if self.was_told() => error.rank().min(Rank::Derived),
+            None if self.has(marks::PEER_GONE) => error.rank().min(Rank::Doubtful),
+            _ => error.rank(),
+        };
+        // Late was about the nursery that it comes from.
+        error.in_task(|| self.info()).ranked(rank.max(Rank::Derived))
+    }
+
+    /// What the task has learned so far, which is of no concern for a nursery that it enters.
+    pub(super) fn put_marks_aside(&self) -> u8 {
+        self.seen.marks.replace(self.seen.marks.get() & marks::NOTED)
+    }
+
+    /// Takes them out again when it leaves the nursery, and adds what it has learned there and still holds:
+    /// that it is cancelled, if that came from above.
+    pub(super) fn take_marks_up(&self, aside: u8, reason: Option<CancelReason>) {
+        let mut learned = self.seen.marks.get();
+        let from_above = matches!(reason, Some(CancelReason::Parent | CancelReason::Shutdown));
+        if !from_above && !self.was_asked_to_end() {
+            learned &= !marks::TOLD;
+        }
+        self.seen.marks.set(aside | learned);
     }
 
     /// Notes something about the task, which runs.

@@ -1,0 +1,512 @@
+//! Cause before consequence: a nursery reports why it ended, and not what broke because of that.
+//!
+//! Every trigger is combined with every consequence that another child can see and with every
+//! policy. Each cell runs under 1000 seeds; all cells of a trigger share the runtime of a seed.
+
+use parcae::channel::{Receiver, Sender, channel, oneshot};
+use parcae::prelude::*;
+use parcae::{CancelReason, Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+const SEEDS: u64 = 1000;
+const LIMIT: Duration = Duration::from_millis(50);
+
+/// Why the nursery ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trigger {
+    NurseryDeadline,
+    TimeoutAround,
+    Token,
+    ParentCancelled,
+    Explicit,
+    SiblingFailed,
+    SiblingPanicked,
+    SiblingOutOfBudget,
+    Shutdown,
+    BodyFailed,
+    BodyPanicked,
+}
+
+/// What another child sees of that. Locks are not poisoned, so there is nothing to see of those.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Consequence {
+    Cancelled,
+    ClosedForSender,
+    ClosedForReceiver,
+    OneshotDropped,
+    JoinPassedOn,
+    /// A closed channel or a cancellation, as an error of the program's own.
+    Mapped,
+    /// The same, as a panic.
+    Unwrapped,
+    /// A channel that was closed, seen in a nursery further in.
+    Nested,
+}
+
+const CONSEQUENCES: [Consequence; 8] = [
+    Consequence::Cancelled,
+    Consequence::ClosedForSender,
+    Consequence::ClosedForReceiver,
+    Consequence::OneshotDropped,
+    Consequence::JoinPassedOn,
+    Consequence::Mapped,
+    Consequence::Unwrapped,
+    Consequence::Nested,
+];
+
+const POLICIES: [OnFailure; 3] = [OnFailure::FailFast, OnFailure::Isolate, OnFailure::Collect];
+
+/// Lets others run when it is dropped, after all that was declared behind it: so others see that a
+/// channel is closed before its task's own error is known.
+struct Slow<'c>(&'c Cx);
+
+impl Drop for Slow<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            for _ in 0..3 {
+                let _ = self.0.shield(|| self.0.yield_now());
+            }
+        }
+    }
+}
+
+/// The ends of channels that one task has and others wait for.
+struct Ends {
+    receiver: Option<Receiver<u8>>,
+    sender: Option<Sender<u8>>,
+    answer: Option<parcae::channel::OneSender<u8>>,
+}
+
+/// What the others have.
+enum Peer {
+    None,
+    Sender(Sender<u8>),
+    Receiver(Receiver<u8>),
+    Answered(parcae::channel::OneReceiver<u8>),
+}
+
+fn connect(consequence: Consequence) -> (Ends, Peer) {
+    let mut ends = Ends { receiver: None, sender: None, answer: None };
+    let peer = match consequence {
+        Consequence::Cancelled | Consequence::JoinPassedOn => Peer::None,
+        Consequence::ClosedForReceiver => {
+            let (tx, rx) = channel(1);
+            ends.sender = Some(tx);
+            Peer::Receiver(rx)
+        }
+        Consequence::OneshotDropped => {
+            let (tx, rx) = oneshot();
+            ends.answer = Some(tx);
+            Peer::Answered(rx)
+        }
+        _ => {
+            let (tx, rx) = channel(1);
+            ends.receiver = Some(rx);
+            Peer::Sender(tx)
+        }
+    };
+    (ends, peer)
+}
+
+fn panic(text: &'static str) -> ! {
+    resume_unwind(Box::new(text)) // without a message
+}
+
+/// The child that brings it about, or is cancelled first.
+fn culprit(cx: &Cx, trigger: Trigger, ends: Ends) -> Result<()> {
+    let _slow = Slow(cx);
+    let _ends = ends;
+    cx.yield_now()?;
+    match trigger {
+        Trigger::SiblingFailed => Err(Error::msg("oops")),
+        Trigger::SiblingPanicked => panic("boom"),
+        Trigger::SiblingOutOfBudget => loop {
+            cx.checkpoint()?;
+        },
+        _ => until_cancelled(cx),
+    }
+}
+
+/// Waits, so that virtual time passes at once.
+fn until_cancelled(cx: &Cx) -> Result<()> {
+    loop {
+        cx.sleep(Duration::from_millis(20))?;
+    }
+}
+
+/// The child that sees the consequence.
+fn witness(cx: &Cx, consequence: Consequence, peer: &Peer) -> Result<()> {
+    let send = |tx: &Sender<u8>| -> Result<()> {
+        loop {
+            tx.send(1)?;
+        }
+    };
+    match (consequence, peer) {
+        (Consequence::Mapped, Peer::Sender(tx)) => {
+            send(tx).map_err(|_| Error::msg("made from it"))
+        }
+        (Consequence::Unwrapped, Peer::Sender(tx)) => {
+            send(tx).unwrap_or_else(|_| panic("made from it"));
+            Ok(())
+        }
+        (Consequence::Nested, Peer::Sender(tx)) => cx.nursery(|n| {
+            n.spawn(|_| send(tx))?;
+            Ok(())
+        }),
+        (_, Peer::Sender(tx)) => send(tx),
+        (_, Peer::Receiver(rx)) => loop {
+            rx.recv()?;
+        },
+        (_, Peer::Answered(rx)) => rx.recv().map(drop).map_err(Error::from),
+        (_, Peer::None) => until_cancelled(cx),
+    }
+}
+
+/// The nursery that is tested.
+fn program(
+    cx: &Cx,
+    rt: &Runtime,
+    trigger: Trigger,
+    consequence: Consequence,
+    policy: OnFailure,
+    parent: Option<&parcae::CancelToken>,
+) -> Result<()> {
+    let token = parcae::CancelToken::new();
+    let mut opts = NurseryOpts::new()
+        .name("tested")
+        .on_failure(policy)
+        .on_exhausted(OnExhausted::Fail)
+        .token(&token);
+    if trigger == Trigger::NurseryDeadline {
+        opts = opts.timeout(LIMIT);
+    }
+    let body_has_them = matches!(trigger, Trigger::BodyFailed | Trigger::BodyPanicked);
+    let (ends, peer) = connect(consequence);
+    let mut ends = Some(ends);
+    cx.nursery_with(opts, |n| {
+        let _slow = Slow(cx);
+        let peer = &peer;
+        let mut own = None;
+        if body_has_them {
+            own = ends.take();
+        }
+        let first = match ends.take() {
+            Some(ends) => {
+                let budget = Budget { ops: 40, ..Budget::UNLIMITED };
+                let opts = match trigger {
+                    Trigger::SiblingOutOfBudget => SpawnOpts::new().budget(budget),
+                    _ => SpawnOpts::new(),
+                };
+                Some(n.spawn_with(opts, move |cx| culprit(cx, trigger, ends))?)
+            }
+            None => None,
+        };
+        match first {
+            Some(first) if consequence == Consequence::JoinPassedOn => {
+                n.spawn(move |_| first.join())?;
+            }
+            _ => {
+                n.spawn(move |cx| witness(cx, consequence, peer))?;
+                n.spawn(move |cx| witness(cx, consequence, peer))?;
+            }
+        }
+        cx.yield_now()?;
+        match trigger {
+            Trigger::Token => token.cancel(),
+            Trigger::Explicit => n.cancel(),
+            Trigger::ParentCancelled => parent.unwrap().cancel(),
+            Trigger::Shutdown => drop(rt.shutdown(Duration::ZERO)),
+            Trigger::BodyFailed => {
+                drop(own);
+                return Err(Error::msg("oops"));
+            }
+            Trigger::BodyPanicked => {
+                drop(own);
+                panic("boom")
+            }
+            Trigger::SiblingFailed | Trigger::SiblingPanicked | Trigger::SiblingOutOfBudget
+                if policy != OnFailure::FailFast =>
+            {
+                cx.sleep(Duration::from_secs(1))?;
+                n.wind_down(); // those who have noticed nothing
+            }
+            _ => {}
+        }
+        Ok(())
+    })
+}
+
+/// The first error, which is the cause.
+fn first(error: &Error) -> &Error {
+    match error.kind() {
+        ErrorKind::Several(all) => &all[0],
+        _ => error,
+    }
+}
+
+fn reason(error: &Error) -> Option<CancelReason> {
+    match error.kind() {
+        ErrorKind::Cancelled(reason) => Some(*reason),
+        _ => None,
+    }
+}
+
+/// One cell, once.
+fn cell(cx: &Cx, rt: &Runtime, trigger: Trigger, consequence: Consequence, policy: OnFailure) {
+    let mut inner = None;
+    let outcome = catch_unwind(AssertUnwindSafe(|| match trigger {
+        Trigger::TimeoutAround => cx.timeout(LIMIT, |cx| {
+            let outcome = program(cx, rt, trigger, consequence, policy, None);
+            inner = outcome.as_ref().err().cloned();
+            outcome
+        }),
+        Trigger::ParentCancelled => cx.nursery_with(NurseryOpts::new().name("above"), |n| {
+            let token = n.token();
+            let outcome = program(cx, rt, trigger, consequence, policy, Some(&token));
+            inner = outcome.as_ref().err().cloned();
+            outcome
+        }),
+        _ => program(cx, rt, trigger, consequence, policy, None),
+    }));
+    if trigger == Trigger::BodyPanicked {
+        let payload = outcome.expect_err("the body has panicked");
+        assert_eq!(payload.downcast_ref(), Some(&"boom"), "{trigger:?} {consequence:?} {policy:?}");
+        return;
+    }
+    let error = outcome.expect("no panic comes out").expect_err("it has failed");
+    let cause = first(&error);
+    let text = cause.to_string();
+    let is = |expected: bool| {
+        assert!(expected, "{trigger:?} {consequence:?} {policy:?}: {error:?}, within it {inner:?}");
+    };
+    match trigger {
+        Trigger::NurseryDeadline => {
+            is(reason(cause) == Some(CancelReason::Timeout));
+            is(cause.is_cancelled() && cause.is_timed_out());
+            is(text.starts_with("deadline exceeded after 50 ms"));
+        }
+        Trigger::TimeoutAround => {
+            is(matches!(cause.kind(), ErrorKind::TimedOut) && cause.is_timed_out());
+            is(text.starts_with("deadline exceeded after 50 ms"));
+            let inner = inner.as_ref().expect("it has failed, too");
+            is(reason(inner) == Some(CancelReason::Parent) && !inner.is_timed_out());
+            is(inner.to_string().contains("cancelled: deadline exceeded after 50 ms"));
+        }
+        Trigger::Token => is(reason(cause) == Some(CancelReason::Explicit)),
+        Trigger::Explicit => {
+            is(reason(cause) == Some(CancelReason::Explicit));
+            is(text.starts_with("cancelled explicitly at ") && text.contains("causes.rs:"));
+        }
+        Trigger::ParentCancelled => {
+            is(reason(cause) == Some(CancelReason::Explicit));
+            let inner = inner.as_ref().expect("it has failed, too");
+            is(reason(inner) == Some(CancelReason::Parent));
+            is(inner.to_string().contains("parent nursery `above` was cancelled: cancelled explicitly"));
+        }
+        Trigger::SiblingFailed | Trigger::BodyFailed => {
+            is(text.starts_with("oops") && !cause.is_cancelled());
+        }
+        Trigger::SiblingPanicked => is(cause.is_panic() && text.starts_with("panicked: boom")),
+        Trigger::SiblingOutOfBudget => is(matches!(cause.kind(), ErrorKind::BudgetExceeded(_))),
+        Trigger::Shutdown => is(reason(cause) == Some(CancelReason::Shutdown)),
+        Trigger::BodyPanicked => unreachable!(),
+    }
+}
+
+/// All cells of a trigger.
+fn all(trigger: Trigger) {
+    let cells = || CONSEQUENCES.iter().flat_map(|c| POLICIES.iter().map(move |p| (*c, *p)));
+    let run = |rt: &Runtime, consequence, policy| {
+        rt.run(|cx| {
+            cell(cx, rt, trigger, consequence, policy);
+            Ok(())
+        })
+    };
+    let outcome = if trigger == Trigger::Shutdown {
+        // A runtime that has shut down runs nothing more.
+        cells().try_for_each(|(consequence, policy)| {
+            parcae::explore(0..SEEDS, |rt| {
+                // The root task is cancelled, too, which is not what this is about.
+                match run(rt, consequence, policy) {
+                    Err(error) if !error.is_cancelled() => Err(error),
+                    _ => Ok(()),
+                }
+            })
+        })
+    } else {
+        parcae::explore(0..SEEDS, |rt| cells().try_for_each(|(c, p)| run(rt, c, p)))
+    };
+    if let Err(error) = outcome {
+        panic!("{error:#}");
+    }
+}
+
+macro_rules! triggers {
+    ($($name:ident: $trigger:ident,)*) => {$(
+        #[test]
+        fn $name() {
+            all(Trigger::$trigger);
+        }
+    )*};
+}
+
+triggers! {
+    deadline_of_the_nursery: NurseryDeadline,
+    timeout_around_it: TimeoutAround,
+    token_of_its_own: Token,
+    parent_cancelled: ParentCancelled,
+    cancelled_explicitly: Explicit,
+    sibling_failed: SiblingFailed,
+    sibling_panicked: SiblingPanicked,
+    sibling_out_of_budget: SiblingOutOfBudget,
+    runtime_shuts_down: Shutdown,
+    body_failed: BodyFailed,
+    body_panicked: BodyPanicked,
+}
+
+/// Four producers and a slow consumer that run into a deadline.
+fn pipeline(cx: &Cx, opts: NurseryOpts) -> Result<()> {
+    let (tx, rx) = channel::<u32>(16);
+    cx.nursery_with(opts, move |n| {
+        for _ in 0..4 {
+            let tx = tx.clone();
+            n.spawn(move |_| -> Result<()> {
+                loop {
+                    tx.send(1)?;
+                }
+            })?;
+        }
+        drop(tx);
+        n.spawn(move |cx| {
+            for value in rx.iter() {
+                value?;
+                cx.sleep(Duration::from_millis(1))?;
+            }
+            Ok(())
+        })?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pipeline_on_threads_says_that_its_deadline_is_exceeded() {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    for round in 0..40 {
+        let error = rt.run(|cx| pipeline(cx, NurseryOpts::new().timeout(LIMIT))).unwrap_err();
+        assert!(error.is_cancelled() && error.is_timed_out(), "{round}: {error:?}");
+        assert!(error.to_string().starts_with("deadline exceeded after 50 ms"), "{error}");
+        let around = rt.run(|cx| cx.timeout(LIMIT, |cx| pipeline(cx, NurseryOpts::new())));
+        let error = around.unwrap_err();
+        assert!(error.is_timed_out(), "{round}: {error:?}");
+        assert!(error.to_string().starts_with("deadline exceeded after 50 ms"), "{error}");
+    }
+}
+
+/// A consumer that fails on another thread: the producers see a closed channel before its error is
+/// noted.
+#[test]
+fn a_failed_consumer_on_threads_is_the_cause() {
+    let rt = Runtime::builder().workers(4).build().unwrap();
+    for round in 0..2_000 {
+        let error = rt
+            .run(|cx| {
+                let (tx, rx) = channel::<u32>(1);
+                cx.nursery(move |n| {
+                    for mapped in [false, true] {
+                        let tx = tx.clone();
+                        n.spawn(move |_| -> Result<()> {
+                            while tx.send(1).is_ok() {}
+                            tx.send(1).map_err(|error| match mapped {
+                                true => Error::msg("made from it"),
+                                false => Error::from(error),
+                            })
+                        })?;
+                    }
+                    drop(tx);
+                    n.spawn(move |_| {
+                        let rx = rx;
+                        rx.recv()?;
+                        Err::<(), _>(Error::msg("oops"))
+                    })?;
+                    Ok(())
+                })
+            })
+            .unwrap_err();
+        assert!(error.to_string().starts_with("oops"), "{round}: {error:?}");
+    }
+}
+
+/// A task that alone was cancelled and answers with an error of its own has not failed its nursery;
+/// one that panics has.
+#[test]
+fn a_child_that_alone_is_cancelled_fails_nobody() {
+    parcae::explore(0..100, |rt| {
+        rt.run(|cx| {
+            for policy in POLICIES {
+                let outcome = cx.nursery_with(NurseryOpts::new().on_failure(policy), |n| {
+                    let child = n.spawn(|cx| -> Result<()> {
+                        let told = cx.forever(|| Ok(())).unwrap_err();
+                        Err(Error::msg(format!("made from it: {told}")))
+                    })?;
+                    child.cancel();
+                    drop(child);
+                    Ok(7)
+                });
+                assert_eq!(outcome.unwrap(), 7);
+                let outcome = cx.nursery_with(NurseryOpts::new().on_failure(policy), |n| {
+                    let child = n.spawn(|cx| -> Result<()> {
+                        cx.checkpoint()?;
+                        let _ = cx.forever(|| Ok(()));
+                        panic("while it cleaned up")
+                    })?;
+                    cx.yield_now()?;
+                    child.cancel();
+                    drop(child);
+                    Ok(7)
+                });
+                // It may have been cancelled before it began.
+                assert!(outcome.map_or_else(|error| error.is_panic(), |value| value == 7));
+            }
+            Ok(())
+        })
+    })
+    .unwrap();
+}
+
+/// The body that cancels may say why; and what it returns counts after `wind_down`.
+#[test]
+fn a_body_that_cancels_has_the_last_word() {
+    parcae::explore(0..100, |rt| {
+        rt.run(|cx| {
+            let closed_late = |tx: &Sender<u8>| -> Result<()> {
+                loop {
+                    tx.send(1)?;
+                }
+            };
+            for policy in POLICIES {
+                let opts = || NurseryOpts::new().on_failure(policy);
+                let (tx, rx) = channel::<u8>(1);
+                let error = cx
+                    .nursery_with(opts(), |n| -> Result<()> {
+                        n.spawn(|_| closed_late(&tx))?;
+                        n.cancel();
+                        drop(rx);
+                        Err(Error::msg("had enough"))
+                    })
+                    .unwrap_err();
+                assert!(error.to_string().starts_with("had enough"), "{error:?}");
+                let (tx, rx) = channel::<u8>(1);
+                let value = cx.nursery_with(opts(), |n| {
+                    n.spawn(|_| closed_late(&tx))?;
+                    n.wind_down();
+                    drop(rx);
+                    Ok(7)
+                });
+                assert_eq!(value.unwrap(), 7);
+            }
+            Ok(())
+        })
+    })
+    .unwrap();
+}
