@@ -33,6 +33,9 @@
 mod memory;
 mod nested;
 mod waiting;
+mod window;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub(crate) use nested::{Outer, Shares};
 pub(crate) use waiting::Seen;

@@ -5,21 +5,21 @@
 //! left waits in vain, and nothing that waits in vain was taken back. Each round looks at each
 //! task once, and takes back at least one, so it ends; in practice after a few rounds.
 //!
-//! Where something is not known, a task is taken back: nothing is called a deadlock for lack of knowledge. The only
-//! guess is that the ends of a channel are with the task that made it or its descendants (`Holder::Family`). It is wrong where an
-//! end was sent to somebody else, as in a request that carries where to reply. So it is made only if
-//! somebody asks for it ([`Ends::Guessed`]), and nothing is ended because of it.
+//! Where something is not known, a task is taken back: nothing is called a deadlock for lack of knowledge.
+//! How much counts as known is up to the caller ([`Trust`]); `deadlock.rs` says who may trust what.
 
 use super::{Holder, State, Task};
 use std::collections::HashMap;
 
-/// What is said of where the ends of a channel are.
+/// Which edges of the graph count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
-    /// Nothing: anybody may have them.
-    Unknown,
-    /// With the task that made the channel, or with its descendants.
-    Guessed,
+pub(crate) enum Trust {
+    /// Those that nobody but the tasks named can resolve: joins and the ends of nurseries.
+    Proof,
+    /// Guesses as well: the ends of a channel are with the task that made it or with its descendants
+    /// ([`Holder::Family`]), and a lock is held by the task that took it ([`Holder::Stack`]). Both are
+    /// wrong where an end or a guard was given away.
+    Guess,
 }
 
 /// Tasks, and how to find them.
@@ -41,8 +41,8 @@ impl<'t> Graph<'t> {
     }
 
     /// For each task, whether it waits in vain.
-    pub(super) fn in_vain(&self, ends: Ends) -> Vec<bool> {
-        let may = |task| may_wait_in_vain(task, ends);
+    pub(super) fn in_vain(&self, trust: Trust) -> Vec<bool> {
+        let may = |task| may_wait_in_vain(task, trust);
         let mut vain: Vec<bool> = self.tasks.iter().map(may).collect();
         loop {
             let mut changed = false;
@@ -58,9 +58,15 @@ impl<'t> Graph<'t> {
         }
     }
 
-    /// Whether all tasks wait, and nobody from outside or time will end it.
-    pub(super) fn all_in_vain(&self) -> bool {
-        !self.tasks.is_empty() && self.tasks.iter().all(is_endless)
+    /// Whether all tasks wait, and none has said that the outside ends its wait.
+    pub(super) fn all_asleep(&self) -> bool {
+        !self.tasks.is_empty() && self.tasks.iter().all(is_asleep)
+    }
+
+    /// Whether all tasks wait, none for a time, and as far as it seems none for the outside.
+    pub(super) fn all_seem_asleep(&self) -> bool {
+        let seems = |wait: &super::Wait| !wait.timed && wait.holder != Holder::Outside;
+        self.all_asleep() && self.tasks.iter().all(|task| task.wait.as_ref().is_some_and(seems))
     }
 
     /// The one whose stack has an address.
@@ -75,7 +81,11 @@ impl<'t> Graph<'t> {
             Holder::Task(id) => self.by_id.get(&id).copied().into_iter().collect(),
             Holder::Children(nursery) => self.by_nursery.get(&nursery).cloned().unwrap_or_default(),
             Holder::Stack(address) => self.on_stack(address).into_iter().collect(),
-            Holder::Family(_) | Holder::Anybody | Holder::Clock | Holder::Outside => Vec::new(),
+            Holder::Family(_)
+            | Holder::Anybody
+            | Holder::Clock
+            | Holder::Outside
+            | Holder::Call => Vec::new(),
         }
     }
 
@@ -109,19 +119,19 @@ impl<'t> Graph<'t> {
 }
 
 /// Whether a task waits for somebody, without end, and who that is may be known.
-fn may_wait_in_vain(task: &Task, ends: Ends) -> bool {
+fn may_wait_in_vain(task: &Task, trust: Trust) -> bool {
     let known = |holder| match holder {
-        Holder::Anybody | Holder::Clock | Holder::Outside => false,
-        Holder::Family(_) => ends == Ends::Guessed,
-        Holder::Task(_) | Holder::Children(_) | Holder::Stack(_) => true,
+        Holder::Anybody | Holder::Clock | Holder::Outside | Holder::Call => false,
+        Holder::Family(_) | Holder::Stack(_) => trust == Trust::Guess,
+        Holder::Task(_) | Holder::Children(_) => true,
     };
-    is_endless(task) && task.wait.as_ref().is_some_and(|wait| known(wait.holder))
+    is_asleep(task) && task.wait.as_ref().is_some_and(|wait| !wait.timed && known(wait.holder))
 }
 
-/// Whether a task waits, and neither time nor the outside will end it.
-fn is_endless(task: &Task) -> bool {
+/// Whether a task waits, and did not say that the outside ends it.
+fn is_asleep(task: &Task) -> bool {
     matches!(task.state, State::Waiting | State::Exhausted)
         && task.wait.as_ref().is_some_and(|wait| {
-            !wait.timed && !wait.external && !matches!(wait.holder, Holder::Clock | Holder::Outside)
+            !wait.external && !matches!(wait.holder, Holder::Clock | Holder::Call)
         })
 }

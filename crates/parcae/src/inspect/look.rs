@@ -146,7 +146,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
             let wait = Wait::new("for a recharge", Holder::Anybody);
             Wait { note: Some(format!("out of {resource}")), ..wait }
         }
-        Why::Blocking => Wait::new("for a blocking call", Holder::Outside),
+        Why::Blocking => Wait::new("for a blocking call", Holder::Call),
         Why::Future => Wait::new("for a future", Holder::Outside),
         Why::Select(cases) => Wait {
             note: Some(format!("{cases} cases")),
@@ -179,27 +179,43 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
     }
 }
 
-/// Tells parked tasks that they wait in vain: each that still does the same wait, and is not shielded, ends with
-/// this error. Those who only wait for such children learn it from them. Returns how many were told.
+/// Tells parked tasks that they wait in vain: each that still does the same wait ends it with this error. Those
+/// who only wait for such children learn it from them. Tasks in a shield are told only if there are no others.
+/// Returns how many were told.
 pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize {
-    let mut told = 0;
     let for_children = |task: &&Task| {
         task.wait.as_ref().is_none_or(|wait| matches!(wait.holder, Holder::Children(_)))
     };
-    for task in verdict.tasks.iter().filter(|task| !for_children(task)) {
-        // SAFETY: records live as long as the scheduler.
-        let record = unsafe { task.task.task.as_ref() };
-        let _alone = alone(shared);
-        let Some(observed) = Observed::try_of(shared, record, task.task.generation) else {
-            continue;
-        };
-        let same = |frame: &&Frame| frame.seen().waits.get() == task.waits && !frame.is_shielded();
-        let Some(frame) = observed.frame().filter(same) else { continue };
-        frame.seen().verdict.set(Some(Arc::clone(verdict)));
-        told += 1;
-        // While it is held still: it is this wait that ends, and none that comes after it.
-        shared.cancel(task.task);
-        drop(observed);
+    let tell = |shielded: bool| {
+        let others = verdict.tasks.iter().filter(|task| !for_children(task));
+        others.filter(|task| tell(shared, verdict, task, shielded)).count()
+    };
+    match tell(false) {
+        0 => tell(true),
+        told => told,
     }
-    told
+}
+
+/// Tells one task, if it still does the same wait, and is in a shield or not as `shielded` says.
+fn tell(
+    shared: &Shared,
+    verdict: &Arc<super::Deadlock>,
+    task: &Task,
+    shielded: bool,
+) -> bool {
+    // SAFETY: records live as long as the scheduler.
+    let record = unsafe { task.task.task.as_ref() };
+    let _alone = alone(shared);
+    let Some(observed) = Observed::try_of(shared, record, task.task.generation) else {
+        return false;
+    };
+    let same = |frame: &&Frame| {
+        frame.seen().waits.get() == task.waits && frame.is_shielded() == shielded
+    };
+    let Some(frame) = observed.frame().filter(same) else { return false };
+    frame.seen().verdict.set(Some(Arc::clone(verdict)));
+    // While it is held still: it is this wait that ends, and none that comes after it.
+    shared.cancel(task.task);
+    drop(observed);
+    true
 }

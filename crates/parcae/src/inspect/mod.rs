@@ -24,22 +24,28 @@
 //!
 //! # Deadlocks
 //!
-//! A task waits in vain if everybody who could end its wait waits in vain too. Who that is depends on what is waited for:
+//! A task waits in vain if everybody who could end its wait waits in vain too. Who that is depends on the wait:
 //!
-//! | waits for | ended by |
-//! |---|---|
-//! | a task (`join`) | that task |
-//! | the end of a nursery | its children, all of them |
-//! | a mutex, a write lock | whoever has it |
-//! | a channel made by a task | anybody; for [`find_deadlock`](crate::Runtime::find_deadlock), which may guess, that task and its descendants: an end of the channel that went further is not known |
-//! | anything else | anybody |
+//! | waits for | ended by | known |
+//! |---|---|---|
+//! | a task (`join`) | that task | for certain |
+//! | the end of a nursery | its children, all of them | for certain |
+//! | a mutex, a write lock | the holder of the guard | probably the task that took it; a guard may be given away |
+//! | a channel made by a task | an end of the channel | probably that task or its descendants; an end may be given away |
+//! | an event, a notification, a semaphore, a future, a token, anything else | anybody | no |
 //!
-//! So a circle of locks, a lock taken twice, a `join` of one's own ancestor are found while the rest of the program goes
-//! on, and by `find_deadlock` a group of tasks that all receive from each other. When *all* tasks wait, none for time and none for the outside, all of them wait in vain.
+//! *With threads*, only cycles that are certain are reported, or [acted on](OnDeadlock), by
+//! themselves: tasks that join each other, or their own ancestors. Whatever somebody outside might end
+//! is no deadlock, so a server with nothing to do prints nothing.
+//! [`find_deadlock`](crate::Runtime::find_deadlock) is asked by somebody who suspects one. It adds what is
+//! probable, such as two locks taken in opposite order, a lock taken twice, or a group of tasks that all
+//! receive from each other, and [says so](Certainty).
 //!
-//! What happens then says [`OnDeadlock`]: by default a report with names, places and backtraces. A wait
-//! that somebody outside of the runtime will end belongs into [`Cx::external`](crate::Cx::external), or has a
-//! timeout, its own or that of a nursery around it: it is never taken for a deadlock. Channels that were made or used by other threads are exempt by themselves.
+//! *Under the deterministic executor* there is no outside: when all tasks wait and there is no deadline, all of
+//! them wait in vain, whatever they wait for and wherever it was made.
+//!
+//! A wait that somebody outside of the runtime will end belongs into [`Cx::external`](crate::Cx::external), or
+//! has a timeout, its own or that of a nursery around it: it is never taken for a deadlock.
 
 mod deadlock;
 mod dump;
@@ -51,12 +57,12 @@ mod signal;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use deadlock::{Deadlock, OnDeadlock};
+pub use deadlock::{Certainty, Deadlock, OnDeadlock};
 pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep};
 pub use dump::Dump;
 pub(crate) use dump::write_task;
 pub use frames::{Frames, Function};
-pub(crate) use graph::Ends;
+pub(crate) use graph::Trust;
 pub use signal::{DumpOnSignal, dump_on_signal};
 
 use crate::budget::{Budget, Standing};
@@ -182,14 +188,16 @@ pub(crate) enum Holder {
     Anybody,
     /// Nobody: it ends by itself.
     Clock,
-    /// Somebody who is no task.
+    /// Nobody: it is for a call on a thread of the runtime, which ends by itself.
+    Call,
+    /// Probably somebody who is no task of this runtime.
     Outside,
     Task(u64),
     /// All children of this nursery.
     Children(u64),
-    /// Whose stack has this address.
+    /// Probably the task whose stack has this address.
     Stack(usize),
-    /// This task and its descendants.
+    /// Probably this task and its descendants.
     Family(u64),
 }
 

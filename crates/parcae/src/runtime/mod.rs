@@ -292,7 +292,8 @@ impl<P: Profile> Runtime<P> {
         self.inner.engine.with_shared(Dump::of)
     }
 
-    /// Looks for tasks that wait in vain. Takes a tenth of a second, and blocks the calling thread for it.
+    /// Looks for tasks that wait in vain, or [possibly](crate::inspect::Certainty) do: who holds a lock or the end of a
+    /// channel is a guess. Takes a tenth of a second, and blocks the calling thread for it.
     pub fn find_deadlock(&self) -> Option<Deadlock> {
         self.inner.engine.with_shared(|shared| Detector::scan_twice(shared, PAUSE))
     }

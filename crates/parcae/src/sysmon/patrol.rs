@@ -1,6 +1,7 @@
 //! Looking for tasks that wait in vain, now and then.
 //!
-//! A deadlock is what two scans have seen, [`PAUSE`] apart (`inspect::deadlock`). While work is done there is a scan every [`EVERY`].
+//! A deadlock is a proven cycle that two scans have seen, [`PAUSE`] apart (`inspect::deadlock`): the monitor
+//! acts by itself, so it makes no guesses, and whatever somebody outside might end is left alone. While work is done there is a scan every [`EVERY`].
 //! When all workers have come to rest there are two, so that a program in which everybody waits is told without
 //! delay; then nobody wakes, and nothing can change before somebody does.
 //!
@@ -18,7 +19,7 @@
 //! was held up does not put off the next.
 
 use super::thread_state::own_time;
-use crate::inspect::{Detector, Ends, OnDeadlock, PAUSE, act};
+use crate::inspect::{Detector, OnDeadlock, PAUSE, Trust, act};
 use crate::sched::Shared;
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,7 @@ impl Patrol {
             return;
         }
         let started = own_time();
-        if let Some(found) = self.detector.scan(shared, Ends::Unknown) {
+        if let Some(found) = self.detector.scan(shared, Trust::Proof) {
             act(shared, found, self.on);
             self.at_rest = 0; // those who were told work, and others may wait for them
         }

@@ -1,6 +1,6 @@
 //! Cancelling and waiting, and what others see of a task that waits.
 
-use super::{Frame, never};
+use super::{Frame, never, window};
 use crate::budget::Resource;
 use crate::cancel::CancelReason;
 use crate::error::{Error, ErrorKind, Rank, Result};
@@ -260,11 +260,13 @@ impl Frame {
         self.flush_times();
     }
 
-    /// Makes sure that a cancellation wakes the task.
+    /// Makes sure that a cancellation wakes the task. One that comes after the first look and before
+    /// the task is registered wakes nobody, and registering fails: so there is a second look.
     fn start_waiting(&self) -> Result<()> {
         self.check_cancelled()?;
         let mut scope = self.scope.get();
         if scope.waiter.is_none() && (self.shields.get() == 0 || self.grace.get().is_some()) {
+            window::before_registering();
             scope.waiter = self.node().register(self.waker());
             self.scope.set(scope);
             self.check_cancelled()?;

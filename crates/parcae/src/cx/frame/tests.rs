@@ -1,0 +1,101 @@
+//! The glue of a task's frame: waits, shields, unwinding.
+
+use super::window::at_registering;
+use crate::Result;
+use crate::prelude::*;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A cancellation that falls between a task's look at the mark and its registering is noticed: nobody
+/// would wake the task.
+#[test]
+fn a_cancellation_just_before_a_task_registers_is_noticed() {
+    for seed in 0..20 {
+        let rt = Runtime::builder().workers(2).deterministic(seed).build().unwrap();
+        let error = rt
+            .run(|cx| {
+                let token = cx.token();
+                at_registering(move || token.cancel());
+                cx.park() // its first wait, so it registers
+            })
+            .unwrap_err();
+        assert!(error.is_cancelled(), "{error}");
+    }
+}
+
+/// The grace of a shield is over with the shield: it is no matter for the next one, or for the one
+/// around it.
+#[test]
+fn the_grace_of_a_shield_ends_with_it() {
+    for seed in 0..20 {
+        let rt = Runtime::builder().workers(2).deterministic(seed).build().unwrap();
+        rt.run(|cx| {
+            cx.shield_for(SECOND, || ());
+            cx.sleep(SECOND * 2)?;
+            cx.token().cancel();
+            cx.shield(|| cx.sleep(SECOND * 5)).expect("a later shield holds");
+            cx.shield_for(SECOND * 9, || {
+                cx.shield_for(SECOND, || cx.sleep(SECOND * 2)).expect_err("a second at most");
+                cx.sleep(SECOND * 3)
+            })
+            .expect("the one around it holds for longer");
+            cx.shield_for(SECOND, || cx.sleep(SECOND * 2)).expect_err("no longer than its grace");
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
+/// Does in a destructor what would let others run.
+struct Waits<'c>(&'c Cx);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        for _ in 0..3 {
+            let _ = self.0.yield_now();
+            let _ = self.0.park();
+            let _ = self.0.sleep(SECOND);
+            for _ in 0..100 {
+                let _ = self.0.checkpoint();
+            }
+        }
+    }
+}
+
+/// The count of panics is the thread's: while a task unwinds no other one runs there, whatever
+/// its destructors do.
+#[test]
+fn no_other_task_sees_a_panic() {
+    for seed in 0..20 {
+        let builder = Runtime::builder().workers(2).deterministic(seed).yield_interval(7);
+        let rt = builder.build().unwrap();
+        let steps = AtomicUsize::new(0);
+        let error = rt
+            .run(|cx| {
+                cx.nursery_with(NurseryOpts::new().on_failure(OnFailure::Isolate), |n| {
+                    for _ in 0..3 {
+                        n.spawn(|cx| {
+                            for _ in 0..50 {
+                                assert!(!std::thread::panicking(), "it is another's");
+                                steps.fetch_add(1, Ordering::Relaxed);
+                                cx.yield_now()?;
+                            }
+                            Ok(())
+                        })?;
+                    }
+                    n.spawn(|cx| -> Result<()> {
+                        let _waits = Waits(cx);
+                        cx.yield_now()?;
+                        resume_unwind(Box::new("mine"))
+                    })?;
+                    Ok(())
+                })
+            })
+            .unwrap_err();
+        assert!(error.to_string().starts_with("panicked: mine"), "{error}");
+        assert_eq!((error.others(), steps.into_inner()), (0, 150));
+    }
+}
