@@ -2,6 +2,7 @@
 
 mod budgets;
 mod cancelling;
+mod causes;
 mod conservation;
 mod failures;
 mod results;

@@ -269,7 +269,7 @@ impl Frame {
             window::before_registering();
             scope.waiter = self.node().register(self.waker());
             self.scope.set(scope);
-            self.check_cancelled()?;
+            return self.check_cancelled(); // again: see above
         }
         Ok(())
     }
