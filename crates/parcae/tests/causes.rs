@@ -144,9 +144,7 @@ fn witness(cx: &Cx, consequence: Consequence, peer: &Peer) -> Result<()> {
         }
     };
     match (consequence, peer) {
-        (Consequence::Mapped, Peer::Sender(tx)) => {
-            send(tx).map_err(|_| Error::msg("made from it"))
-        }
+        (Consequence::Mapped, Peer::Sender(tx)) => send(tx).map_err(|_| Error::msg("made from it")),
         (Consequence::Unwrapped, Peer::Sender(tx)) => {
             send(tx).unwrap_or_else(|_| panic("made from it"));
             Ok(())
@@ -303,7 +301,9 @@ fn cell(cx: &Cx, rt: &Runtime, trigger: Trigger, consequence: Consequence, polic
             is(reason(cause) == Some(CancelReason::Explicit));
             let inner = inner.as_ref().expect("it has failed, too");
             is(reason(inner) == Some(CancelReason::Parent));
-            is(inner.to_string().contains("parent nursery `above` was cancelled: cancelled explicitly"));
+            is(inner
+                .to_string()
+                .contains("parent nursery `above` was cancelled: cancelled explicitly"));
         }
         Trigger::SiblingFailed | Trigger::BodyFailed => {
             is(text.starts_with("oops") && !cause.is_cancelled());

@@ -32,10 +32,10 @@
 
 mod memory;
 mod nested;
-mod waiting;
-mod window;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod waiting;
+mod window;
 
 pub(crate) use nested::{Outer, Shares};
 pub(crate) use waiting::Seen;
@@ -486,12 +486,13 @@ impl Frame {
     /// turn, so that a loop of charges lets others run whatever it charges.
     pub(crate) fn checkpoint_for(&self, cost: Budget) -> Result<()> {
         self.check_cancelled()?;
+        // First: nothing is charged if the task turns out to be cancelled.
+        if self.slice.get() == 0 && self.turn.get() == 0 {
+            self.end_turn()?;
+        }
         self.charge(cost)?;
         if cost.ops == 0 {
             self.set_balance_after(self.balance(), 1);
-        }
-        if self.slice.get() == 0 && self.turn.get() == 0 {
-            self.end_turn()?;
         }
         Ok(())
     }

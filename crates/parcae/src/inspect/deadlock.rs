@@ -118,11 +118,7 @@ impl fmt::Display for Deadlock {
             super::dump::write_task(f, task, "  ")?;
             for other in graph.waits_for(at) {
                 let own = if other == at { " itself:" } else { "" };
-                writeln!(
-                    f,
-                    "      waits for{own} {}",
-                    super::dump::title(&self.tasks[other])
-                )?;
+                writeln!(f, "      waits for{own} {}", super::dump::title(&self.tasks[other]))?;
             }
         }
         write!(
@@ -165,8 +161,7 @@ impl Detector {
             }
             Trust::Guess => graph.in_vain(Trust::Guess),
         };
-        let certainty =
-            if in_vain == proven { Certainty::Proven } else { Certainty::Possible };
+        let certainty = if in_vain == proven { Certainty::Proven } else { Certainty::Possible };
         let found = examine(shared, &seen, &in_vain, certainty);
         let found = found.filter(|found| found.key() != self.reported)?;
         self.reported = found.key();

@@ -197,21 +197,15 @@ pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize
 }
 
 /// Tells one task, if it still does the same wait, and is in a shield or not as `shielded` says.
-fn tell(
-    shared: &Shared,
-    verdict: &Arc<super::Deadlock>,
-    task: &Task,
-    shielded: bool,
-) -> bool {
+fn tell(shared: &Shared, verdict: &Arc<super::Deadlock>, task: &Task, shielded: bool) -> bool {
     // SAFETY: records live as long as the scheduler.
     let record = unsafe { task.task.task.as_ref() };
     let _alone = alone(shared);
     let Some(observed) = Observed::try_of(shared, record, task.task.generation) else {
         return false;
     };
-    let same = |frame: &&Frame| {
-        frame.seen().waits.get() == task.waits && frame.is_shielded() == shielded
-    };
+    let same =
+        |frame: &&Frame| frame.seen().waits.get() == task.waits && frame.is_shielded() == shielded;
     let Some(frame) = observed.frame().filter(same) else { return false };
     frame.seen().verdict.set(Some(Arc::clone(verdict)));
     // While it is held still: it is this wait that ends, and none that comes after it.

@@ -145,6 +145,47 @@ impl NurseryOpts {
     }
 
     /// What happens when a child fails.
+    ///
+    /// With every policy the nursery reports why it ended, and not what broke because of that:
+    ///
+    /// | ended because of | with `FailFast`, `Isolate` and `Collect` alike, the nursery returns |
+    /// |---|---|
+    /// | its own deadline | `Cancelled(Timeout)`, "deadline exceeded after 50 ms"; `is_cancelled` and `is_timed_out` |
+    /// | `cx.timeout` around it | `Cancelled(Parent)`; `cx.timeout` itself returns `TimedOut` |
+    /// | its token, `cancel()` | `Cancelled(Explicit)`, or the reason that the token was given |
+    /// | its parent | `Cancelled(Parent)`, with the parent's name and reason |
+    /// | shutdown | `Cancelled(Shutdown)` |
+    /// | a child that failed, panicked, or ran out of budget | that failure; with `Collect` it is the first of `Several` |
+    /// | its body | the body's error; a panic goes on |
+    ///
+    /// An error that says that its cause is elsewhere, such as a closed channel, gives way to the cause, even if that
+    /// is known later. Errors that come after the nursery was cancelled are counted
+    /// ([`Error::others`](crate::Error::others)) and do not replace the reason.
+    ///
+    /// ```
+    /// use parcae::channel::channel;
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let error = rt.run(|cx| {
+    ///     let (tx, rx) = channel(1);
+    ///     cx.nursery_with(NurseryOpts::new().timeout(Duration::from_millis(50)), |n| {
+    ///         n.spawn(|cx| cx.forever(|| Ok(tx.send(1)?)))?;
+    ///         n.spawn(move |cx| {
+    ///             for value in rx.iter() {
+    ///                 value?;
+    ///                 cx.sleep(Duration::from_millis(20))?;
+    ///             }
+    ///             Ok(())
+    ///         })?;
+    ///         Ok(())
+    ///     })
+    /// }).unwrap_err();
+    /// assert!(error.is_timed_out()); // and not: the channel is closed
+    /// assert!(error.to_string().starts_with("deadline exceeded after 50 ms"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
     pub fn on_failure(mut self, policy: OnFailure) -> NurseryOpts {
         self.on_failure = policy;
         self

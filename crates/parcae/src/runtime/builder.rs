@@ -261,7 +261,7 @@ impl<P: Profile> Builder<P> {
     }
 
     /// What happens to tasks that wait in vain; see [`inspect`](crate::inspect#deadlocks). If nobody says otherwise they
-    /// are reported; under the deterministic executor they fail.
+    /// are reported, with threads only if that is proven; under the deterministic executor they fail.
     pub fn on_deadlock(mut self, on: OnDeadlock) -> Builder<P> {
         self.engine.on_deadlock = Some(on);
         self

@@ -262,30 +262,46 @@ fn a_task_that_parked_between_two_looks_is_found() {
     let shared = rt.engine().shared();
     let mut monitor = Monitor::new(shared.crew().unwrap());
     monitor.patrol = Patrol::new(OnDeadlock::Fail, Instant::now());
-    let waiting = || {
-        let gate = std::sync::Arc::new(crate::sync::Semaphore::new(0));
-        let theirs = std::sync::Arc::clone(&gate);
-        let task = rt.handle().spawn(move |_| theirs.acquire().map(drop)).unwrap();
+    let until_it_waits = || {
         eventually(|| {
             let waits = rt.dump().tasks.iter().any(|task| task.wait.is_some());
             waits && shared.remotes[0].presence.rests()
         });
-        (task, gate)
     };
-    let (first, gate) = waiting();
+    let gate = std::sync::Arc::new(crate::sync::Semaphore::new(0));
+    let theirs = std::sync::Arc::clone(&gate);
+    let first = rt.handle().spawn(move |_| theirs.acquire().map(drop)).unwrap();
+    until_it_waits();
     // The patrol notes by the real clock when a scan has ended, and this may take any time.
     let later = |seconds| Instant::now() + Duration::from_secs(seconds);
     assert_eq!(monitor.look(later(1)), Next::After(TICK));
     gate.add(1);
     first.join().unwrap();
-    let (second, gate) = waiting();
+    // The second one joins itself.
+    let (give, given) = crate::channel::channel::<crate::RootTask<()>>(1);
+    let (tell, told) = std::sync::mpsc::channel();
+    let second = rt.handle().spawn(move |_| {
+        let joined = given.recv()?.join();
+        tell.send(joined).unwrap();
+        Ok(())
+    });
+    let second = second.unwrap();
+    let token = second.token();
+    give.send(second).unwrap();
+    eventually(|| {
+        rt.dump()
+            .tasks
+            .iter()
+            .any(|task| task.wait.as_ref().is_some_and(|wait| wait.what == "for a task"))
+    });
+    until_it_waits();
     for look in 2..6 {
         if monitor.look(later(look)) == Next::Rung {
             break;
         }
     }
-    gate.add(1); // so that it ends in any case
-    let error = second.join().unwrap_err();
+    token.cancel(); // so that it ends in any case
+    let error = told.recv().unwrap().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Deadlock(_)), "{error:?}");
 }
 
