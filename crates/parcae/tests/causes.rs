@@ -255,7 +255,7 @@ fn reason(error: &Error) -> Option<CancelReason> {
 fn cell(cx: &Cx, rt: &Runtime, trigger: Trigger, consequence: Consequence, policy: OnFailure) {
     let mut inner = None;
     let outcome = catch_unwind(AssertUnwindSafe(|| match trigger {
-        Trigger::TimeoutAround => cx.timeout(LIMIT, |cx| {
+        Trigger::TimeoutAround => cx.timeout(LIMIT, || {
             let outcome = program(cx, rt, trigger, consequence, policy, None);
             inner = outcome.as_ref().err().cloned();
             outcome
@@ -397,7 +397,7 @@ fn a_pipeline_on_threads_says_that_its_deadline_is_exceeded() {
         let error = rt.run(|cx| pipeline(cx, NurseryOpts::new().timeout(LIMIT))).unwrap_err();
         assert!(error.is_cancelled() && error.is_timed_out(), "{round}: {error:?}");
         assert!(error.to_string().starts_with("deadline exceeded after 50 ms"), "{error}");
-        let around = rt.run(|cx| cx.timeout(LIMIT, |cx| pipeline(cx, NurseryOpts::new())));
+        let around = rt.run(|cx| cx.timeout(LIMIT, || pipeline(cx, NurseryOpts::new())));
         let error = around.unwrap_err();
         assert!(error.is_timed_out(), "{round}: {error:?}");
         assert!(error.to_string().starts_with("deadline exceeded after 50 ms"), "{error}");

@@ -109,7 +109,7 @@ fn an_error_of_ones_own_after_an_older_timeout_counts() {
             .nursery(|n| {
                 n.spawn(move |cx| {
                     let rx = rx;
-                    assert!(cx.timeout(SECOND, |cx| cx.sleep(SECOND * 2)).is_err());
+                    assert!(cx.timeout(SECOND, || cx.sleep(SECOND * 2)).is_err());
                     drop(rx);
                     cx.shield(|| cx.sleep(SECOND))?; // the other fails first
                     Err::<(), _>(oops())
