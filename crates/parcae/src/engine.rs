@@ -212,11 +212,16 @@ impl Engine {
         traits: Traits,
         task: impl FnOnce(NonNull<Task>, Start),
     ) -> Result<TaskRef, Refused> {
+        self.watch();
+        // SAFETY: as the caller says.
+        unsafe { self.shared.spawn_outside(None, traits, task) }
+    }
+
+    /// Makes sure that the workers are watched. Called wherever tasks come in from outside.
+    pub(crate) fn watch(&self) {
         if let Executor::Threads(threads) = &self.executor {
             threads.watch();
         }
-        // SAFETY: as the caller says.
-        unsafe { self.shared.spawn_outside(None, traits, task) }
     }
 
     /// Spawns a task from any thread, and returns its number; 0 if it has ended already.

@@ -42,6 +42,27 @@ fn a_thread_waits_for_its_children() {
     }
 }
 
+/// A program that only opens nurseries on threads never passes the engine's own ways in. Its workers are
+/// watched all the same: a child that blocks its worker is reported.
+#[test]
+fn the_workers_of_a_threads_nursery_are_watched() {
+    use std::time::Duration;
+    let (reports, stalls) = std::sync::mpsc::channel();
+    let rt = Runtime::builder()
+        .workers(1)
+        .stall_after(Duration::from_millis(20))
+        .on_stall(move |_| _ = reports.send(()))
+        .build()
+        .unwrap();
+    let n = open(&rt.handle(), NurseryOpts::new()).unwrap();
+    // Blocks its worker until that is reported.
+    spawn(&n, move |_| {
+        stalls.recv_timeout(Duration::from_secs(60))?;
+        Ok(0)
+    });
+    n.close().unwrap();
+}
+
 #[test]
 fn many_threads_open_nurseries_at_once() {
     let rt = Runtime::builder().workers(2).build().unwrap();

@@ -96,6 +96,8 @@ impl OpenNursery {
         if let Some(reason) = terms.node.reason() {
             return Err(Error::cancelled(reason));
         }
+        // Its children may be the first tasks of the runtime, and they do not pass the engine.
+        runtime.watch();
         let (pool, drawn) = fund(terms, opts.budget)?;
         let all_ended = Arc::new(Event::new());
         let proxy = match proxy(terms, Arc::clone(&all_ended)) {

@@ -71,6 +71,11 @@ impl Inner {
     pub(crate) fn terms(&self) -> &Terms {
         &self.terms
     }
+
+    /// Makes sure that the workers are watched: for tasks that do not come in through the engine.
+    pub(crate) fn watch(&self) {
+        self.engine.watch();
+    }
 }
 
 impl Runtime {
