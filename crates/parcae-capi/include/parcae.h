@@ -324,17 +324,19 @@ typedef janus_cancel_token CancelToken;
 
 /* These names, signatures and results do not change within a major version. */
 
-/* Starts the runtime. Calls that need one start one with all defaults. If it fails the last error says why. */
+/* Starts the runtime. Calls that need one start one with all defaults. If it fails the last error says why. A
+ * shutdown that is just going on is waited for. */
 void janus_rt_init(janus_runtime_config config);
 
-/* Ends the runtime: cancels what is left, waits for it, and ends the workers. Calls that need a runtime fail
- * after that, until janus_rt_init. Not from a task. */
+/* Ends the runtime: cancels what is left, waits for it, and ends the workers. Does nothing if there is none. The
+ * next call that needs a runtime starts another, with all defaults. Not from a task or a callback. */
 void janus_rt_shutdown(void);
 
-/* The runtime, which is started if there never was one; NULL after a shutdown. */
+/* The runtime, which is started if there is none. NULL on failure. */
 janus_runtime *janus_rt_get(void);
 
-/* Opens a nursery, which is the caller's innermost until janus_nursery_await_all. NULL on failure. */
+/* Opens a nursery, which is the caller's innermost until janus_nursery_await_all. Starts the runtime, with all
+ * defaults, if there is none: also after a shutdown; one that is just going on is waited for. NULL on failure. */
 void *janus_nursery_create(void);
 
 /* Spawns a child of the innermost nursery that the caller has open. 0, or -1 on failure. Neither waits nor starts a
@@ -351,7 +353,8 @@ long janus_nursery_await_all(void);
 
 /* The scheduler by the names that generated code uses. There is one runtime, and it is this one. */
 
-/* Starts the runtime and returns it; NULL if it failed or runs already. */
+/* Starts the runtime and returns it; NULL if it failed. A process has one runtime for C: while it runs, a second
+ * scheduler is refused with NULL and PARCAE_E_RUNNING. */
 void *janus_scheduler_create(janus_scheduler_config config);
 
 /* Ends the runtime that janus_scheduler_create, or janus_rt_get, has returned. */

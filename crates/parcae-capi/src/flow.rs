@@ -5,6 +5,13 @@
 //! stack, found through a word that the runtime keeps for the task: it goes where the task goes. A thread's is
 //! thread-local. This is the only thread-local state of the adapter, and no scheduler code sees it.
 //!
+//! # What a flow keeps
+//!
+//! The specification's adapter is [`RtNursery`]: a nursery, and nothing else. The entries of the stack are [`Open`]: such a
+//! nursery, and beside it the handles that functions beyond the frozen ones give out for it and its children. The flow itself
+//! keeps what belongs to a caller and to no nursery: its last error, the result of its last await, the capabilities that
+//! it has put to use, two objects that it has looked up before, and where it stands with a runtime.
+//!
 //! # Who owns what
 //!
 //! A flow owns its open nurseries and the handles of their tasks; nobody else touches those. What others
@@ -20,8 +27,9 @@
 
 use crate::boundary::abort;
 use crate::fault::{ChildCode, Fault, number, result_of};
+use crate::global::ROOT;
 use crate::global::{self, Global};
-use crate::objects::{OBJECTS, Thing, ThingKind};
+use crate::objects::{Thing, ThingKind};
 use crate::table::Object;
 use crate::types::*;
 use parcae::cap::{CapBudget, CapSpawn};
@@ -31,19 +39,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Numbers of flows, never used again.
-static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    static OUTSIDE: Flow = const { Flow::new() };
+    static OUTSIDE: Flow = const { Flow::new(0) };
 }
 
 /// What belongs to one caller.
 pub(crate) struct Flow {
-    /// 0 until somebody asks.
-    number: Cell<u64>,
+    /// The runtime that the caller is a task of, by its handle; 0 for a thread.
+    home: usize,
+    /// Whether a shutdown waits for what this thread does: see [`serve`].
+    serving: Cell<bool>,
     nurseries: RefCell<Vec<Open>>,
     fault: RefCell<Option<(Fault, CString)>>,
     /// What the last await came to.
@@ -56,9 +62,16 @@ pub(crate) struct Flow {
     known: [Cell<Option<(usize, Thing)>>; 2],
     /// For yield checks outside of tasks, which never have anything to do.
     meter: Cell<Meter>,
+    /// The word that this meter looks at: never raised.
+    calm: u64,
 }
 
-/// A nursery that a flow has open.
+/// The nursery of the adapter: the wrapped one, and nothing else.
+pub(crate) struct RtNursery {
+    pub(crate) nursery: OpenNursery,
+}
+
+/// A nursery that a flow has open, and what handles name of it.
 pub(crate) struct Open {
     pub(crate) handle: *mut c_void,
     /// Before the nursery: they must be gone when it is closed.
@@ -67,12 +80,10 @@ pub(crate) struct Open {
     pub(crate) accounts: Vec<(u64, Account)>,
     /// Whether a capability has to be shown.
     pub(crate) sovereign: bool,
-    pub(crate) nursery: OpenNursery,
+    /// Its runtime, by the handle.
+    pub(crate) home: usize,
+    pub(crate) rt: RtNursery,
 }
-
-/// Words that are never raised.
-static CALM: (AtomicU64, std::sync::atomic::AtomicU32) =
-    (AtomicU64::new(0), std::sync::atomic::AtomicU32::new(0));
 
 /// Calls `use_it` with the flow of the caller.
 ///
@@ -105,11 +116,11 @@ pub(crate) fn with_object<H, R>(
     let place = handle.addr() & 1; // the lowest bit of the slot
     current(|flow| {
         let thing = match flow.known[place].take() {
-            Some((addr, thing)) if addr == handle.addr() && OBJECTS.is_live(handle) => thing,
-            _ => OBJECTS.get(handle, kind)?,
+            Some((addr, thing)) if addr == handle.addr() && ROOT.objects.is_live(handle) => thing,
+            _ => ROOT.objects.get(handle, kind)?,
         };
         if thing.kind() != kind {
-            return OBJECTS.get(handle, kind).and_then(|thing| use_it(&thing)); // says what is wrong
+            return ROOT.objects.get(handle, kind).and_then(|thing| use_it(&thing)); // says what is wrong
         }
         let answer = use_it(&thing);
         flow.known[place].set(Some((handle.addr(), thing)));
@@ -118,9 +129,10 @@ pub(crate) fn with_object<H, R>(
 }
 
 impl Flow {
-    pub(crate) const fn new() -> Flow {
+    pub(crate) const fn new(home: usize) -> Flow {
         Flow {
-            number: Cell::new(0),
+            home,
+            serving: Cell::new(false),
             nurseries: RefCell::new(Vec::new()),
             fault: RefCell::new(None),
             result: Cell::new(NurseryResult { kind: 0, reason: 0, code: 0, task: 0, others: 0 }),
@@ -130,18 +142,27 @@ impl Flow {
             known: [const { Cell::new(None) }; 2],
             meter: Cell::new(Meter {
                 slice: u64::MAX,
-                limit: (&raw const CALM.0).cast(),
-                signal: (&raw const CALM.1).cast(),
+                limit: std::ptr::null(),
+                signal: std::ptr::null(),
             }),
+            calm: 0,
         }
     }
 
-    /// Which flow this is.
-    pub(crate) fn number(&self) -> u64 {
-        if self.number.get() == 0 {
-            self.number.set(NEXT.fetch_add(1, Ordering::Relaxed)); // only its uniqueness counts
-        }
-        self.number.get()
+    /// Which flow this is, among those that there are. What is kept with this number goes before the flow does: the
+    /// handles of its tasks end with their nursery.
+    pub(crate) fn number(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// The runtime that the caller is a task of, by its handle; 0 for a thread.
+    pub(crate) fn home(&self) -> usize {
+        self.home
+    }
+
+    /// Whether a shutdown waits for what this thread does.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.get()
     }
 
     // ----- errors ---------------------------------------------------------------------------
@@ -192,13 +213,14 @@ impl Flow {
         // SAFETY: a flow is one flow of control and the only one that has the nursery; it closes them innermost
         // first, all of them before it ends. The header demands the rest of whoever spawns.
         let nursery = unsafe { OpenNursery::open(&global.runtime.handle(), opts)? };
-        let handle = OBJECTS.insert(Thing::Nursery(nursery.token()))?;
+        let handle = ROOT.objects.insert(Thing::Nursery(nursery.token()))?;
         self.nurseries.borrow_mut().push(Open {
             handle,
             tasks: HashMap::new(),
             accounts: Vec::new(),
             sovereign: global.profile.needs_capability(),
-            nursery,
+            home: global.handle,
+            rt: RtNursery { nursery },
         });
         Ok(handle)
     }
@@ -264,7 +286,7 @@ impl Flow {
     /// Cancels and closes all that is open.
     fn abandon(&self) {
         while let Some(open) = self.nurseries.borrow_mut().pop() {
-            open.nursery.cancel();
+            open.rt.nursery.cancel();
             let _ = open.close();
         }
     }
@@ -283,6 +305,8 @@ impl Flow {
 
     /// The meter of a caller that is no task.
     pub(crate) fn meter(&self) -> *mut Meter {
+        let calm = &raw const self.calm;
+        self.meter.set(Meter { slice: u64::MAX, limit: calm, signal: calm.cast() });
         self.meter.as_ptr()
     }
 }
@@ -298,33 +322,33 @@ impl Open {
     }
 
     fn close(self) -> Result<(), Error> {
-        let Open { handle, tasks, nursery, .. } = self;
+        let Open { handle, tasks, home, rt, .. } = self;
         for task in tasks.keys() {
             let handle = std::ptr::without_provenance_mut::<c_void>(*task);
-            drop(OBJECTS.remove(handle, ThingKind::Task));
+            drop(ROOT.objects.remove(handle, ThingKind::Task));
         }
         drop(tasks);
-        drop(OBJECTS.remove(handle, ThingKind::Nursery));
-        match global::driven() {
+        drop(ROOT.objects.remove(handle, ThingKind::Nursery));
+        match global::driven().filter(|global| global.handle == home) {
             // Somebody has to run the children: this thread, on a task that waits for them.
             Some(global) => {
-                let lent = Lent(nursery);
+                let lent = Lent(rt);
                 global.runtime.run(move |_| lent.close())
             }
-            None => nursery.close(),
+            None => rt.nursery.close(),
         }
     }
 }
 
 /// A nursery that is lent to the thread's own root task, which runs on the same thread.
-struct Lent(OpenNursery);
+struct Lent(RtNursery);
 
 // SAFETY: under the deterministic executor everything runs on one thread.
 unsafe impl Send for Lent {}
 
 impl Lent {
     fn close(self) -> Result<(), Error> {
-        self.0.close()
+        self.0.nursery.close()
     }
 }
 
@@ -336,10 +360,23 @@ impl Drop for Flow {
             return;
         }
         for open in nurseries.into_iter().rev() {
-            open.nursery.cancel();
+            open.rt.nursery.cancel();
             let _ = open.close();
         }
     }
+}
+
+/// Runs something for which a shutdown waits, on a thread: the program's callbacks. What they call must not
+/// wait for that shutdown (see [`global`]).
+pub(crate) fn serve<R>(call: impl FnOnce() -> R) -> R {
+    struct Serving(bool);
+    impl Drop for Serving {
+        fn drop(&mut self) {
+            current(|flow| flow.serving.set(self.0));
+        }
+    }
+    let _serving = Serving(current(|flow| flow.serving.replace(true)));
+    call()
 }
 
 /// Closes what the calling thread has open.
@@ -358,9 +395,9 @@ pub(crate) fn not_yours(what: &str) -> Fault {
     Fault::new(E_NOT_YOURS, text)
 }
 
-/// A C task from beginning to end.
-pub(crate) fn run_task(call: impl FnOnce() -> i64) -> Result<i64, Error> {
-    let flow = Flow::new();
+/// A C task from beginning to end, of the runtime with this handle.
+pub(crate) fn run_task(home: usize, call: impl FnOnce() -> i64) -> Result<i64, Error> {
+    let flow = Flow::new(home);
     foreign::set_local((&raw const flow).cast());
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
     let outcome = match outcome {

@@ -1,14 +1,50 @@
-//! The one global of the adapter: the runtime.
+//! The one global of the adapter: its [`ROOT`], which has the runtime.
 //!
 //! ```text
-//!            init, or the first nursery              shutdown
-//!   Fresh ───────────────────────────► Running ────────────────► Stopped
-//!                                         ▲                          │
-//!                                         └────────── init ──────────┘
+//!              start: init, or a call that needs a runtime
+//!   Stopped ───────────────────────────────────────────────► Running
+//!      ▲                                                        │
+//!      │ ended: the runtime is gone                             │ janus_rt_shutdown
+//!      └────────────────────────── Ending ◄─────────────────────┘
 //! ```
 //!
-//! A call that needs a runtime starts one where there never was any. After a shutdown it does not: then it fails, until
-//! somebody starts another by name.
+//! | state | the runtime | who leaves it |
+//! |---|---|---|
+//! | Stopped | there is none | the thread that starts one, under the write lock from beginning to end |
+//! | Running | owned by the state; a call counts a reference for as long as it takes | the thread that shuts it down |
+//! | Ending | owned by the thread that shuts it down | that thread, when the runtime is gone, also if it panics |
+//!
+//! A call that needs a runtime, such as `janus_nursery_create`, starts one where there is none: before
+//! the first `janus_rt_init` and after every shutdown, with all defaults. One that meets a runtime which is being shut
+//! down waits until that is gone, and starts another then. So does `janus_rt_init`; a second shutdown waits for the
+//! first.
+//!
+//! # Why there is one runtime at most, and nobody waits for ever
+//!
+//! A runtime is started in Stopped only, under the write lock; `Ended` stores Stopped after the old one was dropped. So
+//! of several threads that start one, one does, and the others find it.
+//!
+//! *Ending ends.* It waits for calls that count a reference, and then for the tasks and threads of the
+//! runtime. The runtime's token was cancelled before, so calls that wait on behalf of tasks come back; all others take
+//! a few instructions. A thread that has a nursery open does not hold it up: the nursery keeps the workers, and they end with it.
+//!
+//! *A waiting caller is woken.* It waits on the latch that it found in Ending, with no lock and no reference to the
+//! runtime. The latch is set once, by `Ended`, after the state was stored; a caller that comes later finds the new state.
+//! It looks again then: there may be another runtime, or another end, in the meantime.
+//!
+//! *Nobody waits for itself.* The end waits for tasks, for callbacks that the runtime makes on threads of its own, and for those
+//! that run on the thread that shuts down (cancel callbacks). Such a caller ([`is_waited_for`]) gets an error instead.
+//! What cannot be seen from here is a thread of the program's own for which a task waits by blocking: the manual
+//! names it.
+//!
+//! *Between finding a runtime and using it* another thread may begin to shut it down: then opening a nursery fails as
+//! cancelled. The caller lets go of its reference and looks again ([`with_running`]).
+//!
+//! A task that outlives the shutdown, in a nursery that some thread still has open, is no task of the next
+//! runtime: its flow knows its home, and calls that need a runtime fail there.
+//!
+//! Rejected: to start the next runtime beside one that is ending. Two sets of workers would share the machine, and a program
+//! that restarts to change its configuration could not know when the old one is gone.
 //!
 //! # Fork
 //!
@@ -16,29 +52,47 @@
 //! in the child raises a flag, and every call fails from then on, also the destructors of what is
 //! still open. The child may call `exec` or `_exit`; its parent goes on as if nothing had happened.
 
-use crate::decl::Int;
 use crate::fault::Fault;
-use crate::objects::{OBJECTS, Thing, ThingKind};
+use crate::flow;
+use crate::objects::{Thing, ThingKind};
+use crate::table::Table;
 use crate::types::*;
 use parcae::profile::{Cluster, Core, Feature, Profile, ProfileId, Service, Sovereign};
 use parcae::stack::StackSize;
 use parcae::{Builder, foreign};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-static STATE: RwLock<State> = RwLock::new(State::Fresh);
-static FORKED: AtomicBool = AtomicBool::new(false);
-static AT_FORK: Once = Once::new();
-/// Whether the runtime is deterministic: then a thread that waits may have to do the work.
-static DRIVEN: AtomicBool = AtomicBool::new(false);
+/// All that the adapter has for the process as a whole.
+pub(crate) static ROOT: Root = Root {
+    state: RwLock::new(State::Stopped),
+    objects: Table::new(),
+    driven: AtomicBool::new(false),
+    forked: AtomicBool::new(false),
+    at_fork: Once::new(),
+};
+
+pub(crate) struct Root {
+    /// The runtime: see the header.
+    state: RwLock<State>,
+    /// Objects by handle. They may outlive a runtime: a channel does not belong to one.
+    pub(crate) objects: Table<Thing>,
+    /// Whether the runtime is deterministic: then a thread that waits may have to do the work.
+    driven: AtomicBool,
+    /// Whether this is the child of a fork.
+    forked: AtomicBool,
+    /// The handler for that is installed once.
+    at_fork: Once,
+}
 
 enum State {
-    Fresh,
-    Running(Arc<Global>),
     Stopped,
+    Running(Arc<Global>),
+    /// With the latch that is set when the runtime is gone.
+    Ending(Arc<OnceLock<()>>),
 }
 
 /// A runtime and what was asked of it.
@@ -49,7 +103,7 @@ pub(crate) struct Global {
     /// The thread that started it.
     thread: ThreadId,
     /// Its handle, as a number.
-    handle: usize,
+    pub(crate) handle: usize,
 }
 
 impl Global {
@@ -73,7 +127,7 @@ impl Global {
 /// Whether this is the child of a fork.
 #[inline]
 pub(crate) fn is_forked() -> bool {
-    FORKED.load(Ordering::Relaxed) // set by the only thread that there is
+    ROOT.forked.load(Ordering::Relaxed) // set by the only thread that there is
 }
 
 pub(crate) fn forked() -> Fault {
@@ -82,23 +136,72 @@ pub(crate) fn forked() -> Fault {
     Fault::new(E_FORKED, text)
 }
 
-fn write() -> RwLockWriteGuard<'static, State> {
-    STATE.write().unwrap_or_else(PoisonError::into_inner)
+fn read() -> RwLockReadGuard<'static, State> {
+    ROOT.state.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The runtime; one is started if there never was any.
-pub(crate) fn get() -> Result<Arc<Global>, Fault> {
-    if let State::Running(global) = &*STATE.read().unwrap_or_else(PoisonError::into_inner) {
-        return Ok(Arc::clone(global));
+fn write() -> RwLockWriteGuard<'static, State> {
+    ROOT.state.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the end of the runtime waits for the caller: a task, or a callback that the runtime makes.
+pub(crate) fn is_waited_for() -> bool {
+    foreign::task_id().is_some() || flow::current(|flow| flow.is_serving())
+}
+
+/// Waits until a runtime that is being shut down is gone.
+fn wait_for_end(done: &OnceLock<()>) -> Result<(), Fault> {
+    if is_waited_for() {
+        let text = "the runtime is being shut down, which waits for the caller: tasks and callbacks of a \
+                    runtime end with it";
+        return Err(Fault::new(E_NOT_RUNNING, text));
     }
-    let mut state = write();
-    match &*state {
-        State::Running(global) => Ok(Arc::clone(global)),
-        State::Stopped => Err(stopped()),
-        State::Fresh => {
-            let global = Arc::new(start(defaults())?);
-            *state = State::Running(Arc::clone(&global));
-            Ok(global)
+    done.wait(); // pairs with the `set` of `Ended`
+    Ok(())
+}
+
+/// The runtime; one is started if there is none.
+pub(crate) fn get() -> Result<Arc<Global>, Fault> {
+    let home = flow::current(|flow| flow.home());
+    loop {
+        if let State::Running(global) = &*read() {
+            return at_home(global, home);
+        }
+        let mut state = write();
+        let done = match &*state {
+            State::Running(global) => return at_home(global, home),
+            State::Stopped if home != 0 => return Err(not_home()),
+            State::Stopped => {
+                let global = Arc::new(start(defaults())?);
+                *state = State::Running(Arc::clone(&global));
+                return Ok(global);
+            }
+            State::Ending(done) => Arc::clone(done),
+        };
+        drop(state);
+        wait_for_end(&done)?;
+    }
+}
+
+/// The runtime, if the caller is a thread, or one of its own tasks.
+fn at_home(global: &Arc<Global>, home: usize) -> Result<Arc<Global>, Fault> {
+    if home == 0 || home == global.handle { Ok(Arc::clone(global)) } else { Err(not_home()) }
+}
+
+fn not_home() -> Fault {
+    Fault::new(E_NOT_RUNNING, "the runtime that this task belongs to was shut down")
+}
+
+/// Uses the runtime, which is started if there is none; again if it was shut down meanwhile.
+pub(crate) fn with_running<R>(
+    mut use_it: impl FnMut(&Global) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    loop {
+        let global = get()?;
+        match use_it(&global) {
+            // Only a shutdown cancels this token. On a task the error stands: it ends with its runtime.
+            Err(_) if global.runtime.token().is_cancelled() && !is_waited_for() => {}
+            answer => return answer,
         }
     }
 }
@@ -107,7 +210,7 @@ pub(crate) fn get() -> Result<Arc<Global>, Fault> {
 #[inline]
 pub(crate) fn driven() -> Option<Arc<Global>> {
     // Relaxed: the thread that has to do the work is the one that stored it.
-    if DRIVEN.load(Ordering::Relaxed) {
+    if ROOT.driven.load(Ordering::Relaxed) {
         running().ok().filter(|global| global.drives())
     } else {
         None
@@ -116,63 +219,98 @@ pub(crate) fn driven() -> Option<Arc<Global>> {
 
 /// The runtime, if there is one.
 pub(crate) fn running() -> Result<Arc<Global>, Fault> {
-    match &*STATE.read().unwrap_or_else(PoisonError::into_inner) {
+    match &*read() {
         State::Running(global) => Ok(Arc::clone(global)),
-        State::Stopped => Err(stopped()),
-        State::Fresh => {
-            Err(Fault::new(E_NOT_RUNNING, "the runtime was not started: call janus_rt_init"))
-        }
+        State::Ending(_) => Err(Fault::new(E_NOT_RUNNING, "the runtime is being shut down")),
+        State::Stopped => Err(Fault::new(E_NOT_RUNNING, "there is no runtime: call janus_rt_init")),
     }
 }
 
-fn stopped() -> Fault {
-    Fault::new(E_NOT_RUNNING, "the runtime was shut down: janus_rt_init starts another")
-}
-
-/// Starts the runtime.
-pub(crate) fn init(config: Config) -> Result<Int, Fault> {
-    let mut state = write();
-    if let State::Running(_) = &*state {
-        let text = "the runtime runs already: it is started once, before its first use; shut it down first";
-        return Err(Fault::new(E_RUNNING, text));
+/// Starts the runtime; its handle.
+pub(crate) fn init(config: Config) -> Result<*mut c_void, Fault> {
+    loop {
+        let mut state = write();
+        let done = match &*state {
+            State::Running(_) => {
+                let text = "the runtime runs already: it is started once, before its first use; shut it \
+                            down first";
+                return Err(Fault::new(E_RUNNING, text));
+            }
+            State::Stopped => {
+                let global = Arc::new(start(config)?);
+                let handle = global.pointer();
+                *state = State::Running(global);
+                return Ok(handle);
+            }
+            State::Ending(done) => Arc::clone(done),
+        };
+        drop(state);
+        wait_for_end(&done)?;
     }
-    *state = State::Running(Arc::new(start(config)?));
-    Ok(Int(0))
 }
 
-/// Ends the runtime: cancels what is left, waits for it, and ends the workers.
-pub(crate) fn shutdown() -> Result<(), Fault> {
-    if foreign::task_id().is_some() {
-        let text =
-            "a task cannot shut the runtime down, which would wait for the task: do it on a thread";
+/// Ends the runtime: cancels what is left, waits for it, and ends the workers. With a handle: only the runtime that
+/// it names.
+pub(crate) fn shutdown(which: Option<*mut c_void>) -> Result<(), Fault> {
+    if is_waited_for() {
+        let text = "a task or a callback cannot shut the runtime down, which would wait for it: do it on a \
+                    thread of the program";
         return Err(Fault::argument(text));
+    }
+    if let Some(handle) = which {
+        ROOT.objects.get(handle, ThingKind::Runtime)?;
     }
     if running().is_ok() {
         // Now: under the deterministic executor this thread does the work, and needs the runtime for it.
-        crate::flow::close_all();
+        flow::close_all();
     }
     let mut state = write();
-    let mut global = match std::mem::replace(&mut *state, State::Stopped) {
-        State::Running(global) => global,
-        before => {
-            let answer = if matches!(before, State::Fresh) { Ok(()) } else { Err(stopped()) };
-            *state = before;
-            return answer;
+    match &*state {
+        State::Stopped => return Ok(()),
+        State::Ending(done) => {
+            let done = Arc::clone(done);
+            drop(state);
+            return wait_for_end(&done);
         }
-    };
+        State::Running(global) => {
+            if let Some(handle) = which.filter(|handle| handle.addr() != global.handle) {
+                drop(state); // another thread has ended it, and there is a new one
+                return ROOT.objects.get(handle, ThingKind::Runtime).map(drop);
+            }
+        }
+    }
+    let done = Arc::new(OnceLock::new());
+    let before = std::mem::replace(&mut *state, State::Ending(Arc::clone(&done)));
     drop(state);
-    drop(OBJECTS.remove::<c_void>(global.pointer(), ThingKind::Runtime));
+    let _ended = Ended(done);
+    if let State::Running(global) = before {
+        // What is called back meanwhile must not wait for this thread.
+        flow::serve(|| end(global));
+    }
+    Ok(())
+}
+
+/// Cancels and drops a runtime that nobody finds any more.
+fn end(mut global: Arc<Global>) {
+    drop(ROOT.objects.remove::<c_void>(global.pointer(), ThingKind::Runtime));
     global.runtime.token().cancel_because(parcae::CancelReason::Shutdown);
     // Others have it for as long as a call takes.
     loop {
         match Arc::try_unwrap(global) {
-            Ok(last) => {
-                drop(last.runtime); // waits for the tasks, and ends the workers
-                return Ok(());
-            }
+            Ok(last) => return drop(last.runtime), // waits for the tasks, and ends the workers
             Err(shared) => global = shared,
         }
         thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Says that a runtime is gone, however that came.
+struct Ended(Arc<OnceLock<()>>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        *write() = State::Stopped; // before the latch: a caller that is woken looks at it
+        let _ = self.0.set(()); // pairs with the wait of `wait_for_end`
     }
 }
 
@@ -222,18 +360,18 @@ fn start(config: Config) -> Result<Global, Fault> {
         ProfileId::Sovereign => build::<Sovereign>(&config, deterministic)?,
         _ => build::<Service>(&config, deterministic)?,
     };
-    AT_FORK.call_once(|| {
+    ROOT.at_fork.call_once(|| {
         // SAFETY: the handler only stores to an atomic.
         unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
     });
-    let handle = OBJECTS.insert(Thing::Runtime)?.addr();
+    let handle = ROOT.objects.insert(Thing::Runtime)?.addr();
     let thread = thread::current().id();
-    DRIVEN.store(deterministic, Ordering::Relaxed); // read by `driven`
+    ROOT.driven.store(deterministic, Ordering::Relaxed); // read by `driven`
     Ok(Global { runtime, profile, deterministic, thread, handle })
 }
 
 unsafe extern "C" fn after_fork() {
-    FORKED.store(true, Ordering::Relaxed);
+    ROOT.forked.store(true, Ordering::Relaxed);
 }
 
 fn build<P: Profile>(config: &Config, deterministic: bool) -> Result<parcae::Runtime, Fault> {

@@ -24,8 +24,8 @@
 //! | NULL, a forged, stale or twice destroyed handle, one of another kind | −1, NULL or PARCAE_ERROR; the last error says which |
 //! | a nursery or task of another task or thread | the same |
 //! | spawn or await without a nursery | −1 |
-//! | a call after shutdown | −1 or NULL, until `janus_rt_init` |
-//! | shutdown on a task | refused |
+//! | a call that needs a runtime after a shutdown | starts another, with all defaults |
+//! | shutdown on a task or in a callback | refused |
 //! | a call in the child of a fork | fails, always |
 //! | a thread ends with open nurseries | they are cancelled and waited for |
 //! | a task returns with open nurseries | they are waited for; it fails if they do |

@@ -1,15 +1,12 @@
 //! What handles name.
 
-use crate::table::{Kind, Object, Table};
+use crate::table::{Kind, Object};
 use parcae::cap::{CapBudget, CapChannel, CapSpawn, ChannelPermit};
 use parcae::channel::{Receiver, Sender};
 use parcae::{CancelToken, OnCancel};
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex};
-
-/// All objects of the process.
-pub(crate) static OBJECTS: Table<Thing> = Table::new();
 
 /// An object. To clone one is to count a reference.
 #[derive(Clone)]
@@ -29,7 +26,7 @@ pub(crate) enum Thing {
 
 /// Which task a handle means, and whose child it is.
 pub(crate) struct TaskRef {
-    pub(crate) flow: u64,
+    pub(crate) flow: usize,
     pub(crate) nursery: *mut c_void,
     pub(crate) number: u64,
 }
@@ -122,7 +119,7 @@ impl Object for Thing {
 /// Looks an object of one kind up.
 macro_rules! find {
     ($handle:expr, $kind:ident) => {
-        match crate::objects::OBJECTS.get($handle, crate::objects::ThingKind::$kind)? {
+        match crate::global::ROOT.objects.get($handle, crate::objects::ThingKind::$kind)? {
             crate::objects::Thing::$kind(thing) => thing,
             _ => unreachable!("the table compares kinds"),
         }

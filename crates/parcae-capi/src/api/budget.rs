@@ -19,7 +19,7 @@ fn exhausted() -> Vec<(u64, Account)> {
     flow::current(|flow| {
         let mut waiting = Vec::new();
         let _ = flow.find_nursery(|open| {
-            let shared = open.nursery.account();
+            let shared = open.rt.nursery.account();
             let suspended = shared.suspended();
             waiting.extend(suspended.iter().map(|task| (number(task.id()), shared.clone())));
             for (task, account) in &open.accounts {

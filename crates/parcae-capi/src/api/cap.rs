@@ -2,7 +2,8 @@
 
 use crate::decl::{Int, c_api};
 use crate::fault::Fault;
-use crate::objects::{OBJECTS, Thing, ThingKind};
+use crate::global::ROOT;
+use crate::objects::{Thing, ThingKind};
 use crate::types::*;
 use crate::{flow, global};
 use parcae::Error;
@@ -18,17 +19,17 @@ fn delegation(given: i32) -> Result<Delegation, Fault> {
 }
 
 fn put(thing: Thing) -> Result<*mut Cap, Fault> {
-    Ok(OBJECTS.insert(thing)?.cast())
+    Ok(ROOT.objects.insert(thing)?.cast())
 }
 
 const KINDS: [ThingKind; 3] = [ThingKind::CapSpawn, ThingKind::CapBudget, ThingKind::CapChannel];
 
 /// A capability of whichever kind.
 fn find_any(cap: *mut Cap) -> Result<Thing, Fault> {
-    let mut answer = OBJECTS.get(cap, ThingKind::CapSpawn);
+    let mut answer = ROOT.objects.get(cap, ThingKind::CapSpawn);
     for kind in &KINDS[1..] {
         match answer {
-            Err(Fault { kind: E_HANDLE, .. }) => answer = OBJECTS.get(cap, *kind),
+            Err(Fault { kind: E_HANDLE, .. }) => answer = ROOT.objects.get(cap, *kind),
             known => return known,
         }
     }
@@ -105,7 +106,7 @@ c_api! {
     /// Ends the handle. The capability is gone when nobody uses it any more. 0 or -1.
     fn parcae_cap_release(cap: *mut Cap) -> Int {
         let kind = crate::table::Object::kind(&find_any(cap)?);
-        drop(OBJECTS.remove(cap, kind)?);
+        drop(ROOT.objects.remove(cap, kind)?);
         Ok(Int(0))
     }
 }

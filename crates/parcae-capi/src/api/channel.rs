@@ -2,7 +2,8 @@
 
 use crate::decl::{Int, Status, c_api};
 use crate::fault::Fault;
-use crate::objects::{Channel, OBJECTS, Pointer, Thing, ThingKind, find};
+use crate::global::ROOT;
+use crate::objects::{Channel, Pointer, Thing, ThingKind, find};
 use crate::types::*;
 use crate::{flow, global};
 use parcae::Error;
@@ -117,17 +118,17 @@ pub mod numbers {
     c_api! {
         /// A channel of int64_t. 0 or less: a send waits for its receive. NULL on failure.
         fn janus_channel_create_i64(capacity: i32) -> *mut c_void {
-            OBJECTS.insert(Thing::Numbers(create(capacity, None)?))
+            ROOT.objects.insert(Thing::Numbers(create(capacity, None)?))
         }
 
         /// The same, by the authority of a capability.
         fn parcae_channel_create_i64(capacity: i32, cap: *mut Cap) -> *mut c_void {
-            OBJECTS.insert(Thing::Numbers(create(capacity, Some(&*capability(cap)?))?))
+            ROOT.objects.insert(Thing::Numbers(create(capacity, Some(&*capability(cap)?))?))
         }
 
         /// Closes a channel and ends its handle. Who waits for it is woken.
         fn janus_channel_destroy_i64(channel: *mut c_void) -> () {
-            destroy(match OBJECTS.remove(channel, ThingKind::Numbers)? {
+            destroy(match ROOT.objects.remove(channel, ThingKind::Numbers)? {
                 Thing::Numbers(channel) => Some(channel),
                 _ => None,
             });
@@ -187,7 +188,7 @@ pub mod numbers {
 
         /// Whether it is closed: 1 or 0. What is no channel counts as closed.
         fn janus_channel_is_closed_i64(channel: *mut c_void) -> i32 {
-            match OBJECTS.get(channel, ThingKind::Numbers) {
+            match ROOT.objects.get(channel, ThingKind::Numbers) {
                 Ok(Thing::Numbers(channel)) => Ok(channel.sender.is_closed().into()),
                 _ => Ok(1),
             }
@@ -207,17 +208,17 @@ pub mod pointers {
     c_api! {
         /// A channel of pointers, which are carried and not looked at. What is in it when it is destroyed is not freed.
         fn janus_channel_create_ptr(capacity: i32) -> *mut c_void {
-            OBJECTS.insert(Thing::Pointers(create(capacity, None)?))
+            ROOT.objects.insert(Thing::Pointers(create(capacity, None)?))
         }
 
         /// The same, by the authority of a capability.
         fn parcae_channel_create_ptr(capacity: i32, cap: *mut Cap) -> *mut c_void {
-            OBJECTS.insert(Thing::Pointers(create(capacity, Some(&*capability(cap)?))?))
+            ROOT.objects.insert(Thing::Pointers(create(capacity, Some(&*capability(cap)?))?))
         }
 
         /// As janus_channel_destroy_i64.
         fn janus_channel_destroy_ptr(channel: *mut c_void) -> () {
-            destroy(match OBJECTS.remove(channel, ThingKind::Pointers)? {
+            destroy(match ROOT.objects.remove(channel, ThingKind::Pointers)? {
                 Thing::Pointers(channel) => Some(channel),
                 _ => None,
             });
@@ -260,7 +261,7 @@ pub mod pointers {
 
         /// As janus_channel_is_closed_i64.
         fn janus_channel_is_closed_ptr(channel: *mut c_void) -> i32 {
-            match OBJECTS.get(channel, ThingKind::Pointers) {
+            match ROOT.objects.get(channel, ThingKind::Pointers) {
                 Ok(Thing::Pointers(channel)) => Ok(channel.sender.is_closed().into()),
                 _ => Ok(1),
             }

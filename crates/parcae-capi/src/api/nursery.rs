@@ -3,7 +3,8 @@
 use crate::api::task::spawn;
 use crate::decl::{Int, Long, Status, c_api};
 use crate::fault::Fault;
-use crate::objects::{OBJECTS, Thing, TokenRef, find};
+use crate::global::ROOT;
+use crate::objects::{Thing, TokenRef, find};
 use crate::types::*;
 use crate::{flow, global};
 use parcae::profile::Feature;
@@ -11,7 +12,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 c_api! {
-    /// Opens a nursery, which is the caller's innermost until janus_nursery_await_all. NULL on failure.
+    /// Opens a nursery, which is the caller's innermost until janus_nursery_await_all. Starts the runtime, with all
+    /// defaults, if there is none: also after a shutdown; one that is just going on is waited for. NULL on failure.
     fn janus_nursery_create() -> *mut c_void {
         create(parcae::NurseryOpts::new())
     }
@@ -57,9 +59,10 @@ impl Argument {
 }
 
 fn create(opts: parcae::NurseryOpts) -> Result<*mut c_void, Fault> {
-    let global = global::get()?;
-    global.check(Feature::Nursery)?;
-    flow::current(|flow| flow.open(&global, opts))
+    global::with_running(|global| {
+        global.check(Feature::Nursery)?;
+        flow::current(|flow| flow.open(global, opts.clone()))
+    })
 }
 
 /// What was added to the frozen part.
@@ -122,7 +125,7 @@ pub mod more {
         /// PARCAE_PENDING while the nursery has children that run, PARCAE_OK when it has none. Does not wait.
         fn parcae_nursery_poll(nursery: *mut c_void) -> Status {
             let live = flow::current(|flow| {
-                flow.with_nursery(nursery, |open| Ok(open.nursery.live()))
+                flow.with_nursery(nursery, |open| Ok(open.rt.nursery.live()))
             })?;
             Ok(Status(if live > 0 { PENDING } else { OK }))
         }
@@ -163,7 +166,7 @@ pub mod more {
         /// How many children of the innermost nursery have not ended; -1 if there is no nursery.
         fn janus_nursery_task_count() -> Int {
             let none = std::ptr::null_mut();
-            let live = flow::current(|flow| flow.with_nursery(none, |open| Ok(open.nursery.live())))?;
+            let live = flow::current(|flow| flow.with_nursery(none, |open| Ok(open.rt.nursery.live())))?;
             Ok(Int(live.try_into().unwrap_or(i32::MAX)))
         }
 
@@ -171,7 +174,7 @@ pub mod more {
         fn janus_nursery_cancel() -> () {
             let none = std::ptr::null_mut();
             flow::current(|flow| flow.with_nursery(none, |open| {
-                open.nursery.cancel();
+                open.rt.nursery.cancel();
                 Ok(())
             }))
         }
@@ -186,7 +189,7 @@ pub mod more {
         fn janus_nursery_is_cancelled() -> Int {
             let none = std::ptr::null_mut();
             let cancelled = flow::current(|flow| {
-                flow.with_nursery(none, |open| Ok(open.nursery.token().is_cancelled()))
+                flow.with_nursery(none, |open| Ok(open.rt.nursery.token().is_cancelled()))
             });
             let cancelled = cancelled.unwrap_or_else(|_| parcae::foreign::check_cancelled().is_err());
             Ok(Int(cancelled.into()))
@@ -195,9 +198,9 @@ pub mod more {
         /// The token of the innermost nursery, to be destroyed; NULL without one.
         fn janus_nursery_get_token() -> *mut Token {
             let none = std::ptr::null_mut();
-            let token = flow::current(|flow| flow.with_nursery(none, |open| Ok(open.nursery.token())))?;
+            let token = flow::current(|flow| flow.with_nursery(none, |open| Ok(open.rt.nursery.token())))?;
             let token = TokenRef { token, callbacks: Default::default() };
-            Ok(OBJECTS.insert(Thing::Token(Arc::new(token)))?.cast())
+            Ok(ROOT.objects.insert(Thing::Token(Arc::new(token)))?.cast())
         }
 
         /// How many nurseries the caller has open.

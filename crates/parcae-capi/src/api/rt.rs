@@ -5,18 +5,19 @@ use crate::global;
 use crate::types::*;
 
 c_api! {
-    /// Starts the runtime. Calls that need one start one with all defaults. If it fails the last error says why.
+    /// Starts the runtime. Calls that need one start one with all defaults. If it fails the last error says why. A
+    /// shutdown that is just going on is waited for.
     fn janus_rt_init(config: RuntimeConfig) -> () {
-        global::init(expand(config.worker_count, config.deterministic_seed)).map(|_| ())
+        global::init(expand(config.worker_count, config.deterministic_seed)).map(drop)
     }
 
-    /// Ends the runtime: cancels what is left, waits for it, and ends the workers. Calls that need a runtime fail
-    /// after that, until janus_rt_init. Not from a task.
+    /// Ends the runtime: cancels what is left, waits for it, and ends the workers. Does nothing if there is none. The
+    /// next call that needs a runtime starts another, with all defaults. Not from a task or a callback.
     fn janus_rt_shutdown() -> () {
-        global::shutdown()
+        global::shutdown(None)
     }
 
-    /// The runtime, which is started if there never was one; NULL after a shutdown.
+    /// The runtime, which is started if there is none. NULL on failure.
     fn janus_rt_get() -> *mut Runtime {
         Ok(global::get()?.pointer().cast())
     }
@@ -41,7 +42,7 @@ pub mod more {
     c_api! {
         /// Starts the runtime with all defaults. 0, or -1 if it failed or runs already.
         fn janus_rt_init_default() -> Int {
-            global::init(global::defaults())
+            global::init(global::defaults()).map(|_| Int(0))
         }
 
         /// Whether the runtime runs: 1 or 0.
@@ -63,7 +64,7 @@ pub mod more {
         fn parcae_rt_init(config: *const Config) -> Int {
             // SAFETY: the caller's.
             let config = unsafe { sized(config, "parcae_config")? };
-            global::init(config.unwrap_or_else(global::defaults))
+            global::init(config.unwrap_or_else(global::defaults)).map(|_| Int(0))
         }
 
         /// The profile of the runtime, or -1 if there is none.

@@ -5,23 +5,21 @@ use crate::api::rt::expand;
 use crate::api::task::spawn;
 use crate::decl::{Int, c_api};
 use crate::fault::Fault;
-use crate::objects::{OBJECTS, ThingKind};
 use crate::types::*;
 use crate::{flow, global};
 use parcae::foreign;
 use std::ffi::c_void;
 
 c_api! {
-    /// Starts the runtime and returns it; NULL if it failed or runs already.
+    /// Starts the runtime and returns it; NULL if it failed. A process has one runtime for C: while it runs, a second
+    /// scheduler is refused with NULL and PARCAE_E_RUNNING.
     fn janus_scheduler_create(config: SchedulerConfig) -> *mut c_void {
-        global::init(expand(config.worker_count, config.deterministic_seed))?;
-        Ok(global::running()?.pointer())
+        global::init(expand(config.worker_count, config.deterministic_seed))
     }
 
     /// Ends the runtime that janus_scheduler_create, or janus_rt_get, has returned.
     fn janus_scheduler_shutdown(scheduler: *mut c_void) -> () {
-        OBJECTS.get(scheduler, ThingKind::Runtime)?;
-        global::shutdown()
+        global::shutdown(Some(scheduler))
     }
 
     /// As janus_nursery_spawn; task is a janus_task_fn.

@@ -3,7 +3,8 @@
 use crate::decl::{Int, c_api};
 use crate::fault::Fault;
 use crate::global;
-use crate::objects::{Channel, OBJECTS, Pointer, Thing, ThingKind, TokenRef, find};
+use crate::global::ROOT;
+use crate::objects::{Channel, Pointer, Thing, ThingKind, TokenRef, find};
 use crate::types::*;
 use parcae::select::Select;
 use std::ffi::c_void;
@@ -96,12 +97,12 @@ fn won(select: *mut c_void, case: i32) -> Result<Won, Fault> {
 c_api! {
     /// A select without cases. It can be waited with again and again; by one task or thread at a time.
     fn janus_select_create() -> *mut c_void {
-        OBJECTS.insert(Thing::Select(Arc::default()))
+        ROOT.objects.insert(Thing::Select(Arc::default()))
     }
 
     /// Ends the handle.
     fn janus_select_destroy(select: *mut c_void) -> () {
-        drop(OBJECTS.remove(select, ThingKind::Select)?);
+        drop(ROOT.objects.remove(select, ThingKind::Select)?);
         Ok(())
     }
 

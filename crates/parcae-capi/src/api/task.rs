@@ -6,7 +6,8 @@ use crate::decl::{CType, Function, Int, Returns, Status, c_api};
 use crate::fault::{Fault, number};
 use crate::flow::{self, Exit, Flow, Open};
 use crate::global;
-use crate::objects::{OBJECTS, TaskRef, Thing, ThingKind, find};
+use crate::global::ROOT;
+use crate::objects::{TaskRef, Thing, ThingKind, find};
 use crate::types::*;
 use parcae::cap::CapSpawn;
 use parcae::{Priority, TaskHandle, foreign};
@@ -18,8 +19,11 @@ pub(crate) fn spawn(call: impl FnOnce() -> i64 + Send + 'static) -> Result<Int, 
     flow::current(|flow| {
         flow.with_nursery(std::ptr::null_mut(), |open| {
             let cap = authority(flow, open)?;
+            let home = open.home;
             // SAFETY: the handle is dropped here.
-            drop(unsafe { open.nursery.spawn(cap.as_deref(), move |_| flow::run_task(call)) }?);
+            drop(unsafe {
+                open.rt.nursery.spawn(cap.as_deref(), move |_| flow::run_task(home, call))
+            }?);
             Ok(Int(0))
         })
     })
@@ -57,7 +61,7 @@ fn take(task: *mut Task) -> Result<TaskHandle<'static, i64>, Fault> {
     let handle = with_task(task, |open, key| {
         open.tasks.remove(&key).ok_or_else(|| Fault::argument("the task is being joined"))
     })?;
-    drop(OBJECTS.remove(task, ThingKind::Task));
+    drop(ROOT.objects.remove(task, ThingKind::Task));
     Ok(handle)
 }
 
@@ -100,9 +104,10 @@ c_api! {
         }
         flow::current(|flow| flow.with_nursery(nursery, |open| {
             let cap = authority(flow, open)?;
+            let home = open.home;
             // SAFETY: the handle is in `tasks`, which is emptied before the nursery is closed.
             let child = unsafe {
-                open.nursery.spawn_with(cap.as_deref(), opts, move |_| flow::run_task(call))
+                open.rt.nursery.spawn_with(cap.as_deref(), opts, move |_| flow::run_task(home, call))
             }?;
             let known = TaskRef {
                 flow: flow.number(),
@@ -112,7 +117,7 @@ c_api! {
             if own_budget || cap.is_some() {
                 open.keep_account(known.number, child.account());
             }
-            let handle = OBJECTS.insert(Thing::Task(Arc::new(known)))?;
+            let handle = ROOT.objects.insert(Thing::Task(Arc::new(known)))?;
             open.tasks.insert(handle.addr(), child);
             Ok(handle.cast())
         }))

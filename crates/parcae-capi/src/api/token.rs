@@ -3,7 +3,8 @@
 use crate::api::nursery::Argument;
 use crate::decl::{Int, c_api};
 use crate::fault::{Fault, reason_code};
-use crate::objects::{OBJECTS, Thing, ThingKind, TokenRef, find};
+use crate::global::ROOT;
+use crate::objects::{Thing, ThingKind, TokenRef, find};
 use crate::types::*;
 use parcae::CancelToken;
 use std::ffi::c_void;
@@ -11,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 
 fn insert(token: CancelToken) -> Result<*mut Token, Fault> {
     let token = TokenRef { token, callbacks: Default::default() };
-    Ok(OBJECTS.insert(Thing::Token(Arc::new(token)))?.cast())
+    Ok(ROOT.objects.insert(Thing::Token(Arc::new(token)))?.cast())
 }
 
 c_api! {
@@ -27,7 +28,7 @@ c_api! {
 
     /// Whether it was cancelled: 1 or 0. What is no token counts as cancelled, so that nobody waits for it.
     fn janus_cancel_token_is_cancelled(token: *mut Token) -> Int {
-        match OBJECTS.get(token, ThingKind::Token) {
+        match ROOT.objects.get(token, ThingKind::Token) {
             Ok(Thing::Token(token)) => Ok(Int(token.token.is_cancelled().into())),
             _ => Ok(Int(1)),
         }
@@ -60,7 +61,7 @@ c_api! {
 
     /// Ends the handle. What was cancelled stays so.
     fn janus_cancel_token_destroy(token: *mut Token) -> () {
-        drop(OBJECTS.remove(token, ThingKind::Token)?);
+        drop(ROOT.objects.remove(token, ThingKind::Token)?);
         Ok(())
     }
 }

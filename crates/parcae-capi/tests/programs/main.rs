@@ -53,6 +53,13 @@ fn lifecycle() {
     passes("lifecycle", &["-std=gnu99"], Linked::Shared);
 }
 
+/// Starting again by itself: after a shutdown, during one, from many threads.
+#[test]
+fn restart() {
+    let rounds = if in_valgrind() { "-DROUNDS=5" } else { "-DROUNDS=200" };
+    passes("restart", &["-std=gnu99", rounds], Linked::Shared);
+}
+
 /// Options, joins, cancels, exits.
 #[test]
 fn tasks() {
