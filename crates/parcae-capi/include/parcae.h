@@ -410,8 +410,13 @@ const char *parcae_version_text(void);
 
 /* The last error is the calling task's, or thread's, own. */
 
-/* What the last call that failed had to say; empty if none has. The text is the caller's until its next failure. */
+/* What the last call that failed had to say; empty if none has. The text stays valid until the same caller has failed
+ * 16 more times, or has ended: two of them fit into one printf. parcae_clear_error does not free it. */
 const char *parcae_last_error(void);
+
+/* Copies that text, as snprintf does: at most size bytes with the 0 at the end, which is always there if size is not 0.
+ * Returns how long the text is, without the 0. buffer may be NULL if size is 0. */
+size_t parcae_last_error_copy(char *buffer, size_t size);
 
 /* The kind of the last error: PARCAE_E_NONE and so on. */
 int parcae_last_error_kind(void);

@@ -47,8 +47,9 @@ impl Answer for Status {
 }
 
 /// What can be asked in the child of a fork, too.
-const ALWAYS: [&str; 5] = [
+const ALWAYS: [&str; 6] = [
     "parcae_last_error",
+    "parcae_last_error_copy",
     "parcae_last_error_kind",
     "parcae_clear_error",
     "parcae_version",

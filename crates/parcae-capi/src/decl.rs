@@ -93,6 +93,7 @@ c_types! {
     usize => "size_t",
     *mut c_void => "void *",
     *const c_char => "const char *",
+    *mut c_char => "char *",
     *mut i32 => "int32_t *",
     *mut i64 => "int64_t *",
     *mut *mut c_void => "void **",

@@ -51,7 +51,9 @@ pub(crate) struct Flow {
     /// Whether a shutdown waits for what this thread does: see [`serve`].
     serving: Cell<bool>,
     nurseries: RefCell<Vec<Open>>,
-    fault: RefCell<Option<(Fault, CString)>>,
+    fault: RefCell<Option<Fault>>,
+    /// What was said of the last errors, the newest last: see [`TEXTS`].
+    texts: RefCell<Vec<CString>>,
     /// What the last await came to.
     pub(crate) result: Cell<NurseryResult>,
     pub(crate) cap_spawn: RefCell<Option<Arc<CapSpawn>>>,
@@ -65,6 +67,10 @@ pub(crate) struct Flow {
     /// The word that this meter looks at: never raised.
     calm: u64,
 }
+
+/// How many texts of errors a flow keeps: as the header says of `parcae_last_error`. Programs print several in one
+/// statement, in an order that C leaves open; sixteen are more than a statement has.
+const TEXTS: usize = 16;
 
 /// The nursery of the adapter: the wrapped one, and nothing else.
 pub(crate) struct RtNursery {
@@ -135,6 +141,7 @@ impl Flow {
             serving: Cell::new(false),
             nurseries: RefCell::new(Vec::new()),
             fault: RefCell::new(None),
+            texts: RefCell::new(Vec::new()),
             result: Cell::new(NurseryResult { kind: 0, reason: 0, code: 0, task: 0, others: 0 }),
             cap_spawn: RefCell::new(None),
             cap_budget: RefCell::new(None),
@@ -170,25 +177,34 @@ impl Flow {
     /// Notes an error of a call.
     pub(crate) fn note(&self, call: &str, fault: Fault) {
         let text = format!("{call}: {}", fault.text).replace('\0', " ");
-        let text = CString::new(text).unwrap_or_default();
-        *self.fault.borrow_mut() = Some((fault, text));
+        let mut texts = self.texts.borrow_mut();
+        if texts.len() == TEXTS {
+            texts.remove(0);
+        }
+        texts.push(CString::new(text).unwrap_or_default());
+        *self.fault.borrow_mut() = Some(fault);
     }
 
+    /// What was said of the last error. The text is on the heap and stays there when others come.
     pub(crate) fn error_text(&self) -> *const c_char {
-        self.fault.borrow().as_ref().map_or(c"".as_ptr(), |(_, text)| text.as_ptr())
+        match (&*self.fault.borrow(), self.texts.borrow().last()) {
+            (Some(_), Some(text)) => text.as_ptr(),
+            _ => c"".as_ptr(),
+        }
     }
 
     pub(crate) fn error_kind(&self) -> i32 {
-        self.fault.borrow().as_ref().map_or(E_NONE, |(fault, _)| fault.kind)
+        self.fault.borrow().as_ref().map_or(E_NONE, |fault| fault.kind)
     }
 
+    /// Forgets the last error; its text stays for those who have it.
     pub(crate) fn clear_error(&self) {
         *self.fault.borrow_mut() = None;
     }
 
     /// What a task failed with that returned a negative code.
     fn error_for(&self, code: i64) -> Error {
-        if let Some((fault, _)) = &*self.fault.borrow()
+        if let Some(fault) = &*self.fault.borrow()
             && let Some(error) = &fault.error
             && matches!(fault.status(), CANCELLED | PANIC | BUDGET)
             // Functions that return a plain `int` say -1 for every failure.

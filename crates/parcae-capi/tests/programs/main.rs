@@ -60,6 +60,12 @@ fn restart() {
     passes("restart", &["-std=gnu99", rounds], Linked::Shared);
 }
 
+/// Whose the last error is, and how long its text lives.
+#[test]
+fn errors() {
+    passes("errors", &["-std=gnu99"], Linked::Shared);
+}
+
 /// Options, joins, cancels, exits.
 #[test]
 fn tasks() {
