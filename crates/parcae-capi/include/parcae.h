@@ -120,6 +120,14 @@ enum {
     PARCAE_HIGH = 2,
 };
 
+/* What a worker does that is stuck: parcae_stall.kind. */
+enum {
+    PARCAE_STALL_UNKNOWN = 0,
+    PARCAE_STALL_COMPUTING = 1,
+    PARCAE_STALL_BLOCKED = 2,
+    PARCAE_STALL_STARVED = 3,
+};
+
 /* Whether capabilities may be derived from one. */
 enum {
     PARCAE_NOT_DELEGABLE = 0,
@@ -140,6 +148,9 @@ typedef int32_t (*parcae_task_fn_i32)(void *arg);
 typedef int32_t (*parcae_noarg_task_fn_i32)(void);
 /* What a token calls when it is cancelled. */
 typedef void (*parcae_cancel_fn)(void *arg, int32_t reason);
+/* What is called when a worker is stuck. */
+struct parcae_stall;
+typedef void (*parcae_stall_fn)(void *arg, const struct parcae_stall *stall);
 /* PARCAE_OK, PARCAE_CANCELLED and so on. */
 typedef int32_t parcae_status;
 /* A component of a budget that is not counted. */
@@ -295,6 +306,29 @@ PARCAE_ASSERT(parcae_result_code, offsetof(parcae_result, code) == 8);
 PARCAE_ASSERT(parcae_result_task, offsetof(parcae_result, task) == 16);
 PARCAE_ASSERT(parcae_result_others, offsetof(parcae_result, others) == 24);
 
+/* A worker that does not come back from a task, for parcae_rt_on_stall. Valid during the call. */
+typedef struct parcae_stall {
+    /* sizeof(parcae_stall), as the library has it. */
+    size_t size;
+    /* PARCAE_STALL_COMPUTING and so on. */
+    int32_t kind;
+    /* Which worker. Temporary ones have the numbers after those of the others. */
+    uint32_t worker;
+    /* The task that it runs; 0 if the worker could not be asked. */
+    uint64_t task;
+    /* How long it has been seen without a step. */
+    uint64_t still_for_ns;
+    /* A line that names task and remedy, and where the worker is, line by line. */
+    const char *text;
+} parcae_stall;
+PARCAE_ASSERT(parcae_stall, sizeof(parcae_stall) == 40);
+PARCAE_ASSERT(parcae_stall_size, offsetof(parcae_stall, size) == 0);
+PARCAE_ASSERT(parcae_stall_kind, offsetof(parcae_stall, kind) == 8);
+PARCAE_ASSERT(parcae_stall_worker, offsetof(parcae_stall, worker) == 12);
+PARCAE_ASSERT(parcae_stall_task, offsetof(parcae_stall, task) == 16);
+PARCAE_ASSERT(parcae_stall_still_for_ns, offsetof(parcae_stall, still_for_ns) == 24);
+PARCAE_ASSERT(parcae_stall_text, offsetof(parcae_stall, text) == 32);
+
 /* What a yield check looks at. At one address for as long as the task lives; the task's own. */
 typedef struct parcae_meter {
     /* Ops until the next turn of others. */
@@ -398,6 +432,12 @@ uint64_t parcae_rt_live_tasks(void);
 
 /* How many workers run tasks, or -1 if there is no runtime. */
 int parcae_rt_workers(void);
+
+/* Calls a function when a worker of the runtime that runs now is stuck: a task computes without a yield check, or
+ * blocks its thread, for a second or more. Once for each stall, on a thread of the runtime that runs no tasks; it must
+ * not wait for long. NULL, and what holds without this: the report is written to the standard error. When this has
+ * returned the function before is not running any more. Goes with the runtime. 0, or -1 if there is none. */
+int parcae_rt_on_stall(parcae_stall_fn callback, void *arg);
 
 /* The version of the library: major, minor and patch in two decimal digits each. PARCAE_VERSION is that of
  * the header. */

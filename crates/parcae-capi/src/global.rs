@@ -55,6 +55,7 @@
 use crate::fault::Fault;
 use crate::flow;
 use crate::objects::{Thing, ThingKind};
+use crate::stall::Stall;
 use crate::table::Table;
 use crate::types::*;
 use parcae::profile::{Cluster, Core, Feature, Profile, ProfileId, Service, Sovereign};
@@ -100,6 +101,8 @@ pub(crate) struct Global {
     pub(crate) runtime: parcae::Runtime,
     pub(crate) profile: ProfileId,
     pub(crate) deterministic: bool,
+    /// Who hears of workers that are stuck.
+    pub(crate) stall: Arc<Stall>,
     /// The thread that started it.
     thread: ThreadId,
     /// Its handle, as a number.
@@ -354,11 +357,12 @@ fn start(config: Config) -> Result<Global, Fault> {
             return Err(Fault::argument(text));
         }
     };
+    let stall = Arc::new(Stall::default());
     let runtime = match profile {
-        ProfileId::Core => build::<Core>(&config, deterministic)?,
-        ProfileId::Cluster => build::<Cluster>(&config, deterministic)?,
-        ProfileId::Sovereign => build::<Sovereign>(&config, deterministic)?,
-        _ => build::<Service>(&config, deterministic)?,
+        ProfileId::Core => build::<Core>(&config, deterministic, &stall)?,
+        ProfileId::Cluster => build::<Cluster>(&config, deterministic, &stall)?,
+        ProfileId::Sovereign => build::<Sovereign>(&config, deterministic, &stall)?,
+        _ => build::<Service>(&config, deterministic, &stall)?,
     };
     ROOT.at_fork.call_once(|| {
         // SAFETY: the handler only stores to an atomic.
@@ -367,15 +371,21 @@ fn start(config: Config) -> Result<Global, Fault> {
     let handle = ROOT.objects.insert(Thing::Runtime)?.addr();
     let thread = thread::current().id();
     ROOT.driven.store(deterministic, Ordering::Relaxed); // read by `driven`
-    Ok(Global { runtime, profile, deterministic, thread, handle })
+    Ok(Global { runtime, profile, deterministic, stall, thread, handle })
 }
 
 unsafe extern "C" fn after_fork() {
     ROOT.forked.store(true, Ordering::Relaxed);
 }
 
-fn build<P: Profile>(config: &Config, deterministic: bool) -> Result<parcae::Runtime, Fault> {
+fn build<P: Profile>(
+    config: &Config,
+    deterministic: bool,
+    stall: &Arc<Stall>,
+) -> Result<parcae::Runtime, Fault> {
     let mut builder: Builder<P> = parcae::Runtime::builder().profile::<P>().seed(config.seed);
+    let stall = Arc::clone(stall);
+    builder = builder.on_stall(move |report| stall.tell(report));
     if config.workers > 0 {
         builder = builder.workers(config.workers as usize);
     }

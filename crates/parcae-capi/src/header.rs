@@ -48,6 +48,9 @@ typedef int32_t (*parcae_task_fn_i32)(void *arg);
 typedef int32_t (*parcae_noarg_task_fn_i32)(void);
 /* What a token calls when it is cancelled. */
 typedef void (*parcae_cancel_fn)(void *arg, int32_t reason);
+/* What is called when a worker is stuck. */
+struct parcae_stall;
+typedef void (*parcae_stall_fn)(void *arg, const struct parcae_stall *stall);
 /* PARCAE_OK, PARCAE_CANCELLED and so on. */
 typedef int32_t parcae_status;
 /* A component of a budget that is not counted. */

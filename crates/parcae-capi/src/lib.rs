@@ -14,6 +14,7 @@
 //! | what belongs to a caller: open nurseries, last error; in the task, or the thread | `flow` |
 //! | handles: numbers that are looked up, never addresses | `table`, `objects` |
 //! | the one global: the runtime; shutdown and fork | `global` |
+//! | workers that are stuck, as C hears of them | `stall` |
 //! | what went wrong, and the frozen table of results | `fault` |
 //! | declarations, and the header that is printed from them | [`decl`], [`types`], [`header`] |
 //!
@@ -47,5 +48,6 @@ mod flow;
 mod global;
 pub mod header;
 mod objects;
+mod stall;
 mod table;
 pub mod types;

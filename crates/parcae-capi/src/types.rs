@@ -14,6 +14,8 @@ pub type TaskFn32 = Option<unsafe extern "C-unwind" fn(*mut c_void) -> i32>;
 pub type NoArgTaskFn32 = Option<unsafe extern "C-unwind" fn() -> i32>;
 /// What a token calls when it is cancelled, with the reason.
 pub type CancelFn = Option<unsafe extern "C" fn(*mut c_void, i32)>;
+/// What is called when a worker is stuck.
+pub type StallFn = Option<unsafe extern "C" fn(*mut c_void, *const StallInfo)>;
 
 /// Types that C only has pointers to. The pointers are no addresses: see [`table`](crate::table).
 macro_rules! opaque {
@@ -46,6 +48,7 @@ c_types! {
     TaskFn32 => "parcae_task_fn_i32",
     NoArgTaskFn32 => "parcae_noarg_task_fn_i32",
     CancelFn => "parcae_cancel_fn",
+    StallFn => "parcae_stall_fn",
 }
 
 c_struct! {
@@ -165,6 +168,24 @@ c_struct! {
 }
 
 c_struct! {
+    /// A worker that does not come back from a task, for parcae_rt_on_stall. Valid during the call.
+    struct StallInfo as "parcae_stall" {
+        /// sizeof(parcae_stall), as the library has it.
+        size: usize,
+        /// PARCAE_STALL_COMPUTING and so on.
+        kind: i32,
+        /// Which worker. Temporary ones have the numbers after those of the others.
+        worker: u32,
+        /// The task that it runs; 0 if the worker could not be asked.
+        task: u64,
+        /// How long it has been seen without a step.
+        still_for_ns: u64,
+        /// A line that names task and remedy, and where the worker is, line by line.
+        text: *const c_char,
+    }
+}
+
+c_struct! {
     /// What a yield check looks at. At one address for as long as the task lives; the task's own.
     struct Meter as "parcae_meter" {
         /// Ops until the next turn of others.
@@ -185,6 +206,7 @@ pub const STRUCTURES: &[Structure] = &[
     NurseryOpts::DECLARATION,
     SpawnOpts::DECLARATION,
     NurseryResult::DECLARATION,
+    StallInfo::DECLARATION,
     Meter::DECLARATION,
 ];
 
@@ -228,6 +250,8 @@ constants! {
     policies { INHERIT = 0, REFILL = 1, SUSPEND = 2, FAIL = 3 }
     /// How urgent a child is.
     priorities { NORMAL = 0, LOW = 1, HIGH = 2 }
+    /// What a worker does that is stuck: parcae_stall.kind.
+    stalls { STALL_UNKNOWN = 0, STALL_COMPUTING = 1, STALL_BLOCKED = 2, STALL_STARVED = 3 }
     /// Whether capabilities may be derived from one.
     delegation { NOT_DELEGABLE = 0, DELEGABLE = 1 }
 }

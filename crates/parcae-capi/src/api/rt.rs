@@ -35,9 +35,10 @@ pub(crate) fn expand(worker_count: u32, deterministic_seed: u64) -> Config {
 /// What was added to the frozen part.
 pub mod more {
     use super::*;
+    use crate::api::nursery::Argument;
     use crate::boundary::sized;
     use crate::fault::Fault;
-    use std::ffi::c_char;
+    use std::ffi::{c_char, c_void};
 
     c_api! {
         /// Starts the runtime with all defaults. 0, or -1 if it failed or runs already.
@@ -80,6 +81,15 @@ pub mod more {
         /// How many workers run tasks, or -1 if there is no runtime.
         fn parcae_rt_workers() -> Int {
             Ok(Int(global::running()?.runtime.stats().len() as i32))
+        }
+
+        /// Calls a function when a worker of the runtime that runs now is stuck: a task computes without a yield check, or
+        /// blocks its thread, for a second or more. Once for each stall, on a thread of the runtime that runs no tasks; it must
+        /// not wait for long. NULL, and what holds without this: the report is written to the standard error. When this has
+        /// returned the function before is not running any more. Goes with the runtime. 0, or -1 if there is none.
+        fn parcae_rt_on_stall(callback: StallFn, arg: *mut c_void) -> Int {
+            global::running()?.stall.set(callback, Argument::new(arg))?;
+            Ok(Int(0))
         }
 
         /// The version of the library: major, minor and patch in two decimal digits each. PARCAE_VERSION is that of

@@ -66,6 +66,30 @@ fn errors() {
     passes("errors", &["-std=gnu99"], Linked::Shared);
 }
 
+fn stall(how: &str) -> Option<Outcome> {
+    if in_valgrind() {
+        return None; // everything is slow there, and everything looks stuck
+    }
+    run("stalls", &["tests/c/stalls.c"], &["-std=gnu99"], &[how], Linked::Shared)
+}
+
+#[test]
+fn a_stuck_worker_is_told_to_the_callback() {
+    let Some(outcome) = stall("callback") else { return };
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(!outcome.stderr.contains("stuck"), "the callback has it: {outcome:?}");
+}
+
+/// With what C can do about it.
+#[test]
+fn a_stuck_worker_is_reported_on_the_standard_error() {
+    let Some(outcome) = stall("stderr") else { return };
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let said = outcome.stdout.lines().next().unwrap_or_default();
+    assert!(said.starts_with("parcae: worker ") && said.contains("stuck for"), "{outcome:?}");
+    assert!(!said.contains("::"), "Rust's remedies are no use in C: {said}");
+}
+
 /// Options, joins, cancels, exits.
 #[test]
 fn tasks() {

@@ -1,0 +1,87 @@
+//! Workers that are stuck, as C hears of them.
+//!
+//! The runtime's monitor notices a worker that does not come back from a task, and tells [`Stall`], which belongs to one
+//! runtime and goes with it. Without a callback the report is written to the standard error, as in Rust, with
+//! remedies that C has.
+//!
+//! A callback is made under the lock: when `parcae_rt_on_stall` has returned the callback before is not running, and
+//! its argument may be freed. It runs on the monitor's thread, for which a shutdown waits; so it is served
+//! ([`flow::serve`]): what would wait for either is refused.
+
+use crate::api::nursery::Argument;
+use crate::fault::{Fault, number};
+use crate::flow;
+use crate::types::*;
+use parcae::{StallKind, StallReport};
+use std::ffi::CString;
+use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+/// Who hears of it.
+#[derive(Default)]
+pub(crate) struct Stall {
+    callback: Mutex<Option<(Callback, Argument)>>,
+}
+
+type Callback = unsafe extern "C" fn(*mut std::ffi::c_void, *const StallInfo);
+
+impl Stall {
+    /// Has a callback told from now on; none: the standard error.
+    pub(crate) fn set(&self, callback: StallFn, arg: Argument) -> Result<(), Fault> {
+        if flow::current(|flow| flow.is_serving()) {
+            return Err(Fault::argument("a callback cannot replace itself: do it elsewhere"));
+        }
+        *self.callback.lock().unwrap_or_else(PoisonError::into_inner) =
+            callback.map(|callback| (callback, arg));
+        Ok(())
+    }
+
+    /// Tells of a worker. On the monitor's thread.
+    pub(crate) fn tell(&self, report: &StallReport) {
+        let (kind, remedy) = kind(report.kind);
+        // What the runtime says, but for the remedy, which is Rust's.
+        let text = report.to_string().replace(&report.kind.to_string(), remedy);
+        let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((call, arg)) = &*callback else {
+            // In one piece, so that others do not write in between. There is nobody to tell if it fails.
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+            return;
+        };
+        let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+        let info = StallInfo {
+            size: size_of::<StallInfo>(),
+            kind,
+            worker: report.worker as u32,
+            task: report.task.as_ref().map_or(0, |task| number(task.id())),
+            still_for_ns: report.still_for.as_nanos() as u64,
+            text: text.as_ptr(),
+        };
+        // SAFETY: as the program has promised in `parcae_rt_on_stall`.
+        flow::serve(|| unsafe { call(arg.get(), &raw const info) });
+    }
+}
+
+fn kind(kind: StallKind) -> (i32, &'static str) {
+    match kind {
+        StallKind::Computing => (
+            STALL_COMPUTING,
+            "it computes without a yield check: call parcae_yield_check in its loops, or compile it with \
+             -fsanitize-coverage=trace-pc and parcae_trace_pc.c",
+        ),
+        StallKind::Blocked => (
+            STALL_BLOCKED,
+            "it is blocked in a system call: hand such calls to parcae_blocking, or wait by channels, \
+             parcae_mutex_lock and parcae_sleep_ns",
+        ),
+        StallKind::Starved => (
+            STALL_STARVED,
+            "it wants to run, but the machine gives it no processor: lower the load, or \
+             parcae_config.workers",
+        ),
+        _ => (
+            STALL_UNKNOWN,
+            "it computes without a yield check (parcae_yield_check), or blocks its thread \
+             (parcae_blocking)",
+        ),
+    }
+}
