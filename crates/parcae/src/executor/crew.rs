@@ -284,8 +284,12 @@ impl Crew {
             None => StallKind::Unknown,
         };
         let seen = self.ask(slot);
-        let then = seen.as_ref().map_or_else(|| remote.stats.pulse(), |seen| seen.pulse);
-        if then != pulse || remote.presence.rests() {
+        let sight = match &seen {
+            Some(Seen { pulse, task: Some(_), .. }) => Sight::InTask { pulse: *pulse },
+            Some(seen) => Sight::Elsewhere { pulse: seen.pulse },
+            None => Sight::Unasked { pulse: remote.stats.pulse() },
+        };
+        if !sight.shows_stall(pulse, remote.presence.rests()) {
             return None;
         }
         let pinned = if remote.inbox.is_empty() { Pinned::None } else { Pinned::Waiting };
@@ -300,6 +304,30 @@ impl Crew {
             pinned_behind: pinned,
             frames,
         })
+    }
+}
+
+/// What was seen of a worker that is said to be stuck, with what it had counted then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sight {
+    /// It answered inside of a task.
+    InTask { pulse: u64 },
+    /// It answered, but not inside of a task.
+    Elsewhere { pulse: u64 },
+    /// It could not be asked, or has not answered.
+    Unasked { pulse: u64 },
+}
+
+impl Sight {
+    /// Whether the worker was stuck since it had counted `since`; `rests` is what it does now.
+    ///
+    /// The question ends calls that the system does not restart (`nanosleep`, `poll`): the worker may be done with
+    /// the task, and rest, before the report is made. What it has answered inside of the task counts all the same.
+    pub(crate) fn shows_stall(self, since: u64, rests: bool) -> bool {
+        match self {
+            Sight::InTask { pulse } => pulse == since,
+            Sight::Elsewhere { pulse } | Sight::Unasked { pulse } => pulse == since && !rests,
+        }
     }
 }
 

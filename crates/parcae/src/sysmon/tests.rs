@@ -112,6 +112,24 @@ fn report_of_one(rt: &Runtime, stalls: &Stalls, task: fn(&AtomicBool)) -> StallR
     })
 }
 
+/// The question interrupts calls that the system does not restart, so a task may go on, and its worker rest, while the
+/// report is being made.
+#[test]
+fn a_stall_that_the_question_ends_is_reported_all_the_same() {
+    use crate::executor::crew::Sight::{Elsewhere, InTask, Unasked};
+    for rests in [false, true] {
+        // What was answered inside of the task counts, whatever came after.
+        assert!(InTask { pulse: 7 }.shows_stall(7, rests));
+        // Another step was made before the answer: it is another task, or none.
+        for sight in [InTask { pulse: 8 }, Elsewhere { pulse: 8 }, Unasked { pulse: 8 }] {
+            assert!(!sight.shows_stall(7, rests), "{sight:?}");
+        }
+        for sight in [Elsewhere { pulse: 7 }, Unasked { pulse: 7 }] {
+            assert_eq!(sight.shows_stall(7, rests), !rests, "{sight:?}");
+        }
+    }
+}
+
 #[inline(never)]
 fn a_function_that_blocks(reported: &AtomicBool) {
     while !reported.load(Ordering::Acquire) {
