@@ -584,6 +584,31 @@ int janus_budget_recharge_child(uint64_t child_task_id, janus_budget amount, par
 /* Waits. On a task the task is parked, and it is a cancel point; elsewhere the thread sleeps. */
 parcae_status parcae_sleep_ns(uint64_t nanoseconds);
 
+/* ----- Blocking calls and mutexes ---------------------------------------------------------------- */
+
+/* Calls a function that blocks its thread, on a thread for such calls: the calling task is parked until it has
+ * returned, and its worker runs others. There are 128 such threads at most; more calls wait. The function is no task: it must
+ * not end or yield one. PARCAE_OK and what it returned, if value is not NULL; PARCAE_CANCELLED if the task was cancelled
+ * before the call began. A call that has begun is waited for. Outside of tasks it is called at once. */
+parcae_status parcae_blocking(janus_task_fn function, void *arg, int64_t *value);
+
+/* A mutex: for any task or thread. A task that waits for it is parked, and it may be held over waits, unlike a
+ * pthread_mutex_t. */
+void *parcae_mutex_create(void);
+
+/* Waits until the mutex is free, and takes it. A cancel point if it has to wait. PARCAE_OK, PARCAE_CANCELLED, or
+ * PARCAE_ERROR: the handle is none, or the caller has the mutex already. */
+parcae_status parcae_mutex_lock(void *mutex);
+
+/* Takes the mutex if it is free: PARCAE_OK; PARCAE_PENDING if it is not. */
+parcae_status parcae_mutex_try_lock(void *mutex);
+
+/* Gives the mutex back. 0, or -1 if the caller does not have it. */
+int parcae_mutex_unlock(void *mutex);
+
+/* Ends the handle of a mutex that nobody has or waits for. 0 or -1. */
+int parcae_mutex_destroy(void *mutex);
+
 /* ----- Tokens ------------------------------------------------------------------------------------ */
 
 /* A token of its own. */

@@ -395,6 +395,14 @@ pub(crate) fn serve<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
+/// A call of the program on a thread of the runtime's, which the next caller finds as if it were new.
+pub(crate) fn serve_call<R>(call: impl FnOnce() -> R) -> R {
+    let returned = serve(call);
+    close_all();
+    current(Flow::clear_error);
+    returned
+}
+
 /// Closes what the calling thread has open.
 pub(crate) fn close_all() {
     current(Flow::abandon);

@@ -1,12 +1,14 @@
 //! What handles name.
 
+use crate::fault::Fault;
 use crate::table::{Kind, Object};
+use crate::types::E_NOT_YOURS;
 use parcae::cap::{CapBudget, CapChannel, CapSpawn, ChannelPermit};
 use parcae::channel::{Receiver, Sender};
 use parcae::{CancelToken, OnCancel};
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An object. To clone one is to count a reference.
 #[derive(Clone)]
@@ -22,6 +24,81 @@ pub(crate) enum Thing {
     CapSpawn(Arc<CapSpawn>),
     CapBudget(Arc<CapBudget>),
     CapChannel(Arc<CapChannel>),
+    Lock(Arc<Lock>),
+}
+
+/// A mutex. C unlocks it by a call of its own, so the guard is kept here, with its owner.
+#[derive(Default)]
+pub(crate) struct Lock {
+    // Before the mutex that it borrows from. Nobody moves a lock: it is only ever behind an `Arc`.
+    held: Mutex<Option<(usize, Held)>>,
+    mutex: parcae::sync::Mutex<()>,
+}
+
+/// The guard of a [`Lock`], whose lifetime is a lie: it is kept in the lock, or dropped before that.
+pub(crate) struct Held(
+    #[allow(dead_code, reason = "dropped")] parcae::sync::MutexGuard<'static, ()>,
+);
+
+impl Held {
+    /// # Safety
+    ///
+    /// The lock outlives it, and stays where it is.
+    unsafe fn new(guard: parcae::sync::MutexGuard<'_, ()>) -> Held {
+        // SAFETY: only the lifetime changes; the rest is as the caller says.
+        Held(unsafe {
+            std::mem::transmute::<
+                parcae::sync::MutexGuard<'_, ()>,
+                parcae::sync::MutexGuard<'static, ()>,
+            >(guard)
+        })
+    }
+}
+
+impl Lock {
+    fn held(&self) -> MutexGuard<'_, Option<(usize, Held)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the mutex and takes it, for this flow. `wait` runs what waits.
+    pub(crate) fn lock(
+        self: &Arc<Lock>,
+        flow: usize,
+        wait: impl FnOnce(
+            &(dyn Fn() -> parcae::Result<Held> + Sync),
+        ) -> Result<parcae::Result<Held>, Fault>,
+    ) -> Result<(), Fault> {
+        if self.is_held_by(flow) {
+            let text = "the caller has the mutex already, and would wait for itself";
+            return Err(Fault::argument(text));
+        }
+        // SAFETY: it is kept in the lock, below; or dropped before this returns, and the caller has the lock.
+        let held = wait(&|| Ok(unsafe { Held::new(self.mutex.lock()?) }))??;
+        *self.held() = Some((flow, held));
+        Ok(())
+    }
+
+    /// Takes the mutex for this flow if it is free; whether it did.
+    pub(crate) fn try_lock(self: &Arc<Lock>, flow: usize) -> bool {
+        let Some(guard) = self.mutex.try_lock() else { return false };
+        // SAFETY: it is kept in the lock.
+        *self.held() = Some((flow, unsafe { Held::new(guard) }));
+        true
+    }
+
+    fn is_held_by(&self, flow: usize) -> bool {
+        matches!(&*self.held(), Some((owner, _)) if *owner == flow)
+    }
+
+    /// Gives the mutex back, if this flow has it.
+    pub(crate) fn unlock(&self, flow: usize) -> Result<(), Fault> {
+        if !self.is_held_by(flow) {
+            return Err(Fault::new(E_NOT_YOURS, "the caller does not have the mutex"));
+        }
+        let held = self.held().take();
+        drop(held); // after the place was left: the next owner stores itself there
+        Ok(())
+    }
 }
 
 /// Which task a handle means, and whose child it is.
@@ -72,6 +149,7 @@ pub(crate) enum ThingKind {
     CapSpawn,
     CapBudget,
     CapChannel,
+    Lock,
 }
 
 impl Kind for ThingKind {
@@ -93,6 +171,7 @@ impl fmt::Display for ThingKind {
             ThingKind::CapSpawn => "a capability to spawn",
             ThingKind::CapBudget => "a capability to recharge",
             ThingKind::CapChannel => "a capability to make channels",
+            ThingKind::Lock => "a mutex",
         })
     }
 }
@@ -112,6 +191,7 @@ impl Object for Thing {
             Thing::CapSpawn(_) => ThingKind::CapSpawn,
             Thing::CapBudget(_) => ThingKind::CapBudget,
             Thing::CapChannel(_) => ThingKind::CapChannel,
+            Thing::Lock(_) => ThingKind::Lock,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The exported functions, a file for each section of the header.
 
+pub mod blocking;
 pub mod budget;
 pub mod cap;
 pub mod channel;
@@ -35,6 +36,7 @@ pub const SECTIONS: &[Section] = &[
     ("Tasks", "", &[task::FUNCTIONS, task::ENDING]),
     ("Budgets", "", &[budget::FUNCTIONS]),
     ("Time", "", &[time::FUNCTIONS]),
+    ("Blocking calls and mutexes", "", &[blocking::FUNCTIONS]),
     ("Tokens", "", &[token::FUNCTIONS]),
     ("Channels", "", &[channel::numbers::FUNCTIONS, channel::pointers::FUNCTIONS]),
     ("Select", "", &[select::FUNCTIONS]),
