@@ -20,6 +20,15 @@ static int64_t overflows(void *arg)
     return overflow_depth(0);
 }
 
+/* A frame that is larger than the stack and its guard together, and touches its far end first. With probes the guard
+ * is met on the way. */
+static int64_t one_large_frame(void *arg)
+{
+    volatile char room[1 << 20];
+    room[0] = (char)(intptr_t)arg;
+    return room[0];
+}
+
 static jmp_buf elsewhere;
 static int stays; /* the thread that `elsewhere` belongs to does nothing but stay there */
 
@@ -79,6 +88,8 @@ int main(int argc, char **argv)
     named.name = "culprit";
     if (strcmp(argv[1], "overflow") == 0) {
         CHECK(parcae_spawn(NULL, overflows, NULL, &named) != NULL);
+    } else if (strcmp(argv[1], "large-frame") == 0) {
+        CHECK(parcae_spawn(NULL, one_large_frame, NULL, &named) != NULL);
     } else if (strcmp(argv[1], "longjmp") == 0) {
         if (setjmp(elsewhere) != 0) {
             /* A worker is here now, on the stack of another thread. */

@@ -1,7 +1,6 @@
 //! The manual shows programs as they are, with what they print.
 
-use crate::installed::{Linked, file, read, run};
-use std::process::Command;
+use crate::installed::{Linked, read, run, trace_hook};
 
 const MANUAL: &str = "../../docs/c.md";
 
@@ -42,17 +41,7 @@ fn budget() {
 #[test]
 fn endless() {
     let Some(compiler) = crate::installed::compiler("endless", "a.c") else { return };
-    // The hook itself is compiled without the option.
-    let object = crate::installed::prefix().join("trace.o");
-    let status = Command::new(compiler)
-        .args(["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c", "-o"])
-        .arg(&object)
-        .arg("-I")
-        .arg(file("include"))
-        .arg(file("trace/parcae_trace_pc.c"))
-        .status();
-    assert!(status.expect("a compiler that runs").success());
-    let object = object.display().to_string();
+    let object = trace_hook(&compiler, "endless");
     let options = ["-std=c99", "-fsanitize-coverage=trace-pc", &object];
     example("endless", &["examples/c/endless.c"], &options);
 }

@@ -93,6 +93,7 @@ pub(crate) fn compile(
     let prefix = prefix();
     let mut command = Command::new(compiler);
     command.args(["-g", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    command.arg("-fstack-clash-protection"); // as the manual tells programs to do
     command.arg("-I").arg(prefix.join("include")).args(options).args(sources);
     command.arg("-o").arg(program);
     match linked {
@@ -118,12 +119,38 @@ pub(crate) fn run(
     linked: Linked,
 ) -> Option<Outcome> {
     let compiler = compiler(test, sources[0])?;
+    run_with(&compiler, test, sources, options, args, linked)
+}
+
+/// The same with a compiler of one's own.
+pub(crate) fn run_with(
+    compiler: &Path,
+    test: &str,
+    sources: &[&str],
+    options: &[&str],
+    args: &[&str],
+    linked: Linked,
+) -> Option<Outcome> {
     let program = prefix().join(format!("{test}-{}", args.join("-")));
     let sources: Vec<PathBuf> = sources.iter().map(|source| file(source)).collect();
-    if let Err(said) = compile(&compiler, options, &sources, &program, linked) {
+    if let Err(said) = compile(compiler, options, &sources, &program, linked) {
         panic!("{test} does not compile:\n{said}");
     }
     Some(execute(&program, args))
+}
+
+/// The hook by which the compiler's own calls are yield checks, compiled: without the option that makes them.
+pub(crate) fn trace_hook(compiler: &Path, test: &str) -> String {
+    let object = prefix().join(format!("trace-{test}.o"));
+    let status = Command::new(compiler)
+        .args(["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c", "-o"])
+        .arg(&object)
+        .arg("-I")
+        .arg(file("include"))
+        .arg(file("trace/parcae_trace_pc.c"))
+        .status();
+    assert!(status.expect("a compiler that runs").success());
+    object.display().to_string()
 }
 
 /// Runs a program to its end.
