@@ -21,9 +21,9 @@ fn exhausted() -> Vec<(u64, Account)> {
         let _ = flow.find_nursery(|open| {
             let shared = open.rt.nursery.account();
             let suspended = shared.suspended();
-            waiting.extend(suspended.iter().map(|task| (number(task.id()), shared.clone())));
+            waiting.extend(suspended.iter().map(|task| (number(task.task.id()), shared.clone())));
             for (task, account) in &open.accounts {
-                if account.suspended().iter().any(|other| number(other.id()) == *task) {
+                if account.suspended().iter().any(|other| number(other.task.id()) == *task) {
                     waiting.push((*task, account.clone()));
                 }
             }
