@@ -37,10 +37,11 @@
 //! One thread listens, and each of up to [`CONNECTIONS`] connections has its own. They hold the scheduler weakly, so they
 //! do not keep a runtime alive; when it is gone they say so. Dropping [`Attached`] wakes the listener through a
 //! pipe, shuts the connections down, and waits for their threads: no request runs after it. A client that does not read
-//! is cut off after five seconds.
+//! is cut off after five seconds. The socket's file is `Bound`'s, which removes no other.
 
 mod recording;
 mod requests;
+mod socket;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -49,12 +50,13 @@ use crate::profile::Profile;
 use crate::runtime::Runtime;
 use recording::Recorder;
 use requests::Server;
+use socket::Bound;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,7 +119,8 @@ pub fn default_dir() -> PathBuf {
 
 /// A socket that others may use; gone when it is dropped.
 pub struct Attached {
-    path: PathBuf,
+    /// Dropped last: its file goes when nobody serves it any more.
+    bound: Bound,
     /// Dropping it tells the listener to end.
     stop: Option<UnixStream>,
     listener: Option<JoinHandle<()>>,
@@ -126,7 +129,7 @@ pub struct Attached {
 impl Attached {
     /// Where the socket is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.bound.path()
     }
 }
 
@@ -136,13 +139,12 @@ impl Drop for Attached {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join(); // it has said what it had to say
         }
-        let _ = fs::remove_file(&self.path); // somebody may have removed it
     }
 }
 
 impl fmt::Debug for Attached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attached").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Attached").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 
@@ -151,25 +153,28 @@ impl<P: Profile> Runtime<P> {
     ///
     /// # Errors
     ///
-    /// If the socket cannot be made: another program listens at the same place, or the directory cannot be
-    /// written.
+    /// If the socket cannot be made: another program listens at the same place, there is a file that is
+    /// no socket, or the directory cannot be written. Only a socket of this user is ever replaced, and only
+    /// if nobody listens to it.
     pub fn attach(&self, opts: AttachOpts) -> io::Result<Attached> {
-        let (path, listener) = match opts.path {
-            Some(path) => listen(&path).map(|listener| (path, listener))?,
+        use io::ErrorKind::{AddrInUse, AlreadyExists};
+        let bound = match opts.path {
+            Some(path) => Bound::at(path)?,
             None => loop {
-                let path = usual_path()?;
-                match listen(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {} // the next number
-                    listener => break (path, listener?),
+                match Bound::at(usual_path()?) {
+                    // The next number.
+                    Err(error) if matches!(error.kind(), AddrInUse | AlreadyExists) => {}
+                    bound => break bound?,
                 }
             },
         };
+        let listener = bound.listener()?;
         let (stop, stopped) = UnixStream::pair()?;
         let server = Server::new(self.shared(), opts.cancel, opts.recharge);
         let thread = thread::Builder::new()
             .name("parcae-attach".into())
             .spawn(move || serve(&listener, &stopped, &Arc::new(server)))?;
-        Ok(Attached { path, stop: Some(stop), listener: Some(thread) })
+        Ok(Attached { bound, stop: Some(stop), listener: Some(thread) })
     }
 }
 
@@ -202,32 +207,11 @@ fn sweep(dir: &Path) {
         let pid = name.strip_suffix(".sock").and_then(|name| name.split_once('-'));
         if let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok())
             && !Path::new(&format!("/proc/{pid}")).exists()
-            // Of another container it may be, whose numbers are not ours.
-            && UnixStream::connect(&path).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
         {
-            let _ = fs::remove_file(path); // somebody else may have been faster
+            // It may be of another container, whose numbers are not ours: then somebody listens.
+            let _ = socket::remove_dead(&path);
         }
     }
-}
-
-/// Listens at a path, where somebody who is gone may have left a socket.
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    let bound = UnixListener::bind(path).or_else(|error| {
-        if error.kind() != io::ErrorKind::AddrInUse {
-            return Err(error);
-        }
-        if UnixStream::connect(path).is_ok() {
-            let text =
-                format!("{} is in use by another program; choose another path", path.display());
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
-        }
-        fs::remove_file(path)?;
-        UnixListener::bind(path)
-    })?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    // It only waits for connections where it can be told to end.
-    bound.set_nonblocking(true)?;
-    Ok(bound)
 }
 
 /// Whether the other end is of our user, or root's. The mode of the socket says the same, but not in the moment between

@@ -3,6 +3,8 @@
 use super::*;
 use crate::cap::{BudgetLimits, Delegation};
 use crate::prelude::*;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 
 fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("parcae-test-{}-{name}.sock", std::process::id()))
@@ -144,11 +146,16 @@ fn what_dead_programs_have_left_is_swept_away() {
         child.id()
     });
     let alive = std::process::id();
-    let left = format!("{}-0.sock", dead.unwrap());
-    let stays = [format!("{alive}-7.sock"), "notes.txt".to_owned(), "x-1.sock".to_owned()];
-    for name in stays.iter().chain([&left]) {
+    let dead = dead.unwrap();
+    let left = format!("{dead}-0.sock");
+    drop(UnixListener::bind(dir.join(&left)).unwrap());
+    let files = [format!("{alive}-7.sock"), "notes.txt".into(), format!("{dead}-1.sock")];
+    for name in &files {
         std::fs::write(dir.join(name), "").unwrap();
     }
+    let served = format!("{dead}-2.sock");
+    let _listens = UnixListener::bind(dir.join(&served)).unwrap();
+    let stays: Vec<_> = files.into_iter().chain([served]).collect();
     super::sweep(&dir);
     assert!(!dir.join(&left).exists());
     assert!(stays.iter().all(|name| dir.join(name).exists()));
@@ -176,6 +183,56 @@ fn a_socket_goes_with_its_owner_and_a_stale_one_is_replaced() {
     drop(attached);
     let rt = Runtime::builder().workers(1).build().unwrap();
     assert!(rt.attach(AttachOpts::new().path("/nowhere/at/all.sock")).is_err());
+}
+
+/// Nothing but a socket that nobody serves is replaced: neither a file, nor a folder, nor a link and
+/// what it leads to, nor a socket of another kind.
+#[test]
+fn other_files_at_its_place_stay() {
+    let dir = std::env::temp_dir().join(format!("parcae-stays-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let (file, folder, link) = (dir.join("file"), dir.join("folder"), dir.join("link"));
+    let (dangling, datagrams) = (dir.join("dangling"), dir.join("datagrams"));
+    let (left, to_left) = (dir.join("left"), dir.join("to-left"));
+    fs::write(&file, "precious").unwrap();
+    fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    std::os::unix::fs::symlink(dir.join("nowhere"), &dangling).unwrap();
+    drop(UnixListener::bind(&left).unwrap());
+    std::os::unix::fs::symlink(&left, &to_left).unwrap();
+    let _socket = std::os::unix::net::UnixDatagram::bind(&datagrams).unwrap();
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    for place in [&file, &folder, &link, &dangling, &to_left, &datagrams] {
+        let refused = rt.attach(AttachOpts::new().path(place)).unwrap_err().to_string();
+        assert!(refused.contains("choose another path"), "{refused}");
+        assert!(refused.contains(&*place.to_string_lossy()), "{refused}");
+        assert!(fs::symlink_metadata(place).is_ok(), "{} is gone", place.display());
+    }
+    assert_eq!(fs::read_to_string(&link).unwrap(), "precious");
+    assert!(left.exists(), "reached through a link");
+    assert!(!dir.join("nowhere").exists());
+    fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Another program has put its own file there: it is not removed with the socket that was there.
+#[test]
+fn a_file_that_has_taken_its_place_stays() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    for file in [true, false] {
+        let place = path(if file { "file-instead" } else { "socket-instead" });
+        let attached = rt.attach(AttachOpts::new().path(&place)).unwrap();
+        fs::remove_file(&place).unwrap();
+        let other = if file {
+            fs::write(&place, "another's").unwrap();
+            None
+        } else {
+            Some(UnixListener::bind(&place).unwrap())
+        };
+        drop(attached);
+        assert!(place.exists(), "removed what was not its own");
+        drop(other);
+        fs::remove_file(&place).unwrap();
+    }
 }
 
 #[test]
