@@ -625,3 +625,27 @@ fn a_signal_asks_for_a_dump() {
     assert_eq!(now, libc::SIG_DFL, "as it was before");
     assert!(dump_on_signal(&rt, libc::SIGKILL).is_err());
 }
+
+/// As many as there are lines, over and over: a line is free again when its thread has ended.
+#[test]
+fn dumps_on_signals_are_bounded_and_their_places_come_back() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let signal = libc::SIGRTMIN() + 7;
+    let until_free = || {
+        for _ in 0..5_000 {
+            match dump_on_signal(&rt, signal) {
+                Ok(dumps) => return dumps,
+                Err(error) => assert!(error.to_string().contains("drop one"), "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("no place comes back");
+    };
+    for _ in 0..3 {
+        // Another test may have some.
+        let taken: Vec<_> = (0..28).map(|_| until_free()).collect();
+        let more: Vec<_> = (0..5).map_while(|_| dump_on_signal(&rt, signal).ok()).collect();
+        assert!(more.len() < 5, "no bound");
+        drop((taken, more));
+    }
+}
