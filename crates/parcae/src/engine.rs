@@ -13,15 +13,17 @@ use crate::sched::{Config, Refused, Shared};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::stats::Measure;
 use crate::task::group::Group;
-use crate::task::state::Handle as Held;
+use crate::task::joiner::Joiner;
+use crate::task::state::{Handle as Held, LetGo};
 use crate::task::{Start, Task, TaskRef, Traits};
+use crate::wait::{End, Waiter};
 use crate::worker::{self, Worker};
 use std::io;
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
 use std::time::{Duration, Instant};
 
 pub use crate::blocking::Limits as BlockingLimits;
@@ -173,33 +175,63 @@ impl Engine {
         root: impl FnOnce(NonNull<Task>, Start) -> R + Send,
     ) -> Result<R, Refused> {
         let conductor = self.conductor();
-        struct Slot<R> {
-            value: Mutex<Option<R>>,
-            done: AtomicBool,
-            parker: Parker,
-        }
-        // Counted, because the task still touches it when the waiting thread may go on.
-        let slot = Arc::new(Slot {
-            value: Mutex::new(None),
-            done: AtomicBool::new(false),
-            parker: Parker::default(),
-        });
-        let theirs = Arc::clone(&slot);
+        let value = Arc::new(Mutex::new(None));
+        let theirs = Arc::clone(&value);
         let body = move |task: NonNull<Task>, start: Start| {
             let value = root(task, start);
-            *theirs.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-            theirs.done.store(true, Ordering::Release); // pairs with the load below
-            theirs.parker.unpark();
+            *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         };
-        // SAFETY: this function does not return before the task has run to its end, but for
-        // the drop of `theirs`, which borrows nothing.
-        unsafe { self.submit(traits, body)? };
+        let ended = Arc::new(Told::default());
+        // SAFETY: this function does not return before the task has ended.
+        let task = unsafe { self.submit_joined(traits, &ended, body)? };
+        // SAFETY: the record is held until `let_go`.
+        let state = unsafe { &task.task.as_ref().state };
         if let Some(conductor) = conductor {
-            conductor.run_until(|| slot.done.load(Ordering::Acquire));
+            conductor.run_until(|| state.is_done(task.generation));
         }
-        slot.parker.park();
-        let value = slot.value.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // By its worker, when the task is counted as ended: see `Worker::finish`.
+        ended.parker.park();
+        debug_assert!(state.is_done(task.generation), "told before it has ended");
+        if state.let_go() == LetGo::Done {
+            self.shared.recycle(task.task);
+        }
+        let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(value.unwrap_or_else(|| unreachable!("the task has run")))
+    }
+
+    /// Spawns a task whose end is told, when it counts as ended. The caller holds its record, and
+    /// waits for that end.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    unsafe fn submit_joined(
+        &self,
+        traits: Traits,
+        ended: &Arc<Told>,
+        task: impl FnOnce(NonNull<Task>, Start),
+    ) -> Result<TaskRef, Refused> {
+        self.watch();
+        // Until it is counted and queued.
+        let _entered = self.shared.gate.enter().ok_or(Refused::ShuttingDown)?;
+        // SAFETY: as the caller says.
+        let task = unsafe { self.shared.make_outside(None, traits, Held::Held, task)? };
+        let end = Arc::new(End::new());
+        // Not this thread's own token, which the program may use: this one is for nothing else.
+        end.register(Waiter::Future(Arc::clone(ended).into()), None);
+        // SAFETY: nobody else knows the record yet.
+        let record = unsafe { task.task.as_ref() };
+        record.joiner.set(Some(Joiner::end(end)));
+        record.state.join(); // it is in no queue, so it has not ended
+        self.shared.submit(traits.priority, task.task);
+        Ok(task)
+    }
+
+    /// Makes sure that workers which are threads are watched.
+    pub(crate) fn watch(&self) {
+        if let Executor::Threads(threads) = &self.executor {
+            threads.watch();
+        }
     }
 
     /// Spawns a task and makes sure that its workers are watched.
@@ -215,13 +247,6 @@ impl Engine {
         self.watch();
         // SAFETY: as the caller says.
         unsafe { self.shared.spawn_outside(None, traits, task) }
-    }
-
-    /// Makes sure that the workers are watched. Called wherever tasks come in from outside.
-    pub(crate) fn watch(&self) {
-        if let Executor::Threads(threads) = &self.executor {
-            threads.watch();
-        }
     }
 
     /// Spawns a task from any thread, and returns its number; 0 if it has ended already.
@@ -254,7 +279,7 @@ impl Engine {
                     return Drained::Inside;
                 }
                 let Ok(conductor) = conductor.try_lock() else { return Drained::Inside };
-                let deadline = self.shared.now().saturating_add(within.as_nanos() as u64);
+                let deadline = self.shared.later(within);
                 conductor.drain(|| self.shared.now() >= deadline);
                 if self.live() == 0 { Drained::Ended { calls: 0 } } else { Drained::Late }
             }
@@ -334,6 +359,18 @@ impl Engine {
     /// Stacks.
     pub fn stacks(&self) -> &StackPool {
         &self.shared.stacks
+    }
+}
+
+/// Where a thread waits for the end of a task.
+#[derive(Default)]
+struct Told {
+    parker: Parker,
+}
+
+impl std::task::Wake for Told {
+    fn wake(self: Arc<Told>) {
+        self.parker.unpark();
     }
 }
 

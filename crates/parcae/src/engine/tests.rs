@@ -12,7 +12,7 @@ mod storms;
 
 use super::*;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Seeds to try; `PARCAE_SEED` picks one.

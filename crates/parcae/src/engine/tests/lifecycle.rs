@@ -166,6 +166,26 @@ fn workers_that_fail_again_and_again_lose_nothing() {
     });
 }
 
+/// What has ended is counted when `run` returns, not when its worker turns to something else.
+#[test]
+fn nothing_is_live_when_run_has_returned() {
+    everywhere(|engine| {
+        for round in 0..300 {
+            engine.run(|| scope(|s| (0..round % 4).for_each(|_| s.spawn(yield_now))));
+            assert_eq!(engine.live(), 0, "round {round}");
+        }
+        // The record, too, is free again.
+        let records = || {
+            let mut count = 0;
+            engine.shared.slab.each(|_| count += 1);
+            count
+        };
+        let before = records();
+        (0..5_000).for_each(|_| engine.run(|| ()));
+        assert_eq!(records(), before);
+    });
+}
+
 #[test]
 fn stacks_are_used_again() {
     for workers in [1, 2] {
