@@ -1,10 +1,12 @@
 //! How a runtime is set up.
 
+mod limits;
+
 use super::{Inner, Runtime};
 use crate::budget::{Budget, OnExhausted, Pool};
 use crate::cancel::Node;
 use crate::cap::{AuditLevel, Mint};
-use crate::cx::{LONGEST_SLICE, Preempt, Terms};
+use crate::cx::{Preempt, Terms};
 use crate::engine::{Engine, EngineError, EngineOpts, Victims};
 use crate::error::Result;
 use crate::inspect::OnDeadlock;
@@ -130,8 +132,8 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// The most stacks that tasks may use at the same time. A task for which there is none
-    /// fails.
+    /// The most stacks that workers and tasks may use at the same time: one for each worker, and at least
+    /// one more. A task for which there is none fails.
     pub fn max_stacks(mut self, stacks: usize) -> Builder<P> {
         self.engine.max_stacks = stacks;
         self
@@ -144,13 +146,13 @@ impl<P: Profile> Builder<P> {
     }
 
     /// How long a worker looks for work before it sleeps, as long as that pays: 20 µs if nothing is said. Now and then it looks for
-    /// five times as long, to find out whether that would.
+    /// five times as long, to find out whether that would. Up to an hour.
     pub fn spin(mut self, time: Duration) -> Builder<P> {
         self.engine.spin = time;
         self
     }
 
-    /// The most threads for calls that block, at least 1; see [`blocking`](crate::blocking()). They
+    /// The most threads for calls that block, 1 to 65 536; see [`blocking`](crate::blocking()). They
     /// start when they are needed. 128 if it is not set.
     pub fn blocking_threads(mut self, threads: usize) -> Builder<P> {
         self.engine.blocking.threads = threads;
@@ -158,7 +160,7 @@ impl<P: Profile> Builder<P> {
     }
 
     /// How many calls that block may be queued while all threads are busy. Tasks that have more wait for
-    /// room. 1024 if it is not set.
+    /// room. 1024 if it is not set, and at most 1 048 576.
     pub fn blocking_queue(mut self, calls: usize) -> Builder<P> {
         self.engine.blocking.queue = calls;
         self
@@ -179,7 +181,7 @@ impl<P: Profile> Builder<P> {
     }
 
     /// How long a worker may be stuck in one task before that is [reported](Builder::on_stall). 1 second if it is not
-    /// set; [`Duration::MAX`] switches reports off.
+    /// set, and at least a millisecond; [`Duration::MAX`] switches reports off.
     pub fn stall_after(mut self, time: Duration) -> Builder<P> {
         self.engine.monitor.stall_after = (time < Duration::MAX).then_some(time);
         self
@@ -248,7 +250,7 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// How many ops a task does before it lets others run: at least 1.
+    /// How many ops a task does before it lets others run: 1 to `u32::MAX - 1`.
     pub fn yield_interval(mut self, ops: u64) -> Builder<P> {
         self.interval = Some(ops);
         self
@@ -284,9 +286,7 @@ impl<P: Profile> Builder<P> {
             return Err(BuildError::Seed { text });
         }
         let interval = self.interval.unwrap_or(P::YIELD_INTERVAL);
-        if interval == 0 {
-            return Err(BuildError::YieldInterval);
-        }
+        limits::check(&self.engine, interval)?;
         if self.budget.ops == 0 {
             return Err(BuildError::NoOps);
         }
@@ -297,7 +297,7 @@ impl<P: Profile> Builder<P> {
         let stack_size = self.stack_size.unwrap_or(P::STACK);
         let engine =
             Engine::new(EngineOpts { stack_size, ..self.engine }).map_err(|error| match error {
-                EngineError::Workers(_) => BuildError::Workers { requested: workers },
+                EngineError::Workers(_) => unreachable!("{workers} workers were allowed"),
                 EngineError::Stack(error) => BuildError::Stack(error),
                 EngineError::Thread(error) => BuildError::Thread(error),
             })?;
@@ -317,7 +317,7 @@ impl<P: Profile> Builder<P> {
             issuer: mint.issuer(),
             on_exhausted: self.on_exhausted,
             on_exhausted_child: None,
-            interval: interval.clamp(1, LONGEST_SLICE),
+            interval,
             preempt: self.preempt.unwrap_or_default(),
             name: None,
             tally: (measure == Measure::Times).then(|| engine.with_shared(|s| s.tallies.roots())),
@@ -346,10 +346,14 @@ const AUDIT_ENTRIES: usize = 4096;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The number of workers is not between 1 and 1024.
-    Workers {
+    /// A setting has a value that it cannot have.
+    Setting {
+        /// The method of [`Builder`] that sets it.
+        name: &'static str,
         /// What was asked for.
-        requested: usize,
+        value: String,
+        /// What it takes.
+        allowed: String,
     },
     /// The environment variable `PARCAE_SEED` is no number.
     Seed {
@@ -361,8 +365,6 @@ pub enum BuildError {
         /// What was asked for.
         signal: i32,
     },
-    /// There have to be ops between two yields.
-    YieldInterval,
     /// A budget without ops: nothing could run.
     NoOps,
     /// Stacks.
@@ -374,8 +376,8 @@ pub enum BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BuildError::Workers { requested } => {
-                write!(f, "{requested} workers: `Builder::workers` takes 1 to 1024")
+            BuildError::Setting { name, value, allowed } => {
+                write!(f, "`Builder::{name}` is {value}; it takes {allowed}")
             }
             BuildError::Seed { text } => {
                 write!(f, "PARCAE_SEED is `{text}`; it takes a number, like 42 or 0x2a")
@@ -386,9 +388,6 @@ impl fmt::Display for BuildError {
                 libc::SIGRTMIN(),
                 libc::SIGRTMAX()
             ),
-            BuildError::YieldInterval => {
-                f.write_str("`Builder::yield_interval` takes at least 1: a task does that many ops in a turn")
-            }
             BuildError::NoOps => f.write_str(
                 "`Builder::budget` without ops: nothing could run; leave what is not to be bounded at \
                  `Budget::UNLIMITED`",

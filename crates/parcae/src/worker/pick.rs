@@ -367,7 +367,9 @@ impl Worker {
                 }
                 // There are searchers enough, but what only this worker may take is for nobody else to find.
                 loop {
-                    if patience.is_zero() || started.elapsed() >= patience {
+                    // Nor when it is to leave, however long it may look.
+                    let enough = patience.is_zero() || started.elapsed() >= patience;
+                    if enough || shared.is_stopping() {
                         break 'looking;
                     }
                     for _ in 0..pause {
