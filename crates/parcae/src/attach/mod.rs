@@ -20,10 +20,10 @@
 //! | request | answer |
 //! |---|---|
 //! | `hello` | `{"parcae":"0.1.0","pid":1,"program":"…","workers":2,"may":["cancel","recharge"]}` |
-//! | `dump` | as [`Dump::to_json`](crate::inspect::Dump::to_json) |
+//! | `dump` | as [`Dump::to_json`](crate::inspect::Dump::to_json); `dump full` has whole stacks |
 //! | `tasks` | the same without `frames`, which take longest: for one who asks every second |
 //! | `task TASK` | one of the tasks of `dump`, by its `id` or its `label` |
-//! | `text` | `{"text":"…"}`: the dump as people read it |
+//! | `text` | `{"text":"…"}`: the dump as people read it; `text full` has whole stacks |
 //! | `stats` | `{"live":3,"workers":[{"executed":9,…}]}` |
 //! | `deadlock` | `{"deadlock":null}`, or as [`Deadlock::to_json`](crate::inspect::Deadlock::to_json) in its place |
 //! | `cancel TASK` | `{"ok":true}` |

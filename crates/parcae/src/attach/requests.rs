@@ -39,15 +39,17 @@ impl Server {
         let answer = match (first, rest) {
             (Some("hello"), []) => Ok(self.hello(shared)),
             (Some("dump"), []) => Ok(Dump::of(shared).to_json()),
+            (Some("dump"), ["full"]) => Ok(Dump::of(shared).full().to_json()),
             (Some("tasks"), []) => Ok(Dump::without_stacks(shared).to_json()),
             (Some("task"), [task]) => one_task(shared, task),
             (Some("text"), []) => Ok(text(&Dump::of(shared).to_string())),
+            (Some("text"), ["full"]) => Ok(text(&Dump::of(shared).full().to_string())),
             (Some("stats"), []) => Ok(stats(shared)),
             (Some("deadlock"), []) => Ok(deadlock(shared)),
             (Some("cancel"), [task]) => self.cancel(shared, task),
             (Some("recharge"), [nursery, amounts @ ..]) => self.recharge(shared, nursery, amounts),
             _ => Err(format!(
-                "`{request}` is no request; there are hello, dump, tasks, task TASK, text, stats, deadlock, cancel TASK, recharge NURSERY ops=N …, trace start, trace stop"
+                "`{request}` is no request; there are hello, dump, dump full, tasks, task TASK, text, text full, stats, deadlock, cancel TASK, recharge NURSERY ops=N …, trace start, trace stop"
             )),
         };
         answer.unwrap_or_else(|text| error(&text))

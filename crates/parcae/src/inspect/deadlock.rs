@@ -37,6 +37,7 @@ use super::graph::{Graph, Trust};
 use super::look::{self, Stacks};
 use super::{Task, json};
 use crate::error::TaskId;
+use crate::inspect::frames::Shown;
 use crate::sched::Shared;
 use std::collections::HashMap;
 use std::fmt;
@@ -91,8 +92,9 @@ impl Deadlock {
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let mut object = json::Object::begin(&mut out);
+        let task = |out: &mut String, task| super::dump::task_json(out, task, Shown::default());
         object.plain("all", self.all).plain("proven", self.certainty == Certainty::Proven);
-        object.list("tasks", &self.tasks, super::dump::task_json).end();
+        object.list("tasks", &self.tasks, task).end();
         out
     }
 

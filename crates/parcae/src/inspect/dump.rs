@@ -1,6 +1,6 @@
 //! All tasks of a runtime, as text and as JSON.
 
-use super::frames::{Frames, Function};
+use super::frames::{Frames, Function, Shown};
 use super::look::{self, Stacks};
 use super::{Children, Task, json};
 use crate::budget::{Budget, UNLIMITED};
@@ -14,7 +14,8 @@ use std::time::Duration;
 /// All tasks of a runtime, see [`Runtime::dump`](crate::Runtime::dump).
 ///
 /// Its text is a tree: root tasks, under each the nurseries that it has opened, under these their children.
-/// Tasks of a nursery that do the same in the same place are counted and shown once.
+/// Tasks of a nursery that do the same in the same place are counted and shown once. Of each task the program's own
+/// functions are shown; [`full`](Dump::full) shows those of the runtime and of the standard library, too.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Dump {
@@ -22,6 +23,7 @@ pub struct Dump {
     pub tasks: Vec<Task>,
     /// The counters of each worker.
     pub workers: Vec<WorkerStats>,
+    shown: Shown,
 }
 
 impl Dump {
@@ -42,7 +44,7 @@ impl Dump {
     fn with(shared: &Shared, mut tasks: Vec<Task>) -> Dump {
         tasks.sort_by_key(|task| task.id);
         let workers = shared.worker_stats();
-        Dump { tasks, workers }
+        Dump { tasks, workers, shown: Shown::default() }
     }
 
     /// The tasks alone, without their stacks.
@@ -55,6 +57,27 @@ impl Dump {
         let mut task = look::find(shared, id)?;
         name_running(shared, std::slice::from_mut(&mut task));
         Some(task)
+    }
+
+    /// Shows whole stacks, as text and as JSON: also functions of the runtime and of the standard library. As text
+    /// `{:#}` does the same.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let asleep = rt.handle().spawn(|cx| cx.sleep(std::time::Duration::MAX))?;
+    /// while rt.dump().tasks.iter().all(|task| task.wait.is_none()) {}
+    /// let dump = rt.dump();
+    /// assert!(dump.clone().full().to_json().contains("parcae::"));
+    /// assert_eq!(format!("{dump:#}"), dump.full().to_string());
+    /// # asleep.cancel();
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    #[must_use]
+    pub fn full(mut self) -> Dump {
+        self.shown = Shown::All;
+        self
     }
 
     /// The dump as JSON:
@@ -77,7 +100,8 @@ impl Dump {
         object.list("workers", &self.workers, |out, worker| {
             json::Object::begin(out).numbers(worker.named()).end();
         });
-        object.list("tasks", &self.tasks, task_json).end();
+        let task = |out: &mut String, task| task_json(out, task, self.shown);
+        object.list("tasks", &self.tasks, task).end();
         out
     }
 }
@@ -103,12 +127,12 @@ impl Task {
     /// The task as JSON, as in [`Dump::to_json`].
     pub(crate) fn to_json(&self) -> String {
         let mut out = String::new();
-        task_json(&mut out, self);
+        task_json(&mut out, self, Shown::default());
         out
     }
 }
 
-pub(super) fn task_json(out: &mut String, task: &Task) {
+pub(super) fn task_json(out: &mut String, task: &Task, shown: Shown) {
     let mut object = json::Object::begin(out);
     object.plain("id", task.id.as_u64()).text("label", &task.id.to_string());
     object.text_if("name", task.name.as_deref());
@@ -147,7 +171,7 @@ pub(super) fn task_json(out: &mut String, task: &Task) {
         budget_json(object.field("left"), nursery.budget.left);
         object.plain("suspended", nursery.budget.suspended).end();
     });
-    object.list("frames", task.frames.functions(), |out, function| {
+    object.list("frames", task.frames.shown(shown), |out, function| {
         let mut object = json::Object::begin(out);
         object.text("name", &function.name).text_if("file", function.file.as_deref());
         if let Some(line) = function.line {
@@ -187,10 +211,10 @@ pub(super) fn title(task: &Task) -> String {
     }
 }
 
-/// A task in a few lines, with its stack.
+/// A task in a few lines, with its stack; the whole of it for `{:#}`.
 pub(crate) fn write_task(f: &mut fmt::Formatter<'_>, task: &Task, indent: &str) -> fmt::Result {
     writeln!(f, "{indent}{}", summary(task))?;
-    write_frames(f, &task.frames.functions(), indent)
+    write_frames(f, &task.frames.shown(Shown::by(f)), indent)
 }
 
 fn write_frames(f: &mut fmt::Formatter<'_>, functions: &[Function], indent: &str) -> fmt::Result {
@@ -256,18 +280,19 @@ struct Tree<'d> {
     by_nursery: HashMap<u64, Vec<&'d Task>>,
     /// Which stacks look the same, by a number: they differ in what is not shown.
     looks: HashMap<&'d Frames, usize>,
+    shown: Shown,
 }
 
 impl<'d> Tree<'d> {
-    fn new(tasks: &'d [Task]) -> Tree<'d> {
+    fn new(tasks: &'d [Task], shown: Shown) -> Tree<'d> {
         let (mut looks, mut seen) = (HashMap::new(), HashMap::new());
         for task in tasks {
             looks.entry(&task.frames).or_insert_with(|| {
                 let next = seen.len();
-                *seen.entry(format!("{:?}", task.frames.functions())).or_insert(next)
+                *seen.entry(format!("{:?}", task.frames.shown(shown))).or_insert(next)
             });
         }
-        Tree { tasks, by_nursery: HashMap::new(), looks }
+        Tree { tasks, by_nursery: HashMap::new(), looks, shown }
     }
 
     /// What tasks have in common that are shown once.
@@ -292,7 +317,7 @@ impl<'d> Tree<'d> {
             if count > 1 {
                 writeln!(f, "{indent}      and {} more like it", count - 1)?;
             }
-            write_frames(f, &task.frames.functions(), &indent)?;
+            write_frames(f, &task.frames.shown(self.shown), &indent)?;
             for Children { nursery, name, state, live, .. } in &task.children {
                 let name = name.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
                 writeln!(f, "{indent}  nursery {nursery:#x}{name}: {state:?}, {live} live")?;
@@ -320,7 +345,8 @@ impl fmt::Display for Dump {
             count(super::State::Exhausted),
             self.workers.len(),
         )?;
-        let mut tree = Tree::new(&self.tasks);
+        let shown = if f.alternate() { Shown::All } else { self.shown };
+        let mut tree = Tree::new(&self.tasks, shown);
         for task in tree.tasks.iter().filter(|task| task.spawned_at.is_some()) {
             // Below what is not known there is no place: at the root then.
             let known = self.tasks.iter().any(|owner| {

@@ -1,14 +1,16 @@
-//! Return addresses, and their names.
+//! Return addresses, and their names. Which of them are shown: `program`.
 //!
 //! Taking a backtrace is cheap, naming its functions is not. So addresses are collected while a task is held,
 //! and named when somebody reads them; tasks that wait in the same place are named once.
 
+use super::program::{self, Author};
 use crate::arch::{Context, janus_context_observe};
 use std::ffi::c_void;
 use std::fmt;
 
-/// The most frames that are kept of a backtrace.
-const DEPTH: usize = 48;
+/// The most frames that are kept of a backtrace: those of the runtime that are not shown, and enough of the
+/// program's.
+const DEPTH: usize = 128;
 
 /// Where a task waits, or is stuck: return addresses, innermost first.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
@@ -145,92 +147,71 @@ impl Frames {
         self.addresses.is_empty()
     }
 
-    /// The functions of the program, innermost first, and what they have called of the runtime; those that were
-    /// inlined too. The rest, of the runtime and of the standard library, is left out; see
-    /// [`all_functions`](Frames::all_functions).
+    /// The program's own functions, innermost first; those that were inlined too, with the file and line in
+    /// each. What is the runtime's, the standard library's or the C library's is left out, above and below
+    /// them; see [`all_functions`](Frames::all_functions). If nothing of the program is found, all are shown.
+    ///
+    /// Functions that were inlined, files and lines are known from debug information: in release builds
+    /// `debug = "line-tables-only"` is enough.
     pub fn functions(&self) -> Vec<Function> {
-        trim(self.all_functions())
+        program::own(self.resolve())
     }
 
     /// All functions, innermost first.
     pub fn all_functions(&self) -> Vec<Function> {
+        self.resolve().into_iter().map(|(function, _)| function).collect()
+    }
+
+    /// Those that are asked for.
+    pub(crate) fn shown(&self, shown: Shown) -> Vec<Function> {
+        match shown {
+            Shown::Program => self.functions(),
+            Shown::All => self.all_functions(),
+        }
+    }
+
+    fn resolve(&self) -> Vec<(Function, Author)> {
         let mut functions = Vec::new();
         for &address in &self.addresses {
             let known = functions.len();
             // The address of the call, not of what comes after it.
-            backtrace::resolve(std::ptr::without_provenance_mut(address - 1), |symbol| {
-                functions.push(Function {
+            let call = address - 1;
+            let mut push = |function: Function| {
+                let author = program::author(call, &function);
+                functions.push((function, author));
+            };
+            // Called for each function that was inlined there, and for the one that they were inlined into.
+            backtrace::resolve(std::ptr::without_provenance_mut(call), |symbol| {
+                push(Function {
                     name: symbol.name().map_or_else(String::new, |name| format!("{name:#}")),
                     file: symbol.filename().map(|file| file.display().to_string()),
                     line: symbol.lineno(),
                 });
             });
             if functions.len() == known {
-                let name = format!("{address:#x}");
-                functions.push(Function { name, file: None, line: None });
+                let function = Function { name: format!("{address:#x}"), file: None, line: None };
+                let author = program::author(call, &function);
+                functions.push((function, author));
             }
         }
         functions
     }
 }
 
-/// Leaves out what says nothing about the program: of the runtime and of the standard library only what the program
-/// has called; and nothing of what has called the task.
-fn trim(functions: Vec<Function>) -> Vec<Function> {
-    let Some(outermost) = functions.iter().rposition(|function| !is_inner(function)) else {
-        return functions; // nothing of the program: better too much than nothing
-    };
-    let mut kept = Vec::new();
-    let mut called = None;
-    for function in functions.into_iter().take(outermost + 1) {
-        if is_inner(&function) {
-            // Of what the runtime does for the program, the last is what the program has called.
-            if is_of(&function, &["parcae::"]) {
-                called = Some(function);
-            }
-        } else {
-            kept.extend(called.take());
-            kept.push(function);
-        }
+/// Which functions of a backtrace are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Shown {
+    /// The program's own.
+    #[default]
+    Program,
+    All,
+}
+
+impl Shown {
+    /// All for `{:#}`.
+    pub(crate) fn by(f: &fmt::Formatter<'_>) -> Shown {
+        if f.alternate() { Shown::All } else { Shown::Program }
     }
-    kept
-}
-
-/// Whether a function is the runtime's or the standard library's.
-fn is_inner(function: &Function) -> bool {
-    const LIBRARIES: [&str; 6] = ["std::", "core::", "alloc::", "__rust", "janus_", "_start"];
-    const MODULES: [&str; 22] = [
-        "parcae::arch::",
-        "parcae::blocking::",
-        "parcae::budget::",
-        "parcae::cancel::",
-        "parcae::channel::",
-        "parcae::cx::",
-        "parcae::engine::",
-        "parcae::executor::",
-        "parcae::fiber::",
-        "parcae::future::",
-        "parcae::inspect::",
-        "parcae::memory::",
-        "parcae::nursery::",
-        "parcae::runtime::",
-        "parcae::sched::",
-        "parcae::select::",
-        "parcae::sync::",
-        "parcae::sysmon::",
-        "parcae::task::",
-        "parcae::time::",
-        "parcae::wait::",
-        "parcae::worker::",
-    ];
-    let own_test = function.name.contains("::tests::");
-    !own_test && (is_of(function, &LIBRARIES) || is_of(function, &MODULES))
-}
-
-/// Whether a function's name begins with one of these, also as `<Type as Trait>::function`.
-fn is_of(function: &Function, prefixes: &[&str]) -> bool {
-    let name = function.name.trim_start_matches(['<', '&']);
-    prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 impl fmt::Display for Function {

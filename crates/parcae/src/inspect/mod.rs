@@ -53,6 +53,7 @@ pub(crate) mod frames;
 mod graph;
 pub(crate) mod json;
 mod look;
+mod program;
 mod signal;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -3,6 +3,7 @@
 use super::{MonitorOpts, REPORT_INTERVAL};
 use crate::error::TaskInfo;
 use crate::inspect::Frames;
+use crate::inspect::frames::Shown;
 use std::fmt;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -92,7 +93,8 @@ impl fmt::Display for StallReport {
             f.write_str("; tasks that were woken wait behind it")?;
         }
         f.write_str("\n")?;
-        self.frames.functions().iter().try_for_each(|function| writeln!(f, "    {function}"))
+        let functions = self.frames.shown(Shown::by(f));
+        functions.iter().try_for_each(|function| writeln!(f, "    {function}"))
     }
 }
 
