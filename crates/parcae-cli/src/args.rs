@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     Bench(BenchArgs),
     Top(TopArgs),
-    Dump(TargetArgs),
+    Dump(DumpArgs),
     Trace(TraceArgs),
 }
 
@@ -48,6 +48,17 @@ pub(crate) enum Command {
 /// The program has to have opened a socket: `let _attached = rt.attach(AttachOpts::new())?;`. It shows a tree of root
 /// tasks, the nurseries that they have opened, and the tasks in these, each with its stack. No worker has to
 /// cooperate, so it also works when all of them are stuck.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+
+    /// Whole stacks: also functions of the runtime and of the standard library
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// Which program
 #[derive(Debug, clap::Args)]
 pub(crate) struct TargetArgs {
     /// Number of the process, or path of its socket; not needed if only one program has one in the usual folder
@@ -154,6 +165,10 @@ pub(crate) struct DemoArgs {
     /// Less of everything: a second or two in all
     #[arg(long)]
     pub(crate) quick: bool,
+
+    /// A million fibers in the tour of that name, which takes about 5 GiB; a hundred thousand otherwise
+    #[arg(long, conflicts_with = "quick")]
+    pub(crate) million: bool,
 }
 
 /// Measure the runtime beside its peers; arguments are those of parcae-bench

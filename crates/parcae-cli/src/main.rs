@@ -60,7 +60,7 @@ fn run(args: &Args) -> Result<(), Exit> {
         Command::Demo(demo) => demo::run(demo, &Stage::new(args.format())),
         Command::Bench(bench) => bench::run(bench, args.format()),
         Command::Top(top) => told(top::run(top, args.format())),
-        Command::Dump(target) => told(dump::run(target, args.format())),
+        Command::Dump(dump) => told(dump::run(dump, args.format())),
         Command::Trace(TraceArgs { command: TraceCommand::Record(record) }) => {
             told(trace::record::run(record, args.format()))
         }

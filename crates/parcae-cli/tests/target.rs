@@ -79,7 +79,13 @@ fn dump_shows_the_tree_of_tasks_with_their_stacks() {
         );
         let stack = lines.filter(|line| line.contains("example::sleep_late at ")).count();
         assert_eq!(stack, 3, "{}", text(&output.stdout));
+        assert!(!text(&output.stdout).contains(" parcae::"), "{}", text(&output.stdout));
     }
+    let mut full = program.folder.parcae();
+    full.args(["dump", "--full"]);
+    let full = good(full);
+    let shown = text(&full.stdout);
+    assert!(shown.contains(" parcae::") && shown.contains("example::sleep_late at "), "{shown}");
 }
 
 #[test]
