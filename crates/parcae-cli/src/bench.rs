@@ -13,7 +13,7 @@ use crate::args::BenchArgs;
 use crate::stage::Format;
 use crate::{Exit, complain};
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, stderr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,36 @@ const PROGRAM: &str = "parcae-bench";
 /// Where that writes its report if no argument says so.
 const OUT: &str = "PARCAE_BENCH_OUT";
 
+/// What can be said before that program is built; it has the whole list.
+const HELP: &str = "\
+Measures the runtime beside its peers, by the program parcae-bench, which is not built yet.
+It says more about its arguments when it is: the first `parcae bench` under `cargo run` builds it, which takes
+minutes; elsewhere `cargo install --path crates/parcae-bench` does.
+
+Usage: parcae bench [OPTIONS] [WORKLOAD]...
+
+  --list         the workloads, their variants and their peers; measures nothing
+  --quick        fewer rounds and shorter loops: some seconds in all, and noisier
+  --peer NAME    compare with this peer only; may be given several times
+  --rounds N     measured rounds per workload
+  --out DIR      where the report goes
+  --json, --tsv, --table    how figures are printed";
+
+/// Whether only the page of help is wanted.
+fn asks_for_help(args: &[OsString]) -> bool {
+    matches!(args, [only] if only == "--help" || only == "-h" || only == "help")
+}
+
 /// Becomes that program; returns only if it cannot.
 pub(crate) fn run(args: &BenchArgs, format: Format) -> Result<(), Exit> {
     let beside = env::current_exe().ok().map(|own| own.with_file_name(PROGRAM));
-    let Some(mut command) = program(under_cargo(), beside.filter(|path| path.is_file())) else {
+    let beside = beside.filter(|path| path.is_file());
+    if beside.is_none() && asks_for_help(&args.rest) {
+        // It is not built, which takes minutes: nobody should have to wait for a page of help.
+        println!("{HELP}");
+        return Ok(());
+    }
+    let Some(mut command) = program(under_cargo(), beside) else {
         complain(format_args!(
             "{PROGRAM} is not beside this program. In a checkout of parcae:\n  \
              cargo run --release -p {PROGRAM}            runs it\n  \

@@ -211,6 +211,19 @@ fn bench_without_its_program_says_how_to_get_it() {
     assert!(err.contains("cargo run --release -p parcae-bench"), "{err}");
 }
 
+/// Its help is there before it is built, which takes minutes.
+#[test]
+fn bench_helps_without_its_program() {
+    let alone = Alone::new("help");
+    for help in ["--help", "-h"] {
+        let output = alone.bench(&[help]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let out = text(&output.stdout);
+        assert!(out.contains("Usage: parcae bench") && out.contains("--quick"), "{out}");
+    }
+    assert_eq!(alone.bench(&["--help", "switch"]).status.code(), Some(3));
+}
+
 #[test]
 fn bench_hands_its_arguments_to_the_program_beside_it() {
     let folder = Alone::new("beside");

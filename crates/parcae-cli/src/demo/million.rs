@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 pub(super) const DEMO: Demo = Demo {
     name: "million",
-    about: "a million live fibers with guarded stacks (needs about 5 GiB)",
+    about: "a hundred thousand live fibers with guarded stacks; a million with --million (about 5 GiB)",
     look: "Each fiber has started, has a stack of 256 KiB with a guard page below, and waits. Only what it has touched \
            takes memory. Then all are woken, and end.",
     run,
@@ -21,7 +21,7 @@ pub(super) const DEMO: Demo = Demo {
 const NEEDED: u64 = 5 << 10;
 
 fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
-    let wanted = size.pick(1_000_000, 10_000);
+    let wanted = wanted(size);
     let machine = from_kernel("/proc/meminfo", "MemAvailable:")?;
     let available = container_limit().map_or(machine, |limit| limit.min(machine));
     let fibers = fitting(wanted, available);
@@ -33,6 +33,13 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     ));
     if fibers < wanted {
         stage.say(paint(DIM, format!("{} would not leave half of it free", grouped(wanted))));
+    }
+    if size == Size::Full {
+        let note = format!(
+            "a million: `parcae demo million --million`, about {}",
+            bytes(NEEDED * 1_000_000)
+        );
+        stage.say(paint(DIM, note));
     }
     check(fibers > 0, "there is memory for a thousand fibers")?;
 
@@ -98,6 +105,15 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     check(sum.into_inner() == fibers * (fibers + 1) / 2, "every fiber went on when it was woken")
 }
 
+/// A million takes memory that one should be asked for.
+fn wanted(size: Size) -> u64 {
+    match size {
+        Size::Quick => 10_000,
+        Size::Full => 100_000,
+        Size::Million => 1_000_000,
+    }
+}
+
 /// As many thousands as take no more than half of what there is.
 fn fitting(wanted: u64, available: u64) -> u64 {
     wanted.min(available / 2 / NEEDED / 1000 * 1000)
@@ -158,6 +174,12 @@ mod tests {
         assert_eq!(fitting(1_000_000, 1 << 30), 104_000);
         assert_eq!(fitting(1_000_000, 1 << 20), 0);
         assert!(fitting(1_000_000, 4 << 30) * NEEDED <= 2 << 30);
+    }
+
+    #[test]
+    fn a_million_only_for_those_who_ask_for_it() {
+        assert!(wanted(Size::Full) * NEEDED < 1 << 30, "half a gigabyte is modest");
+        assert_eq!(wanted(Size::Million), 1_000_000);
     }
 
     #[test]

@@ -47,13 +47,15 @@ enum Size {
     Full,
     /// As little as shows the same.
     Quick,
+    /// As for people, and as much memory as it takes.
+    Million,
 }
 
 impl Size {
     /// One of two numbers.
     fn pick<T>(self, full: T, quick: T) -> T {
         match self {
-            Size::Full => full,
+            Size::Full | Size::Million => full,
             Size::Quick => quick,
         }
     }
@@ -65,7 +67,11 @@ pub(crate) fn run(args: &DemoArgs, stage: &Stage) -> Result<(), Exit> {
         list(stage);
         return Ok(());
     }
-    let size = if args.quick { Size::Quick } else { Size::Full };
+    let size = match (args.quick, args.million) {
+        (true, _) => Size::Quick,
+        (false, true) => Size::Million,
+        (false, false) => Size::Full,
+    };
     let all: Vec<&Demo> = DEMOS.iter().collect();
     let chosen = if args.names.is_empty() { &all } else { &args.names };
     let mut reports = Vec::new();

@@ -114,10 +114,18 @@ fn text(json: &Value) -> Option<String> {
     Some(json.as_str()?.to_owned())
 }
 
-/// The components of a budget that are counted.
+/// The components of a budget that are counted: `ops` first, which a narrow column must not cut off, then the others
+/// as the library orders them.
 fn amounts(json: &Value) -> Vec<(String, u64)> {
+    const ORDER: [&str; 5] = ["ops", "memory", "spawn_count", "channel_ops", "syscalls"];
     let fields = json.as_object().into_iter().flatten();
-    fields.filter_map(|(name, amount)| Some((name.clone(), amount.as_u64()?))).collect()
+    let mut amounts: Vec<(String, u64)> =
+        fields.filter_map(|(name, amount)| Some((name.clone(), amount.as_u64()?))).collect();
+    // What a later version counts comes last.
+    amounts.sort_by_key(|(name, _)| {
+        ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len())
+    });
+    amounts
 }
 
 fn frame(json: &Value) -> Option<String> {
@@ -230,6 +238,9 @@ pub(super) mod tests {
         );
         assert_eq!(picture.tasks[0].left, []);
         assert_eq!(picture.tasks[0].nurseries[0].left, [("ops".to_owned(), 0)]);
+        let all = json!({"channel_ops": 1, "memory": 2, "new": 9, "ops": 3, "spawn_count": 4, "syscalls": null});
+        let names: Vec<_> = amounts(&all).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["ops", "memory", "spawn_count", "channel_ops", "new"]);
         assert_eq!(picture.tasks[2].title(), "0.3");
         for broken in [json!({}), json!({"workers": [], "tasks": [{"id": "x"}]}), json!(null)] {
             assert!(Picture::read(&broken, None, Duration::ZERO).is_none(), "{broken}");

@@ -316,7 +316,7 @@ mod tests {
             ["waiting", "0", "61.5 s", "1.5 s", "for its children", ""]
         );
         assert_eq!(rows[1].cells()[1..], ["open", "", "", "", "2 live, 1 out of budget", "ops 0"]);
-        assert_eq!(rows[2].cells()[6], "memory 4096, ops 0");
+        assert_eq!(rows[2].cells()[6], "ops 0, memory 4096");
         assert_eq!(rows[3].cells()[1..], ["running", "1", "", "", "", ""]);
         assert_eq!(rough(Duration::from_secs(120)), "2 min");
         assert_eq!(rough(Duration::from_secs(7_300)), "2 h");
