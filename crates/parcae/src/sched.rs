@@ -24,6 +24,7 @@ use crate::time::{Nanos, REAL_UNIT, STEP, Timers, Watch};
 use crate::trace::{Kind, Watched, Witness, spans};
 use crate::worker;
 use crate::worker::accounts::{self, Returned};
+use crate::worker::faults::{Step, contain};
 use crate::worker::stats::{Stats, WorkerStats};
 use gate::Gate;
 use std::ptr::NonNull;
@@ -120,6 +121,9 @@ pub(crate) struct Shared {
     pub(crate) blocking: blocking::Pool,
     /// The threads that work here, if there are any; set once.
     crew: OnceLock<Weak<Crew>>,
+    /// Where workers are to panic.
+    #[cfg(test)]
+    pub(crate) faults: worker::faults::Faults,
 }
 
 /// Why a task does not come in from outside.
@@ -201,6 +205,8 @@ impl Shared {
             coarse: AtomicU64::new(0),
             blocking: blocking::Pool::new(config.blocking),
             crew: OnceLock::new(),
+            #[cfg(test)]
+            faults: worker::faults::Faults::default(),
             config,
         }
     }
@@ -413,7 +419,13 @@ impl Shared {
         let this = unsafe { task.as_ref() };
         let migratable = this.traits.get().migratable;
         let here = worker::current_of(self);
-        self.note_wake(here, this, owner);
+        if self.witness.is_on() || cfg!(test) {
+            // Contained: the task is in no queue yet, and others may have to be woken after it.
+            contain(|| {
+                self.fault_in_loop(Step::Wake);
+                self.note_wake(here, this, owner);
+            });
+        }
         if let Some(worker) = here
             && (worker.index == owner || migratable)
         {

@@ -11,6 +11,7 @@ mod stealing;
 mod storms;
 
 use super::*;
+use crate::worker::faults::Step;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -353,7 +354,7 @@ fn a_panic_in_the_runtime_costs_no_task() {
                     let done = &done;
                     s.spawn(move || {
                         if n % 10 == 3 {
-                            worker::current().unwrap().sabotage.set(true);
+                            worker::current().unwrap().shared.faults.arm(Step::Begin, 1);
                         }
                         yield_now();
                         done.fetch_add(1, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use super::timers::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers};
 use crate::sched::Shared;
 use crate::worker;
+use crate::worker::faults::Step;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -83,6 +84,7 @@ impl Shared {
         let rest = ring.fire(now, limit, |due| {
             fired.bump();
             due.act(self);
+            self.fault_in_loop(Step::Timers);
         });
         ring.looked(now);
         rest

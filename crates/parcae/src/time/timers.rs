@@ -57,7 +57,9 @@ use crate::sched::Shared;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard, PoisonError};
 use crate::task::TaskRef;
+use crate::worker::faults::contain;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Weak;
 
 /// A point in time: nanoseconds since the scheduler was made.
@@ -96,14 +98,21 @@ impl Due {
                 }
             }
             Due::Wake(task) => {
-                shared.note_timer(task);
+                note(shared, task);
                 shared.unpark(task);
             }
             Due::Attend(task) => {
-                shared.note_timer(task);
+                note(shared, task);
                 shared.attend(task);
             }
         }
+    }
+}
+
+/// Writes the event, and never unwinds: the task has to be woken whatever happens.
+fn note(shared: &Shared, task: TaskRef) {
+    if shared.witness.is_on() {
+        contain(|| shared.note_timer(task));
     }
 }
 
@@ -205,7 +214,16 @@ impl<T> Ring<T> {
             let wanted = BATCH.min(limit - fired);
             let mut due: [Option<T>; BATCH] = [const { None }; BATCH];
             let taken = self.take(now, &mut due[..wanted]);
-            due.into_iter().flatten().for_each(&mut act);
+            // One that fails does not keep the others, which are in no wheel any more, from being acted on.
+            let mut failed = None;
+            for due in due.into_iter().flatten() {
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| act(due))) {
+                    failed.get_or_insert(payload);
+                }
+            }
+            if let Some(payload) = failed {
+                resume_unwind(payload);
+            }
             fired += taken;
             if taken < wanted {
                 return Rest::Nothing;

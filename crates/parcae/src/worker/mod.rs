@@ -30,6 +30,11 @@
 //! parked or queued. With threads, `leave` picks the next task itself and, if that has a
 //! strand, switches straight to it: a yield is one switch.
 //!
+//! # Panics in the loop
+//!
+//! A panic of the runtime itself, at whichever step, restarts the worker with its queues, and loses
+//! no task: see [`faults`] for what is in hand when, and who puts it back.
+//!
 //! # Thread-local data
 //!
 //! One variable, the current worker, read through [`current`], which is never inlined. A
@@ -37,6 +42,7 @@
 //! over a switch: after each, the worker is asked for again.
 
 pub(crate) mod accounts;
+pub(crate) mod faults;
 mod observe;
 mod patience;
 pub(crate) mod pick;
@@ -55,8 +61,9 @@ use crate::stack::{StackCache, StackSize};
 use crate::task::group::Group;
 use crate::task::slab::{FreeRecords, OutOfRecords};
 use crate::task::state::{Finished, Handle};
-use crate::task::{Priority, Start, Task, TaskRef, Traits};
+use crate::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
 use crate::trace::{Kind, Pen, spans};
+use faults::{Batch, Counts, Hand, Step, Unfinished};
 use patience::Patience;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -112,11 +119,10 @@ pub(crate) struct Worker {
     next_victim: Cell<usize>,
     next_id: Cell<u64>,
     pub(crate) ground: Ground,
+    /// A task that has run, and was not finished because the runtime has panicked.
+    unfinished: Cell<Option<(NonNull<Task>, Outcome)>>,
     /// What events are written with.
     pub(crate) pen: Pen,
-    /// Panics in the runtime itself, for tests.
-    #[cfg(test)]
-    pub(crate) sabotage: Cell<bool>,
 }
 
 /// What is to become of the strand that was just left, and of the task on it.
@@ -242,9 +248,8 @@ impl Worker {
             next_victim: Cell::new(index),
             next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
             ground: Ground::new(),
+            unfinished: Cell::new(None),
             pen: Pen::new(),
-            #[cfg(test)]
-            sabotage: Cell::new(false),
             shared,
         }
     }
@@ -334,12 +339,12 @@ impl Worker {
     /// The deque is full: the older half of it, and the task, go to the global queue.
     #[cold]
     fn overflow(&self, task: NonNull<Task>) {
-        let mut chain = Chain::new();
+        let mut batch = Batch::of(self, Chain::new());
         // SAFETY: taken out of the deque, hence ours to put elsewhere.
-        self.deque.take_half(|task| unsafe { chain.push_back(task) });
+        self.deque.take_half(|task| unsafe { batch.chain.push_back(task) });
         // SAFETY: never was in the deque.
-        unsafe { chain.push_back(task) };
-        self.shared.inject[Priority::Normal as usize].push_chain(chain);
+        unsafe { batch.chain.push_back(task) };
+        self.shared.inject[Priority::Normal as usize].push_chain(batch.give());
     }
 
     #[inline]
@@ -365,10 +370,7 @@ impl Worker {
     /// Runs at the base of a strand. May return on another worker: ask for the current one.
     fn step(&self) -> Stepped {
         self.leave_odd_strand();
-        #[cfg(test)]
-        if self.sabotage.take() {
-            panic!("sabotage");
-        }
+        self.fault(Step::Begin);
         if self.deadlines_passed.get() {
             self.fire_timers(self.shared.now());
         }
@@ -377,24 +379,29 @@ impl Worker {
         let Some(task) = next.or_else(|| self.count_ended().and_then(|()| self.pick())) else {
             return Stepped::Idle;
         };
+        let hand = Hand::of(self, task);
+        self.fault(Step::Picked);
         if self.searching.take() && self.shared.idle.stop_searching() {
+            self.fault(Step::StoppedSearching);
             self.shared.notify_any();
         }
-        self.dispatch(task);
+        self.dispatch(hand);
         Stepped::Ran
     }
 
     /// Runs a task that was picked. May return on another worker.
     #[inline]
-    fn dispatch(&self, task: NonNull<Task>) {
+    fn dispatch(&self, hand: Hand<'_>) {
+        let task = hand.task;
         // SAFETY: picked, hence ours.
         let this = unsafe { &*task.as_ptr() };
         let stack = this.traits.get().stack;
-        if stack != self.shared.config.stack_size
-            && !this.has_started()
-            && self.dispatch_elsewhere(task, stack)
-        {
-            return;
+        let mut hand = hand;
+        if stack != self.shared.config.stack_size && !this.has_started() {
+            match self.dispatch_elsewhere(hand, stack) {
+                Some(here) => hand = here,
+                None => return,
+            }
         }
         this.state.claim(self.index);
         self.current.set(Some(task));
@@ -404,7 +411,9 @@ impl Worker {
             Some(strand) => {
                 self.count_ended();
                 self.note_turn(Kind::Resume, this);
+                self.fault(Step::Resume);
                 if let Some(here) = self.strand.get() {
+                    hand.give();
                     self.left.set(Left::Spare(here));
                     // SAFETY: the task is ours, and so is its strand; this one is spare.
                     unsafe { self.switch(here, strand) };
@@ -415,7 +424,10 @@ impl Worker {
                     self.count_ended();
                 }
                 self.note_turn(Kind::Start, this);
-                let outcome = match self.ensure_spare() {
+                self.fault(Step::Start);
+                let spare = self.ensure_spare();
+                hand.give();
+                let outcome = match spare {
                     // SAFETY: claimed, and it has no strand, so it has not run.
                     Ok(()) => unsafe { Task::run(task) },
                     Err(error) => {
@@ -434,24 +446,27 @@ impl Worker {
         }
     }
 
-    /// Goes on with the loop on a strand of another size, which starts with this task. False if this
-    /// strand has that size, or there is no stack of it and the task is refused.
+    /// Goes on with the loop on a strand of another size, which starts with this task. The task again
+    /// if this strand has that size; nothing if it went there, or there is no stack for it and it is refused.
     #[cold]
-    fn dispatch_elsewhere(&self, task: NonNull<Task>, size: StackSize) -> bool {
-        let Some(here) = self.strand.get() else { return false };
+    fn dispatch_elsewhere<'w>(&self, hand: Hand<'w>, size: StackSize) -> Option<Hand<'w>> {
+        let Some(here) = self.strand.get() else { return Some(hand) };
         // SAFETY: the strand that this runs on.
         if unsafe { here.as_ref() }.size() == size {
-            return false;
+            return Some(hand);
         }
         // SAFETY: one thread; no other reference at the same time.
         match unsafe { (*self.stacks.get()).acquire(size) } {
             Ok(stack) => {
-                self.handoff.set(Some(task));
+                self.fault(Step::Elsewhere);
+                let to = Strand::new(stack, strand_main);
+                self.handoff.set(Some(hand.give()));
                 self.left.set(Left::Spare(here));
                 // SAFETY: new; this one is spare.
-                unsafe { self.switch(here, Strand::new(stack, strand_main)) };
+                unsafe { self.switch(here, to) };
             }
             Err(error) => {
+                let task = hand.task;
                 self.stats().executed.bump();
                 // SAFETY: picked, hence ours.
                 if unsafe { (*task.as_ptr()).group.get() } != self.ended.get().group {
@@ -461,12 +476,12 @@ impl Worker {
                 let outcome = unsafe {
                     (*task.as_ptr()).state.claim(self.index);
                     self.note_turn(Kind::Start, task.as_ref());
-                    Task::refuse(task, error)
+                    Task::refuse(hand.give(), error)
                 };
                 self.finish(task, outcome);
             }
         }
-        true
+        None
     }
 
     /// Leaves a strand that was made for one task, when that has ended.
@@ -476,9 +491,9 @@ impl Worker {
         // SAFETY: the strand that this runs on.
         let odd = unsafe { here.as_ref() }.size() != self.shared.config.stack_size;
         if odd && self.handoff_is_empty() {
-            self.left.set(Left::Spare(here));
             // A task that waits, or the one before, has left a strand of the usual size.
             let to = self.spare();
+            self.left.set(Left::Spare(here));
             // SAFETY: spare; so is this one, which is given back and not entered again.
             unsafe { self.switch(here, to) };
         }
@@ -490,12 +505,15 @@ impl Worker {
 
     /// The closure has returned to the loop below it: the strand is the worker's again.
     #[inline]
-    fn finish(&self, task: NonNull<Task>, outcome: Result<(), Box<dyn std::any::Any + Send>>) {
-        // SAFETY: the task is OWNED by this worker, which just ran it; the record is not
-        // touched after `finish` unless it is ours.
+    fn finish(&self, task: NonNull<Task>, outcome: Outcome) {
+        let unfinished = Unfinished::of(self, task, outcome);
+        self.fault(Step::Finish);
+        // SAFETY: the task is OWNED by this worker, which just ran it.
+        self.note_end_of_turn(Kind::Finish, unsafe { task.as_ref() });
+        let outcome = unfinished.give();
+        // SAFETY: as above; the record is not touched after `finish` unless it is ours.
         let (group, finished) = unsafe {
             let this = &*task.as_ptr();
-            self.note_end_of_turn(Kind::Finish, this);
             if this.kept.get() {
                 this.kept.set(false);
                 self.kept.set(self.kept.get() - 1);
@@ -504,31 +522,31 @@ impl Worker {
         };
         self.current.set(None);
         self.stats().ended.bump();
+        // In the end, and if telling of it fails: what happens until then may use the group.
+        let _counts = Counts { worker: self, group };
+        if let Err(payload) = outcome {
+            // SAFETY: the group waits for this task, which is not counted yet.
+            let surplus = match group {
+                Some(group) => unsafe { group.as_ref().panicked(payload) },
+                None => Some(payload),
+            };
+            // Contained: dropping it may panic.
+            discard(surplus);
+        }
         match finished {
             Finished::Free => {
                 // SAFETY: the record is ours.
                 unsafe { Task::drop_output(task) };
                 self.recycle(task);
+                self.fault(Step::Tell);
             }
             Finished::Held(joiner) => {
                 if let Some(joiner) = joiner.flatten() {
                     // SAFETY: `finish` has taken JOIN out.
                     unsafe { joiner.tell(&self.shared) };
                 }
+                self.fault(Step::Tell);
             }
-        }
-        let Some(group) = group else {
-            discard(outcome);
-            return;
-        };
-        let ended = self.ended.get();
-        debug_assert!(ended.group.is_none_or(|other| other == group), "children not counted");
-        self.ended.set(Ended { group: Some(group), children: ended.children + 1 });
-        if let Err(payload) = outcome {
-            // SAFETY: the group waits for this task, which is not counted yet.
-            let surplus = unsafe { group.as_ref().panicked(payload) };
-            // Contained: dropping it may panic.
-            discard(surplus);
         }
     }
 
@@ -545,6 +563,7 @@ impl Worker {
 
     #[inline(never)]
     fn count_those_ended(&self) -> Option<()> {
+        self.shared.fault_in_loop(Step::Count);
         self.settle_accounts();
         let Ended { group, children } = self.ended.replace(Ended::NONE);
         // SAFETY: the group waits for these children; it is not touched after `complete`.
@@ -654,8 +673,14 @@ unsafe extern "C" fn strand_main(_: *mut ()) {
         // SAFETY: just entered for the first time.
         unsafe { strand.as_ref().entered() };
     }
+    let mut failed = false;
     loop {
         let turn = catch_unwind(AssertUnwindSafe(|| {
+            if std::mem::take(&mut failed)
+                && let Some(worker) = current()
+            {
+                worker.recover();
+            }
             loop {
                 let Some(worker) = current() else { std::process::abort() };
                 worker.settle();
@@ -666,12 +691,11 @@ unsafe extern "C" fn strand_main(_: *mut ()) {
                 }
             }
         }));
-        // A panic in the runtime itself: the worker goes on, its queues are as they were.
+        // A panic in the runtime itself: the worker goes on, with its queues and what it had in hand.
         let Err(payload): Result<std::convert::Infallible, _> = turn;
         discard(payload);
+        failed = true;
         if let Some(worker) = current() {
-            worker.current.set(None);
-            worker.count_ended();
             worker.stats().restarts.bump();
         }
     }

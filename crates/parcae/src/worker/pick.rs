@@ -1,5 +1,6 @@
 //! Which task is next, whom to steal from, and when to sleep.
 
+use super::faults::{Batch, Hand, Looking, Step};
 use super::{FAIRNESS, LIFO_STREAK, Worker};
 use crate::deque::Steal;
 use crate::queue::Chain;
@@ -25,6 +26,7 @@ const STEAL_BATCH: usize = 256;
 impl Worker {
     /// The next task, in the order of the table in the module header.
     pub(super) fn pick(&self) -> Option<NonNull<Task>> {
+        self.fault(Step::Pick);
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick.is_multiple_of(FAIRNESS) {
@@ -127,9 +129,10 @@ impl Worker {
         if inbox.is_empty() {
             return;
         }
-        let mut chain = inbox.drain();
+        let mut batch = Batch::of(self, inbox.drain());
         self.pen.came_from_elsewhere();
-        while let Some(task) = chain.pop_front() {
+        self.fault(Step::Inbox);
+        while let Some(task) = batch.chain.pop_front() {
             // SAFETY: out of the inbox, hence ours.
             unsafe {
                 let priority = (*task.as_ptr()).traits.get().priority;
@@ -139,9 +142,11 @@ impl Worker {
     }
 
     /// Puts movable tasks into the deque, or the global queue if they do not fit.
-    fn adopt(&self, mut chain: Chain<Task>) {
+    fn adopt(&self, chain: Chain<Task>) {
+        let mut batch = Batch::of(self, chain);
         self.pen.came_from_elsewhere();
-        while let Some(task) = chain.pop_front() {
+        self.fault(Step::Adopt);
+        while let Some(task) = batch.chain.pop_front() {
             if let Err(task) = self.deque.push(task) {
                 self.overflow(task);
             }
@@ -178,13 +183,16 @@ impl Worker {
         let share = (inject.len_hint() / self.shared.span() + 1).min(INJECT_BATCH);
         let mut chain = inject.pop_batch(share);
         self.stats().injected.add(chain.len() as u64);
-        let first = chain.pop_front();
+        let first = chain.pop_front().map(|task| Hand::of(self, task));
+        let batch = Batch::of(self, chain);
+        self.fault(Step::Inject);
+        let chain = batch.give();
         if !chain.is_empty() {
             // Started ones may only be movable here. The oldest is taken next: the deque
             // is last in, first out, so they go in backwards.
             self.adopt(chain.reversed());
         }
-        first
+        first.map(Hand::give)
     }
 
     fn pick_low(&self) -> Option<NonNull<Task>> {
@@ -261,13 +269,15 @@ impl Worker {
         for _ in 0..2 {
             match stealer.steal_batch(&self.deque, STEAL_BATCH) {
                 Steal::Task(task) => {
+                    let hand = Hand::of(self, task);
                     self.pen.came_from_elsewhere();
+                    self.fault(Step::Steal);
                     self.announce_rest();
                     self.stats().stolen.bump();
                     // SAFETY: stolen, hence ours.
                     let id = unsafe { (*task.as_ptr()).id() };
                     self.note(Kind::Steal, id, victim as u64);
-                    return Some(task);
+                    return Some(hand.give());
                 }
                 Steal::Empty => return None,
                 Steal::Retry => {}
@@ -314,8 +324,13 @@ impl Worker {
             self.handoff.set(Some(task));
             return false;
         }
+        let looking = Looking::of(self, false);
         idle.fall_asleep(self.index, self.searching.take());
-        if self.last_look() {
+        looking.asleep.set(true);
+        self.fault(Step::Asleep);
+        let stays = self.last_look();
+        looking.done();
+        if stays {
             idle.stay_awake(self.index);
             self.searching.set(true);
             return false;
@@ -332,13 +347,15 @@ impl Worker {
         let shared = &self.shared;
         let resting = &shared.remotes[self.index].presence.resting;
         resting.begin();
-        let mut searching = shared.idle.try_search();
+        let looking = Looking::of(self, shared.idle.try_search());
+        let Looking { searching, asleep, .. } = &looking;
         loop {
+            self.fault(Step::Look);
             let started = Instant::now();
             let now = shared.nanos(started);
             if shared.next_of(self.index) <= now {
                 // Callbacks of tokens are the program's: nobody may rely on this worker meanwhile.
-                if std::mem::take(&mut searching) && shared.idle.stop_searching() {
+                if searching.take() && shared.idle.stop_searching() {
                     fence(Ordering::SeqCst); // as whoever publishes work
                     if shared.work_waits() {
                         shared.notify_any();
@@ -347,7 +364,7 @@ impl Worker {
                 shared.bell.back_to_work(resting);
                 self.fire_timers(now);
                 resting.begin();
-                searching = shared.idle.try_search();
+                searching.set(shared.idle.try_search());
             }
             // No longer than until its next deadline.
             let left = shared.next_of(self.index).saturating_sub(now);
@@ -356,13 +373,14 @@ impl Worker {
             'looking: loop {
                 if let Some(task) = self.pick_anywhere() {
                     self.handoff.set(Some(task));
-                    if searching && shared.idle.stop_searching() {
+                    if searching.take() && shared.idle.stop_searching() {
                         shared.notify_any();
                     }
                     shared.bell.back_to_work(resting);
                     if pause > 1 {
                         self.patience.found(started.elapsed());
                     }
+                    looking.done();
                     return true;
                 }
                 // There are searchers enough, but what only this worker may take is for nobody else to find.
@@ -376,33 +394,40 @@ impl Worker {
                         std::hint::spin_loop();
                     }
                     pause = (pause * 2).min(64);
-                    searching = searching || shared.idle.try_search();
-                    if searching || self.has_mail() {
+                    searching.set(searching.get() || shared.idle.try_search());
+                    if searching.get() || self.has_mail() {
                         break;
                     }
                 }
             }
-            shared.idle.fall_asleep(self.index, searching);
+            shared.idle.fall_asleep(self.index, searching.take());
+            asleep.set(true);
+            self.fault(Step::Asleep);
             // After the fence of `fall_asleep`: of the workers that ran the last tasks, at
             // least the one whose fence comes last sees that all have ended, and tells.
             if shared.is_stopping() && shared.live() == 0 {
                 shared.idle.leave(self.index);
+                looking.done();
                 shared.stop();
                 return false;
             }
             if self.last_look() {
                 // A searcher again. If somebody chose us, our token is on its way.
                 shared.idle.stay_awake(self.index);
-                searching = true;
+                asleep.set(false);
+                searching.set(true);
                 continue;
             }
             self.stats().slept.bump();
             self.note_rest(Kind::Sleep);
             let stays = self.sleep();
-            self.note_rest(Kind::Awake);
             if !stays {
+                looking.done(); // it has retired, and counts as nothing
+                self.note_rest(Kind::Awake);
                 return false;
             }
+            self.fault(Step::Awake);
+            self.note_rest(Kind::Awake);
             shared.now(); // after a long sleep: sets the coarse clock
             match shared.called(self.index) {
                 at if at > now => self.patience.slept(Duration::from_nanos(at - now)),
@@ -411,7 +436,8 @@ impl Worker {
             // Woken by whoever took our bit, which made us a searcher; or by a token from
             // an earlier choice, or by `stop`: then the bit is still ours.
             shared.idle.stay_awake(self.index);
-            searching = true;
+            asleep.set(false);
+            searching.set(true);
         }
     }
 }

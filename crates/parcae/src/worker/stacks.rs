@@ -1,7 +1,9 @@
 //! Leaving and entering stacks: what becomes of a strand, and of the task on it.
 
+use super::faults::{Hand, Step, Unsettled, contain};
 use super::{Left, SPARES, Stepped, Worker, current, strand_main};
 use crate::cx::Frame;
+use crate::error::discard;
 use crate::fiber::strand::Strand;
 use crate::stack::StackError;
 use crate::task::Task;
@@ -9,6 +11,15 @@ use crate::task::state::Parking;
 use crate::trace::Kind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+
+/// Where a worker goes on when a task leaves its stack.
+enum Next {
+    /// With the same task, on the same stack.
+    Same,
+    Strand(NonNull<Strand>),
+    /// On the thread's own stack: the executor chooses.
+    Ground,
+}
 
 impl Worker {
     /// Switches from `here` to `to`, and settles what the next one leaves behind when this
@@ -50,38 +61,55 @@ impl Worker {
         }
         self.left.set(left);
         self.current.set(None);
+        // A panic of the runtime's own must not end the task, which is half-way out.
+        let next = catch_unwind(AssertUnwindSafe(|| self.choose_next(task, why)));
+        match next.unwrap_or_else(|payload| self.choose_after_a_panic(payload)) {
+            Next::Same => {}
+            // SAFETY: the strand of a task that we own, or spare.
+            Next::Strand(to) => unsafe { self.switch(here, to) },
+            Next::Ground => {
+                self.strand.set(None);
+                // SAFETY: the executor waits on its own stack; this strand is `left`.
+                unsafe { self.ground.return_from(here.as_ref()) };
+                if let Some(worker) = current() {
+                    worker.settle();
+                }
+            }
+        }
+    }
+
+    /// Where the worker goes on when a task leaves its stack.
+    #[inline]
+    fn choose_next(&self, task: NonNull<Task>, why: Kind) -> Next {
+        // SAFETY: as in `leave_stack`.
+        let this = unsafe { task.as_ref() };
+        self.fault(Step::Leave);
         if self.shared.config.deterministic {
             self.note_end_of_turn(why, this);
             self.count_ended();
-            self.strand.set(None);
-            // SAFETY: the executor waits on its own stack; this strand is `left`.
-            unsafe { self.ground.return_from(here.as_ref()) };
-            if let Some(worker) = current() {
-                worker.settle();
-            }
-            return;
+            return Next::Ground;
         }
         // Deadlines that have passed are for the loop: what they set off may need more of a stack
         // than a task has.
-        let pick = || if self.deadlines_passed.get() { None } else { self.pick() };
-        // A panic of the runtime's own must not end the task, which is half-way out.
-        let next = catch_unwind(AssertUnwindSafe(pick)).unwrap_or_else(|_| {
-            self.stats().restarts.bump();
-            None
-        });
+        let next = if self.deadlines_passed.get() { None } else { self.pick() };
         match next {
             Some(next) if next == task => {
                 // It yielded, and there is nobody else here: others may wait for what ended before.
+                let hand = Hand::of(self, next);
                 self.count_ended();
                 self.note_end_of_turn(Kind::Alone, this);
+                hand.give();
                 self.left.set(Left::Nothing);
                 self.current.set(Some(task));
+                Next::Same
             }
             Some(next) => {
+                let hand = Hand::of(self, next);
+                self.fault(Step::LeavePicked);
                 self.note_end_of_turn(why, this);
                 // SAFETY: picked, hence ours.
                 let strand = unsafe { (*next.as_ptr()).strand() };
-                let to = match strand {
+                match strand {
                     Some(strand) => {
                         self.count_ended();
                         // SAFETY: as above.
@@ -90,29 +118,63 @@ impl Worker {
                         self.stats().executed.bump();
                         // SAFETY: as above.
                         self.note_turn(Kind::Resume, unsafe { next.as_ref() });
-                        strand
+                        self.fault(Step::LeaveClaimed);
+                        hand.give();
+                        Next::Strand(strand)
                     }
                     None => {
-                        self.handoff.set(Some(next));
-                        self.spare()
+                        self.handoff.set(Some(hand.give()));
+                        Next::Strand(self.spare())
                     }
-                };
-                // SAFETY: `to` is the strand of a task that we own, or spare.
-                unsafe { self.switch(here, to) };
+                }
             }
             None => {
                 self.note_end_of_turn(why, this);
-                let to = self.spare();
-                // SAFETY: `to` is spare.
-                unsafe { self.switch(here, to) };
+                Next::Strand(self.spare())
             }
         }
     }
 
-    /// Does what had to wait until the last strand was left.
+    /// Where the worker goes on when it has failed to choose: the loop, which looks again. What
+    /// was in hand was put back.
+    #[cold]
+    fn choose_after_a_panic(&self, payload: Box<dyn std::any::Any + Send>) -> Next {
+        discard(payload);
+        self.current.set(None);
+        self.stats().restarts.bump();
+        if self.shared.config.deterministic { Next::Ground } else { Next::Strand(self.spare()) }
+    }
+
+    /// Does what had to wait until the last strand was left. Does not unwind: this may be the stack of
+    /// a task.
     #[inline]
     pub(crate) fn settle(&self) {
-        match self.left.replace(Left::Nothing) {
+        if !matches!(self.left.get(), Left::Nothing)
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.settle_left()))
+        {
+            self.settle_again(payload);
+        }
+    }
+
+    #[cold]
+    fn settle_again(&self, payload: Box<dyn std::any::Any + Send>) {
+        let mut payload = Some(payload);
+        for _ in 0..3 {
+            discard(payload.take());
+            self.stats().restarts.bump();
+            match catch_unwind(AssertUnwindSafe(|| self.settle_left())) {
+                Ok(()) => return,
+                Err(again) => payload = Some(again),
+            }
+        }
+        Worker::give_up("a task that has left its stack cannot be queued");
+    }
+
+    #[inline]
+    fn settle_left(&self) {
+        let unsettled = Unsettled::of(self);
+        self.fault(Step::Settle);
+        match unsettled.settled() {
             Left::Nothing => {}
             Left::Spare(strand) => self.keep_spare(strand),
             Left::Park(task) => {
@@ -122,18 +184,23 @@ impl Worker {
                     let traits = this.traits.get();
                     (this.state.park(), traits)
                 };
-                if parking == Parking::Woken {
-                    // SAFETY: still ours.
-                    self.note_latched(unsafe { task.as_ref() });
-                }
                 match parking {
                     Parking::Parked => self.stats().parked.bump(),
                     // Still ours: behind those who were ready.
-                    Parking::Woken if traits.migratable => self.requeue(task),
-                    // SAFETY: in no other queue.
-                    Parking::Woken => unsafe {
-                        self.local()[traits.priority as usize].push_back(task);
-                    },
+                    Parking::Woken => {
+                        let hand = Hand::of(self, task);
+                        self.fault(Step::SettleWoken);
+                        // SAFETY: still ours.
+                        self.note_latched(unsafe { task.as_ref() });
+                        if traits.migratable {
+                            self.requeue(hand.give());
+                        } else {
+                            // SAFETY: in no other queue.
+                            unsafe {
+                                self.local()[traits.priority as usize].push_back(hand.give());
+                            }
+                        }
+                    }
                 }
             }
             Left::Requeue(task) => self.requeue(task),
@@ -169,7 +236,7 @@ impl Worker {
     pub(super) fn spare(&self) -> NonNull<Strand> {
         let Some(strand) = self.spares.get() else {
             // `ensure_spare` came before every start of a task.
-            unreachable!("a worker without a spare strand");
+            Worker::give_up("a worker without a spare strand");
         };
         // SAFETY: spares belong to the worker.
         self.spares.set(unsafe { strand.as_ref().next.take() });
@@ -196,6 +263,7 @@ impl Worker {
     /// base, and few have this.
     #[inline(never)]
     pub(super) fn rest(&self, stepped: Stepped) {
+        self.fault(Step::Rest);
         self.count_ended();
         if self.shared.config.deterministic {
             if stepped == Stepped::Idle && self.fall_asleep() {
@@ -221,7 +289,8 @@ impl Worker {
     pub(crate) fn go(&self) {
         if self.asleep.take() {
             self.searching.set(true); // whoever took our bit counted us
-            self.note_rest(Kind::Awake);
+            // Contained: below this there is no loop that would go on.
+            contain(|| self.note_rest(Kind::Awake));
         }
         let strand = self.spare();
         self.strand.set(Some(strand));
