@@ -129,8 +129,8 @@ pub mod prelude {
 pub mod __private {
     pub use crate::cx::Meter;
     pub use crate::select::{
-        BellCase, DeadlineCase, DefaultCase, EndedCase, RecvCase, SendCase, TimeoutCase, TokenCase,
-        run as select,
+        BellCase, DeadlineCase, DefaultCase, EndedCase, Finish, SendCase, TimeoutCase, TokenCase,
+        run as select, run_biased as select_biased, send_with,
     };
 
     /// At the entry of a function that is budgeted.

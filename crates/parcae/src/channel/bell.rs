@@ -9,7 +9,7 @@
 //! when the bell rang for it is there when it looks. So a select can be decided by the bell alone, and
 //! look after that.
 
-use super::ends::{may_wait, prepare, settle};
+use super::ends::{closed_or_cancelled, may_wait, prepare, settle};
 use super::error::{Reason, RecvError};
 use super::places::{Places, Ticket, Waiting};
 use super::state::Wake;
@@ -103,12 +103,19 @@ pub(crate) trait Look: Sized {
                 Ok(Ended::TimedOut) => Reason::TimedOut,
                 Err(error) => Reason::Interrupted(error),
             };
-            break Self::look(&locked, cursor).unwrap_or(Err(given_up));
+            break match (Self::look(&locked, cursor), given_up) {
+                // Told to end, and that nothing more will come: the former is why.
+                (Some(Err(Reason::Closed(_))), Reason::Interrupted(error)) => {
+                    Err(Reason::Interrupted(error))
+                }
+                (Some(found), _) => found,
+                (None, given_up) => Err(given_up),
+            };
         };
         if found.is_ok() {
             settle(payer, None);
         }
-        found.map(Self::value).map_err(RecvError::new)
+        found.map(Self::value).map_err(|reason| RecvError::new(closed_or_cancelled(reason)))
     }
 
     /// What there is to be seen now. Charges the task if it is a success.
@@ -118,7 +125,7 @@ pub(crate) trait Look: Sized {
         if seen.is_ok() {
             settle(payer, None);
         }
-        seen
+        seen.map_err(|error| RecvError::new(closed_or_cancelled(error.into_reason())))
     }
 }
 
@@ -128,6 +135,9 @@ pub(crate) trait Listen {
 
     /// What there is to be seen.
     fn attempt(&mut self) -> Option<Result<Self::Value, RecvError>>;
+
+    /// Whether something is to be seen.
+    fn is_possible(&mut self) -> bool;
 
     /// Takes a place; none if there is something to be seen.
     fn register(&mut self, waiting: Waiting<(), Waiter>) -> Option<Ticket>;
@@ -142,6 +152,11 @@ impl<L: Look> Listen for L {
         let (state, cursor) = self.parts();
         let found = L::look(&state.lock(), cursor)?;
         Some(found.map(L::value).map_err(RecvError::new))
+    }
+
+    fn is_possible(&mut self) -> bool {
+        let (state, &mut cursor) = self.parts();
+        L::look(&state.lock(), &mut { cursor }).is_some()
     }
 
     fn register(&mut self, waiting: Waiting<(), Waiter>) -> Option<Ticket> {

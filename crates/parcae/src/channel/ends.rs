@@ -12,25 +12,40 @@
 //! that nothing was done. Values are dropped after 4, where a panic of theirs finds the channel in
 //! order.
 //!
+//! A task that is to end is told so before it is told that the channel is closed, because the one is mostly a consequence of the
+//! other: whoever was cancelled drops its end. So wherever step 2 or 3 finds the channel closed, the task looks
+//! once more whether it was cancelled. The cancel that made another task close the channel is seen then: it was marked before
+//! that task saw it, which was before it closed the channel, under whose lock this task has found that.
+//!
+//! # Addresses
+//!
+//! Values travel by address (`value_box.rs`). A sender has its value in an `Option` on its stack, which is empty once it is sent; a
+//! receiver has uninitialised memory there. While it waits that memory is the channel's. The place is
+//! given up before the function returns or unwinds: see [`Placed`].
+//!
 //! # Handles
 //!
 //! Both ends are counted beside the channel itself. Whoever brings a count to 0 closes the channel; a count that
 //! is 0 stays 0, also for weak handles, so that happens once.
 
 use super::error::{Reason, RecvError, SendError};
-use super::places::{Outcome, Ticket};
-use super::state::{Begun, Closed, Core, Put, Took, Wake};
+use super::places::{PlaceEnd, Ticket};
+use super::state::{Begun, Closed, Core, Put, Took, Wake, Wakes};
+use super::value_box::mark_empty;
 use super::{ChannelPermit, Overflow};
 use crate::cx::{self, Frame};
 use crate::error::{Error, Result};
 use crate::sched;
+use crate::select::RecvCase;
 use crate::wait::{self, Channelled, Deadline, Ended, Told, Waiter, Why};
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Wake for Waiter {
     #[inline]
@@ -148,12 +163,27 @@ pub(crate) fn prepare() -> Result<Option<&'static Frame>> {
 /// Step 4.
 #[inline]
 pub(crate) fn settle(payer: Option<&Frame>, wake: Option<Waiter>) {
+    settle_all(payer, wake.map_or(Wakes::Nobody, Wakes::One));
+}
+
+/// The same, for any number who are to be woken.
+#[inline]
+pub(crate) fn settle_all(payer: Option<&Frame>, wakes: Wakes<Waiter>) {
     if let Some(frame) = payer {
         frame.charge_channel_op();
     }
-    if let Some(waiter) = wake {
-        waiter.wake();
+    wakes.wake();
+}
+
+/// Why an operation failed; if the channel is closed, and the task was cancelled, it is the latter.
+#[cold]
+pub(crate) fn closed_or_cancelled(reason: Reason) -> Reason {
+    if let Reason::Closed(_) = reason
+        && let Some(Err(cancelled)) = cx::current().map(Frame::check_cancelled)
+    {
+        return Reason::Interrupted(cancelled);
     }
+    reason
 }
 
 /// Whether somebody who has to wait may: not a task that unwinds, for which nobody could be run.
@@ -165,23 +195,59 @@ pub(crate) fn may_wait() -> Result<()> {
     Ok(())
 }
 
-/// Step 3: waits until `poll` says what became of the place. Why it was given up, if it was.
-fn wait_for<T>(
+/// A place in a channel, with an address: it is given up with this, however that comes about.
+struct Placed<F: Fn(Ticket) -> PlaceEnd> {
+    ticket: Option<Ticket>,
+    withdraw: F,
+}
+
+impl<F: Fn(Ticket) -> PlaceEnd> Placed<F> {
+    fn withdraw(&mut self) -> PlaceEnd {
+        self.ticket.take().map_or(PlaceEnd::Withdrawn, &self.withdraw)
+    }
+}
+
+impl<F: Fn(Ticket) -> PlaceEnd> Drop for Placed<F> {
+    fn drop(&mut self) {
+        self.withdraw();
+    }
+}
+
+/// Step 3: waits until `poll` says what became of the place.
+///
+/// # Errors
+///
+/// It did not happen; `closed` is why if the channel was closed.
+fn wait_for(
     ticket: Ticket,
     deadline: Deadline,
     why: Why<'_>,
-    poll: impl Fn(Ticket) -> Result<Outcome<T>, Ticket>,
-    withdraw: impl Fn(Ticket) -> Outcome<T>,
-) -> (Outcome<T>, Reason) {
-    let mut ticket = ticket;
-    loop {
+    poll: impl Fn(Ticket) -> Result<PlaceEnd, Ticket>,
+    withdraw: impl Fn(Ticket) -> PlaceEnd,
+    closed: impl Fn() -> Option<Closed>,
+) -> Result<(), Reason> {
+    let mut placed = Placed { ticket: Some(ticket), withdraw };
+    let (gone, given_up) = loop {
         match may_wait().and_then(|()| wait::wait(deadline, why)) {
-            Ok(Ended::Woken) => match poll(ticket) {
-                Ok(outcome) => return (outcome, Reason::WouldWait),
-                Err(again) => ticket = again,
+            Ok(Ended::Woken) => match placed.ticket.take().map(&poll) {
+                Some(Err(again)) => placed.ticket = Some(again),
+                Some(Ok(gone)) => break (gone, Reason::WouldWait),
+                None => unreachable!("a place without a ticket"),
             },
-            Ok(Ended::TimedOut) => return (withdraw(ticket), Reason::TimedOut),
-            Err(error) => return (withdraw(ticket), Reason::Interrupted(error)),
+            Ok(Ended::TimedOut) => break (placed.withdraw(), Reason::TimedOut),
+            Err(error) => break (placed.withdraw(), Reason::Interrupted(error)),
+        }
+    };
+    match (gone, given_up) {
+        (PlaceEnd::Done, _) => Ok(()),
+        // Told to end, and that nobody is left: the former is why.
+        (PlaceEnd::Closed | PlaceEnd::Withdrawn, Reason::Interrupted(error)) => {
+            Err(Reason::Interrupted(error))
+        }
+        (PlaceEnd::Withdrawn, reason) => Err(reason),
+        (PlaceEnd::Closed, _) => {
+            let Closed(error) = closed().unwrap_or_default();
+            Err(closed_or_cancelled(Reason::Closed(error)))
         }
     }
 }
@@ -205,7 +271,9 @@ impl<T> Sender<T> {
     /// The channel is closed, the task was cancelled or has no budget left. The value is in the error.
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.send_until(value, || Deadline::Never)
+        let mut value = Some(value);
+        let sent = self.send_from(&mut value, || Deadline::Never);
+        not_sent(&mut value, sent)
     }
 
     /// As [`send`](Sender::send), and waits no longer than `time`. Under the deterministic executor that is
@@ -224,23 +292,54 @@ impl<T> Sender<T> {
     /// assert_eq!(late.into_inner(), "hello");
     /// ```
     pub fn send_timeout(&self, value: T, time: Duration) -> Result<(), SendError<T>> {
-        self.send_until(value, || Deadline::after(time))
+        let mut value = Some(value);
+        let sent = self.send_from(&mut value, || Deadline::after(time));
+        not_sent(&mut value, sent)
     }
 
+    /// As [`send`](Sender::send), and waits no longer than until a point in time, by the clock of
+    /// [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send), or the time is up.
+    ///
+    /// ```
+    /// use parcae::time;
+    /// use std::time::Duration;
+    ///
+    /// let (tx, _rx) = parcae::channel::channel(1);
+    /// let at = time::now() + Duration::from_millis(1);
+    /// tx.send_deadline("first", at)?;
+    /// assert!(tx.send_deadline("second", at).unwrap_err().is_timeout());
+    /// assert!(time::now() >= at);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn send_deadline(&self, value: T, at: Instant) -> Result<(), SendError<T>> {
+        let mut value = Some(value);
+        let sent = self.send_from(&mut value, || Deadline::at(at));
+        not_sent(&mut value, sent)
+    }
+
+    /// Sends the value of an `Option`, which is empty if it is a success.
     #[inline]
-    fn send_until(
+    pub(super) fn send_from(
         &self,
-        value: T,
+        value: &mut Option<T>,
         deadline: impl FnOnce() -> Deadline,
-    ) -> Result<(), SendError<T>> {
-        let payer = match self.shared.prepare() {
-            Ok(payer) => payer,
-            Err(error) => return Err(SendError::new(value, Reason::Interrupted(error))),
-        };
-        // SAFETY: the place is given up before this returns, under the channel's lock.
-        match self.shared.core.send(value, || unsafe { Waiter::lent() }) {
-            Begun::Now(put) => sent(put, payer),
-            Begun::Wait(ticket) => self.wait_to_send(ticket, deadline(), payer),
+    ) -> Result<(), Reason> {
+        let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
+        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        // SAFETY: a value that nobody looks at until it is known what became of it. The waiter and the address: the place
+        // is given up before this returns, under the channel's lock.
+        match unsafe { self.shared.core.send(address, || Waiter::lent()) } {
+            Begun::Now(put) => sent(put, payer, value),
+            Begun::Wait(ticket) => {
+                self.wait_to_send(ticket, deadline(), payer)?;
+                // SAFETY: a receiver has moved it away.
+                unsafe { mark_empty(value) };
+                Ok(())
+            }
         }
     }
 
@@ -250,19 +349,13 @@ impl<T> Sender<T> {
         ticket: Ticket,
         deadline: Deadline,
         payer: Option<&Frame>,
-    ) -> Result<(), SendError<T>> {
+    ) -> Result<(), Reason> {
         let core = &self.shared.core;
-        let poll = |ticket| core.poll_send(ticket);
         let why = Why::Channel("send", &*self.shared);
-        match wait_for(ticket, deadline, why, poll, |ticket| core.withdraw_send(ticket)) {
-            (Outcome::Closed(Some(value)), _) => Err(SendError::new(value, closed(core))),
-            (Outcome::Withdrawn(Some(value)), reason) => Err(SendError::new(value, reason)),
-            // Taken by a receiver.
-            _ => {
-                settle(payer, None);
-                Ok(())
-            }
-        }
+        let (poll, withdraw) = (|t| core.poll_send(t), |t| core.withdraw_send(t));
+        wait_for(ticket, deadline, why, poll, withdraw, || core.closed())?;
+        settle(payer, None);
+        Ok(())
     }
 
     /// Sends a value if that is possible at once: there is room, or a receiver waits for it.
@@ -272,10 +365,51 @@ impl<T> Sender<T> {
     /// As for [`send`](Sender::send), or it would have had to wait.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), SendError<T>> {
-        match self.shared.prepare() {
-            Ok(payer) => sent(self.shared.core.try_send(value), payer),
-            Err(error) => Err(SendError::new(value, Reason::Interrupted(error))),
+        let mut value = Some(value);
+        let sent = self.try_send_from(&mut value);
+        not_sent(&mut value, sent)
+    }
+
+    /// As [`send_from`](Sender::send_from).
+    #[inline]
+    fn try_send_from(&self, value: &mut Option<T>) -> Result<(), Reason> {
+        let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
+        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        // SAFETY: a value that nobody looks at until it is known what became of it.
+        sent(unsafe { self.shared.core.try_send(address) }, payer, value)
+    }
+
+    /// Sends one value after the other, as [`send`](Sender::send) does; returns how many.
+    ///
+    /// Values are taken from the iterator one at a time, and sent before the next is taken. So if it fails, all values before the one
+    /// in the error were sent, and those behind it are still in the iterator: lend it to have them. Each value is charged, and
+    /// is a cancel point of its own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send), of the first value that was not sent.
+    ///
+    /// ```
+    /// let (tx, rx) = parcae::channel::channel(8);
+    /// assert_eq!(tx.send_all("spin".chars())?, 4);
+    /// rx.close();
+    /// let mut rest = "cut".chars();
+    /// assert_eq!(tx.send_all(&mut rest).unwrap_err().into_inner(), 'c');
+    /// assert_eq!(rest.as_str(), "ut");
+    /// assert_eq!(rx.len(), 4);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn send_all(&self, values: impl IntoIterator<Item = T>) -> Result<usize, SendError<T>> {
+        let mut values = values.into_iter();
+        for sent in 0.. {
+            let mut value = values.next();
+            if value.is_none() {
+                return Ok(sent);
+            }
+            let outcome = self.send_from(&mut value, || Deadline::Never);
+            not_sent(&mut value, outcome)?;
         }
+        unreachable!("more values than can be counted")
     }
 
     /// Closes the channel, for all its handles. What is in it can still be received. Later calls do nothing.
@@ -305,22 +439,61 @@ impl<T> Sender<T> {
     }
 }
 
-/// The outcome of a send that did not wait.
+/// What came of a send that did not wait, of the value of an `Option`.
 #[inline(always)]
-pub(crate) fn sent<T>(put: Put<T, Waiter>, payer: Option<&Frame>) -> Result<(), SendError<T>> {
+fn sent<T>(put: Put<Waiter>, payer: Option<&Frame>, value: &mut Option<T>) -> Result<(), Reason> {
     match put {
-        Put::Done(wake, dropped) => {
-            settle(payer, wake);
-            drop(dropped);
+        Put::Done(wakes) => {
+            // SAFETY: it was moved into the channel.
+            unsafe { mark_empty(value) };
+            settle_all(payer, wakes);
             Ok(())
         }
-        Put::Refused(value) | Put::Full(value) => Err(SendError::new(value, Reason::WouldWait)),
-        Put::Closed(value, Closed(error)) => Err(SendError::new(value, Reason::Closed(error))),
+        put => not_done(put, payer, value),
     }
 }
 
-pub(crate) fn closed<T>(core: &Core<T, Waiter>) -> Reason {
-    Reason::Closed(core.closed().and_then(|Closed(error)| error))
+#[cold]
+fn not_done<T>(
+    put: Put<Waiter>,
+    payer: Option<&Frame>,
+    value: &mut Option<T>,
+) -> Result<(), Reason> {
+    match put {
+        Put::Done(_) => unreachable!("it is done"),
+        Put::Displaced => {
+            settle(payer, None);
+            *value = None; // what had to go for it
+            Ok(())
+        }
+        Put::Refused | Put::Full => Err(Reason::WouldWait),
+        Put::Closed(Closed(error)) => Err(closed_or_cancelled(Reason::Closed(error))),
+    }
+}
+
+/// The result of a send, for the caller, who gets the value back if it is still there.
+#[inline(always)]
+pub(super) fn not_sent<T>(
+    value: &mut Option<T>,
+    sent: Result<(), Reason>,
+) -> Result<(), SendError<T>> {
+    match sent {
+        Ok(()) => Ok(()),
+        Err(reason) => Err(give_back(value, reason)),
+    }
+}
+
+#[cold]
+fn give_back<T>(value: &mut Option<T>, reason: Reason) -> SendError<T> {
+    let Some(address) = value.as_mut().map(NonNull::from) else {
+        unreachable!("neither sent nor kept")
+    };
+    // SAFETY: a value, which is marked as gone at once.
+    unsafe {
+        let error = SendError::from_address(address, reason);
+        mark_empty(value);
+        error
+    }
 }
 
 // ----- receiving ----------------------------------------------------------------------------
@@ -333,6 +506,12 @@ pub struct Receiver<T> {
 impl<T> Receiver<T> {
     pub(crate) fn shared(&self) -> &Shared<T> {
         &self.shared
+    }
+
+    /// As a case of `select!`, which finds it through any number of references.
+    #[doc(hidden)]
+    pub fn __select(&self) -> RecvCase<'_, T> {
+        RecvCase::new(self)
     }
 
     /// Receives a value; waits for one.
@@ -355,11 +534,49 @@ impl<T> Receiver<T> {
         self.recv_until(|| Deadline::after(time))
     }
 
+    /// As [`recv`](Receiver::recv), and waits no longer than until a point in time, by the clock of
+    /// [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Receiver::recv), or the time is up.
+    ///
+    /// ```
+    /// use parcae::time;
+    /// use std::time::Duration;
+    ///
+    /// let (tx, rx) = parcae::channel::channel(2);
+    /// tx.send(1)?;
+    /// let at = time::now() + Duration::from_millis(1); // for both together
+    /// assert_eq!(rx.recv_deadline(at)?, 1);
+    /// assert!(rx.recv_deadline(at).unwrap_err().is_timeout());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn recv_deadline(&self, at: Instant) -> Result<T, RecvError> {
+        self.recv_until(|| Deadline::at(at))
+    }
+
     #[inline]
     fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
         let payer =
             self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         self.recv_for(payer, deadline)
+    }
+
+    /// Receives to an address, with a wait or without; there is a value if it is a success.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to).
+    pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
+        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        // SAFETY: as the caller says.
+        unsafe {
+            match wait {
+                Patience::Endless => self.recv_to(into, payer, || Deadline::Never),
+                Patience::None => received(self.shared.core.try_recv(into), payer),
+            }
+        }
     }
 
     /// Steps 2 to 4, for whoever pays.
@@ -369,8 +586,29 @@ impl<T> Receiver<T> {
         payer: Option<&Frame>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<T, RecvError> {
-        // SAFETY: as in `send_until`.
-        match self.shared.core.recv(|| unsafe { Waiter::lent() }) {
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: memory for a value, which lives until this returns.
+        match unsafe { self.recv_to(NonNull::from(&mut value).cast(), payer, deadline) } {
+            // SAFETY: the value was put there, and is moved away once.
+            Ok(()) => Ok(unsafe { value.as_ptr().read() }),
+            Err(reason) => Err(RecvError::new(reason)),
+        }
+    }
+
+    /// Receives to an address; there is a value if it is a success.
+    ///
+    /// # Safety
+    ///
+    /// The address is that of a place for a value, without one, which belongs to the caller until this has returned.
+    #[inline]
+    unsafe fn recv_to(
+        &self,
+        into: NonNull<T>,
+        payer: Option<&Frame>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), Reason> {
+        // SAFETY: as the caller says. The waiter and the address: as in `send_from`.
+        match unsafe { self.shared.core.recv(into, || Waiter::lent()) } {
             Begun::Now(took) => received(took, payer),
             Begun::Wait(ticket) => self.wait_to_recv(ticket, deadline(), payer),
         }
@@ -382,18 +620,13 @@ impl<T> Receiver<T> {
         ticket: Ticket,
         deadline: Deadline,
         payer: Option<&Frame>,
-    ) -> Result<T, RecvError> {
+    ) -> Result<(), Reason> {
         let core = &self.shared.core;
-        let poll = |ticket| core.poll_recv(ticket);
         let why = Why::Channel("receive", &*self.shared);
-        match wait_for(ticket, deadline, why, poll, |ticket| core.withdraw_recv(ticket)) {
-            (Outcome::Done(Some(value)), _) => {
-                settle(payer, None);
-                Ok(value)
-            }
-            (Outcome::Closed(_), _) => Err(RecvError::new(closed(core))),
-            (_, reason) => Err(RecvError::new(reason)),
-        }
+        let (poll, withdraw) = (|t| core.poll_recv(t), |t| core.withdraw_recv(t));
+        wait_for(ticket, deadline, why, poll, withdraw, || core.closed())?;
+        settle(payer, None);
+        Ok(())
     }
 
     /// Receives a value if there is one, or a sender waits with one.
@@ -405,7 +638,56 @@ impl<T> Receiver<T> {
     pub fn try_recv(&self) -> Result<T, RecvError> {
         let payer =
             self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
-        received(self.shared.core.try_recv(), payer)
+        self.try_recv_for(payer)
+    }
+
+    /// The same after step 1, for whoever pays.
+    #[inline]
+    pub(super) fn try_recv_for(&self, payer: Option<&Frame>) -> Result<T, RecvError> {
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: memory for a value.
+        let took = unsafe { self.shared.core.try_recv(NonNull::from(&mut value).cast()) };
+        match received(took, payer) {
+            // SAFETY: the value was put there, and is moved away once.
+            Ok(()) => Ok(unsafe { value.as_ptr().read() }),
+            Err(reason) => Err(RecvError::new(reason)),
+        }
+    }
+
+    /// Receives up to `max` values to the end of `into`; waits for the first and takes of the others what is there. Returns how many
+    /// these are, at least one unless `max` is 0, which does nothing.
+    ///
+    /// Each value is charged, and is a cancel point of its own. If the task is cancelled or out of budget behind the
+    /// first, what it has received so far is a success, and the next operation is told.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Receiver::recv): nothing was received.
+    ///
+    /// ```
+    /// let (tx, rx) = parcae::channel::channel(8);
+    /// tx.send_all(1..=5)?;
+    /// let mut batch = Vec::new();
+    /// assert_eq!(rx.recv_many(&mut batch, 3)?, 3);
+    /// assert_eq!(rx.recv_many(&mut batch, 3)?, 2); // does not wait for a third
+    /// assert_eq!(batch, [1, 2, 3, 4, 5]);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn recv_many(&self, into: &mut Vec<T>, max: usize) -> Result<usize, RecvError> {
+        for received in 0..max {
+            into.reserve(1); // first: it may fail, and then nothing has happened
+            let spare = NonNull::from(&mut into.spare_capacity_mut()[0]).cast();
+            let wait = if received == 0 { Patience::Endless } else { Patience::None };
+            // SAFETY: memory for a value, in a vector that is not touched until this has returned.
+            let outcome = unsafe { self.next_to(spare, wait) };
+            match outcome {
+                // SAFETY: the value was put behind the last.
+                Ok(()) => unsafe { into.set_len(into.len() + 1) },
+                Err(reason) if received == 0 => return Err(RecvError::new(reason)),
+                Err(_) => return Ok(received),
+            }
+        }
+        Ok(max)
     }
 
     /// Closes the channel, for all its handles: nothing more can be sent. What is in it can still be
@@ -430,16 +712,23 @@ impl<T> Receiver<T> {
     }
 }
 
-/// The outcome of a receive that did not wait.
+/// Whether a receive waits for a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    Endless,
+    None,
+}
+
+/// What came of a receive that did not wait.
 #[inline(always)]
-pub(crate) fn received<T>(took: Took<T, Waiter>, payer: Option<&Frame>) -> Result<T, RecvError> {
+fn received(took: Took<Waiter>, payer: Option<&Frame>) -> Result<(), Reason> {
     match took {
-        Took::Done(value, wake) => {
-            settle(payer, wake);
-            Ok(value)
+        Took::Done(wakes) => {
+            settle_all(payer, wakes);
+            Ok(())
         }
-        Took::Empty => Err(RecvError::new(Reason::WouldWait)),
-        Took::Closed(Closed(error)) => Err(RecvError::new(Reason::Closed(error))),
+        Took::Empty => Err(Reason::WouldWait),
+        Took::Closed(Closed(error)) => Err(closed_or_cancelled(Reason::Closed(error))),
     }
 }
 
@@ -450,6 +739,9 @@ macro_rules! handle {
     ($End:ident, $Weak:ident, $count:ident, $name:literal) => {
         impl<T> $End<T> {
             /// How many values are in the channel. Others may be faster than whoever asks.
+            ///
+            /// Not a checkpoint, and neither are the other functions that only ask: a loop of nothing else lets nobody run, and
+            /// is not cancelled.
             pub fn len(&self) -> usize {
                 self.shared.core.len()
             }
@@ -457,6 +749,12 @@ macro_rules! handle {
             /// Whether no value is in the channel.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
+            }
+
+            /// Whether it holds as many values as it may: a send would have to wait, unless a receiver waits for
+            /// it. A rendezvous channel is both empty and full.
+            pub fn is_full(&self) -> bool {
+                self.shared.core.is_full()
             }
 
             /// How many values it holds; none if it has no bounds.
@@ -551,7 +849,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if count_down(&self.shared.receivers) {
             self.shared.close(None);
-            drop_all(self.shared.core.drain());
+            drop(self.shared.core.drain());
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What operations on channels fail with.
 
+use super::value_box::ValueBox;
 use crate::cx;
 use crate::error::{Error, ErrorKind};
 use std::error::Error as StdError;
 use std::fmt;
+use std::ptr::NonNull;
 
 /// Why an operation on a channel did not happen. There are two sides to it: the channel's
 /// ([`Closed`](Reason::Closed)), which is final, and the caller's (all others), which says nothing about the channel.
@@ -39,8 +41,10 @@ pub enum Reason {
 /// ```
 ///
 /// With `?` it becomes an [`Error`]; the value is dropped then.
+///
+/// Its size does not depend on that of the value: one of more than four words is kept on the heap.
 pub struct SendError<T> {
-    value: T,
+    value: ValueBox<T, 4>,
     reason: Reason,
 }
 
@@ -82,17 +86,29 @@ impl Reason {
 impl<T> SendError<T> {
     pub(crate) fn new(value: T, reason: Reason) -> SendError<T> {
         reason.note();
-        SendError { value, reason }
+        SendError { value: ValueBox::new(value), reason }
+    }
+
+    /// With the value at an address, which it is moved from.
+    ///
+    /// # Safety
+    ///
+    /// There is a value, and nobody uses it there afterwards.
+    #[inline]
+    pub(crate) unsafe fn from_address(value: NonNull<T>, reason: Reason) -> SendError<T> {
+        reason.note();
+        // SAFETY: as the caller says.
+        SendError { value: unsafe { ValueBox::from_address(value) }, reason }
     }
 
     /// The value that was not sent.
-    pub fn into_inner(self) -> T {
-        self.value
+    pub fn into_inner(mut self) -> T {
+        self.value.take()
     }
 
     /// The value, and why it was not sent.
-    pub fn into_parts(self) -> (T, Reason) {
-        (self.value, self.reason)
+    pub fn into_parts(mut self) -> (T, Reason) {
+        (self.value.take(), self.reason)
     }
 
     /// Why it was not sent.
@@ -120,6 +136,10 @@ impl RecvError {
     pub(crate) fn new(reason: Reason) -> RecvError {
         reason.note();
         RecvError { reason }
+    }
+
+    pub(super) fn into_reason(self) -> Reason {
+        self.reason
     }
 
     /// Why nothing was received.

@@ -1,8 +1,12 @@
 //! Receiving in a loop.
 
 use super::Receiver;
+use super::ends::Patience;
+use super::error::{Reason, RecvError};
 use crate::error::{Error, Result};
 use std::iter::FusedIterator;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
 /// Receives until the channel is closed and empty. An item is an error if the task was cancelled, ran out of
 /// budget, or the channel was [closed with](super::Sender::close_with) one; it is the last item then.
@@ -21,18 +25,38 @@ pub struct IntoIter<T> {
     ended: bool,
 }
 
-fn next<T>(receiver: &Receiver<T>, ended: &mut bool) -> Option<Result<T>> {
+/// Receives what can be had without waiting. An item is an error as for [`Iter`], and is the last one then.
+#[derive(Debug)]
+#[must_use = "it receives nothing until it is asked for items"]
+pub struct TryIter<'r, T> {
+    receiver: &'r Receiver<T>,
+    ended: bool,
+}
+
+fn next<T>(receiver: &Receiver<T>, ended: &mut bool, wait: Patience) -> Option<Result<T>> {
     if *ended {
         return None;
     }
-    let error = match receiver.recv() {
-        Ok(value) => return Some(Ok(value)),
-        Err(error) => error,
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: memory for a value, which lives until this returns.
+    let reason = match unsafe { receiver.next_to(NonNull::from(&mut value).cast(), wait) } {
+        // SAFETY: the value was put there, and is moved away once.
+        Ok(()) => return Some(Ok(unsafe { value.as_ptr().read() })),
+        Err(reason) => reason,
     };
     *ended = true;
-    match error.reason() {
-        super::Reason::Closed(None) => None,
-        _ => Some(Err(Error::from(error))),
+    reason.note();
+    match reason {
+        Reason::Closed(None) | Reason::WouldWait => None,
+        _ => Some(Err(Error::from(RecvError::new(reason)))),
+    }
+}
+
+impl<T> Iterator for TryIter<'_, T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
+        next(self.receiver, &mut self.ended, Patience::None)
     }
 }
 
@@ -40,7 +64,7 @@ impl<T> Iterator for Iter<'_, T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {
-        next(self.receiver, &mut self.ended)
+        next(self.receiver, &mut self.ended, Patience::Endless)
     }
 }
 
@@ -48,12 +72,13 @@ impl<T> Iterator for IntoIter<T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {
-        next(&self.receiver, &mut self.ended)
+        next(&self.receiver, &mut self.ended, Patience::Endless)
     }
 }
 
 impl<T> FusedIterator for Iter<'_, T> {}
 impl<T> FusedIterator for IntoIter<T> {}
+impl<T> FusedIterator for TryIter<'_, T> {}
 
 impl<T> Receiver<T> {
     /// Receives in a loop, until the channel is closed and empty.
@@ -71,6 +96,20 @@ impl<T> Receiver<T> {
     /// ```
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { receiver: self, ended: false }
+    }
+
+    /// Receives in a loop what can be had without waiting, and ends at the first value that is not there. Each value is a
+    /// checkpoint, as [`try_recv`](Receiver::try_recv) is.
+    ///
+    /// ```
+    /// let (tx, rx) = parcae::channel::channel(3);
+    /// tx.send_all([1, 2])?;
+    /// assert_eq!(rx.try_iter().collect::<parcae::Result<Vec<_>>>()?, [1, 2]);
+    /// assert!(rx.try_iter().next().is_none()); // the channel is open, and empty
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter { receiver: self, ended: false }
     }
 }
 

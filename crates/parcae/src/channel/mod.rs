@@ -67,6 +67,7 @@
 
 mod bell;
 mod broadcast;
+mod buffer;
 mod claim;
 mod ends;
 mod error;
@@ -80,24 +81,29 @@ mod pool;
 mod state;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod tests;
+mod timer;
+mod value_box;
 mod watch;
 
 pub use broadcast::{Broadcaster, Subscriber, broadcast};
 
 pub use ends::{Receiver, Sender, WeakReceiver, WeakSender};
 pub use error::{Reason, RecvError, SendError};
-pub use iter::{IntoIter, Iter};
+pub use iter::{IntoIter, Iter, TryIter};
 pub use oneshot::{OneReceiver, OneSender, oneshot};
 pub use ordered::{OrderedReceiver, OrderedSender, SendTaskError, ordered};
 pub use pool::{Borrowed, Pool};
+pub use timer::{After, Never, Ticks, after, at, never, tick};
 pub use watch::{Watched, Watcher, watch};
 
 // What a select is made of.
 pub(crate) use bell::Listen;
 pub(crate) use claim::Claim;
-pub(crate) use ends::{closed, may_wait, prepare, received, sent, settle};
-pub(crate) use places::{Outcome, Places, Ticket, Waiting};
-pub(crate) use state::{Put, Took, Wake};
+pub(crate) use ends::{may_wait, prepare, settle, settle_all};
+pub(crate) use places::{PlaceEnd, Places, Ticket, Waiting};
+pub(crate) use state::{Closed, Put, Took, Wake};
+pub(crate) use timer::Timer;
+pub(crate) use value_box::{ValueBox, mark_empty};
 
 use crate::cap::{CapChannel, ChannelPermit};
 use crate::error::Result;

@@ -6,14 +6,16 @@
 
 use super::bell::Bell;
 use super::claim::Claim;
-use super::places::{Outcome, Waiting};
+use super::places::{PlaceEnd, Waiting};
 use super::pool::Idle;
 use super::state::{Begun, Core, Put, Took, Wake};
 use super::{Overflow, UNBOUNDED};
 use crate::lock::Lock;
+use crate::shim::cell::UnsafeCell;
 use crate::shim::explore;
 use loom::sync::Arc as Shared;
 use loom::thread::{self, Thread};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,28 +31,60 @@ fn channel(capacity: usize) -> Shared<Channel> {
     Shared::new(Core::new(capacity, Overflow::Block))
 }
 
-fn wake(waiter: Option<Thread>) {
-    if let Some(waiter) = waiter {
-        waiter.unpark();
+/// Memory of whoever sends or receives, as the channel knows it. Loom reports an access that is not ordered after the one before.
+struct Memory(UnsafeCell<u32>);
+
+impl Memory {
+    fn new(value: u32) -> Box<Memory> {
+        Box::new(Memory(UnsafeCell::new(value)))
+    }
+
+    fn address(&mut self) -> NonNull<u32> {
+        self.0.with_mut(|value| NonNull::new(value).unwrap())
+    }
+
+    fn get(&self) -> u32 {
+        // SAFETY: checked by loom, as far as it sees the accesses; it was given back under the channel's lock.
+        self.0.with(|value| unsafe { *value })
+    }
+}
+
+fn try_send(core: &Channel, value: u32) -> Put<Thread> {
+    let mut memory = Memory::new(value);
+    // SAFETY: a value.
+    unsafe { core.try_send(memory.address()) }
+}
+
+fn try_recv(core: &Channel) -> Result<u32, Took<Thread>> {
+    let mut memory = Memory::new(0);
+    // SAFETY: memory for a value.
+    match unsafe { core.try_recv(memory.address()) } {
+        Took::Done(wakes) => {
+            wakes.wake();
+            Ok(memory.get())
+        }
+        took => Err(took),
     }
 }
 
 /// Sends as `Sender::send` does; the value again if the channel is closed.
 fn send(core: &Channel, value: u32) -> Result<(), u32> {
-    let mut ticket = match core.send(value, thread::current) {
-        Begun::Now(Put::Done(waiter, None)) => {
-            wake(waiter);
+    let mut memory = Memory::new(value);
+    // SAFETY: a value, whose memory is there until the place was given up.
+    let mut ticket = match unsafe { core.send(memory.address(), thread::current) } {
+        Begun::Now(Put::Done(wakes)) => {
+            wakes.wake();
             return Ok(());
         }
-        Begun::Now(Put::Closed(value, _)) => return Err(value),
+        Begun::Now(Put::Closed(_)) => return Err(memory.get()),
         Begun::Now(_) => unreachable!(),
         Begun::Wait(ticket) => ticket,
     };
     loop {
         thread::park();
         match core.poll_send(ticket) {
-            Ok(Outcome::Done(None)) => return Ok(()),
-            Ok(Outcome::Closed(Some(value))) => return Err(value),
+            Ok(PlaceEnd::Done) => return Ok(()),
+            Ok(PlaceEnd::Closed) => return Err(memory.get()),
             Ok(other) => panic!("{other:?}"),
             Err(again) => ticket = again,
         }
@@ -58,11 +92,13 @@ fn send(core: &Channel, value: u32) -> Result<(), u32> {
 }
 
 /// Receives as `Receiver::recv` does; none if the channel is closed.
-fn recv<T: std::fmt::Debug>(core: &Channel<T>) -> Option<T> {
-    let mut ticket = match core.recv(thread::current) {
-        Begun::Now(Took::Done(value, waiter)) => {
-            wake(waiter);
-            return Some(value);
+fn recv(core: &Channel) -> Option<u32> {
+    let mut memory = Memory::new(0);
+    // SAFETY: memory for a value, which is there until the place was given up.
+    let mut ticket = match unsafe { core.recv(memory.address(), thread::current) } {
+        Begun::Now(Took::Done(wakes)) => {
+            wakes.wake();
+            return Some(memory.get());
         }
         Begun::Now(_) => return None,
         Begun::Wait(ticket) => ticket,
@@ -70,8 +106,8 @@ fn recv<T: std::fmt::Debug>(core: &Channel<T>) -> Option<T> {
     loop {
         thread::park();
         match core.poll_recv(ticket) {
-            Ok(Outcome::Done(value)) => return value,
-            Ok(Outcome::Closed(None)) => return None,
+            Ok(PlaceEnd::Done) => return Some(memory.get()),
+            Ok(PlaceEnd::Closed) => return None,
             Ok(other) => panic!("{other:?}"),
             Err(again) => ticket = again,
         }
@@ -80,31 +116,35 @@ fn recv<T: std::fmt::Debug>(core: &Channel<T>) -> Option<T> {
 
 /// A receive that is given up as soon as it would wait.
 fn recv_briefly(core: &Channel) -> Option<u32> {
-    match core.recv(thread::current) {
-        Begun::Now(Took::Done(value, waiter)) => {
-            wake(waiter);
-            Some(value)
+    let mut memory = Memory::new(0);
+    // SAFETY: as in `recv`.
+    match unsafe { core.recv(memory.address(), thread::current) } {
+        Begun::Now(Took::Done(wakes)) => {
+            wakes.wake();
+            Some(memory.get())
         }
         Begun::Now(_) => None,
         Begun::Wait(ticket) => match core.withdraw_recv(ticket) {
-            Outcome::Done(value) => value,
-            Outcome::Closed(_) | Outcome::Withdrawn(_) => None,
+            PlaceEnd::Done => Some(memory.get()),
+            PlaceEnd::Closed | PlaceEnd::Withdrawn => None,
         },
     }
 }
 
 /// A send that is given up as soon as it would wait.
 fn send_briefly(core: &Channel, value: u32) -> Result<(), u32> {
-    match core.send(value, thread::current) {
-        Begun::Now(Put::Done(waiter, _)) => {
-            wake(waiter);
+    let mut memory = Memory::new(value);
+    // SAFETY: as in `send`.
+    match unsafe { core.send(memory.address(), thread::current) } {
+        Begun::Now(Put::Done(wakes)) => {
+            wakes.wake();
             Ok(())
         }
-        Begun::Now(Put::Closed(value, _)) => Err(value),
+        Begun::Now(Put::Closed(_)) => Err(memory.get()),
         Begun::Now(_) => unreachable!(),
         Begun::Wait(ticket) => match core.withdraw_send(ticket) {
-            Outcome::Done(_) => Ok(()),
-            Outcome::Closed(value) | Outcome::Withdrawn(value) => Err(value.unwrap()),
+            PlaceEnd::Done => Ok(()),
+            PlaceEnd::Closed | PlaceEnd::Withdrawn => Err(memory.get()),
         },
     }
 }
@@ -215,30 +255,44 @@ fn an_unbounded_channel_wakes_the_one_who_waits() {
     });
 }
 
-/// Receives from one of two channels, as a select does; says from which.
-fn select(channels: &[Shared<Channel>; 2]) -> (usize, Option<u32>) {
+/// What a select does if none of its cases is possible.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    Waits,
+    Default,
+}
+
+/// Receives from one of two channels, as a select does; says from which. None is its `default`.
+fn select_or(
+    channels: &[Shared<Channel>; 2],
+    otherwise: Otherwise,
+) -> Option<(usize, Option<u32>)> {
     const RETRY: usize = usize::MAX - 1;
+    const DEFAULT: usize = usize::MAX - 2;
     loop {
         for (i, core) in channels.iter().enumerate() {
-            match core.try_recv() {
-                Took::Done(value, waiter) => {
-                    wake(waiter);
-                    return (i, Some(value));
-                }
-                Took::Closed(_) => return (i, None),
-                Took::Empty => {}
+            match try_recv(core) {
+                Ok(value) => return Some((i, Some(value))),
+                Err(Took::Closed(_)) => return Some((i, None)),
+                Err(_) => {}
             }
         }
         let claim = Arc::new(Claim::new());
         let mut tickets = [None, None];
+        let mut memory = [Memory::new(0), Memory::new(0)];
         for (i, core) in channels.iter().enumerate() {
-            tickets[i] = core.register_recv(thread::current(), &claim, i);
+            let into = memory[i].address();
+            // SAFETY: memory that is there until the place was given up.
+            tickets[i] = unsafe { core.register_recv(into, thread::current(), &claim, i) };
             if tickets[i].is_none() {
                 claim.fire(RETRY);
             }
             if !claim.is_open() {
                 break;
             }
+        }
+        if otherwise == Otherwise::Default {
+            claim.fire(DEFAULT);
         }
         let winner = loop {
             match claim.winner() {
@@ -249,19 +303,83 @@ fn select(channels: &[Shared<Channel>; 2]) -> (usize, Option<u32>) {
         let mut outcome = None;
         for (i, ticket) in tickets.into_iter().enumerate() {
             match ticket.map(|ticket| channels[i].withdraw_recv(ticket)) {
-                Some(Outcome::Done(value)) => assert!(outcome.replace((i, value)).is_none()),
-                Some(Outcome::Closed(_)) => assert!(outcome.replace((i, None)).is_none()),
-                Some(Outcome::Withdrawn(_)) | None => {}
+                Some(PlaceEnd::Done) => assert!(outcome.replace((i, Some(memory[i].get()))).is_none()),
+                Some(PlaceEnd::Closed) => assert!(outcome.replace((i, None)).is_none()),
+                Some(PlaceEnd::Withdrawn) | None => {}
             }
         }
         match outcome {
             Some(outcome) => {
                 assert_eq!(outcome.0, winner, "the case that was claimed");
-                return outcome;
+                return Some(outcome);
             }
+            None if winner == DEFAULT => return None,
             None => assert_eq!(winner, RETRY),
         }
     }
+}
+
+fn select(channels: &[Shared<Channel>; 2]) -> (usize, Option<u32>) {
+    select_or(channels, Otherwise::Waits).unwrap()
+}
+
+/// Waits until a receive is possible, as `Select::ready` does; nothing is received.
+fn ready(core: &Channel) {
+    loop {
+        if core.can_recv() {
+            return;
+        }
+        let claim = Arc::new(Claim::new());
+        let Some(ticket) = core.watch_recv(thread::current(), &claim, 0) else { continue };
+        while claim.is_open() {
+            thread::park();
+        }
+        core.withdraw_recv(ticket);
+        return;
+    }
+}
+
+#[test]
+fn whoever_watches_is_told_of_a_value_of_a_sender_that_waits_and_of_a_close() {
+    for (capacity, closes) in [(1, false), (0, false), (0, true)] {
+        explore("channel: somebody watches", None, move || {
+            let core = channel(capacity);
+            let other =
+                spawn(&core, move |core| if closes { close(core) } else { send(core, 7).unwrap() });
+            ready(&core);
+            assert_eq!(recv(&core), (!closes).then_some(7), "it is still there");
+            other.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn whoever_watches_takes_nothing_from_those_who_wait() {
+    explore("channel: one watches, one receives", Some(3), || {
+        let core = channel(0);
+        let watcher = spawn(&core, ready);
+        let receiver = spawn(&core, recv);
+        assert_eq!(send(&core, 1), Ok(()));
+        assert_eq!(receiver.join().unwrap(), Some(1));
+        close(&core); // whatever it has seen, it is told of this
+        watcher.join().unwrap();
+    });
+}
+
+/// A value moves from one channel to the other, in which it is before it leaves the first: at every moment a case is possible.
+#[test]
+fn a_default_needs_a_moment_without_a_possible_case() {
+    explore("select: default, while a value moves", Some(3), || {
+        let channels = [channel(2), channel(2)];
+        assert!(matches!(try_send(&channels[1], 7), Put::Done(_)));
+        let (from, to) = (Shared::clone(&channels[1]), Shared::clone(&channels[0]));
+        let mover = thread::spawn(move || {
+            assert_eq!(send(&to, 7), Ok(()));
+            recv_briefly(&from).is_some()
+        });
+        assert!(matches!(select_or(&channels, Otherwise::Default), Some((_, Some(7)))));
+        mover.join().unwrap();
+    });
 }
 
 #[test]
@@ -412,6 +530,26 @@ fn a_select_of_two_bells_sees_what_it_was_rung_for() {
     });
 }
 
+/// As [`recv`], of something without a size, which has no memory.
+fn recv_permit(core: &Channel<()>) -> bool {
+    // SAFETY: nothing is at any address.
+    let mut ticket = match unsafe { core.recv(NonNull::dangling(), thread::current) } {
+        Begun::Now(Took::Done(wakes)) => {
+            wakes.wake();
+            return true;
+        }
+        Begun::Now(_) => return false,
+        Begun::Wait(ticket) => ticket,
+    };
+    loop {
+        thread::park();
+        match core.poll_recv(ticket) {
+            Ok(gone) => return gone == PlaceEnd::Done,
+            Err(again) => ticket = again,
+        }
+    }
+}
+
 /// A pool of one: its permits, its idle item, and how many were made.
 struct Lent {
     permits: Channel<()>,
@@ -426,13 +564,13 @@ impl Lent {
             idle: Idle::new(),
             made: AtomicUsize::new(0),
         };
-        assert!(matches!(lent.permits.try_send(()), Put::Done(None, None)));
+        lent.permits.fill(1);
         Shared::new(lent)
     }
 
     /// Borrows an item and gives it back; false if the pool is closed.
     fn borrow(&self) -> bool {
-        if recv(&self.permits).is_none() {
+        if !recv_permit(&self.permits) {
             return false;
         }
         let item = self.idle.take().unwrap_or_else(|| {

@@ -1,8 +1,11 @@
 //! A channel for one value.
 
+use super::ends::not_sent;
 use super::error::{RecvError, SendError};
 use super::{Receiver, Sender, channel};
-use std::time::Duration;
+use crate::select::RecvCase;
+use crate::wait::Deadline;
+use std::time::{Duration, Instant};
 
 /// A channel for one value: the send never waits, and takes its end with it.
 ///
@@ -41,10 +44,12 @@ impl<T> OneSender<T> {
     ///
     /// The receiver is gone, or the task was cancelled or has no budget left. The value is in the error.
     pub fn send(self, value: T) -> Result<(), SendError<T>> {
-        self.0.send(value)
+        let mut value = Some(value);
+        let sent = self.0.send_from(&mut value, || Deadline::Never);
+        not_sent(&mut value, sent)
     }
 
-    /// Whether the receiver is gone: nobody will see the value.
+    /// Whether the receiver is gone: nobody will see the value. Not a checkpoint.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
@@ -69,6 +74,16 @@ impl<T> OneReceiver<T> {
         self.0.recv_timeout(time)
     }
 
+    /// As [`recv`](OneReceiver::recv), and waits no longer than until a point in time, by the clock of
+    /// [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](OneReceiver::recv), or the time is up.
+    pub fn recv_deadline(&self, at: Instant) -> Result<T, RecvError> {
+        self.0.recv_deadline(at)
+    }
+
     /// The value, if it has been sent.
     ///
     /// # Errors
@@ -78,12 +93,18 @@ impl<T> OneReceiver<T> {
         self.0.try_recv()
     }
 
+    /// As a case of `select!`.
+    #[doc(hidden)]
+    pub fn __select(&self) -> RecvCase<'_, T> {
+        RecvCase::new(&self.0)
+    }
+
     /// Tells the sender that nobody will see the value.
     pub fn close(&self) {
         self.0.close();
     }
 
-    /// As an ordinary receiver: for [`select!`](crate::select!).
+    /// As an ordinary receiver: for a [`Select`](crate::select::Select). `select!` takes it as it is.
     pub fn as_receiver(&self) -> &Receiver<T> {
         &self.0
     }

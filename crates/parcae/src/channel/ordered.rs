@@ -14,7 +14,7 @@
 //! Tasks in the channel are children of a nursery, which waits for them whatever becomes of the channel.
 
 use super::error::{Reason, RecvError, SendError};
-use super::{Receiver, Sender, channel, received, settle};
+use super::{Receiver, Sender, channel, settle};
 use crate::cx::{self, Cx, Frame};
 use crate::error::{Error, Result};
 use crate::nursery::{Nursery, SpawnOpts, TaskHandle};
@@ -212,7 +212,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     pub fn try_recv(&mut self) -> Result<Result<T>, RecvError> {
         let payer = self.receiver.shared().prepare().map_err(interrupted)?;
         if self.first.is_none() {
-            self.first = Some(received(self.receiver.shared().core.try_recv(), None)?);
+            self.first = Some(self.receiver.try_recv_for(None)?);
         }
         self.take_first(payer)
     }

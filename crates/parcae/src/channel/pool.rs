@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 use std::time::Duration;
 
 /// A pool of up to so many items, which are made when they are first needed and lent to one borrower at a time.
@@ -71,9 +72,10 @@ impl<T> Idle<T> {
             self.lock().push_back(item);
         }
         // Neither a cancel point nor charged: it has to happen.
-        match permits.try_send(()) {
-            Put::Done(waiter, _) => {
-                waiter.iter().for_each(Wake::wake);
+        // SAFETY: a permit is nothing, and nothing is at any address.
+        match unsafe { permits.try_send(NonNull::dangling()) } {
+            Put::Done(wakes) => {
+                wakes.wake();
                 VecDeque::new()
             }
             _ => self.empty(permits), // closed meanwhile: nobody will borrow it
@@ -83,7 +85,7 @@ impl<T> Idle<T> {
     /// Takes out all that nobody will borrow, once the permits are closed.
     #[must_use = "it is dropped outside of all locks"]
     pub(super) fn empty<W>(&self, permits: &Core<(), W>) -> VecDeque<T> {
-        permits.drain();
+        drop(permits.drain());
         std::mem::take(&mut *self.lock())
     }
 }
@@ -95,11 +97,8 @@ impl<T> Pool<T> {
     /// A pool of up to `capacity` items, at least one, and how to make one.
     pub fn new(capacity: usize, make: impl Fn() -> Result<T> + Send + Sync + 'static) -> Pool<T> {
         let permits = channel(capacity.max(1));
-        for _ in 0..capacity.max(1) {
-            // Not by `send`: nobody is charged.
-            let put = permits.0.shared().core.try_send(());
-            debug_assert!(matches!(put, Put::Done(None, None)), "as many as there is room for");
-        }
+        // Not by `send`: nobody is charged. And at once, however many they are.
+        permits.0.shared().core.fill(capacity.max(1));
         Pool { permits, idle: Idle::new(), make: Box::new(make), reset: Box::new(|_| true) }
     }
 

@@ -2,43 +2,50 @@
 //!
 //! One lock guards it all. Nobody waits, wakes, drops a value or runs code of the program under it; a
 //! critical section moves at most two values and a few indices, except that closing walks over all
-//! who wait. The module knows nothing of tasks and threads: a waiter is whatever can be woken, so
-//! the models check these functions, not a copy.
+//! who wait, and a buffer that grows or shrinks moves its values. The module knows nothing of tasks and threads: a waiter is
+//! whatever can be woken, so the models check these functions, not a copy.
 //!
 //! # Invariants
 //!
 //! Under the lock, with "waits" in the sense of *can be served* (a select that is decided does
-//! not count):
+//! not count, and neither does a watcher):
 //!
 //! 1. a receiver waits ⇒ the buffer is empty, no sender waits, and the channel is open;
 //! 2. a sender waits ⇒ the buffer is full and the channel is open;
-//! 3. the buffer has at most `capacity` values.
+//! 3. the buffer has at most `capacity` values;
+//! 4. somebody watches for a value ⇒ there is none to be received, by 1 or because nobody sends; the same for
+//!    those who watch for room.
 //!
 //! Every function keeps them because trying and publishing happen in one critical section: whoever
 //! finds nothing to do has joined the list before anybody else can look. So there is
 //! nothing to re-check, and no wake-up that could fall in between. Values leave the lists in the
 //! order of arrival, and enter the buffer behind those before them: FIFO for each sender, and nobody
-//! overtakes somebody who waits.
+//! overtakes somebody who waits. What makes an operation possible is a value or room in the buffer that no waiter
+//! got, somebody who starts to wait at the other end, and a close: each of them rings the watchers.
 //!
 //! # Where a value is
 //!
-//! With the sender, in the sender's place, in the buffer, in the receiver's place, or with
-//! the receiver: it moves from one to the next under the lock. A wait that is given up therefore finds out
+//! With the sender, in the buffer, or with the receiver: it moves from one to the next under the lock, by address. While a
+//! sender or a receiver has a place in a list, the memory at its address belongs to the channel; it has it back when it
+//! has given the place up, which happens under the lock. A wait that is given up therefore finds out
 //! under the lock whether it has happened, and if it has not, that it will not: see
-//! [`withdraw_send`](Core::withdraw_send), [`withdraw_recv`](Core::withdraw_recv).
+//! [`withdraw_send`](Core::withdraw_send), [`withdraw_recv`](Core::withdraw_recv). A receiver reads its memory after that
+//! section, so after the one in which a sender wrote it.
 //!
 //! # Rejected
 //!
 //! Waking a receiver to *look again* instead of handing it the value: another may take the value in
 //! between, and the one who waited longest starts over. Trying again while registered: two
-//! cases of a select could succeed.
+//! cases of a select could succeed. Values in the places of those who wait: a value was copied up to 32 times on its way in
+//! unoptimised builds, and one of 8 KiB overflowed a stack of 256 KiB.
 
+use super::buffer::Buffer;
 use super::claim::Claim;
-use super::places::{Outcome, Places, Ticket, Waiting};
+use super::places::{PlaceEnd, Places, Ticket, Waiting};
 use super::{Overflow, UNBOUNDED};
 use crate::error::Error;
 use crate::lock::{Guard, Lock};
-use std::collections::VecDeque;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 /// Who waits.
@@ -51,6 +58,27 @@ pub(crate) trait Wake {
     fn keep(&mut self) {}
 }
 
+/// Whom to wake, once the lock is released.
+#[must_use = "they wait to be woken"]
+pub(crate) enum Wakes<W> {
+    Nobody,
+    /// Somebody who was served.
+    One(W),
+    /// Those who watched.
+    All(Vec<W>),
+}
+
+impl<W: Wake> Wakes<W> {
+    #[inline]
+    pub(crate) fn wake(self) {
+        match self {
+            Wakes::Nobody => {}
+            Wakes::One(waiter) => waiter.wake(),
+            Wakes::All(waiters) => waiters.iter().for_each(Wake::wake),
+        }
+    }
+}
+
 /// What both ends share.
 pub(crate) struct Core<T, W> {
     state: Lock<State<T, W>>,
@@ -59,7 +87,7 @@ pub(crate) struct Core<T, W> {
 }
 
 struct State<T, W> {
-    buffer: VecDeque<T>,
+    buffer: Buffer<T>,
     senders: Places<T, W>,
     receivers: Places<T, W>,
     closed: Option<Closed>,
@@ -71,27 +99,30 @@ struct State<T, W> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Closed(pub(crate) Option<Error>);
 
-/// What came of an attempt to send.
-pub(crate) enum Put<T, W> {
-    /// It is in the channel. Wake somebody, and drop what had to go for it.
-    Done(Option<W>, Option<T>),
+/// What came of an attempt to send the value at an address.
+pub(crate) enum Put<W> {
+    /// It is in the channel, and no longer there.
+    Done(Wakes<W>),
+    /// It is in the channel, and what had to go for it is there instead: the caller drops it. Or the channel holds nothing, and
+    /// the value itself had to go.
+    Displaced,
     /// There is no room, and the channel does not wait for any.
-    Refused(T),
+    Refused,
     /// There is no room yet.
-    Full(T),
-    Closed(T, Closed),
+    Full,
+    Closed(Closed),
 }
 
-/// What came of an attempt to receive.
-pub(crate) enum Took<T, W> {
-    /// A value. Wake somebody.
-    Done(T, Option<W>),
+/// What came of an attempt to receive a value to an address.
+pub(crate) enum Took<W> {
+    /// It is there.
+    Done(Wakes<W>),
     Empty,
     /// Closed, and nothing is left in it.
     Closed(Closed),
 }
 
-/// What came of a send that may wait.
+/// What came of an operation that may wait.
 pub(crate) enum Begun<A> {
     /// It did not have to.
     Now(A),
@@ -101,43 +132,83 @@ pub(crate) enum Begun<A> {
 
 impl<T, W: Wake> State<T, W> {
     /// The only way into a channel. Inlined wherever it is used: what comes of it is moved several times otherwise.
+    ///
+    /// # Safety
+    ///
+    /// There is a value at the address, which belongs to the caller.
     #[inline(always)]
-    fn put(&mut self, value: T, capacity: usize, overflow: Overflow) -> Put<T, W> {
+    unsafe fn put(&mut self, value: NonNull<T>, capacity: usize, overflow: Overflow) -> Put<W> {
         if let Some(closed) = &self.closed {
-            return Put::Closed(value, closed.clone());
+            return Put::Closed(closed.clone());
         }
-        let value = match self.receivers.give(value) {
-            Ok(receiver) => return Put::Done(Some(receiver), None),
-            Err(value) => value,
-        };
+        let watched = !self.receivers.is_empty();
+        if watched && let Some((into, receiver)) = self.receivers.serve() {
+            // SAFETY: a value, and the place for one of a receiver who waits.
+            unsafe { ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1) };
+            return Put::Done(Wakes::One(receiver));
+        }
         if self.buffer.len() < capacity {
-            self.buffer.push_back(value);
-            return Put::Done(None, None);
+            // SAFETY: a value, which is given away.
+            unsafe { self.buffer.push(value) };
+            return Put::Done(if watched { self.receivers.ring(None) } else { Wakes::Nobody });
         }
         match overflow {
-            Overflow::Block => Put::Full(value),
-            Overflow::DropNew => Put::Refused(value),
+            Overflow::Block => Put::Full,
+            Overflow::DropNew => Put::Refused,
             Overflow::DropOld => {
-                // Without a buffer the value itself is the oldest.
-                self.buffer.push_back(value);
                 self.dropped += 1;
-                Put::Done(None, self.buffer.pop_front())
+                // Without a buffer the value itself is the oldest.
+                if capacity > 0 {
+                    // SAFETY: a value, and the buffer is full.
+                    unsafe { self.buffer.exchange(value) };
+                }
+                Put::Displaced
             }
         }
     }
 
     /// The only way out. Inlined as `put` is.
+    ///
+    /// # Safety
+    ///
+    /// The address is that of a place for a value, without one, which belongs to the caller.
     #[inline(always)]
-    fn take(&mut self) -> Took<T, W> {
-        if let Some(value) = self.buffer.pop_front() {
-            let Some((next, sender)) = self.senders.take() else { return Took::Done(value, None) };
-            self.buffer.push_back(next);
-            return Took::Done(value, Some(sender));
+    unsafe fn take(&mut self, into: NonNull<T>) -> Took<W> {
+        // SAFETY: as the caller says.
+        if unsafe { self.buffer.pop(into) } {
+            let idle = self.senders.is_empty();
+            return Took::Done(if idle { Wakes::Nobody } else { self.refill() });
         }
-        if let Some((value, sender)) = self.senders.take() {
-            return Took::Done(value, Some(sender));
+        if !self.senders.is_empty()
+            && let Some((value, sender)) = self.senders.serve()
+        {
+            // SAFETY: the value of a sender who waits, and the caller's place for one.
+            unsafe { ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1) };
+            return Took::Done(Wakes::One(sender));
         }
         self.closed.as_ref().map_or(Took::Empty, |closed| Took::Closed(closed.clone()))
+    }
+
+    /// Gives room in the buffer to the first who waits for it, or tells those who watch.
+    #[inline]
+    fn refill(&mut self) -> Wakes<W> {
+        let Some((next, sender)) = self.senders.serve() else { return self.senders.ring(None) };
+        // SAFETY: the value of a sender who waits.
+        unsafe { self.buffer.push(next) };
+        Wakes::One(sender)
+    }
+
+    /// Whether a send need not wait; apart from the select with this claim.
+    fn can_send(&self, capacity: usize, overflow: Overflow, own: Option<&Arc<Claim>>) -> bool {
+        self.closed.is_some()
+            || self.buffer.len() < capacity
+            || overflow != Overflow::Block
+            || self.receivers.any_beside(own)
+    }
+
+    /// Whether a receive need not wait; likewise.
+    fn can_recv(&self, own: Option<&Arc<Claim>>) -> bool {
+        self.closed.is_some() || self.buffer.len() > 0 || self.senders.any_beside(own)
     }
 }
 
@@ -157,7 +228,7 @@ impl<T, W> State<T, W> {
 impl<T, W> Core<T, W> {
     pub(crate) fn new(capacity: usize, overflow: Overflow) -> Core<T, W> {
         let state = State {
-            buffer: VecDeque::new(),
+            buffer: Buffer::new(),
             senders: Places::new(),
             receivers: Places::new(),
             closed: None,
@@ -182,6 +253,10 @@ impl<T, W> Core<T, W> {
         self.lock().buffer.len()
     }
 
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= self.capacity
+    }
+
     /// As `len`, if nobody is just changing the channel.
     pub(crate) fn try_len(&self) -> Option<usize> {
         Some(self.state.try_lock()?.buffer.len())
@@ -194,6 +269,12 @@ impl<T, W> Core<T, W> {
         (state.senders.len(), state.receivers.len())
     }
 
+    /// For how many values there is memory.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn room(&self) -> usize {
+        self.lock().buffer.room()
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.lock().dropped
     }
@@ -203,108 +284,195 @@ impl<T, W> Core<T, W> {
     }
 
     /// Takes out all that nobody will receive, to be dropped outside of the lock.
-    pub(crate) fn drain(&self) -> VecDeque<T> {
-        std::mem::take(&mut self.lock().buffer)
+    #[must_use = "it is dropped outside of the lock"]
+    pub(super) fn drain(&self) -> Buffer<T> {
+        std::mem::replace(&mut self.lock().buffer, Buffer::new())
+    }
+}
+
+impl<W> Core<(), W> {
+    /// Puts that many of nothing into a channel that nobody uses yet.
+    pub(crate) fn fill(&self, count: usize) {
+        self.lock().buffer.fill(count);
     }
 }
 
 impl<T, W: Wake> Core<T, W> {
     // ----- sending ----------------------------------------------------------------------
 
+    /// Sends the value at an address, if that is possible at once.
+    ///
+    /// # Safety
+    ///
+    /// There is a value, which belongs to the caller; [`Put`] says what is there afterwards.
     #[inline]
-    pub(crate) fn try_send(&self, value: T) -> Put<T, W> {
-        self.lock().put(value, self.capacity, self.overflow)
+    pub(crate) unsafe fn try_send(&self, value: NonNull<T>) -> Put<W> {
+        // SAFETY: as the caller says.
+        unsafe { self.lock().put(value, self.capacity, self.overflow) }
     }
 
-    /// Sends, or takes a place among those who wait to.
+    /// Sends the value at an address, or takes a place among those who wait to.
+    ///
+    /// # Safety
+    ///
+    /// As for [`try_send`](Core::try_send). With a ticket the value belongs to the channel until the place is given up, and
+    /// it is, before the memory is used for anything else.
     #[inline]
-    pub(crate) fn send(&self, value: T, waiter: impl FnOnce() -> W) -> Begun<Put<T, W>> {
+    pub(crate) unsafe fn send(
+        &self,
+        value: NonNull<T>,
+        waiter: impl FnOnce() -> W,
+    ) -> Begun<Put<W>> {
         let mut state = self.lock();
-        match state.put(value, self.capacity, self.overflow) {
-            Put::Full(value) => {
+        // SAFETY: as the caller says.
+        match unsafe { state.put(value, self.capacity, self.overflow) } {
+            Put::Full => {
                 let waiting = Waiting { waiter: waiter(), claim: None, value: Some(value) };
-                Begun::Wait(state.senders.join(waiting))
+                let ticket = state.senders.join(waiting);
+                let watchers = state.receivers.ring(None);
+                drop(state);
+                watchers.wake();
+                Begun::Wait(ticket)
             }
             done => Begun::Now(done),
         }
     }
 
     /// After a wake: what became of it, or the ticket again.
-    pub(crate) fn poll_send(&self, ticket: Ticket) -> Result<Outcome<T>, Ticket> {
+    pub(crate) fn poll_send(&self, ticket: Ticket) -> Result<PlaceEnd, Ticket> {
         self.lock().senders.poll(ticket)
     }
 
     /// Gives up waiting. It may have happened all the same.
-    pub(crate) fn withdraw_send(&self, ticket: Ticket) -> Outcome<T> {
+    pub(crate) fn withdraw_send(&self, ticket: Ticket) -> PlaceEnd {
         self.lock().senders.withdraw(ticket)
     }
 
     // ----- receiving --------------------------------------------------------------------
 
+    /// Receives a value to an address, if that is possible at once.
+    ///
+    /// # Safety
+    ///
+    /// The address is that of a place for a value, without one, which belongs to the caller; [`Took`] says whether there is one
+    /// afterwards.
     #[inline]
-    pub(crate) fn try_recv(&self) -> Took<T, W> {
-        self.lock().take()
+    pub(crate) unsafe fn try_recv(&self, into: NonNull<T>) -> Took<W> {
+        // SAFETY: as the caller says.
+        unsafe { self.lock().take(into) }
     }
 
-    /// Receives, or takes a place among those who wait to.
+    /// Receives a value to an address, or takes a place among those who wait to.
+    ///
+    /// # Safety
+    ///
+    /// As for [`try_recv`](Core::try_recv). With a ticket the memory belongs to the channel until the place is given up, and
+    /// it is, before the memory is used for anything else.
     #[inline]
-    pub(crate) fn recv(&self, waiter: impl FnOnce() -> W) -> Begun<Took<T, W>> {
+    pub(crate) unsafe fn recv(
+        &self,
+        into: NonNull<T>,
+        waiter: impl FnOnce() -> W,
+    ) -> Begun<Took<W>> {
         let mut state = self.lock();
-        match state.take() {
+        // SAFETY: as the caller says.
+        match unsafe { state.take(into) } {
             Took::Empty => {
-                let waiting = Waiting { waiter: waiter(), claim: None, value: None };
-                Begun::Wait(state.receivers.join(waiting))
+                let waiting = Waiting { waiter: waiter(), claim: None, value: Some(into) };
+                let ticket = state.receivers.join(waiting);
+                let watchers = state.senders.ring(None);
+                drop(state);
+                watchers.wake();
+                Begun::Wait(ticket)
             }
             done => Begun::Now(done),
         }
     }
 
     /// As [`poll_send`](Core::poll_send).
-    pub(crate) fn poll_recv(&self, ticket: Ticket) -> Result<Outcome<T>, Ticket> {
+    pub(crate) fn poll_recv(&self, ticket: Ticket) -> Result<PlaceEnd, Ticket> {
         self.lock().receivers.poll(ticket)
     }
 
     /// As [`withdraw_send`](Core::withdraw_send).
-    pub(crate) fn withdraw_recv(&self, ticket: Ticket) -> Outcome<T> {
+    pub(crate) fn withdraw_recv(&self, ticket: Ticket) -> PlaceEnd {
         self.lock().receivers.withdraw(ticket)
     }
 
     // ----- selecting ----------------------------------------------------------------------
 
-    /// Takes a place for a case of a select; gives the value back if there is something to be
-    /// tried, which the select has to do *unregistered*.
-    pub(crate) fn register_send(
+    /// Takes a place for a case of a select; none if there is something to be tried, which the select
+    /// has to do *unregistered*.
+    ///
+    /// # Safety
+    ///
+    /// As for [`send`](Core::send).
+    pub(crate) unsafe fn register_send(
         &self,
-        value: T,
-        waiter: W,
-        claim: &Arc<Claim>,
-        case: usize,
-    ) -> Result<Ticket, T> {
-        let mut state = self.lock();
-        if state.closed.is_some()
-            || state.buffer.len() < self.capacity
-            || self.overflow != Overflow::Block
-            || state.receivers.any_beside(claim)
-        {
-            return Err(value);
-        }
-        let claim = Some((Arc::clone(claim), case));
-        Ok(state.senders.join(Waiting { waiter, claim, value: Some(value) }))
-    }
-
-    /// As [`register_send`](Core::register_send).
-    pub(crate) fn register_recv(
-        &self,
+        value: NonNull<T>,
         waiter: W,
         claim: &Arc<Claim>,
         case: usize,
     ) -> Option<Ticket> {
         let mut state = self.lock();
-        if state.closed.is_some() || !state.buffer.is_empty() || state.senders.any_beside(claim) {
+        if state.can_send(self.capacity, self.overflow, Some(claim)) {
             return None;
         }
-        let claim = Some((Arc::clone(claim), case));
-        Some(state.receivers.join(Waiting { waiter, claim, value: None }))
+        let place = Some((Arc::clone(claim), case));
+        let ticket = state.senders.join(Waiting { waiter, claim: place, value: Some(value) });
+        let watchers = state.receivers.ring(Some(claim));
+        drop(state);
+        watchers.wake();
+        Some(ticket)
+    }
+
+    /// As [`register_send`](Core::register_send).
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv`](Core::recv).
+    pub(crate) unsafe fn register_recv(
+        &self,
+        into: NonNull<T>,
+        waiter: W,
+        claim: &Arc<Claim>,
+        case: usize,
+    ) -> Option<Ticket> {
+        let mut state = self.lock();
+        if state.can_recv(Some(claim)) {
+            return None;
+        }
+        let place = Some((Arc::clone(claim), case));
+        let ticket = state.receivers.join(Waiting { waiter, claim: place, value: Some(into) });
+        let watchers = state.senders.ring(Some(claim));
+        drop(state);
+        watchers.wake();
+        Some(ticket)
+    }
+
+    /// Whether a send need not wait.
+    pub(crate) fn can_send(&self) -> bool {
+        self.lock().can_send(self.capacity, self.overflow, None)
+    }
+
+    /// Whether a receive need not wait.
+    pub(crate) fn can_recv(&self) -> bool {
+        self.lock().can_recv(None)
+    }
+
+    /// Takes a place among senders for somebody who waits until a send is possible; none if it is. It is given up as that of a
+    /// sender.
+    pub(crate) fn watch_send(&self, waiter: W, claim: &Arc<Claim>, case: usize) -> Option<Ticket> {
+        let mut state = self.lock();
+        let possible = state.can_send(self.capacity, self.overflow, Some(claim));
+        (!possible).then(|| state.senders.watch(waiter, (Arc::clone(claim), case)))
+    }
+
+    /// The same among receivers.
+    pub(crate) fn watch_recv(&self, waiter: W, claim: &Arc<Claim>, case: usize) -> Option<Ticket> {
+        let mut state = self.lock();
+        let possible = state.can_recv(Some(claim));
+        (!possible).then(|| state.receivers.watch(waiter, (Arc::clone(claim), case)))
     }
 
     // ----- closing ------------------------------------------------------------------------

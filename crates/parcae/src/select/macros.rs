@@ -5,7 +5,9 @@
 /// | case | happens when | gives |
 /// |---|---|---|
 /// | `recv(rx) -> v => …` | there is a value, or the channel is closed and empty | `Result<T, RecvError>` |
+/// | `recv(after(time)) -> v => …` | the point in time has come, likewise for `at`, `tick` and `never` | `Result<Instant, RecvError>` |
 /// | `send(tx, value) -> r => …` | there is room, or the channel is closed | `Result<(), SendError<T>>` |
+/// | `send_with(tx, \|\| value) -> r => …` | as `send`, of a value that is made when sending is possible | the same |
 /// | `offer(tx, &mut slot) -> r => …` | as `send`, of what is in an `Option`; it stays there if another case happens | the same |
 /// | `next(subscriber) -> v => …` | a broadcast has another value, or is closed | `Result<T, RecvError>` |
 /// | `changed(watcher) -> v => …` | what is watched has changed, or is closed | `Result<Arc<T>, RecvError>` |
@@ -18,6 +20,26 @@
 /// The whole is a [`Result`](crate::Result): of what the chosen case evaluates to, or an error if the
 /// task was cancelled or has no budget left, in which case none has happened. `?`, `return`, `break` and `continue` in a
 /// case are those of the code around it. See [`select`](mod@crate::select) for what is guaranteed.
+///
+/// Operands are evaluated once, in order, and may be temporaries: they live until the whole is evaluated. So does a value to
+/// be sent, even if its case does not happen; `send_with` makes it only when it can be sent, and calls its closure
+/// once at most. (If somebody else is faster just then, the value waits as that of `send` does.)
+///
+/// With `biased;` before the cases the first that is possible happens, in their order, not any:
+///
+/// ```
+/// let (tx, rx) = parcae::channel::channel(8);
+/// let (stop, stopped) = parcae::channel::channel::<()>(0);
+/// tx.send_all(0..8)?;
+/// drop(stop);
+/// let first = parcae::select! {
+///     biased;
+///     recv(stopped) -> _ => "stopped", // whatever else there is to do
+///     recv(rx) -> _ => "value",
+/// }?;
+/// assert_eq!(first, "stopped");
+/// # Ok::<(), parcae::Error>(())
+/// ```
 ///
 /// ```
 /// use parcae::channel::channel;
@@ -39,19 +61,27 @@
 /// ```
 #[macro_export]
 macro_rules! select {
-    ($($arms:tt)+) => { $crate::__select!(@arms [] $($arms)+) };
+    (biased; $($arms:tt)+) => { $crate::__select!(@arms [select_biased] $($arms)+) };
+    ($($arms:tt)+) => { $crate::__select!(@arms [select] $($arms)+) };
 }
 
 /// The steps of `select!`. Each case gets a variable, which is another one each time because it is
-/// introduced in another expansion.
+/// introduced in another expansion. It is bound by a `match`, whose temporaries live as long as its arm.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
     // All arms are read.
-    (@arms [$({ $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) })*]) => {{
-        $(let mut $case = $($new)*;)*
+    (@arms [$run:ident $($arm:tt)*]) => {
+        $crate::__select!(@bind $run [$($arm)*] $($arm)*)
+    };
+    // One more case is made.
+    (@bind $run:ident $all:tt { $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
+        match $($new)* { mut $case => $crate::__select!(@bind $run $all $($rest)*) }
+    };
+    // All are.
+    (@bind $run:ident [$({ $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) })*]) => {{
         #[allow(unreachable_code)] // all cases may leave
-        let result = match $crate::__private::select(&mut [$(&mut $case),*]) {
+        let result = match $crate::__private::$run(&mut [$(&mut $case),*]) {
             ::core::result::Result::Err(error) => {
                 ::core::result::Result::<_, $crate::Error>::Err(error)
             }
@@ -64,7 +94,7 @@ macro_rules! __select {
     // What happens in the arm that was chosen.
     (@fire $at:ident, $n:expr, { $case:ident ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
         if $at == $n {
-            let $pattern = $case.finish();
+            let $pattern = $crate::__private::Finish::finish(&mut $case);
             $body
         } else {
             $crate::__select!(@fire $at, $n + 1, $($rest)*)
@@ -93,10 +123,13 @@ macro_rules! __select {
     };
     // The kinds of cases.
     (@case $done:tt $case:ident recv ($rx:expr $(,)?) $($arm:tt)*) => {
-        $crate::__select!(@add $done $case ($crate::__private::RecvCase::new(&$rx)) $($arm)*)
+        $crate::__select!(@add $done $case ($rx.__select()) $($arm)*)
     };
     (@case $done:tt $case:ident send ($tx:expr, $value:expr $(,)?) $($arm:tt)*) => {
         $crate::__select!(@add $done $case ($crate::__private::SendCase::new(&$tx, $value)) $($arm)*)
+    };
+    (@case $done:tt $case:ident send_with ($tx:expr, $make:expr $(,)?) $($arm:tt)*) => {
+        $crate::__select!(@add $done $case ($crate::__private::send_with(&$tx, $make)) $($arm)*)
     };
     (@case $done:tt $case:ident offer ($tx:expr, $slot:expr $(,)?) $($arm:tt)*) => {
         $crate::__select!(@add $done $case ($crate::__private::SendCase::offer(&$tx, $slot)) $($arm)*)
@@ -125,8 +158,8 @@ macro_rules! __select {
     (@case $done:tt $case:ident $kind:ident $($arm:tt)*) => {
         ::core::compile_error!(::core::concat!(
             "`", ::core::stringify!($kind),
-            "` is no case of `select!`: recv(rx), send(tx, value), offer(tx, &mut slot), \
-             next(subscriber), changed(watcher), ended(task), timeout(time), deadline(instant), \
+            "` is no case of `select!`: recv(rx), send(tx, value), send_with(tx, || value), \
+             offer(tx, &mut slot), next(subscriber), changed(watcher), ended(task), timeout(time), deadline(instant), \
              cancelled(token) and default are"
         ))
     };

@@ -28,7 +28,7 @@
 //! second waiter could come in between with the word of the task looking the same as before.
 
 use super::{Deadline, Ended, Waiter, Why, checkpoint, wait};
-use crate::channel::{Claim, Outcome, Places, Ticket, Waiting, Wake};
+use crate::channel::{Claim, PlaceEnd, Places, Ticket, Waiting, Wake};
 use crate::cx;
 use crate::error::{Result, discard};
 use crate::lock::{Guard, Lock};
@@ -78,9 +78,9 @@ impl<W> End<W> {
 
     /// Gives a place up; true if it was told, and if it is a select's, has decided it.
     pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
-        let (outcome, waiter) = self.lock().waiting.remove(ticket);
+        let (gone, waiter) = self.lock().waiting.remove(ticket);
         drop(waiter); // outside of the lock
-        outcome == Outcome::Closed(None)
+        gone == PlaceEnd::Closed
     }
 }
 
