@@ -4,13 +4,16 @@ mod basics;
 mod budgets;
 pub(crate) mod cancelling;
 mod cancelling_others;
+mod causes;
 mod closing;
 mod mixed;
+mod more;
 mod ordered;
 mod others;
 mod patterns;
 mod pools;
 mod random;
+mod timers;
 
 use super::*;
 use crate::Result;

@@ -1,6 +1,8 @@
 //! Select under the deterministic executor with many seeds, on worker threads, and on plain threads.
 
 mod cases;
+mod choice;
+mod lists;
 mod random;
 mod tasks;
 
