@@ -9,7 +9,7 @@ use parcae::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Enough to pay for 64 children of 100 ops in advance, and for more than three times as many.
+/// Enough to pay for 64 children with slices of 100 ops in advance, and for more than three times as many.
 const OPS: u64 = 60_000;
 
 /// The owner spawns one child, which pays for more of them in advance, and then lets others run by
@@ -23,7 +23,7 @@ fn all_is_there_while_the_owner(wait: impl Fn(&Cx, &AtomicBool) -> Result<()> + 
             succeed(rt.run(|cx| {
                 let opts = NurseryOpts::new()
                     .budget(ops(OPS))
-                    .child_budget(ops(100))
+                    .slice(ops(100))
                     .on_failure(OnFailure::Isolate);
                 cx.nursery_with(opts, |n| {
                     let child = n.spawn(|cx| {
@@ -68,5 +68,25 @@ fn what_was_paid_in_advance_is_there_while_the_owner_sleeps() {
             parcae::time::sleep(Duration::from_millis(1))?;
         }
         Ok(())
+    });
+}
+
+/// Children with a budget of their own are paid for one by one. The spawns that were paid for in
+/// advance are there for them, all of them.
+#[test]
+fn what_was_paid_in_advance_is_there_for_children_of_another_kind() {
+    const SPAWNS: u64 = 300;
+    everywhere(|cx| {
+        let all = Budget { spawn_count: SPAWNS, ..ops(OPS) };
+        cx.nursery_with(NurseryOpts::new().budget(all).slice(ops(100)), |n| {
+            n.spawn(|_| Ok(()))?.join()?;
+            let own = || SpawnOpts::new().budget(Budget { spawn_count: 0, ..ops(10) });
+            for _ in 1..SPAWNS {
+                n.spawn_with(own(), |_| Ok(()))?.join()?;
+            }
+            let refused = n.spawn_with(own(), |_| Ok(()));
+            assert!(matches!(kind_of(refused), ErrorKind::SpawnBudgetExhausted(_)));
+            Ok(())
+        })
     });
 }

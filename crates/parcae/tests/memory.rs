@@ -122,7 +122,7 @@ fn memory_that_a_task_has_at_a_refill_and_frees_later_is_not_spent() {
     threads(|cx| {
         let bounded = Budget::UNLIMITED.with_ops(100_000).with_memory(1 << 20);
         let share = Budget::UNLIMITED.with_ops(500).with_memory(200_000);
-        cx.nursery_with(NurseryOpts::new().budget(bounded).child_budget(share), |n| {
+        cx.nursery_with(NurseryOpts::new().budget(bounded).slice(share), |n| {
             let child = n.spawn(|cx| {
                 let kept = std::hint::black_box(vec![0_u8; 100_000]);
                 work(cx, 3_000)?; // several refills
