@@ -87,7 +87,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// anyhow and back is what it was: kind, task, contexts, and those that anyhow has added.
 ///
 #[cfg_attr(feature = "anyhow", doc = "```")]
-#[cfg_attr(not(feature = "anyhow"), doc = "```ignore")]
+#[cfg_attr(not(feature = "anyhow"), doc = "```text")]
 /// use anyhow::Context;
 /// use parcae::prelude::*;
 ///
