@@ -358,19 +358,21 @@ typedef janus_cancel_token CancelToken;
 
 /* These names, signatures and results do not change within a major version. */
 
-/* Starts the runtime. Calls that need one start one with all defaults. If it fails the last error says why. A
- * shutdown that is just going on is waited for. */
+/* Starts the runtime. Calls that need one start one with all defaults. If it fails the last
+ * error says why. A shutdown that is just going on is waited for. */
 void janus_rt_init(janus_runtime_config config);
 
-/* Ends the runtime: cancels what is left, waits for it, and ends the workers. Does nothing if there is none. The
- * next call that needs a runtime starts another, with all defaults. Not from a task or a callback. */
+/* Ends the runtime: cancels what is left, waits for it, and ends the workers. Does nothing if
+ * there is none. The next call that needs a runtime starts another, with all defaults. Not
+ * from a task or a callback. */
 void janus_rt_shutdown(void);
 
 /* The runtime, which is started if there is none. NULL on failure. */
 janus_runtime *janus_rt_get(void);
 
-/* Opens a nursery, which is the caller's innermost until janus_nursery_await_all. Starts the runtime, with all
- * defaults, if there is none: also after a shutdown; one that is just going on is waited for. NULL on failure. */
+/* Opens a nursery, which is the caller's innermost until janus_nursery_await_all. Starts the
+ * runtime, with all defaults, if there is none: also after a shutdown; one that is just going
+ * on is waited for. NULL on failure. */
 void *janus_nursery_create(void);
 
 /* Spawns a child of the innermost nursery that the caller has open. 0, or -1 on failure. Neither waits nor starts a
@@ -387,8 +389,8 @@ long janus_nursery_await_all(void);
 
 /* The scheduler by the names that generated code uses. There is one runtime, and it is this one. */
 
-/* Starts the runtime and returns it; NULL if it failed. A process has one runtime for C: while it runs, a second
- * scheduler is refused with NULL and PARCAE_E_RUNNING. */
+/* Starts the runtime and returns it; NULL if it failed. A process has one runtime for C: while
+ * it runs, a second scheduler is refused with NULL and PARCAE_E_RUNNING. */
 void *janus_scheduler_create(janus_scheduler_config config);
 
 /* Ends the runtime that janus_scheduler_create, or janus_rt_get, has returned. */
@@ -433,10 +435,12 @@ uint64_t parcae_rt_live_tasks(void);
 /* How many workers run tasks, or -1 if there is no runtime. */
 int parcae_rt_workers(void);
 
-/* Calls a function when a worker of the runtime that runs now is stuck: a task computes without a yield check, or
- * blocks its thread, for a second or more. Once for each stall, on a thread of the runtime that runs no tasks; it must
- * not wait for long. NULL, and what holds without this: the report is written to the standard error. When this has
- * returned the function before is not running any more. Goes with the runtime. 0, or -1 if there is none. */
+/* Calls a function when a worker of the runtime that runs now is stuck: a task computes
+ * without a yield check, or blocks its thread, for a second or more. Once for each stall,
+ * on a thread of the runtime that runs no tasks; it must not wait for long. NULL, and what
+ * holds without this: the report is written to the standard error. When this has returned
+ * the function before is not running any more. Goes with the runtime. 0, or -1 if there is
+ * none. */
 int parcae_rt_on_stall(parcae_stall_fn callback, void *arg);
 
 /* The version of the library: major, minor and patch in two decimal digits each. PARCAE_VERSION is that of
@@ -450,12 +454,14 @@ const char *parcae_version_text(void);
 
 /* The last error is the calling task's, or thread's, own. */
 
-/* What the last call that failed had to say; empty if none has. The text stays valid until the same caller has failed
- * 16 more times, or has ended: two of them fit into one printf. parcae_clear_error does not free it. */
+/* What the last call that failed had to say; empty if none has. The text stays valid until the
+ * same caller has failed 16 more times, or has ended: two of them fit into one printf.
+ * parcae_clear_error does not free it. */
 const char *parcae_last_error(void);
 
-/* Copies that text, as snprintf does: at most size bytes with the 0 at the end, which is always there if size is not 0.
- * Returns how long the text is, without the 0. buffer may be NULL if size is 0. */
+/* Copies that text, as snprintf does: at most size bytes with the 0 at the end, which is
+ * always there if size is not 0. Returns how long the text is, without the 0. buffer may be
+ * NULL if size is 0. */
 size_t parcae_last_error_copy(char *buffer, size_t size);
 
 /* The kind of the last error: PARCAE_E_NONE and so on. */
@@ -586,18 +592,19 @@ parcae_status parcae_sleep_ns(uint64_t nanoseconds);
 
 /* ----- Blocking calls and mutexes ---------------------------------------------------------------- */
 
-/* Calls a function that blocks its thread, on a thread for such calls: the calling task is parked until it has
- * returned, and its worker runs others. There are 128 such threads at most; more calls wait. The function is no task: it must
- * not end or yield one. PARCAE_OK and what it returned, if value is not NULL; PARCAE_CANCELLED if the task was cancelled
- * before the call began. A call that has begun is waited for. Outside of tasks it is called at once. */
+/* Calls a function that blocks its thread, on a thread for such calls: the calling task is
+ * parked until it has returned, and its worker runs others. There are 128 such threads at
+ * most; more calls wait. The function is no task: it must not end or yield one. PARCAE_OK and
+ * what it returned, if value is not NULL; PARCAE_CANCELLED if the task was cancelled before
+ * the call began. A call that has begun is waited for. Outside of tasks it is called at once. */
 parcae_status parcae_blocking(janus_task_fn function, void *arg, int64_t *value);
 
-/* A mutex: for any task or thread. A task that waits for it is parked, and it may be held over waits, unlike a
- * pthread_mutex_t. */
+/* A mutex: for any task or thread. A task that waits for it is parked, and it may be held over
+ * waits, unlike a pthread_mutex_t. */
 void *parcae_mutex_create(void);
 
-/* Waits until the mutex is free, and takes it. A cancel point if it has to wait. PARCAE_OK, PARCAE_CANCELLED, or
- * PARCAE_ERROR: the handle is none, or the caller has the mutex already. */
+/* Waits until the mutex is free, and takes it. A cancel point if it has to wait. PARCAE_OK,
+ * PARCAE_CANCELLED, or PARCAE_ERROR: the handle is none, or the caller has the mutex already. */
 parcae_status parcae_mutex_lock(void *mutex);
 
 /* Takes the mutex if it is free: PARCAE_OK; PARCAE_PENDING if it is not. */

@@ -1,29 +1,31 @@
 //! Flows: what the adapter keeps for whoever calls it, a task or a thread.
 //!
-//! The frozen functions have no parameter that says which nursery is meant: it is the innermost that
-//! the caller has open. So every caller has a stack of nurseries. A task's is in its [`Flow`], at the base of its own
-//! stack, found through a word that the runtime keeps for the task: it goes where the task goes. A thread's is
-//! thread-local. This is the only thread-local state of the adapter, and no scheduler code sees it.
+//! The frozen functions have no parameter that says which nursery is meant: it is the innermost
+//! that the caller has open. So every caller has a stack of nurseries. A task's is in its [`Flow`],
+//! at the base of its own stack, found through a word that the runtime keeps for the task: it goes
+//! where the task goes. A thread's is thread-local. This is the only thread-local state of the
+//! adapter, and no scheduler code sees it.
 //!
 //! # What a flow keeps
 //!
-//! The specification's adapter is [`RtNursery`]: a nursery, and nothing else. The entries of the stack are [`Open`]: such a
-//! nursery, and beside it the handles that functions beyond the frozen ones give out for it and its children. The flow itself
-//! keeps what belongs to a caller and to no nursery: its last error, the result of its last await, the capabilities that
-//! it has put to use, two objects that it has looked up before, and where it stands with a runtime.
+//! The specification's adapter is [`RtNursery`]: a nursery, and nothing else. The entries of the
+//! stack are [`Open`]: such a nursery, and beside it the handles that functions beyond the frozen
+//! ones give out for it and its children. The flow itself keeps what belongs to a caller and to no
+//! nursery: its last error, the result of its last await, the capabilities that it has put to use,
+//! two objects that it has looked up before, and where it stands with a runtime.
 //!
 //! # Who owns what
 //!
-//! A flow owns its open nurseries and the handles of their tasks; nobody else touches those. What others
-//! may use of a nursery, its token, is in the table of handles. A flow that ends closes what it has open,
-//! innermost first: a task that returns waits for its children and fails if they do; one that fails or is stopped, and a
-//! thread that ends, cancel them first.
+//! A flow owns its open nurseries and the handles of their tasks; nobody else touches those. What
+//! others may use of a nursery, its token, is in the table of handles. A flow that ends closes what
+//! it has open, innermost first: a task that returns waits for its children and fails if they do;
+//! one that fails or is stopped, and a thread that ends, cancel them first.
 //!
 //! # Errors
 //!
-//! The last error is the flow's: it stays the caller's own wherever a task goes on. A task that returns the code
-//! with which the runtime's last error came hands that error on: what cancelled it, or which budget was
-//! used up, is not lost on the way through C.
+//! The last error is the flow's: it stays the caller's own wherever a task goes on. A task that
+//! returns the code with which the runtime's last error came hands that error on: what cancelled
+//! it, or which budget was used up, is not lost on the way through C.
 
 use crate::boundary::abort;
 use crate::fault::{ChildCode, Fault, number, result_of};
@@ -68,8 +70,8 @@ pub(crate) struct Flow {
     calm: u64,
 }
 
-/// How many texts of errors a flow keeps: as the header says of `parcae_last_error`. Programs print several in one
-/// statement, in an order that C leaves open; sixteen are more than a statement has.
+/// How many texts of errors a flow keeps: as the header says of `parcae_last_error`. Programs print
+/// several in one statement, in an order that C leaves open; sixteen are more than a statement has.
 const TEXTS: usize = 16;
 
 /// The nursery of the adapter: the wrapped one, and nothing else.
@@ -156,8 +158,8 @@ impl Flow {
         }
     }
 
-    /// Which flow this is, among those that there are. What is kept with this number goes before the flow does: the
-    /// handles of its tasks end with their nursery.
+    /// Which flow this is, among those that there are. What is kept with this number goes before
+    /// the flow does: the handles of its tasks end with their nursery.
     pub(crate) fn number(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -382,8 +384,8 @@ impl Drop for Flow {
     }
 }
 
-/// Runs something for which a shutdown waits, on a thread: the program's callbacks. What they call must not
-/// wait for that shutdown (see [`global`]).
+/// Runs something for which a shutdown waits, on a thread: the program's callbacks. What they call
+/// must not wait for that shutdown (see [`global`]).
 pub(crate) fn serve<R>(call: impl FnOnce() -> R) -> R {
     struct Serving(bool);
     impl Drop for Serving {
@@ -395,7 +397,8 @@ pub(crate) fn serve<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// A call of the program on a thread of the runtime's, which the next caller finds as if it were new.
+/// A call of the program on a thread of the runtime's, which the next caller finds as if it were
+/// new.
 pub(crate) fn serve_call<R>(call: impl FnOnce() -> R) -> R {
     let returned = serve(call);
     close_all();

@@ -14,43 +14,48 @@
 //! | Running | owned by the state; a call counts a reference for as long as it takes | the thread that shuts it down |
 //! | Ending | owned by the thread that shuts it down | that thread, when the runtime is gone, also if it panics |
 //!
-//! A call that needs a runtime, such as `janus_nursery_create`, starts one where there is none: before
-//! the first `janus_rt_init` and after every shutdown, with all defaults. One that meets a runtime which is being shut
-//! down waits until that is gone, and starts another then. So does `janus_rt_init`; a second shutdown waits for the
-//! first.
+//! A call that needs a runtime, such as `janus_nursery_create`, starts one where there is none:
+//! before the first `janus_rt_init` and after every shutdown, with all defaults. One that meets a
+//! runtime which is being shut down waits until that is gone, and starts another then. So does
+//! `janus_rt_init`; a second shutdown waits for the first.
 //!
 //! # Why there is one runtime at most, and nobody waits for ever
 //!
-//! A runtime is started in Stopped only, under the write lock; `Ended` stores Stopped after the old one was dropped. So
-//! of several threads that start one, one does, and the others find it.
+//! A runtime is started in Stopped only, under the write lock; `Ended` stores Stopped after the old
+//! one was dropped. So of several threads that start one, one does, and the others find it.
 //!
-//! *Ending ends.* It waits for calls that count a reference, and then for the tasks and threads of the
-//! runtime. The runtime's token was cancelled before, so calls that wait on behalf of tasks come back; all others take
-//! a few instructions. A thread that has a nursery open does not hold it up: the nursery keeps the workers, and they end with it.
+//! *Ending ends.* It waits for calls that count a reference, and then for the tasks and threads of
+//! the runtime. The runtime's token was cancelled before, so calls that wait on behalf of tasks
+//! come back; all others take a few instructions. A thread that has a nursery open does not hold it
+//! up: the nursery keeps the workers, and they end with it.
 //!
-//! *A waiting caller is woken.* It waits on the latch that it found in Ending, with no lock and no reference to the
-//! runtime. The latch is set once, by `Ended`, after the state was stored; a caller that comes later finds the new state.
-//! It looks again then: there may be another runtime, or another end, in the meantime.
+//! *A waiting caller is woken.* It waits on the latch that it found in Ending, with no lock and no
+//! reference to the runtime. The latch is set once, by `Ended`, after the state was stored; a
+//! caller that comes later finds the new state. It looks again then: there may be another runtime,
+//! or another end, in the meantime.
 //!
-//! *Nobody waits for itself.* The end waits for tasks, for callbacks that the runtime makes on threads of its own, and for those
-//! that run on the thread that shuts down (cancel callbacks). Such a caller ([`is_waited_for`]) gets an error instead.
-//! What cannot be seen from here is a thread of the program's own for which a task waits by blocking: the manual
-//! names it.
+//! *Nobody waits for itself.* The end waits for tasks, for callbacks that the runtime makes on
+//! threads of its own, and for those that run on the thread that shuts down (cancel callbacks).
+//! Such a caller ([`is_waited_for`]) gets an error instead. What cannot be seen from here is a
+//! thread of the program's own for which a task waits by blocking: the manual names it.
 //!
-//! *Between finding a runtime and using it* another thread may begin to shut it down: then opening a nursery fails as
-//! cancelled. The caller lets go of its reference and looks again ([`with_running`]).
+//! *Between finding a runtime and using it* another thread may begin to shut it down: then opening
+//! a nursery fails as cancelled. The caller lets go of its reference and looks again
+//! ([`with_running`]).
 //!
-//! A task that outlives the shutdown, in a nursery that some thread still has open, is no task of the next
-//! runtime: its flow knows its home, and calls that need a runtime fail there.
+//! A task that outlives the shutdown, in a nursery that some thread still has open, is no task of
+//! the next runtime: its flow knows its home, and calls that need a runtime fail there.
 //!
-//! Rejected: to start the next runtime beside one that is ending. Two sets of workers would share the machine, and a program
-//! that restarts to change its configuration could not know when the old one is gone.
+//! Rejected: to start the next runtime beside one that is ending. Two sets of workers would share
+//! the machine, and a program that restarts to change its configuration could not know when the old
+//! one is gone.
 //!
 //! # Fork
 //!
-//! The child of a fork has one thread, and none of the workers. Nothing could be waited for there. A handler that runs
-//! in the child raises a flag, and every call fails from then on, also the destructors of what is
-//! still open. The child may call `exec` or `_exit`; its parent goes on as if nothing had happened.
+//! The child of a fork has one thread, and none of the workers. Nothing could be waited for there.
+//! A handler that runs in the child raises a flag, and every call fails from then on, also the
+//! destructors of what is still open. The child may call `exec` or `_exit`; its parent goes on as
+//! if nothing had happened.
 
 use crate::fault::Fault;
 use crate::flow;
@@ -147,7 +152,8 @@ fn write() -> RwLockWriteGuard<'static, State> {
     ROOT.state.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the end of the runtime waits for the caller: a task, or a callback that the runtime makes.
+/// Whether the end of the runtime waits for the caller: a task, or a callback that the runtime
+/// makes.
 pub(crate) fn is_waited_for() -> bool {
     foreign::task_id().is_some() || flow::current(|flow| flow.is_serving())
 }
@@ -202,7 +208,8 @@ pub(crate) fn with_running<R>(
     loop {
         let global = get()?;
         match use_it(&global) {
-            // Only a shutdown cancels this token. On a task the error stands: it ends with its runtime.
+            // Only a shutdown cancels this token. On a task the error stands: it ends with its
+            // runtime.
             Err(_) if global.runtime.token().is_cancelled() && !is_waited_for() => {}
             answer => return answer,
         }
@@ -252,8 +259,8 @@ pub(crate) fn init(config: Config) -> Result<*mut c_void, Fault> {
     }
 }
 
-/// Ends the runtime: cancels what is left, waits for it, and ends the workers. With a handle: only the runtime that
-/// it names.
+/// Ends the runtime: cancels what is left, waits for it, and ends the workers. With a handle: only
+/// the runtime that it names.
 pub(crate) fn shutdown(which: Option<*mut c_void>) -> Result<(), Fault> {
     if is_waited_for() {
         let text = "a task or a callback cannot shut the runtime down, which would wait for it: do it on a \

@@ -35,7 +35,8 @@ pub(crate) struct Lock {
     mutex: parcae::sync::Mutex<()>,
 }
 
-/// The guard of a [`Lock`], whose lifetime is a lie: it is kept in the lock, or dropped before that.
+/// The guard of a [`Lock`], whose lifetime is a lie: it is kept in the lock, or dropped before
+/// that.
 pub(crate) struct Held(
     #[allow(dead_code, reason = "dropped")] parcae::sync::MutexGuard<'static, ()>,
 );
@@ -72,7 +73,8 @@ impl Lock {
             let text = "the caller has the mutex already, and would wait for itself";
             return Err(Fault::argument(text));
         }
-        // SAFETY: it is kept in the lock, below; or dropped before this returns, and the caller has the lock.
+        // SAFETY: it is kept in the lock, below; or dropped before this returns, and the caller has
+        // the lock.
         let held = wait(&|| Ok(unsafe { Held::new(self.mutex.lock()?) }))??;
         *self.held() = Some((flow, held));
         Ok(())

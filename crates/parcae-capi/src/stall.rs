@@ -1,12 +1,12 @@
 //! Workers that are stuck, as C hears of them.
 //!
-//! The runtime's monitor notices a worker that does not come back from a task, and tells [`Stall`], which belongs to one
-//! runtime and goes with it. Without a callback the report is written to the standard error, as in Rust, with
-//! remedies that C has.
+//! The runtime's monitor notices a worker that does not come back from a task, and tells [`Stall`],
+//! which belongs to one runtime and goes with it. Without a callback the report is written to the
+//! standard error, as in Rust, with remedies that C has.
 //!
-//! A callback is made under the lock: when `parcae_rt_on_stall` has returned the callback before is not running, and
-//! its argument may be freed. It runs on the monitor's thread, for which a shutdown waits; so it is served
-//! ([`flow::serve`]): what would wait for either is refused.
+//! A callback is made under the lock: when `parcae_rt_on_stall` has returned the callback before is
+//! not running, and its argument may be freed. It runs on the monitor's thread, for which a
+//! shutdown waits; so it is served ([`flow::serve`]): what would wait for either is refused.
 
 use crate::api::nursery::Argument;
 use crate::fault::{Fault, number};
@@ -43,7 +43,8 @@ impl Stall {
         let text = report.to_string().replace(&report.kind.to_string(), remedy);
         let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((call, arg)) = &*callback else {
-            // In one piece, so that others do not write in between. There is nobody to tell if it fails.
+            // In one piece, so that others do not write in between. There is nobody to tell if it
+            // fails.
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
             return;
         };

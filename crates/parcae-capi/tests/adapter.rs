@@ -1,6 +1,6 @@
-//! Rules of the adapter that are about its own code: what is global, what is thread-local, what it keeps for a caller, and
-//! what it uses of the runtime. Each list is exact: what is added, renamed or gets another type has to be added here, with
-//! a reason.
+//! Rules of the adapter that are about its own code: what is global, what is thread-local, what it
+//! keeps for a caller, and what it uses of the runtime. Each list is exact: what is added, renamed
+//! or gets another type has to be added here, with a reason.
 
 mod source;
 
@@ -49,7 +49,8 @@ fn fields_of(structure: &str) -> Vec<String> {
     found[0].iter().map(|(name, ty)| format!("{name}: {ty}")).collect()
 }
 
-// ----- what is global -----------------------------------------------------------------------------
+// ----- what is global
+// -----------------------------------------------------------------------------
 
 #[test]
 fn the_runtime_is_the_only_global_with_authority() {
@@ -124,7 +125,8 @@ fn a_planted_global_is_found() {
     assert_eq!(missing, ["planted.rs LAST: u16"]);
 }
 
-// ----- what is thread-local, and what is kept for a caller ---------------------------------------------
+// ----- what is thread-local, and what is kept for a caller
+// ---------------------------------------------
 
 #[test]
 fn thread_local_state_is_the_flow_and_the_scheduler_does_not_know_it() {
@@ -204,10 +206,11 @@ fn a_planted_field_is_found() {
     assert_eq!(fields(&planted, "Missing"), None);
 }
 
-// ----- what it uses of others ----------------------------------------------------------------------------
+// ----- what it uses of others
+// ----------------------------------------------------------------------------
 
-/// The adapter makes no scheduling decision: it has no way to. All that it uses of the runtime, and every thread and
-/// collection of the standard library, is in this list.
+/// The adapter makes no scheduling decision: it has no way to. All that it uses of the runtime, and
+/// every thread and collection of the standard library, is in this list.
 #[test]
 fn the_adapter_holds_no_queue_and_makes_no_choice() {
     let mut found = std::collections::BTreeSet::new();

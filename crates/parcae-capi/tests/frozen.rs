@@ -1,16 +1,17 @@
-//! The frozen part of the ABI, written down once more by hand, from the specification: sections 3.4 to 3.6 (adapter,
-//! contracts, results), 2.6 (life of the runtime) and 13 (exports for compilers).
+//! The frozen part of the ABI, written down once more by hand, from the specification: sections 3.4
+//! to 3.6 (adapter, contracts, results), 2.6 (life of the runtime) and 13 (exports for compilers).
 //!
-//! The header is printed from the code, and so changes with it. This file does not: whoever changes a frozen name,
-//! signature, layout or number has to change it here as well, and the major version with it.
+//! The header is printed from the code, and so changes with it. This file does not: whoever changes
+//! a frozen name, signature, layout or number has to change it here as well, and the major version
+//! with it.
 
 use parcae_capi::api::{SECTIONS, nursery, rt, scheduler};
 use parcae_capi::decl::Function;
 use parcae_capi::header::header;
 use parcae_capi::types::{CONSTANTS, STRUCTURES};
 
-/// Result, name, types of the parameters. The specification's `Budget` is `janus_budget` and so on: see
-/// `SHORT_NAMES` below.
+/// Result, name, types of the parameters. The specification's `Budget` is `janus_budget` and so on:
+/// see `SHORT_NAMES` below.
 const FROZEN: &[(&str, &str, &[&str])] = &[
     ("void", "janus_rt_init", &["janus_runtime_config"]),
     ("void", "janus_rt_shutdown", &[]),

@@ -20,10 +20,11 @@ fn waiting<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, Fault> {
 }
 
 c_api! {
-    /// Calls a function that blocks its thread, on a thread for such calls: the calling task is parked until it has
-    /// returned, and its worker runs others. There are 128 such threads at most; more calls wait. The function is no task: it must
-    /// not end or yield one. PARCAE_OK and what it returned, if value is not NULL; PARCAE_CANCELLED if the task was cancelled
-    /// before the call began. A call that has begun is waited for. Outside of tasks it is called at once.
+    /// Calls a function that blocks its thread, on a thread for such calls: the calling task is
+    /// parked until it has returned, and its worker runs others. There are 128 such threads at
+    /// most; more calls wait. The function is no task: it must not end or yield one. PARCAE_OK and
+    /// what it returned, if value is not NULL; PARCAE_CANCELLED if the task was cancelled before
+    /// the call began. A call that has begun is waited for. Outside of tasks it is called at once.
     fn parcae_blocking(function: TaskFn, arg: *mut c_void, value: *mut i64) -> Status {
         let function = function.ok_or_else(|| Fault::new(E_NULL, "NULL where a function is wanted"))?;
         let arg = Argument::new(arg);
@@ -46,14 +47,14 @@ c_api! {
         Ok(Status(OK))
     }
 
-    /// A mutex: for any task or thread. A task that waits for it is parked, and it may be held over waits, unlike a
-    /// pthread_mutex_t.
+    /// A mutex: for any task or thread. A task that waits for it is parked, and it may be held over
+    /// waits, unlike a pthread_mutex_t.
     fn parcae_mutex_create() -> *mut c_void {
         ROOT.objects.insert(Thing::Lock(Arc::new(Lock::default())))
     }
 
-    /// Waits until the mutex is free, and takes it. A cancel point if it has to wait. PARCAE_OK, PARCAE_CANCELLED, or
-    /// PARCAE_ERROR: the handle is none, or the caller has the mutex already.
+    /// Waits until the mutex is free, and takes it. A cancel point if it has to wait. PARCAE_OK,
+    /// PARCAE_CANCELLED, or PARCAE_ERROR: the handle is none, or the caller has the mutex already.
     fn parcae_mutex_lock(mutex: *mut c_void) -> Status {
         let lock = find!(mutex, Lock);
         let me = flow::current(|flow| flow.number());

@@ -12,8 +12,9 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 c_api! {
-    /// Opens a nursery, which is the caller's innermost until janus_nursery_await_all. Starts the runtime, with all
-    /// defaults, if there is none: also after a shutdown; one that is just going on is waited for. NULL on failure.
+    /// Opens a nursery, which is the caller's innermost until janus_nursery_await_all. Starts the
+    /// runtime, with all defaults, if there is none: also after a shutdown; one that is just going
+    /// on is waited for. NULL on failure.
     fn janus_nursery_create() -> *mut c_void {
         create(parcae::NurseryOpts::new())
     }

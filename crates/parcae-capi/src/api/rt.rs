@@ -5,14 +5,15 @@ use crate::global;
 use crate::types::*;
 
 c_api! {
-    /// Starts the runtime. Calls that need one start one with all defaults. If it fails the last error says why. A
-    /// shutdown that is just going on is waited for.
+    /// Starts the runtime. Calls that need one start one with all defaults. If it fails the last
+    /// error says why. A shutdown that is just going on is waited for.
     fn janus_rt_init(config: RuntimeConfig) -> () {
         global::init(expand(config.worker_count, config.deterministic_seed)).map(drop)
     }
 
-    /// Ends the runtime: cancels what is left, waits for it, and ends the workers. Does nothing if there is none. The
-    /// next call that needs a runtime starts another, with all defaults. Not from a task or a callback.
+    /// Ends the runtime: cancels what is left, waits for it, and ends the workers. Does nothing if
+    /// there is none. The next call that needs a runtime starts another, with all defaults. Not
+    /// from a task or a callback.
     fn janus_rt_shutdown() -> () {
         global::shutdown(None)
     }
@@ -83,10 +84,12 @@ pub mod more {
             Ok(Int(global::running()?.runtime.stats().len() as i32))
         }
 
-        /// Calls a function when a worker of the runtime that runs now is stuck: a task computes without a yield check, or
-        /// blocks its thread, for a second or more. Once for each stall, on a thread of the runtime that runs no tasks; it must
-        /// not wait for long. NULL, and what holds without this: the report is written to the standard error. When this has
-        /// returned the function before is not running any more. Goes with the runtime. 0, or -1 if there is none.
+        /// Calls a function when a worker of the runtime that runs now is stuck: a task computes
+        /// without a yield check, or blocks its thread, for a second or more. Once for each stall,
+        /// on a thread of the runtime that runs no tasks; it must not wait for long. NULL, and what
+        /// holds without this: the report is written to the standard error. When this has returned
+        /// the function before is not running any more. Goes with the runtime. 0, or -1 if there is
+        /// none.
         fn parcae_rt_on_stall(callback: StallFn, arg: *mut c_void) -> Int {
             global::running()?.stall.set(callback, Argument::new(arg))?;
             Ok(Int(0))

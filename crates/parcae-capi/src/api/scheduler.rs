@@ -11,8 +11,8 @@ use parcae::foreign;
 use std::ffi::c_void;
 
 c_api! {
-    /// Starts the runtime and returns it; NULL if it failed. A process has one runtime for C: while it runs, a second
-    /// scheduler is refused with NULL and PARCAE_E_RUNNING.
+    /// Starts the runtime and returns it; NULL if it failed. A process has one runtime for C: while
+    /// it runs, a second scheduler is refused with NULL and PARCAE_E_RUNNING.
     fn janus_scheduler_create(config: SchedulerConfig) -> *mut c_void {
         global::init(expand(config.worker_count, config.deterministic_seed))
     }

@@ -1,5 +1,6 @@
-//! A caller that LLVM has compiled: `rustc` lowers `extern "C"` as clang does, on every machine that builds this. The
-//! declarations are written by hand, from the specification, as a compiler would emit them.
+//! A caller that LLVM has compiled: `rustc` lowers `extern "C"` as clang does, on every machine
+//! that builds this. The declarations are written by hand, from the specification, as a compiler
+//! would emit them.
 
 use std::ffi::{c_int, c_long, c_void};
 

@@ -139,7 +139,8 @@ pub(crate) fn run_with(
     Some(execute(&program, args))
 }
 
-/// The hook by which the compiler's own calls are yield checks, compiled: without the option that makes them.
+/// The hook by which the compiler's own calls are yield checks, compiled: without the option that
+/// makes them.
 pub(crate) fn trace_hook(compiler: &Path, test: &str) -> String {
     let object = prefix().join(format!("trace-{test}.o"));
     let status = Command::new(compiler)

@@ -39,7 +39,8 @@ fn frozen_abi() {
 #[test]
 fn a_caller_that_clang_has_compiled() {
     let Some(clang) = tools::find("clang") else {
-        // Not a tool that must be there: the next test has a caller that LLVM has compiled, everywhere.
+        // Not a tool that must be there: the next test has a caller that LLVM has compiled,
+        // everywhere.
         return println!("skipped: frozen_abi, clang: not found (Debian: apt-get install clang)");
     };
     for name in ["frozen_abi", "budgets"] {

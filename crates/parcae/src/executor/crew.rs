@@ -321,8 +321,9 @@ pub(crate) enum Sight {
 impl Sight {
     /// Whether the worker was stuck since it had counted `since`; `rests` is what it does now.
     ///
-    /// The question ends calls that the system does not restart (`nanosleep`, `poll`): the worker may be done with
-    /// the task, and rest, before the report is made. What it has answered inside of the task counts all the same.
+    /// The question ends calls that the system does not restart (`nanosleep`, `poll`): the worker
+    /// may be done with the task, and rest, before the report is made. What it has answered inside
+    /// of the task counts all the same.
     pub(crate) fn shows_stall(self, since: u64, rests: bool) -> bool {
         match self {
             Sight::InTask { pulse } => pulse == since,

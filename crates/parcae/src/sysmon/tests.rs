@@ -112,8 +112,8 @@ fn report_of_one(rt: &Runtime, stalls: &Stalls, task: fn(&AtomicBool)) -> StallR
     })
 }
 
-/// The question interrupts calls that the system does not restart, so a task may go on, and its worker rest, while the
-/// report is being made.
+/// The question interrupts calls that the system does not restart, so a task may go on, and its
+/// worker rest, while the report is being made.
 #[test]
 fn a_stall_that_the_question_ends_is_reported_all_the_same() {
     use crate::executor::crew::Sight::{Elsewhere, InTask, Unasked};
