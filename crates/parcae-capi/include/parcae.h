@@ -238,14 +238,14 @@ PARCAE_ASSERT(parcae_config_budget, offsetof(parcae_config, budget) == 48);
 
 /* How a nursery is set up. All zeros but for the size: nothing special. */
 typedef struct parcae_nursery_opts {
-    /* sizeof(parcae_nursery_opts). */
+    /* sizeof(parcae_nursery_opts): tells versions of this structure apart. */
     size_t size;
     /* For errors and tools; may be NULL. */
     const char *name;
     /* A budget of its own, moved out of that of its opener; may be NULL. */
     const janus_budget *budget;
-    /* What a child gets at a time, of what the nursery has; NULL: 10000 ops, 1 MiB, 100 channel_ops, 10
-     * syscalls. The first child of a nursery with less than that gets all of it. */
+    /* What each child may use in all, moved out of the nursery's budget; may be NULL. Binds,
+     * also where nothing else is counted. */
     const janus_budget *child_budget;
     /* PARCAE_FAIL_FAST, _ISOLATE or _COLLECT. */
     int32_t on_failure;
@@ -255,8 +255,11 @@ typedef struct parcae_nursery_opts {
     uint64_t timeout_ns;
     /* How much stack a child gets, in bytes; 0: as the runtime says. */
     size_t stack_size;
+    /* What a child draws at a time from a nursery that counts; NULL: 10000 ops, 1 MiB,
+     * 100 channel_ops, 10 syscalls. The first child of a nursery with less gets all of it. */
+    const janus_budget *slice;
 } parcae_nursery_opts;
-PARCAE_ASSERT(parcae_nursery_opts, sizeof(parcae_nursery_opts) == 56);
+PARCAE_ASSERT(parcae_nursery_opts, sizeof(parcae_nursery_opts) == 64);
 PARCAE_ASSERT(parcae_nursery_opts_size, offsetof(parcae_nursery_opts, size) == 0);
 PARCAE_ASSERT(parcae_nursery_opts_name, offsetof(parcae_nursery_opts, name) == 8);
 PARCAE_ASSERT(parcae_nursery_opts_budget, offsetof(parcae_nursery_opts, budget) == 16);
@@ -265,6 +268,7 @@ PARCAE_ASSERT(parcae_nursery_opts_on_failure, offsetof(parcae_nursery_opts, on_f
 PARCAE_ASSERT(parcae_nursery_opts_on_exhausted, offsetof(parcae_nursery_opts, on_exhausted) == 36);
 PARCAE_ASSERT(parcae_nursery_opts_timeout_ns, offsetof(parcae_nursery_opts, timeout_ns) == 40);
 PARCAE_ASSERT(parcae_nursery_opts_stack_size, offsetof(parcae_nursery_opts, stack_size) == 48);
+PARCAE_ASSERT(parcae_nursery_opts_slice, offsetof(parcae_nursery_opts, slice) == 56);
 
 /* How a child is set up. All zeros but for the size: nothing special. */
 typedef struct parcae_spawn_opts {

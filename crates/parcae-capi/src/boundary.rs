@@ -87,24 +87,62 @@ pub(crate) fn abort(what: &str) -> ! {
     std::process::abort()
 }
 
-/// A structure that the caller filled, by what it says of its own size.
+/// A structure of C whose size says which version it is.
+///
+/// # Safety
+///
+/// `repr(C)`, begins with its size, and all zeros are a value of it, which means that nothing was
+/// said. A version that has more fields has them at the end.
+pub(crate) unsafe trait Versioned: Copy {
+    /// What errors call it.
+    const NAME: &'static str;
+    /// The size of its first version.
+    const FIRST: usize;
+}
+
+// SAFETY: as declared in `types`; numbers and pointers. `global::start` refuses a configuration
+// of zeros, so there is one version of it.
+unsafe impl Versioned for Config {
+    const NAME: &'static str = "parcae_config";
+    const FIRST: usize = size_of::<Config>();
+}
+
+// SAFETY: as declared in `types`; numbers and pointers.
+unsafe impl Versioned for NurseryOpts {
+    const NAME: &'static str = "parcae_nursery_opts";
+    const FIRST: usize = std::mem::offset_of!(NurseryOpts, slice);
+}
+
+// SAFETY: as above.
+unsafe impl Versioned for SpawnOpts {
+    const NAME: &'static str = "parcae_spawn_opts";
+    const FIRST: usize = size_of::<SpawnOpts>();
+}
+
+/// A structure that the caller filled, by what it says of its own size. What an older version does
+/// not have is zero.
 ///
 /// # Safety
 ///
 /// NULL, or a pointer to a structure that begins with its size.
-pub(crate) unsafe fn sized<T: Copy>(given: *const T, name: &str) -> Result<Option<T>, Fault> {
+pub(crate) unsafe fn sized<T: Versioned>(given: *const T) -> Result<Option<T>, Fault> {
     if given.is_null() {
         return Ok(None);
     }
     // SAFETY: as the caller says: the first field is the size.
     let size = unsafe { given.cast::<usize>().read() };
-    if size != size_of::<T>() {
-        let text =
-            format!("{name}.size is {size}; it takes sizeof({name}), which is {}", size_of::<T>());
+    if !(T::FIRST..=size_of::<T>()).contains(&size) {
+        let (name, most) = (T::NAME, size_of::<T>());
+        let text = format!("{name}.size is {size}; it takes sizeof({name}), which is {most}");
         return Err(Fault::argument(text));
     }
-    // SAFETY: as the caller says, and as large as it should be.
-    Ok(Some(unsafe { given.read() }))
+    let mut value = std::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: the caller's structure is as large as it says, and no larger than ours; zeros and
+    // what it has are a value, by the contract of the trait.
+    Ok(Some(unsafe {
+        value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(given.cast(), size);
+        value.assume_init()
+    }))
 }
 
 /// A text that may be NULL.

@@ -86,11 +86,22 @@ pub(crate) struct Open {
     pub(crate) tasks: HashMap<usize, TaskHandle<'static, i64>>,
     /// Of children with a budget of their own, by number.
     pub(crate) accounts: Vec<(u64, Account)>,
+    /// Which children have one.
+    pub(crate) metered: Accounts,
     /// Whether a capability has to be shown.
     pub(crate) sovereign: bool,
     /// Its runtime, by the handle.
     pub(crate) home: usize,
     pub(crate) rt: RtNursery,
+}
+
+/// Which children of a nursery have an account of their own, if they were not given one by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accounts {
+    /// None: they draw on the nursery's.
+    Shared,
+    /// All of them: the nursery has a `child_budget`.
+    OfChildren,
 }
 
 /// Calls `use_it` with the flow of the caller.
@@ -227,6 +238,7 @@ impl Flow {
         &self,
         global: &Global,
         opts: parcae::NurseryOpts,
+        metered: Accounts,
     ) -> Result<*mut c_void, Fault> {
         // SAFETY: a flow is one flow of control and the only one that has the nursery; it closes them innermost
         // first, all of them before it ends. The header demands the rest of whoever spawns.
@@ -236,6 +248,7 @@ impl Flow {
             handle,
             tasks: HashMap::new(),
             accounts: Vec::new(),
+            metered,
             sovereign: global.profile.needs_capability(),
             home: global.handle,
             rt: RtNursery { nursery },

@@ -115,14 +115,14 @@ c_struct! {
 c_struct! {
     /// How a nursery is set up. All zeros but for the size: nothing special.
     struct NurseryOpts as "parcae_nursery_opts" {
-        /// sizeof(parcae_nursery_opts).
+        /// sizeof(parcae_nursery_opts): tells versions of this structure apart.
         size: usize,
         /// For errors and tools; may be NULL.
         name: *const c_char,
         /// A budget of its own, moved out of that of its opener; may be NULL.
         budget: *const Budget,
-        /// What a child gets at a time, of what the nursery has; NULL: 10000 ops, 1 MiB, 100 channel_ops, 10
-        /// syscalls. The first child of a nursery with less than that gets all of it.
+        /// What each child may use in all, moved out of the nursery's budget; may be NULL. Binds,
+        /// also where nothing else is counted.
         child_budget: *const Budget,
         /// PARCAE_FAIL_FAST, _ISOLATE or _COLLECT.
         on_failure: i32,
@@ -132,6 +132,9 @@ c_struct! {
         timeout_ns: u64,
         /// How much stack a child gets, in bytes; 0: as the runtime says.
         stack_size: usize,
+        /// What a child draws at a time from a nursery that counts; NULL: 10000 ops, 1 MiB,
+        /// 100 channel_ops, 10 syscalls. The first child of a nursery with less gets all of it.
+        slice: *const Budget,
     }
 }
 

@@ -159,6 +159,7 @@ fn a_nursery_of_the_adapter_is_the_wrapped_one_and_nothing_else() {
                 "accounts: Vec<(u64,Account)>",
                 "of children that janus_budget_recharge_child may name",
             ),
+            ("metered: Accounts", "which children those are"),
             (
                 "sovereign: bool",
                 "whether a capability has to be shown: as its runtime was asked for",

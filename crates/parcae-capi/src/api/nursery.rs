@@ -3,10 +3,11 @@
 use crate::api::task::spawn;
 use crate::decl::{Int, Long, Status, c_api};
 use crate::fault::Fault;
+use crate::flow::{self, Accounts};
+use crate::global;
 use crate::global::ROOT;
 use crate::objects::{Thing, TokenRef, find};
 use crate::types::*;
-use crate::{flow, global};
 use parcae::profile::Feature;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ c_api! {
     /// runtime, with all defaults, if there is none: also after a shutdown; one that is just going
     /// on is waited for. NULL on failure.
     fn janus_nursery_create() -> *mut c_void {
-        create(parcae::NurseryOpts::new())
+        create(parcae::NurseryOpts::new(), Accounts::Shared)
     }
 
     /// Spawns a child of the innermost nursery that the caller has open. 0, or -1 on failure. Neither waits nor starts a
@@ -59,10 +60,10 @@ impl Argument {
     }
 }
 
-fn create(opts: parcae::NurseryOpts) -> Result<*mut c_void, Fault> {
+fn create(opts: parcae::NurseryOpts, accounts: Accounts) -> Result<*mut c_void, Fault> {
     global::with_running(|global| {
         global.check(Feature::Nursery)?;
-        flow::current(|flow| flow.open(global, opts.clone()))
+        flow::current(|flow| flow.open(global, opts.clone(), accounts))
     })
 }
 
@@ -77,10 +78,10 @@ pub mod more {
         /// Opens a nursery with options; NULL: as janus_nursery_create.
         fn parcae_nursery_open(opts: *const NurseryOpts) -> *mut c_void {
             // SAFETY: the caller's.
-            let Some(given) = (unsafe { sized(opts, "parcae_nursery_opts")? }) else {
-                return create(parcae::NurseryOpts::new());
+            let Some(given) = (unsafe { sized(opts)? }) else {
+                return create(parcae::NurseryOpts::new(), Accounts::Shared);
             };
-            let mut opts = parcae::NurseryOpts::new();
+            let (mut opts, mut accounts) = (parcae::NurseryOpts::new(), Accounts::Shared);
             // SAFETY: the caller's.
             if let Some(name) = unsafe { text(given.name) } {
                 opts = opts.name(name);
@@ -92,6 +93,11 @@ pub mod more {
             // SAFETY: the caller's.
             if let Some(budget) = unsafe { given.child_budget.as_ref() } {
                 opts = opts.child_budget((*budget).into());
+                accounts = Accounts::OfChildren;
+            }
+            // SAFETY: the caller's.
+            if let Some(budget) = unsafe { given.slice.as_ref() } {
+                opts = opts.slice((*budget).into());
             }
             opts = opts.on_failure(match given.on_failure {
                 FAIL_FAST => OnFailure::FailFast,
@@ -112,7 +118,7 @@ pub mod more {
             if given.stack_size > 0 {
                 opts = opts.stack_size(global::stack_size(given.stack_size)?);
             }
-            create(opts)
+            create(opts, accounts)
         }
 
         /// As janus_nursery_await_all, for a nursery by its handle. It has to be the innermost.

@@ -65,7 +65,7 @@ pub mod more {
         /// Starts the runtime; NULL: with all defaults. 0, or -1 if it failed or runs already.
         fn parcae_rt_init(config: *const Config) -> Int {
             // SAFETY: the caller's.
-            let config = unsafe { sized(config, "parcae_config")? };
+            let config = unsafe { sized(config)? };
             global::init(config.unwrap_or_else(global::defaults)).map(|_| Int(0))
         }
 

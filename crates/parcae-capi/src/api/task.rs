@@ -4,7 +4,7 @@ use crate::api::nursery::Argument;
 use crate::boundary::{abort, sized, text};
 use crate::decl::{CType, Function, Int, Returns, Status, c_api};
 use crate::fault::{Fault, number};
-use crate::flow::{self, Exit, Flow, Open};
+use crate::flow::{self, Accounts, Exit, Flow, Open};
 use crate::global;
 use crate::global::ROOT;
 use crate::objects::{TaskRef, Thing, ThingKind, find};
@@ -20,10 +20,14 @@ pub(crate) fn spawn(call: impl FnOnce() -> i64 + Send + 'static) -> Result<Int, 
         flow.with_nursery(std::ptr::null_mut(), |open| {
             let cap = authority(flow, open)?;
             let home = open.home;
+            let nursery = &open.rt.nursery;
             // SAFETY: the handle is dropped here.
-            drop(unsafe {
-                open.rt.nursery.spawn(cap.as_deref(), move |_| flow::run_task(home, call))
-            }?);
+            let child =
+                unsafe { nursery.spawn(cap.as_deref(), move |_| flow::run_task(home, call)) }?;
+            if open.metered == Accounts::OfChildren || cap.is_some() {
+                open.keep_account(flow::number_of(&child), child.account());
+            }
+            drop(child);
             Ok(Int(0))
         })
     })
@@ -79,7 +83,7 @@ c_api! {
         // SAFETY: the caller's.
         let call = move || unsafe { task(arg.get()) };
         // SAFETY: the caller's.
-        let given = unsafe { sized(opts, "parcae_spawn_opts")? };
+        let given = unsafe { sized(opts)? };
         let mut opts = parcae::SpawnOpts::new();
         let mut own_budget = false;
         if let Some(given) = given {
@@ -114,7 +118,7 @@ c_api! {
                 nursery: open.handle,
                 number: flow::number_of(&child),
             };
-            if own_budget || cap.is_some() {
+            if own_budget || open.metered == Accounts::OfChildren || cap.is_some() {
                 open.keep_account(known.number, child.account());
             }
             let handle = ROOT.objects.insert(Thing::Task(Arc::new(known)))?;

@@ -46,7 +46,7 @@ static int64_t spawns(void *arg)
     janus_budget little = nothing();
     little.ops = 10;
     parcae_nursery_opts opts = nursery_opts();
-    opts.child_budget = &little;
+    opts.slice = &little;
     CHECK(parcae_nursery_open(&opts) != NULL);
     int spawned = 0;
     while (janus_nursery_spawn(computes, &none) == 0)
@@ -64,7 +64,7 @@ static int64_t supervises(void *arg)
     janus_budget pool = only_ops(4000), own = only_ops(1000), share = only_ops(500);
     parcae_nursery_opts opts = nursery_opts();
     opts.budget = &pool;
-    opts.child_budget = &share;
+    opts.slice = &share;
     opts.on_exhausted = PARCAE_SUSPEND;
     CHECK(parcae_nursery_open(&opts) != NULL);
     parcae_spawn_opts child = spawn_opts();
@@ -95,6 +95,36 @@ static int64_t supervises(void *arg)
     return 0;
 }
 
+/* A budget for each child binds, whatever else is counted, and is recharged child by child. */
+static int64_t bounds_each_child(void *arg)
+{
+    uint64_t much = 20000;
+    janus_budget each = only_ops(1000);
+    parcae_nursery_opts opts = nursery_opts();
+    opts.child_budget = &each;
+    opts.on_exhausted = PARCAE_FAIL;
+    CHECK(parcae_nursery_open(&opts) != NULL);
+    CHECK(janus_nursery_spawn(computes, &much) == 0);
+    CHECK(janus_nursery_await_all() == -3);
+
+    opts.on_exhausted = PARCAE_SUSPEND;
+    CHECK(parcae_nursery_open(&opts) != NULL);
+    for (int i = 0; i < 3; i++)
+        CHECK(janus_nursery_spawn(computes, &much) == 0);
+    uint64_t recharged = 0;
+    while (janus_nursery_task_count() > 0) {
+        uint64_t exhausted = janus_supervisor_poll_exhausted();
+        janus_budget more = nothing();
+        more.ops = 5000;
+        if (exhausted != 0 && janus_budget_recharge_child(exhausted, more, arg) == 0)
+            recharged++;
+        CHECK(parcae_yield() == PARCAE_OK);
+    }
+    CHECK(recharged >= 3 * 4);
+    CHECK(janus_nursery_await_all() == 0);
+    return 0;
+}
+
 static int64_t recharges_itself(void *arg)
 {
     uint64_t much = 5000;
@@ -115,7 +145,7 @@ int main(void)
     janus_budget each = {1000, 1000, 5, 10, 5}, pool = {5000, 5000, 20, 50, 5};
     parcae_nursery_opts opts = nursery_opts();
     opts.budget = &pool;
-    opts.child_budget = &each;
+    opts.slice = &each;
     opts.on_exhausted = PARCAE_FAIL;
     CHECK(parcae_nursery_open(&opts) != NULL);
     CHECK(janus_nursery_spawn(charges, NULL) == 0);
@@ -137,6 +167,19 @@ int main(void)
     janus_nursery_create();
     CHECK(janus_nursery_spawn(supervises, cap) == 0);
     CHECK(janus_nursery_await_all() == 0);
+    janus_nursery_create();
+    CHECK(janus_nursery_spawn(bounds_each_child, cap) == 0);
+    CHECK(janus_nursery_await_all() == 0);
+
+    /* A program that was compiled before there was a slice. */
+    parcae_nursery_opts before = nursery_opts();
+    before.size = offsetof(parcae_nursery_opts, slice);
+    before.slice = (const janus_budget *)8; /* not looked at */
+    CHECK(parcae_nursery_open(&before) != NULL && janus_nursery_await_all() == 0);
+    before.size -= 1;
+    CHECK_FAILS(parcae_nursery_open(&before) == NULL, PARCAE_E_ARGUMENT);
+    before.size = sizeof before + 8; /* or by a newer header than this library's */
+    CHECK_FAILS(parcae_nursery_open(&before) == NULL, PARCAE_E_ARGUMENT);
 
     /* A task that holds a capability recharges itself, as far as that goes. */
     janus_budget small = only_ops(100);

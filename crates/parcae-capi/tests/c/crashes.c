@@ -20,8 +20,8 @@ static int64_t overflows(void *arg)
     return overflow_depth(0);
 }
 
-/* A frame that is larger than the stack and its guard together, and touches its far end first. With probes the guard
- * is met on the way. */
+/* A frame that is larger than the stack and its guard together, and touches its far end first.
+ * With probes the guard is met on the way. */
 static int64_t one_large_frame(void *arg)
 {
     volatile char room[1 << 20];

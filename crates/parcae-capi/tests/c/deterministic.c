@@ -2,6 +2,7 @@
 #include "check.h"
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { TASKS = 20 };
 
@@ -55,12 +56,15 @@ static void run(uint64_t seed, int *where)
     janus_rt_shutdown();
 }
 
+static int spawned;
+
 static void *on_another_thread(void *arg)
 {
     (void)arg;
     length = 0;
     CHECK(janus_nursery_create() != NULL);
     CHECK(janus_nursery_spawn(notes, NULL) == 0);
+    __atomic_store_n(&spawned, 1, __ATOMIC_RELEASE);
     CHECK(janus_nursery_await_all() == 0 && length == 3);
     return NULL;
 }
@@ -83,7 +87,12 @@ int main(void)
     /* Another thread waits, and this one does the work. */
     channel = janus_channel_create_i64(0);
     pthread_t thread;
+    /* A wait that only another thread could end is a deadlock here: there is no clock for it. */
+    CHECK_FAILS((janus_channel_recv_i64(channel, NULL), 1), PARCAE_E_OTHER);
+    CHECK(strstr(parcae_last_error(), "deadlock") != NULL);
     CHECK(pthread_create(&thread, NULL, on_another_thread, NULL) == 0);
+    while (!__atomic_load_n(&spawned, __ATOMIC_ACQUIRE))
+        usleep(100);
     CHECK(janus_channel_recv_i64(channel, NULL) == 1);
     CHECK(janus_nursery_create() != NULL && janus_nursery_spawn(sleeps_an_hour, NULL) == 0);
     CHECK(janus_nursery_await_all() == 0);

@@ -1,5 +1,6 @@
-/* The specification's declarations, literally, behind those of the header: a compiler refuses what differs. Then
- * they are called, so that what is passed and returned by value is what was declared. */
+/* The specification's declarations, literally, behind those of the header: a compiler refuses
+ * what differs. Then they are called, so that what is passed and returned by value is what was
+ * declared. */
 #include "check.h"
 
 void janus_rt_init(RuntimeConfig config);
@@ -59,7 +60,8 @@ int main(void)
            (unsigned long long)seen.ops, (unsigned long long)seen.memory,
            (unsigned long long)seen.spawn_count, (unsigned long long)seen.channel_ops,
            (unsigned long long)seen.syscalls);
-    /* What a child has left is near what it was given, whatever is charged on the way; components are far apart. */
+    /* What a child has left is near what it was given, whatever is charged on the way;
+     * components are far apart. */
     CHECK(seen.ops > 9000 && seen.ops <= 101000);
     CHECK(seen.memory >= 19000 && seen.memory <= 202000 && seen.memory != seen.ops);
     CHECK(seen.spawn_count >= 290 && seen.spawn_count <= 3030);

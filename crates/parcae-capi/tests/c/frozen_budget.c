@@ -60,7 +60,8 @@ int main(void)
     CHECK(found > 0);
     janus_rt_shutdown();
 
-    /* Without one, nothing is counted: the same children as before, in a runtime that starts by itself. */
+    /* Without one, nothing is counted: the same children as before, in a runtime that starts by
+     * itself. */
     CHECK(janus_nursery_create() != NULL);
     for (int i = 0; i < 200; i++)
         CHECK(janus_nursery_spawn(leaf, &ran) == 0);

@@ -1,4 +1,5 @@
-/* A runtime that starts by itself, again and again: after a shutdown, during one, and from many threads. */
+/* A runtime that starts by itself, again and again: after a shutdown, during one, and from many
+ * threads. */
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -73,7 +74,8 @@ static void *creates_meanwhile(void *arg)
     return NULL;
 }
 
-/* Called by the shutdown, on the thread that shuts down: the runtime is ending for as long as this takes. */
+/* Called by the shutdown, on the thread that shuts down: the runtime is ending for as long as
+ * this takes. */
 static void on_cancel(void *arg, int32_t reason)
 {
     (void)arg;

@@ -1,5 +1,5 @@
-/* A spawn returns whatever the workers do: all of them are stuck, and none comes back before all children were
- * spawned. A spawn that waited for a worker, a child or room would wait for ever. */
+/* A spawn returns whatever the workers do: all of them are stuck, and none comes back before all
+ * children were spawned. A spawn that waited for a worker, a child or room would wait for ever. */
 #include "check.h"
 #include <unistd.h>
 
@@ -7,7 +7,8 @@ enum { CHILDREN = 3000 };
 static int go_on;
 static int64_t ended;
 
-/* Blocks its worker, as each of its kind does: temporary workers that step in end up here as well. */
+/* Blocks its worker, as each of its kind does: temporary workers that step in end up here as
+ * well. */
 static int64_t stuck(void *arg)
 {
     (void)arg;

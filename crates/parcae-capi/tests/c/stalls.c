@@ -1,4 +1,5 @@
-/* Workers that are stuck are reported: to a callback, or on the standard error. The argument says which. */
+/* Workers that are stuck are reported: to a callback, or on the standard error. The argument
+ * says which. */
 #include "check.h"
 #include <unistd.h>
 

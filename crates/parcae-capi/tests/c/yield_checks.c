@@ -43,7 +43,7 @@ int main(void)
     janus_budget budget = only_ops(100000);
     parcae_nursery_opts opts = nursery_opts();
     opts.budget = &budget;
-    opts.child_budget = &budget;
+    opts.slice = &budget;
     CHECK(parcae_nursery_open(&opts) != NULL);
     CHECK(janus_nursery_spawn(counts, NULL) == 0);
     CHECK(janus_nursery_await_all() == 0);
