@@ -9,6 +9,23 @@
 //! Why abort: the code that overflowed holds locks and half-built values, and a
 //! signal handler can neither unwind it nor leave it. Code that checks its remaining
 //! stack at function entry fails softly long before.
+//!
+//! # Not done: failing the task
+//!
+//! The handler could send the thread to another stack, fail the task there, and never use its stack
+//! again. Memory would stay valid, since frames on the old stack would merely be forgotten. Three
+//! things are missing for that to be sound:
+//!
+//! 1. *Whether the runtime itself was interrupted.* Spawning, yielding and waking change what the
+//!    worker owns without a lock, and a fault in the middle leaves it half changed. They are inlined
+//!    into functions of the program, so neither the interrupted address nor the frames above it
+//!    tell. A mark at the entry of each operation would, for two stores on every hot path; or a
+//!    look at the remaining stack there, which also needs a bound on what the runtime uses.
+//! 2. *Children.* Those of nurseries that the task has open may borrow, through its frames, from
+//!    frames of other tasks. So the task must not count as ended before they have, while nobody is
+//!    left on its stack who could wait for them.
+//! 3. *A promise of the program* that no frame on the stack relies on being returned from or
+//!    dropped, as `std::thread::scope` does: that is what an `unsafe` option would have to demand.
 
 use super::registry::{self, Geometry};
 use super::sys::{errno, page_size};
