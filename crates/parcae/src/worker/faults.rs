@@ -386,7 +386,9 @@ impl Worker {
     /// What is left to do could not be done, over and over: going on would lose a task.
     #[cold]
     pub(super) fn give_up(what: &str) -> ! {
-        eprintln!("parcae: {what}; this is a defect of the runtime, which cannot go on");
+        let text = format!("parcae: {what}; this is a defect of the runtime, which cannot go on\n");
+        // If nobody reads it there is nobody to tell.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         std::process::abort()
     }
 }

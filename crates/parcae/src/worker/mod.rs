@@ -525,8 +525,8 @@ impl Worker {
         // In the end, and if telling of it fails: what happens until then may use the group.
         let _counts = Counts { worker: self, group };
         if let Err(payload) = outcome {
-            // SAFETY: the group waits for this task, which is not counted yet.
             let surplus = match group {
+                // SAFETY: the group waits for this task, which is not counted yet.
                 Some(group) => unsafe { group.as_ref().panicked(payload) },
                 None => Some(payload),
             };
