@@ -124,7 +124,11 @@ fn a_stall_report_begins_with_the_program() {
         .on_stall(move |report| drop(reports.send(report.clone())))
         .build()
         .unwrap();
-    let task = rt.handle().spawn(move |_| Ok(blocks_its_worker(&stop))).unwrap();
+    let task = rt.handle().spawn(move |_| {
+        blocks_its_worker(&stop);
+        Ok(())
+    });
+    let task = task.unwrap();
     let report = loop {
         let report = stalls.recv_timeout(Duration::from_secs(60)).expect("a report");
         if report.task.is_some() && !report.frames.is_empty() {

@@ -515,12 +515,12 @@ impl<W: Wake + Clone> Pool<W> {
     }
 
     /// What the task that opened the nursery has put in.
-    pub(crate) fn from_owner(&self) -> Budget {
+    pub(crate) fn owners_part(&self) -> Budget {
         self.lock().from_owner
     }
 
     /// All that came from above.
-    pub(crate) fn from_above(&self) -> Budget {
+    pub(crate) fn part_from_above(&self) -> Budget {
         self.lock().all_from_above()
     }
 

@@ -303,7 +303,9 @@ fn select_or(
         let mut outcome = None;
         for (i, ticket) in tickets.into_iter().enumerate() {
             match ticket.map(|ticket| channels[i].withdraw_recv(ticket)) {
-                Some(PlaceEnd::Done) => assert!(outcome.replace((i, Some(memory[i].get()))).is_none()),
+                Some(PlaceEnd::Done) => {
+                    assert!(outcome.replace((i, Some(memory[i].get()))).is_none())
+                }
                 Some(PlaceEnd::Closed) => assert!(outcome.replace((i, None)).is_none()),
                 Some(PlaceEnd::Withdrawn) | None => {}
             }

@@ -79,7 +79,7 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
             let core: &Core = unsafe { NonNull::as_ref(&core) };
             let pool = &core.terms().pool;
             if pool.parent().is_some_and(|parent| Arc::ptr_eq(parent, frame.pool())) {
-                used = used.zip(pool.from_owner(), u64::saturating_sub);
+                used = used.zip(pool.owners_part(), u64::saturating_sub);
             }
             see(pool, Budget::ZERO);
             inner = core.outer();
@@ -95,7 +95,7 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
             // What it has spent came from above, but for what somebody recharged it with.
             let mut spent = below.standing().spent.with_memory(0);
             spent.absorb(*used);
-            sum.absorb(spent.min(below.from_above()));
+            sum.absorb(spent.min(below.part_from_above()));
         }
     }
     sum

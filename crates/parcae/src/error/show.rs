@@ -147,9 +147,9 @@ impl fmt::Display for Detail {
 fn write_time(f: &mut fmt::Formatter<'_>, time: Duration) -> fmt::Result {
     let nanos = time.as_nanos();
     match nanos {
-        _ if nanos % 1_000_000_000 == 0 => write!(f, "{} s", time.as_secs()),
-        _ if nanos % 1_000_000 == 0 => write!(f, "{} ms", time.as_millis()),
-        _ if nanos % 1_000 == 0 => write!(f, "{} µs", time.as_micros()),
+        _ if nanos.is_multiple_of(1_000_000_000) => write!(f, "{} s", time.as_secs()),
+        _ if nanos.is_multiple_of(1_000_000) => write!(f, "{} ms", time.as_millis()),
+        _ if nanos.is_multiple_of(1_000) => write!(f, "{} µs", time.as_micros()),
         _ => write!(f, "{nanos} ns"),
     }
 }

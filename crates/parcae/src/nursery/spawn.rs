@@ -199,14 +199,9 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             let core = unsafe { Core::of(record) };
             let (terms, origin) = (&core.terms, Origin { name: None, spawned_at });
             let (account, kinship) = (terms.usual, Kinship::Child);
+            let birth = Birth { record, start, terms, account, kinship, origin };
             // SAFETY: the task itself; the terms are the nursery's, and the account was paid.
-            unsafe {
-                run::<P, T, F>(
-                    Birth { record, start, terms, account, kinship, origin },
-                    core,
-                    child,
-                )
-            };
+            unsafe { run::<P, T, F>(birth, core, child) };
             drop(by);
         })?;
         Ok(TaskHandle::new(task, &self.core, None))

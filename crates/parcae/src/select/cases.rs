@@ -16,8 +16,9 @@
 
 use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::channel::{
-    Claim, Closed, PlaceEnd, Listen, Put, Reason, Receiver, RecvError, SendError, Sender, Subscriber,
-    Ticket, Timer, Took, ValueBox, Waiting, Watcher, mark_empty, prepare, settle, settle_all,
+    Claim, Closed, Listen, PlaceEnd, Put, Reason, Receiver, RecvError, SendError, Sender,
+    Subscriber, Ticket, Timer, Took, ValueBox, Waiting, Watcher, mark_empty, prepare, settle,
+    settle_all,
 };
 use crate::cx::Frame;
 use crate::error::Result;

@@ -174,9 +174,9 @@ impl Turns {
             Bias::First => at,
         };
         if self.many.is_empty() {
-            self.few.swap(at, from)
+            self.few.swap(at, from);
         } else {
-            self.many.swap(at, from)
+            self.many.swap(at, from);
         }
         self.get(at)
     }
