@@ -196,8 +196,8 @@ mod models {
         explore("failures::all_are_kept", None, model);
     }
 
-    /// A consequence, its cause, and what came too late, in any order: the cause comes out, the others are
-    /// counted, and both are known.
+    /// A consequence, its cause, and an error that came too late, in any order: the cause comes out,
+    /// the others are counted, and the consequence stays known if it was noted first.
     #[test]
     fn the_cause_comes_out() {
         explore("failures::the_cause_comes_out", None, || {
@@ -206,7 +206,9 @@ mod models {
             let closed = thread::spawn(move || {
                 let error = Error::new(ErrorKind::ChannelClosed);
                 other.add(error.clone(), Keep::First);
-                assert!(other.knows(&error), "forgotten");
+                let was_first = other.is_first(&error);
+                // The cause may come in between; one that was noted is not forgotten for it.
+                assert!(!was_first || other.knows(&error), "forgotten");
             });
             let late = thread::spawn(move || {
                 late.add(Error::msg("late").ranked(Rank::Late), Keep::First);

@@ -100,7 +100,7 @@ fn spawn_unspawn_and_settle() {
         let account = pool.spawn(wanted).unwrap();
         let standing = pool.standing();
         assert_eq!(20, standing.left.ops + standing.held.ops + standing.spent.ops);
-        pool.unspawn(account, 1);
+        pool.unspawn(account);
         other.join().unwrap();
         let Standing { left, held, spent, .. } = pool.standing();
         assert_eq!(held, Budget::ZERO);
