@@ -144,7 +144,8 @@ mod tests {
             });
             // A scope waits for its threads: one that hangs has to end the process.
             if ended.recv_timeout(MINUTE * 2).is_err() {
-                eprintln!("{what}: does not end, or has failed");
+                let line = format!("{what}: does not end, or has failed\n");
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
                 std::process::abort();
             }
         });

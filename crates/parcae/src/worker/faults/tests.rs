@@ -118,7 +118,8 @@ fn watched(test: impl FnOnce(&Mutex<String>) + Send) {
                 let now = at.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
                 last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
                 if last.1 > 3_000 {
-                    eprintln!("stuck at {}", last.0);
+                    let line = format!("stuck at {}\n", last.0);
+                    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
                     std::process::abort();
                 }
             }
