@@ -38,6 +38,7 @@
 //! | [`watch()`] | the newest value | never |
 //! | [`ordered()`] | up to n tasks, whose results come out in order | while it is full |
 //! | [`Pool`] | things to be lent | – |
+//! | [`after()`], [`at()`], [`tick()`] | points in time, to be received | nobody sends |
 //!
 //! # Guarantees
 //!
@@ -50,15 +51,26 @@
 //!   thread it blocks the thread. The two ends need not be of one kind.
 //! - Every value is dropped once: those that nobody received when the last receiver goes, or with the channel.
 //!
-//! Every operation is a checkpoint of its task and costs one op, so that a loop of failing attempts
-//! ends as any other loop does. The channel op is charged if it happens, which makes it
-//! [`Budget::CHANNEL_OP`](crate::Budget::CHANNEL_OP) in all; without one left, an operation is refused before it starts.
+//! - A value may be large: the functions here have at most two copies of it on the stack at a time, without optimisation
+//!   too. What an error gives back, or a select keeps, is on the heap if it has more than a few words.
+//!
+//! Every operation that sends, receives or selects is a checkpoint of its task and costs one op, so that a loop of failing
+//! attempts lets others run, is cancelled, and ends with its budget as any other loop does. The channel op is charged if it
+//! happens, which makes it [`Budget::CHANNEL_OP`](crate::Budget::CHANNEL_OP) in all; without one left, an operation is
+//! refused before it starts. What only asks (`len`, `is_empty`, `is_full`, `is_closed`, `capacity`, `dropped`) and what only handles the
+//! ends (cloning, `downgrade`, `upgrade`, `close`) is no checkpoint: a loop of nothing else needs one of its own.
 //!
 //! # Closing
 //!
 //! A channel is closed by [`close`](Sender::close) at either end, or when the last sender or the last
 //! receiver is gone. It stays closed. Nothing can be sent after that, whoever waits is told, and what is in
-//! it can still be received.
+//! it can still be received. A task that is cancelled is told so first: mostly the other end is gone because
+//! it was cancelled too.
+//!
+//! # Memory
+//!
+//! A capacity is a limit: memory is taken when there are values for it, and given back when they have been received, but for
+//! 16 KiB. So a capacity may be as large as one likes; [`usize::MAX`] is that of a channel without bounds.
 //!
 //! # How it works
 //!

@@ -23,7 +23,8 @@
 ///
 /// Operands are evaluated once, in order, and may be temporaries: they live until the whole is evaluated. So does a value to
 /// be sent, even if its case does not happen; `send_with` makes it only when it can be sent, and calls its closure
-/// once at most. (If somebody else is faster just then, the value waits as that of `send` does.)
+/// once at most. (If somebody else is faster just then, the value waits as that of `send` does. Until it is made nobody waits with a value, so
+/// that on a rendezvous channel a `try_recv` finds none.)
 ///
 /// With `biased;` before the cases the first that is possible happens, in their order, not any:
 ///
