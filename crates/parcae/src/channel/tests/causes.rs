@@ -53,7 +53,7 @@ fn wait_in_one_way(way: u64, tx: &Sender<u8>, rx: &Receiver<u8>) -> Error {
 /// A pipeline of two that is ended from outside: both ends are told that, whoever is first, and the pipeline is.
 fn pipeline(cx: &Cx, seed: u64) -> Result<()> {
     let errors = Mutex::new(Vec::new());
-    let by_deadline = seed % 2 == 0;
+    let by_deadline = seed.is_multiple_of(2);
     let opts = NurseryOpts::new();
     let opts = if by_deadline { opts.timeout(Duration::from_micros(seed % 90)) } else { opts };
     let outcome = cx.nursery_with(opts, |n| {

@@ -166,9 +166,9 @@ fn a_batch_cancelled_at_any_point_loses_nothing() {
                 pause(cx, turns)?;
                 let finished = sender.is_finished() && receiver.is_finished();
                 if seed % 2 == 0 {
-                    sender.cancel()
+                    sender.cancel();
                 } else {
-                    receiver.cancel()
+                    receiver.cancel();
                 }
                 let _ = receiver.join();
                 let mut all = std::mem::take(&mut *got.lock().unwrap());
