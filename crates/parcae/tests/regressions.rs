@@ -167,8 +167,8 @@ fn a_task_that_only_computes_is_stopped_by_its_budget() {
 fn one_recharge_makes_all_exhausted_tasks_run_again() {
     everywhere(|cx| {
         let opts = NurseryOpts::new()
-            .budget(ops(1_000))
-            .slice(ops(100))
+            .budget(ops(1_100))
+            .slice(Budget::CHILD.with_ops(100))
             .on_exhausted(OnExhausted::Suspend);
         cx.nursery_with(opts, |n| {
             let children: Vec<_> =

@@ -35,18 +35,30 @@ use std::time::Duration;
 /// child, which has its own. What may be done with it depends on the profile `P`, see
 /// [`profile`](crate::profile).
 pub struct Cx<P: Profile = Service> {
-    frame: Frame,
-    /// The profile; and neither `Send` nor `Sync`.
-    _profile: PhantomData<(P, *const ())>,
+    frame: OwnFrame,
+    /// The profile; and neither `Send` nor `Sync`, with a name that the compiler's message shows.
+    _profile: PhantomData<(P, *const EachTaskHasItsOwnCx)>,
 }
+
+/// Named by the compiler where the `cx` of a task is used in another one: write `|cx| …`, so that
+/// the child uses the context that it is called with.
+pub struct EachTaskHasItsOwnCx;
+
+/// The frame of the task, of which the compiler's message need not list every field.
+struct OwnFrame(Frame);
+
+// SAFETY: only within a `Cx`, which is not `Sync`.
+unsafe impl Sync for OwnFrame {}
+// SAFETY: only within a `Cx`, which is not `Send`.
+unsafe impl Send for OwnFrame {}
 
 impl<P: Profile> Cx<P> {
     pub(crate) fn new(frame: Frame) -> Cx<P> {
-        Cx { frame, _profile: PhantomData }
+        Cx { frame: OwnFrame(frame), _profile: PhantomData }
     }
 
     pub(crate) fn frame(&self) -> &Frame {
-        &self.frame
+        &self.frame.0
     }
 
     /// Charges one op of the task's budget, lets others run when it is their turn, and ends
@@ -70,7 +82,7 @@ impl<P: Profile> Cx<P> {
     /// ```
     #[inline]
     pub fn checkpoint(&self) -> Result<()> {
-        if self.frame.tick() { Ok(()) } else { self.frame.attend() }
+        if self.frame.0.tick() { Ok(()) } else { self.frame.0.attend() }
     }
 
     /// Charges any cost to the task's budget, all of it or nothing: for operations that cost
@@ -81,12 +93,12 @@ impl<P: Profile> Cx<P> {
     ///
     /// As for [`checkpoint`](Cx::checkpoint).
     pub fn charge(&self, cost: Budget) -> Result<()> {
-        self.frame.checkpoint_for(cost)
+        self.frame.0.checkpoint_for(cost)
     }
 
     /// What the task has left, beside what its nursery would still give it.
     pub fn budget(&self) -> Budget {
-        self.frame.balance()
+        self.frame.0.balance()
     }
 
     /// Does something again and again, with a checkpoint before each round, until it fails or the task is to end.
@@ -149,7 +161,7 @@ impl<P: Profile> Cx<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn account(&self) -> Account {
-        Account::of(self.frame.terms(), self.frame.pool())
+        Account::of(self.frame.0.terms(), self.frame.0.pool())
     }
 
     /// Lets others run that are ready. Costs no budget. A cancel point.
@@ -158,7 +170,7 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled.
     pub fn yield_now(&self) -> Result<()> {
-        self.frame.yield_now()
+        self.frame.0.yield_now()
     }
 
     /// Waits until the task's [`waker`](Cx::waker) is used. May return early: look at what you
@@ -168,7 +180,7 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled.
     pub fn park(&self) -> Result<()> {
-        self.frame.park(Why::Wake)
+        self.frame.0.park(Why::Wake)
     }
 
     /// Runs a closure in which the task may wait for somebody outside of the runtime: another thread, another
@@ -186,7 +198,7 @@ impl<P: Profile> Cx<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn external<R>(&self, body: impl FnOnce() -> R) -> R {
-        self.frame.externally(body)
+        self.frame.0.externally(body)
     }
 
     /// Waits for a time. Under the deterministic executor that is virtual time, which passes at once
@@ -196,15 +208,15 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled, or has used up its budget.
     pub fn sleep(&self, time: Duration) -> Result<()> {
-        self.frame.sleep_until(self.frame.terms().shared.later(time))?;
-        self.frame.check_cancelled()
+        self.frame.0.sleep_until(self.frame.0.terms().shared.later(time))?;
+        self.frame.0.check_cancelled()
     }
 
     /// A token below [the task's own](Cx::token) that is cancelled after a time, unless the guard
     /// is dropped before.
     pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
-        let node = self.frame.child_node();
-        let shared = &self.frame.terms().shared;
+        let node = self.frame.0.child_node();
+        let shared = &self.frame.0.terms().shared;
         let expiry = shared.at_for(shared.later(time), Due::Cancel(Arc::downgrade(&node)));
         node.set_expires(Some(time));
         (CancelToken::of(&node), Expiry(expiry))
@@ -212,18 +224,18 @@ impl<P: Profile> Cx<P> {
 
     /// What wakes this task from a [`park`](Cx::park), from any thread, before, during or after it.
     pub fn waker(&self) -> Waker {
-        self.frame.waker()
+        self.frame.0.waker()
     }
 
     /// Whether somebody asked the task to end.
     pub fn is_cancelled(&self) -> bool {
-        self.frame.cancel_reason().is_some()
+        self.frame.0.cancel_reason().is_some()
     }
 
     /// The token that this task is cancelled by: that of the innermost nursery that it has open, or
     /// else of the nursery that it belongs to.
     pub fn token(&self) -> CancelToken {
-        CancelToken::of(self.frame.node())
+        CancelToken::of(self.frame.0.node())
     }
 
     /// Runs a closure that is not to be interrupted, such as cleaning up: in it nothing is a
@@ -243,23 +255,23 @@ impl<P: Profile> Cx<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn shield<R>(&self, cleanup: impl FnOnce() -> R) -> R {
-        self.frame.shielded(None, cleanup)
+        self.frame.0.shielded(None, cleanup)
     }
 
     /// As [`shield`](Cx::shield), for at most so long: after that the task can be cancelled
     /// again.
     pub fn shield_for<R>(&self, grace: Duration, cleanup: impl FnOnce() -> R) -> R {
-        self.frame.shielded(Some(grace), cleanup)
+        self.frame.0.shielded(Some(grace), cleanup)
     }
 
     /// Who this task is.
     pub fn info(&self) -> TaskInfo {
-        self.frame.info()
+        self.frame.0.info()
     }
 
     /// Bytes of stack that are left.
     pub fn stack_left(&self) -> usize {
-        self.frame.stack_left()
+        self.frame.0.stack_left()
     }
 
     /// Cuts a range into strips of at most [`yield_interval`](crate::Builder::yield_interval) steps, with a checkpoint before
@@ -282,7 +294,7 @@ impl<P: Profile> Cx<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn strips(&self, range: std::ops::Range<usize>) -> Strips<'_> {
-        Strips { frame: &self.frame, rest: range }
+        Strips { frame: &self.frame.0, rest: range }
     }
 
     /// An iterator with a checkpoint before each item.
@@ -302,7 +314,7 @@ impl<P: Profile> Cx<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn each<I: IntoIterator>(&self, items: I) -> Each<'_, I::IntoIter> {
-        Each { frame: &self.frame, items: items.into_iter() }
+        Each { frame: &self.frame.0, items: items.into_iter() }
     }
 }
 
