@@ -42,7 +42,7 @@ pub struct Cx<P: Profile = Service> {
 
 /// Named by the compiler where the `cx` of a task is used in another one: write `|cx| …`, so that
 /// the child uses the context that it is called with.
-pub struct EachTaskHasItsOwnCx;
+struct EachTaskHasItsOwnCx;
 
 /// The frame of the task, of which the compiler's message need not list every field.
 struct OwnFrame(Frame);

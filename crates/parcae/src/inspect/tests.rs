@@ -431,9 +431,8 @@ fn what_a_thread_may_end_is_not_reported() {
     let token = CancelToken::new();
     let lock: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
     let (ends, outside) = std::sync::mpsc::channel::<Box<dyn FnOnce() + Send>>();
-    let spawn = |task: Box<dyn FnOnce(&Cx) -> crate::Result<()> + Send>| {
-        rt.handle().spawn(move |cx| task(cx)).unwrap()
-    };
+    type Body = Box<dyn FnOnce(&Cx) -> crate::Result<()> + Send>;
+    let spawn = |task: Body| rt.handle().spawn(move |cx| task(cx)).unwrap();
     let mut tasks = Vec::new();
     tasks.push(spawn(Box::new({
         let event = Arc::clone(&event);

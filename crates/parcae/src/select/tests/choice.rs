@@ -98,7 +98,7 @@ fn storm(cx: &Cx, seed: u64, count: usize, rounds: usize) -> crate::Result<()> {
     cx.nursery(|n| {
         let mover = n.spawn(|_| move_around(&channels, &stop, &Rng::new(seed, 1)))?;
         for round in 0..rounds {
-            never_default(&channels, (round + seed as usize) % 2 == 0)?;
+            never_default(&channels, (round + seed as usize).is_multiple_of(2))?;
             pause(cx, seed % 2)?;
         }
         stop.store(true, Ordering::Relaxed);

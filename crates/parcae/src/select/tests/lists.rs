@@ -35,19 +35,21 @@ fn ready_says_which_and_takes_nothing() {
                 let b_rx = &b_rx;
                 n.spawn(move |cx| {
                     pause(cx, seed % 5)?;
-                    Ok(drop_ok(b_rx.recv()?))
+                    drop_ok(b_rx.recv()?);
+                    Ok(())
                 })?;
                 let mut slot = Some(2);
                 let mut select = Select::new();
                 select.recv(&a_rx, drop).offer(&b, &mut slot, |sent| assert!(sent.is_ok()));
                 assert_eq!(select.ready()?, 1);
-                Ok(select.wait()?)
+                select.wait()
             })?;
             // And for a close.
             cx.nursery(|n| {
                 n.spawn(|cx| {
                     pause(cx, seed % 5)?;
-                    Ok(a.close())
+                    a.close();
+                    Ok(())
                 })?;
                 let mut select = Select::new();
                 select.recv(&a_rx, |v| assert!(v.unwrap_err().is_closed()));
@@ -86,7 +88,7 @@ fn ready_of_everything_else() {
             let mut ids = Vec::new();
             while !cases.is_empty() {
                 let id = cases.ready()?;
-                assert_eq!(cases.try_ready()?.is_some(), true);
+                assert!(cases.try_ready()?.is_some());
                 ids.push(id);
                 assert!(cases.remove(id) && !cases.remove(id), "once");
             }
