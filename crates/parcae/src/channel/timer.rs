@@ -137,7 +137,7 @@ pub struct Ticks {
     period: Duration,
 }
 
-/// Nothing: see [`never`].
+/// Nothing: see [`never()`].
 pub struct Never<T>(PhantomData<fn() -> T>);
 
 /// What comes at a point in time.
