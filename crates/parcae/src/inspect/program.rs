@@ -48,8 +48,7 @@ pub(super) fn own(functions: Vec<(Function, Author)>) -> Vec<Function> {
 
 /// Who has written the function that an address belongs to.
 pub(super) fn author(address: usize, function: &Function) -> Author {
-    // This crate's own tests play the program.
-    if cfg!(test) && function.name.contains("::tests::") {
+    if cfg!(test) && is_of_a_test(function) {
         return Author::Program;
     }
     let other = is_of_a_system_library(address)
@@ -58,6 +57,14 @@ pub(super) fn author(address: usize, function: &Function) -> Author {
             None => is_named_as_a_library(&function.name),
         };
     if other { Author::Other } else { Author::Program }
+}
+
+/// Whether a function is one of this crate's own tests, which play the program. With less than full debug
+/// information a name has no path, but it has its parameters, and those may be of a test.
+fn is_of_a_test(function: &Function) -> bool {
+    let path = function.name.split_once('<').map_or(&*function.name, |(path, _)| path);
+    let in_file = |file: &String| file.ends_with("/tests.rs") || file.contains("/tests/");
+    path.contains("::tests::") || function.file.as_ref().is_some_and(in_file)
 }
 
 /// Whether a source file is the runtime's or the standard library's.
@@ -169,6 +176,9 @@ mod tests {
         is(Program, "<alloc::vec::Vec<T> as demo::Work>::work", Some("src/main.rs"));
         // The program of the command line has the name of the library.
         is(Program, "parcae::demo::million::run", Some("/x/crates/parcae-cli/src/demo/million.rs"));
+        // Names without a path.
+        is(Other, "live<parcae::profile::Service, demo::tests::work::{closure#0}>", Some(&runtime));
+        is(Program, "work", Some(&format!("/home/u/x/{OWN_FOLDER}sysmon/tests.rs")));
         is(Other, "parcae_core::fair::Queue::pick", Some("/x/crates/parcae-core/src/fair/mod.rs"));
     }
 
