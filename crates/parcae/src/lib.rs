@@ -102,7 +102,7 @@ pub use error::{Error, ErrorKind, Result, TaskId, TaskInfo};
 pub use future::block_on;
 pub use memory::Allocator;
 pub use nursery::{
-    Account, ChildEvent, Nursery, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture,
+    Account, Nursery, NurseryEvent, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture,
     TaskHandle,
 };
 pub use parcae_macros::budgeted;

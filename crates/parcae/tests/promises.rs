@@ -2,7 +2,7 @@
 
 use parcae::cap::{Delegation, SpawnLimits};
 use parcae::prelude::*;
-use parcae::{ChildEvent, NurseryState};
+use parcae::{NurseryEvent, NurseryState};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -421,6 +421,47 @@ fn a_child_sees_that_its_nursery_is_closing() {
     assert_eq!(*states.lock().unwrap(), [Open, Closing, Cancelling]);
 }
 
+/// The final state of a nursery, by its last event.
+#[test]
+fn a_nursery_ends_closed_or_cancelled_and_says_which() {
+    use NurseryState::{Cancelled, Closed};
+    type Body = for<'s> fn(&'s parcae::Nursery<'s, 'static>) -> parcae::Result<()>;
+
+    static FOREVER: Body = |n| n.spawn(|cx| cx.forever(|| Ok(()))).map(drop);
+
+    let cases: [(&str, Body, NurseryState); 6] = [
+        ("empty", |_| Ok(()), Closed),
+        ("children that end", |n| n.spawn(|cx| cx.yield_now()).map(drop), Closed),
+        ("cancelled, empty", |n| Ok(n.cancel()), Cancelled),
+        ("cancelled", |n| FOREVER(n).map(|()| n.cancel()), Cancelled),
+        (
+            "a child fails",
+            |n| {
+                n.spawn(|_| -> parcae::Result<()> { Err(parcae::Error::msg("failed")) })?;
+                FOREVER(n)
+            },
+            Cancelled,
+        ),
+        ("the body fails", |n| FOREVER(n).and(Err(parcae::Error::msg("failed"))), Cancelled),
+    ];
+    for (name, body, expected) in cases {
+        parcae::explore(0..50, |rt| {
+            let (sender, events) = parcae::channel::unbounded();
+            let opts = NurseryOpts::new().on_event(move |event| {
+                if let NurseryEvent::Ended { state, .. } = event {
+                    sender.try_send(*state).unwrap();
+                }
+            });
+            let outcome = rt.run(|cx| cx.nursery_with(opts, body));
+            assert_eq!(outcome.is_ok(), expected == Closed, "{name}");
+            let states: Vec<_> = events.try_iter().collect::<parcae::Result<_>>()?;
+            assert_eq!(states, [expected], "{name}");
+            Ok(())
+        })
+        .unwrap();
+    }
+}
+
 #[test]
 fn only_the_owner_recharges_from_its_own_budget() {
     let rt = Runtime::builder().workers(2).build().unwrap();
@@ -448,7 +489,9 @@ fn the_hook_hears_of_failures_and_exhaustion_at_once() {
                 let failing = n.spawn_with(named("failing"), |_| -> parcae::Result<()> {
                     Err(parcae::Error::msg("first"))
                 })?;
-                let ChildEvent::Failed { error, .. } = events.recv()? else { panic!("no failure") };
+                let NurseryEvent::Failed { error, .. } = events.recv()? else {
+                    panic!("no failure")
+                };
                 assert!(error.to_string().contains("first"), "{error}");
                 assert_eq!(error.task().and_then(|task| task.name()), Some("failing"));
                 failing.join().unwrap_err();
@@ -457,7 +500,7 @@ fn the_hook_hears_of_failures_and_exhaustion_at_once() {
                 });
                 // A nested task draws on the tenant's budget: the host hears of it.
                 let hungry = hungry?;
-                let ChildEvent::Exhausted { resource, .. } = events.recv()? else {
+                let NurseryEvent::Exhausted { resource, .. } = events.recv()? else {
                     panic!("not exhausted")
                 };
                 assert_eq!(resource, Resource::Memory);

@@ -45,7 +45,7 @@ use crate::cancel::{Node, Slot};
 use crate::cap::Issuer;
 use crate::engine::Waker;
 use crate::error::{Error, Result, TaskId, TaskInfo};
-use crate::nursery::{ChildEvent, Hook};
+use crate::nursery::{Hook, NurseryEvent};
 use crate::sched::Shared;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::stats::Tally;
@@ -621,18 +621,19 @@ impl Frame {
     fn tell_exhausted(&self, resource: Resource) {
         self.note_budget(Kind::Exhausted, resource);
         if let Some(hook) = &self.terms().on_exhausted_child {
-            self.free_of_charge(|| hook.call(&ChildEvent::exhausted(self.info(), resource)));
+            self.run_hook(|| hook.call(&NurseryEvent::exhausted(self.info(), resource)));
         }
     }
 
-    /// Runs code of the host on this task, whose budget it does not use.
-    pub(crate) fn free_of_charge(&self, code: impl FnOnce()) {
+    /// Runs a hook of the host on this task, whose budget it does not use and whose cancellation it
+    /// does not see: an event is told also if it is a consequence of the cancellation.
+    pub(crate) fn run_hook(&self, hook: impl FnOnce()) {
         let (account, slice, turn) = (self.account.get(), self.slice.get(), self.turn.get());
         let memory = self.memory.get();
         self.account.set(Budget::UNLIMITED);
         self.memory.set(i64::MAX);
         self.slice.set(self.terms().interval);
-        code();
+        self.shielded(None, hook);
         self.account.set(account);
         self.memory.set(memory);
         self.slice.set(slice);

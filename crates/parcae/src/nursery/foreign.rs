@@ -195,6 +195,7 @@ impl OpenNursery {
                         worker::current().inspect(|worker| worker.yield_now());
                     }
                 }
+                core.announce_end();
                 let above = &runtime.terms().pool;
                 if !Arc::ptr_eq(above, &core.terms.pool) {
                     let Closed { left, topped_up } = core.terms.pool.close();

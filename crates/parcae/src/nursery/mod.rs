@@ -43,8 +43,8 @@ mod handle;
 mod opts;
 mod spawn;
 
-pub use event::ChildEvent;
 pub(crate) use event::Hook;
+pub use event::NurseryEvent;
 pub use handle::{TaskFuture, TaskHandle};
 pub(crate) use opts::Own;
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
@@ -119,8 +119,8 @@ pub(crate) struct Core {
     child_budget: Option<Budget>,
     /// Nothing has to be paid for a usual child.
     free: bool,
-    /// Called when a child fails.
-    on_failed_child: Option<Hook>,
+    /// Called when a child fails, and at the end.
+    on_event: Option<Hook>,
     /// The next nursery of the same owner, further out.
     outer: Option<NonNull<Core>>,
 }
@@ -128,6 +128,18 @@ pub(crate) struct Core {
 // SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and by
 // those who hold the owner still. The rest is made for sharing.
 unsafe impl Sync for Core {}
+
+impl fmt::Display for NurseryState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NurseryState::Open => "open",
+            NurseryState::Closing => "closing",
+            NurseryState::Cancelling => "cancelling",
+            NurseryState::Closed => "closed",
+            NurseryState::Cancelled => "cancelled",
+        })
+    }
+}
 
 impl Core {
     /// The core that a child belongs to.
@@ -172,6 +184,16 @@ impl Core {
             frame.leave_to_others(Why::Children);
         }
         frame.seen().nursery.set(self.outer);
+        if self.on_event.is_some() {
+            frame.run_hook(|| self.announce_end());
+        }
+    }
+
+    /// Tells the hook in which state the nursery ended. Called when no child is left.
+    fn announce_end(&self) {
+        if let Some(hook) = &self.on_event {
+            hook.call(&NurseryEvent::Ended { state: self.state() });
+        }
     }
 
     /// Pays for a child.
@@ -514,7 +536,8 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     }
 
     /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`. A child
-    /// that was lent the nursery sees `Closing` too, and a [dump](crate::Runtime::dump) all five.
+    /// that was lent the nursery sees `Closing` too. `Closed` and `Cancelled` are told to the hook of
+    /// [`NurseryOpts::on_event`].
     pub fn state(&self) -> NurseryState {
         self.core.state()
     }

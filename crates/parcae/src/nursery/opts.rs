@@ -1,6 +1,6 @@
 //! How nurseries and children are set up.
 
-use super::{ChildEvent, Core, Failures, Hook};
+use super::{Core, Failures, Hook, NurseryEvent};
 use crate::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, UNLIMITED};
 use crate::cancel::{CancelToken, Node, OnCancel};
 use crate::cx::{Frame, Shares, Terms};
@@ -113,15 +113,17 @@ impl NurseryOpts {
     }
 
     /// Calls `hook` as soon as a child fails or runs out of budget, whatever the policies are: so
-    /// that a host hears of it while the nursery goes on.
+    /// that a host hears of it while the nursery goes on. The last event is the end of the nursery,
+    /// with its final [state](crate::NurseryState).
     ///
-    /// The hook runs on the task that the event is about, outside of its budget. It should be short,
-    /// and pass the event on; a panic in it is dropped.
+    /// The hook runs on the task that the event is about, outside of its budget and shielded from
+    /// cancellation; the end is told by the task or thread that opened the nursery. It should be
+    /// short, and pass the event on; a panic in it is dropped.
     ///
     /// ```
     /// use parcae::channel::unbounded;
     /// use parcae::prelude::*;
-    /// use parcae::ChildEvent;
+    /// use parcae::NurseryEvent;
     ///
     /// let rt = Runtime::builder().build()?;
     /// rt.run(|cx| {
@@ -131,7 +133,7 @@ impl NurseryOpts {
     ///         .on_event(move |event| drop(sender.try_send(event.clone())));
     ///     cx.nursery_with(host, |n| {
     ///         let plugin = n.spawn(|_| -> parcae::Result<()> { Err(parcae::Error::msg("no such plugin")) })?;
-    ///         let ChildEvent::Failed { error, .. } = events.recv()? else { unreachable!() };
+    ///         let NurseryEvent::Failed { error, .. } = events.recv()? else { unreachable!() };
     ///         assert!(error.to_string().contains("no such plugin"));
     ///         plugin.join().unwrap_err();
     ///         Ok(())
@@ -139,7 +141,7 @@ impl NurseryOpts {
     /// })?;
     /// # Ok::<(), parcae::Error>(())
     /// ```
-    pub fn on_event(mut self, hook: impl Fn(&ChildEvent) + Send + Sync + 'static) -> NurseryOpts {
+    pub fn on_event(mut self, hook: impl Fn(&NurseryEvent) + Send + Sync + 'static) -> NurseryOpts {
         self.on_event = Some(Hook::new(hook));
         self
     }
@@ -331,7 +333,7 @@ impl NurseryOpts {
             winding_down: AtomicBool::new(false),
             child_budget: self.child_budget,
             free,
-            on_failed_child: self.on_event,
+            on_event: self.on_event,
             outer: None,
         }
     }

@@ -1,7 +1,7 @@
 //! From a closure to a task that runs and leaves its result.
 
 use super::opts::Own;
-use super::{ChildEvent, Core, Nursery, OnFailure, Paid, SpawnOpts, TaskHandle};
+use super::{Core, Nursery, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle};
 use crate::budget::{Budget, Ceiling};
 use crate::cancel::CancelReason;
 use crate::cap::{CapSpawn, TaskPermit};
@@ -414,9 +414,9 @@ where
 /// What a child's failure means for its siblings.
 #[cold]
 fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
-    if let Some(hook) = &core.on_failed_child {
-        let event = ChildEvent::Failed { error: error.clone() };
-        frame.free_of_charge(|| hook.call(&event));
+    if let Some(hook) = &core.on_event {
+        let event = NurseryEvent::Failed { error: error.clone() };
+        frame.run_hook(|| hook.call(&event));
     }
     match core.on_failure {
         OnFailure::FailFast => {
