@@ -1,6 +1,7 @@
 //! Budgets and authority hold in a runtime that nobody has configured.
 
 use parcae::cap::{Delegation, SpawnLimits};
+use parcae::inspect::TaskState;
 use parcae::prelude::*;
 use parcae::{NurseryEvent, NurseryState};
 use std::sync::Mutex;
@@ -460,6 +461,44 @@ fn a_nursery_ends_closed_or_cancelled_and_says_which() {
         })
         .unwrap();
     }
+}
+
+/// The six states of a task, by its handle.
+#[test]
+fn a_handle_tells_the_six_states_of_its_task() {
+    use TaskState::{Cancelled, Completed, Exhausted, Ready, Running, Waiting};
+    fn until<T>(handle: &parcae::TaskHandle<'_, T>, state: TaskState) -> parcae::Result<()> {
+        while handle.state() != state {
+            parcae::yield_now()?;
+        }
+        Ok(())
+    }
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let tenant = NurseryOpts::new()
+        .budget(Budget { ops: 10_000, memory: 1_000, spawn_count: 9, ..Budget::UNLIMITED })
+        .on_failure(OnFailure::Isolate)
+        .on_exhausted(OnExhausted::Suspend);
+    rt.nursery(tenant, |n| {
+        let (send, receive) = parcae::channel::channel::<()>(1);
+        let waiting = n.spawn(move |_| Ok(receive.recv()?))?;
+        assert_eq!(waiting.state(), Ready);
+        until(&waiting, Waiting)?;
+        send.send(())?;
+        until(&waiting, Completed)?;
+        let yielding = n.spawn(|cx| cx.forever(|| Ok(())))?;
+        until(&yielding, Running)?; // it has started and stays on its worker
+        yielding.cancel();
+        until(&yielding, Cancelled)?;
+        let hungry = n.spawn(|cx| cx.charge(Budget::ZERO.with_memory(9_000)))?;
+        until(&hungry, Exhausted)?;
+        hungry.cancel();
+        until(&hungry, Cancelled)?;
+        let failing = n.spawn(|_| -> parcae::Result<()> { Err(parcae::Error::msg("failed")) })?;
+        until(&failing, Completed)?;
+        failing.join().unwrap_err();
+        Ok(())
+    })
+    .unwrap();
 }
 
 #[test]

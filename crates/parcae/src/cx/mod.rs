@@ -12,7 +12,7 @@ pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Ter
 pub(crate) use live::live_standing;
 pub use loops::{Each, Strips};
 pub use meter::Meter;
-pub(crate) use observed::{Observed, alone};
+pub(crate) use observed::{Observed, alone, live_state};
 
 use crate::budget::Budget;
 use crate::cancel::CancelToken;

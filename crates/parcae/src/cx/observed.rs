@@ -9,8 +9,9 @@
 
 use super::Frame;
 use crate::sched::Shared;
-use crate::task::Task;
 use crate::task::state::{Generation, Phase};
+use crate::task::{Task, TaskRef, TaskState};
+use crate::wait::Why;
 use std::ptr::NonNull;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -58,6 +59,30 @@ impl Drop for Observed<'_> {
     fn drop(&mut self) {
         let woken = self.task.state.unobserve();
         self.shared.follow_up(NonNull::from(self.task), woken);
+    }
+}
+
+/// The state of a task; none if it has ended.
+pub(crate) fn live_state(shared: &Shared, task: TaskRef) -> Option<TaskState> {
+    // SAFETY: records are never freed while their scheduler is there.
+    let record = unsafe { task.task.as_ref() };
+    let seen = record.state.look();
+    if seen.generation != task.generation {
+        return None;
+    }
+    match seen.phase {
+        Phase::Gone => None,
+        Phase::Queued => Some(TaskState::Ready),
+        Phase::Owned(_) => Some(TaskState::Running),
+        Phase::Parked(_) => {
+            let _alone = alone(shared);
+            let Some(observed) = Observed::try_of(shared, record, task.generation) else {
+                return Some(TaskState::Ready); // woken meanwhile
+            };
+            let why = observed.frame().and_then(|frame| frame.seen().why.get());
+            let exhausted = matches!(why, Some(Why::Budget(_)));
+            Some(if exhausted { TaskState::Exhausted } else { TaskState::Waiting })
+        }
     }
 }
 

@@ -330,7 +330,7 @@ impl<'d> Tree<'d> {
 
 /// What tasks have in common that are shown once: name, state, wait, stack; or a number of its own.
 type Likeness<'t> =
-    (Option<&'t str>, super::State, Option<&'static str>, Option<usize>, Option<u64>);
+    (Option<&'t str>, super::TaskState, Option<&'static str>, Option<usize>, Option<u64>);
 
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -339,10 +339,10 @@ impl fmt::Display for Dump {
             f,
             "{} tasks: {} running, {} ready, {} waiting, {} out of budget; {} workers",
             self.tasks.len(),
-            count(super::State::Running),
-            count(super::State::Ready),
-            count(super::State::Waiting),
-            count(super::State::Exhausted),
+            count(super::TaskState::Running),
+            count(super::TaskState::Ready),
+            count(super::TaskState::Waiting),
+            count(super::TaskState::Exhausted),
             self.workers.len(),
         )?;
         let shown = if f.alternate() { Shown::All } else { self.shown };

@@ -8,7 +8,7 @@
 //! Where something is not known, a task is taken back: nothing is called a deadlock for lack of knowledge.
 //! How much counts as known is up to the caller ([`Trust`]); `deadlock.rs` says who may trust what.
 
-use super::{Holder, State, Task};
+use super::{Holder, Task, TaskState};
 use std::collections::HashMap;
 
 /// Which edges of the graph count.
@@ -130,7 +130,7 @@ fn may_wait_in_vain(task: &Task, trust: Trust) -> bool {
 
 /// Whether a task waits, and did not say that the outside ends it.
 fn is_asleep(task: &Task) -> bool {
-    matches!(task.state, State::Waiting | State::Exhausted)
+    matches!(task.state, TaskState::Waiting | TaskState::Exhausted)
         && task.wait.as_ref().is_some_and(|wait| {
             !wait.external && !matches!(wait.holder, Holder::Clock | Holder::Call)
         })

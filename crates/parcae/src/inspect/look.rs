@@ -18,7 +18,7 @@
 //! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
 
 use super::frames::Frames;
-use super::{Children, Holder, State, Task, Wait};
+use super::{Children, Holder, Task, TaskState, Wait};
 use crate::cx::{Frame, Observed, alone};
 use crate::error::TaskId;
 use crate::nursery::{Account, Core};
@@ -61,12 +61,12 @@ fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
     let look = record.state.look();
     let (state, worker) = match look.phase {
         Phase::Gone => return None,
-        Phase::Queued => (State::Ready, None),
-        Phase::Owned(worker) => (State::Running, Some(worker)),
-        Phase::Parked(worker) => (State::Waiting, Some(worker)),
+        Phase::Queued => (TaskState::Ready, None),
+        Phase::Owned(worker) => (TaskState::Running, Some(worker)),
+        Phase::Parked(worker) => (TaskState::Waiting, Some(worker)),
     };
     let task = TaskRef { task: NonNull::from(record), generation: look.generation };
-    if state == State::Waiting {
+    if state == TaskState::Waiting {
         let _alone = alone(shared);
         if let Some(observed) = Observed::try_of(shared, record, look.generation) {
             return Some(waiting(&observed, task, worker, stacks));
@@ -81,7 +81,7 @@ fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
 /// All about a parked task.
 fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks: Stacks) -> Task {
     let id = TaskId(observed.task.id());
-    let mut seen = Task { worker, ..Task::unknown(id, State::Waiting, task) };
+    let mut seen = Task { worker, ..Task::unknown(id, TaskState::Waiting, task) };
     // SAFETY: observed: it has left its stack, and does not run.
     let strand = unsafe { observed.task.strand().map(|strand| strand.as_ref()) };
     if let Some(strand) = strand {
@@ -111,7 +111,7 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
         ..describe(why, noted.nursery.get(), observed.shared)
     });
     if matches!(why, Some(Why::Budget(_))) {
-        seen.state = State::Exhausted;
+        seen.state = TaskState::Exhausted;
     }
     let mut inner = noted.nursery.get();
     while let Some(core) = inner {

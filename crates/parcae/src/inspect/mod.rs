@@ -5,14 +5,14 @@
 //!
 //! ```
 //! use parcae::prelude::*;
-//! use parcae::inspect::State;
+//! use parcae::inspect::TaskState;
 //!
 //! let rt = Runtime::builder().workers(1).build()?;
 //! let (tx, rx) = parcae::channel::channel::<u32>(0);
 //! let waits = rt.handle().spawn(move |_| Ok(rx.recv()?))?;
 //! let dump = loop {
 //!     let dump = rt.dump();
-//!     if dump.tasks.iter().any(|task| task.state == State::Waiting) {
+//!     if dump.tasks.iter().any(|task| task.state == TaskState::Waiting) {
 //!         break dump;
 //!     }
 //! };
@@ -71,35 +71,10 @@ use crate::error::TaskId;
 use crate::nursery::{Account, NurseryState};
 use crate::sched::Shared;
 use crate::task::TaskRef;
-use std::fmt;
+pub use crate::task::TaskState;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What a task does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum State {
-    /// Could run, and waits for a worker.
-    Ready,
-    /// Runs, or is next, on the worker that is named.
-    Running,
-    /// Waits for something.
-    Waiting,
-    /// Waits for budget.
-    Exhausted,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            State::Ready => "ready",
-            State::Running => "running",
-            State::Waiting => "waiting",
-            State::Exhausted => "exhausted",
-        })
-    }
-}
 
 /// A task, as others see it. Of tasks that do not wait only number, state and worker are known, and of those that run
 /// name and place: the rest is theirs while they run.
@@ -111,7 +86,7 @@ pub struct Task {
     /// Its name, if it was given one.
     pub name: Option<Arc<str>>,
     /// What it does.
-    pub state: State,
+    pub state: TaskState,
     /// The worker that it runs on, or ran on last.
     pub worker: Option<usize>,
     /// What it waits for.
@@ -210,7 +185,7 @@ impl Wait {
 }
 
 impl Task {
-    fn unknown(id: TaskId, state: State, task: TaskRef) -> Task {
+    fn unknown(id: TaskId, state: TaskState, task: TaskRef) -> Task {
         Task {
             id,
             name: None,

@@ -72,7 +72,7 @@ fn a_dump_tells_who_waits_where_for_what() {
     let dump = dump_when(&rt, |dump| is_waiting(dump, 13));
     let receiver = named(&dump, "receiver");
     let wait = receiver.wait.as_ref().unwrap();
-    assert_eq!((wait.what, wait.timed, receiver.state), ("receive", false, State::Waiting));
+    assert_eq!((wait.what, wait.timed, receiver.state), ("receive", false, TaskState::Waiting));
     assert_eq!(wait.note.as_deref(), Some("0 values, capacity 3, 1 senders, 1 receivers"));
     assert!(receiver.spawned_at.unwrap().file().ends_with("tests.rs"));
     assert_eq!(receiver.nursery_name.as_deref(), Some("family"));
@@ -109,7 +109,8 @@ fn a_dump_is_taken_while_all_workers_are_stuck() {
         }
         Ok(())
     });
-    let dump = dump_when(&rt, |dump| dump.tasks.iter().any(|task| task.state == State::Running));
+    let dump =
+        dump_when(&rt, |dump| dump.tasks.iter().any(|task| task.state == TaskState::Running));
     assert!(is_waiting(&dump, 1), "{dump}");
     stop.store(true, Ordering::Relaxed);
     stuck.unwrap().join().unwrap();
@@ -178,7 +179,7 @@ fn exhausted_tasks_are_shown_with_what_they_lack() {
         })
     });
     let of = |dump: &Dump, state| dump.tasks.iter().any(|task| task.state == state);
-    let dump = dump_when(&rt, |dump| of(dump, State::Exhausted));
+    let dump = dump_when(&rt, |dump| of(dump, TaskState::Exhausted));
     let hungry = named(&dump, "hungry");
     assert_eq!(hungry.wait.as_ref().unwrap().note.as_deref(), Some("out of ops"));
     assert_eq!(hungry.budget.unwrap().ops, 0);

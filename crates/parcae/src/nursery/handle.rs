@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result, TaskId};
 use crate::select::{Ends, TaskEnd};
 use crate::task::joiner::Joiner;
 use crate::task::state::LetGo;
-use crate::task::{Task, TaskRef};
+use crate::task::{Task, TaskRef, TaskState};
 use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -68,7 +68,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
         self.take()
     }
 
-    /// The result if the child has ended, or the handle again.
+    /// The result if the child has ended, or the handle again. Not a checkpoint, as
+    /// [`is_finished`](TaskHandle::is_finished).
     ///
     /// # Errors
     ///
@@ -211,7 +212,42 @@ impl<'scope, T> TaskHandle<'scope, T> {
         Ok(())
     }
 
-    /// Whether the child has ended.
+    /// The state of the child at this moment. Not a checkpoint.
+    ///
+    /// ```
+    /// use parcae::inspect::TaskState;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let child = n.spawn(|cx| cx.forever(|| Ok(())))?;
+    ///         child.cancel();
+    ///         while !child.is_finished() {
+    ///             cx.yield_now()?;
+    ///         }
+    ///         assert_eq!(child.state(), TaskState::Cancelled);
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn state(&self) -> TaskState {
+        if let Some(state) = cx::live_state(&self.core.terms.shared, self.task) {
+            return state;
+        }
+        // SAFETY: it has ended; taking the result consumes the handle.
+        let cancelled = self.record().has_output()
+            && unsafe {
+                Task::peek_output(self.task.task, |output: &Result<T>| {
+                    output.as_ref().is_err_and(Error::is_cancelled)
+                })
+            };
+        if cancelled { TaskState::Cancelled } else { TaskState::Completed }
+    }
+
+    /// Whether the child has ended. Not a checkpoint: a loop that does nothing but ask needs one of its
+    /// own, and [`join`](TaskHandle::join) waits without a loop.
     pub fn is_finished(&self) -> bool {
         self.record().state.is_done(self.task.generation)
     }

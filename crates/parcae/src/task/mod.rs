@@ -10,6 +10,9 @@ pub(crate) mod group;
 pub(crate) mod joiner;
 pub(crate) mod slab;
 pub(crate) mod state;
+mod view;
+
+pub use view::TaskState;
 
 use crate::cx::Frame;
 use crate::error::discard;
@@ -273,6 +276,23 @@ impl Task {
         unsafe {
             (*task.as_ptr()).call.set(None);
             Stored::take(task)
+        }
+    }
+
+    /// Looks at the result.
+    ///
+    /// # Safety
+    ///
+    /// The task has ended, a `T` was put into its record, and nobody takes it during the call.
+    pub(crate) unsafe fn peek_output<T, R>(task: NonNull<Task>, look: impl FnOnce(&T) -> R) -> R {
+        // SAFETY: as the caller says.
+        unsafe {
+            let place = (*task.as_ptr()).place.get();
+            if Stored::fits::<T>() {
+                look(&*place.cast::<T>())
+            } else {
+                look(&*place.cast::<Box<T>>())
+            }
         }
     }
 

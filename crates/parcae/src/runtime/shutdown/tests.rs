@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::channel::channel;
-use crate::inspect::{State, Task};
+use crate::inspect::{Task, TaskState};
 use crate::prelude::*;
 use crate::time::sleep;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -193,7 +193,7 @@ fn what_cannot_be_stopped_is_named_and_left_behind() {
     assert_eq!(shutdown.live_tasks(), 1);
     let [survivor] = shutdown.survivors() else { panic!("one is left: {shutdown}") };
     assert!(survivor.spawned_at.is_some_and(|place| place.file().ends_with("tests.rs")));
-    assert_eq!(survivor.state, State::Running);
+    assert_eq!(survivor.state, TaskState::Running);
     assert!(shutdown.to_string().contains("cannot_be_stopped"), "{shutdown}");
     // Nobody waits for it any more; what it uses stays.
     drop(rt);
@@ -288,7 +288,7 @@ fn a_virtual_deadline_passes() {
     let early = rt.shutdown(Duration::from_secs(1));
     assert_eq!(early.live_tasks(), 1, "{early}");
     let [survivor] = early.survivors() else { panic!("one is left: {early}") };
-    assert_eq!(survivor.state, State::Waiting);
+    assert_eq!(survivor.state, TaskState::Waiting);
     assert!(survivor.wait.is_some(), "{early}");
     assert!(rt.shutdown(2 * LONG).is_complete());
 }
