@@ -511,3 +511,24 @@ fn a_body_that_cancels_has_the_last_word() {
     })
     .unwrap();
 }
+
+/// A child that is cancelled by its handle says where.
+#[test]
+fn a_handle_that_cancels_names_the_place() {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    rt.nursery(NurseryOpts::new(), |n| {
+        // More than a nursery remembers, dropped: the last is named all the same.
+        for _ in 0..100 {
+            n.spawn(|cx| cx.forever(|| Ok(())))?.cancel();
+        }
+        let child = n.spawn(|cx| cx.forever(|| Ok(())))?;
+        child.cancel();
+        let line = line!() - 1;
+        child.cancel();
+        let error = child.join().unwrap_err();
+        assert!(error.is_cancelled());
+        assert!(error.to_string().contains(&format!("causes.rs:{line}:")), "{error}");
+        Ok(())
+    })
+    .unwrap();
+}

@@ -56,6 +56,13 @@ fn rounds() -> Vec<(&'static str, Round)> {
     let (broadcaster, subscriber) = broadcast::<u8>(1);
     let (second, trier) = broadcast::<u8>(1);
     vec![
+        ("a park that was woken before", {
+            boxed(|cx| {
+                cx.waker().wake();
+                cx.park()
+            })
+        }),
+        ("a blocking call", boxed(|_| parcae::blocking(|| ()))),
         ("sleep for no time", boxed(|_| time::sleep(ZERO))),
         ("sleep for a nanosecond", boxed(|_| time::sleep(Duration::from_nanos(1)))),
         ("Cx::sleep", boxed(|cx| cx.sleep(ZERO))),
@@ -271,5 +278,33 @@ fn futures_of_tasks_are_polled_in_turn() {
         let order = order.into_inner().unwrap();
         let longest = order.chunk_by(|a, b| a == b).map(<[_]>::len).max();
         assert!(longest < Some(20), "one after the other: {order:?}");
+    }
+}
+
+/// A call is not made for a task that is cancelled already.
+#[test]
+fn a_cancelled_task_makes_no_blocking_call() {
+    for workers in [1, 2] {
+        let rt = Runtime::builder().workers(workers).build().unwrap();
+        let made = AtomicUsize::new(0);
+        let call = || made.fetch_add(1, Ordering::Relaxed);
+        let error = rt.nursery(NurseryOpts::new(), |n| {
+            n.cancel();
+            parcae::blocking(call)
+        });
+        assert!(error.unwrap_err().is_cancelled());
+        rt.nursery(NurseryOpts::new(), |n| {
+            let child = n.spawn(|cx| {
+                while !cx.is_cancelled() {
+                    cx.shield(|| cx.yield_now())?;
+                }
+                parcae::blocking(call)
+            })?;
+            child.cancel();
+            assert!(child.join().unwrap_err().is_cancelled());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(made.into_inner(), 0);
     }
 }

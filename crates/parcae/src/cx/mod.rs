@@ -174,13 +174,15 @@ impl<P: Profile> Cx<P> {
     }
 
     /// Waits until the task's [`waker`](Cx::waker) is used. May return early: look at what you
-    /// wait for, and call it again.
+    /// wait for, and call it again. A checkpoint, which comes after the wait: one before it could let
+    /// others run, and with that forget a wake that the caller has not seen the reason of.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled.
+    /// If the task was cancelled, or has no budget left.
     pub fn park(&self) -> Result<()> {
-        self.frame.0.park(Why::Wake)
+        self.frame.0.park(Why::Wake)?;
+        self.checkpoint()
     }
 
     /// Runs a closure in which the task may wait for somebody outside of the runtime: another thread, another

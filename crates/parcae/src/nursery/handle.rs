@@ -7,8 +7,9 @@
 
 use super::{Account, Core, OnFailure};
 use crate::budget::{Budget, Pool};
+use crate::cancel::CancelReason;
 use crate::cx::{self, Frame};
-use crate::error::{Error, ErrorKind, Result, TaskId};
+use crate::error::{Detail, Error, ErrorKind, Result, TaskId};
 use crate::select::{Ends, TaskEnd};
 use crate::task::joiner::Joiner;
 use crate::task::state::LetGo;
@@ -17,10 +18,15 @@ use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
+
+/// Of so many children that were cancelled one by one a nursery remembers where. Enough for those that
+/// are joined soon after; the others have errors without a place.
+const PLACES: usize = 64;
 
 /// A child and its result. See [`Nursery::spawn`](crate::Nursery::spawn).
 ///
@@ -162,7 +168,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         drop((this.pool.take(), this.end.take()));
         // SAFETY: it has ended, so the record is ours; nobody has taken the result, for that
         // consumes the handle.
-        let output = unsafe { this.output() };
+        let output = unsafe { this.output() }.map_err(|error| this.with_place(error));
         this.core.terms.shared.recycle(this.task.task);
         output
     }
@@ -252,9 +258,32 @@ impl<'scope, T> TaskHandle<'scope, T> {
         self.record().state.is_done(self.task.generation)
     }
 
-    /// Asks this child to end, without its siblings.
+    /// Asks this child to end, without its siblings. The error of [`join`](TaskHandle::join) names the
+    /// place of the first call.
+    #[track_caller]
     pub fn cancel(&self) {
+        let (id, at) = (self.record().id(), Location::caller());
+        let mut places = self.core.cancelled_at.lock();
+        if places.iter().all(|&(known, _)| known != id) {
+            // Handles that are dropped leave theirs behind.
+            if places.len() == PLACES {
+                places.remove(0);
+            }
+            places.push((id, at));
+        }
+        drop(places);
         self.core.terms.shared.ask_to_end(self.task);
+    }
+
+    /// Adds to a cancellation the place where it was asked for, and forgets that.
+    #[cold]
+    fn with_place(&self, error: Error) -> Error {
+        let mut places = self.core.cancelled_at.lock();
+        let found = places.iter().position(|&(id, _)| id == self.record().id());
+        let at = found.map(|index| places.swap_remove(index).1);
+        drop(places);
+        let own = matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Explicit));
+        if own { error.detailed(at.map(Detail::At)) } else { error }
     }
 
     /// The budget that the child draws on: its own, or its nursery's.

@@ -54,6 +54,7 @@ use crate::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::cap::Issuer;
 use crate::cx::{self, Cx, Frame, Shares, Terms};
 use crate::error::{Error, ErrorKind, Rank, Result};
+use crate::lock::Lock;
 use crate::profile::{Profile, Service, Spawns};
 use crate::sched::Shared;
 use crate::task::group::Group;
@@ -121,6 +122,8 @@ pub(crate) struct Core {
     free: bool,
     /// Called when a child fails, and at the end.
     on_event: Option<Hook>,
+    /// Children that were cancelled one by one, and where: for error texts.
+    cancelled_at: Lock<Vec<(u64, &'static Location<'static>)>>,
     /// The next nursery of the same owner, further out.
     outer: Option<NonNull<Core>>,
 }

@@ -5,6 +5,7 @@ use crate::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, UNLIMIT
 use crate::cancel::{CancelToken, Node, OnCancel};
 use crate::cx::{Frame, Shares, Terms};
 use crate::error::Result;
+use crate::lock::Lock;
 use crate::stack::StackSize;
 use crate::task::group::Group;
 use crate::task::{Priority, TaskRef, Traits};
@@ -334,6 +335,7 @@ impl NurseryOpts {
             child_budget: self.child_budget,
             free,
             on_event: self.on_event,
+            cancelled_at: Lock::new(Vec::new()),
             outer: None,
         }
     }
