@@ -27,6 +27,7 @@ use crate::worker::accounts::{self, Returned};
 use crate::worker::faults::{Step, contain};
 use crate::worker::stats::{Stats, WorkerStats};
 use gate::Gate;
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -115,6 +116,8 @@ pub(crate) struct Shared {
     pub(crate) watch: Arc<Watch>,
     /// This, for threads that do not keep it alive.
     pub(crate) me: Weak<Shared>,
+    /// The root nursery's terms, for observers; opaque here. Set once, by the runtime.
+    pub(crate) root: OnceLock<Weak<dyn Any + Send + Sync>>,
     /// What the clock said when somebody last read it, roughly.
     pub(crate) coarse: AtomicU64,
     /// Threads for calls that block.
@@ -202,6 +205,7 @@ impl Shared {
             timers: Timers::new(config.workers + config.monitor.temporary, unit),
             watch: Watch::new(),
             me,
+            root: OnceLock::new(),
             coarse: AtomicU64::new(0),
             blocking: blocking::Pool::new(config.blocking),
             crew: OnceLock::new(),

@@ -281,6 +281,11 @@ impl<W: Wake + Clone> Node<W> {
         }
     }
 
+    /// How many nodes are right below this one. None once it is cancelled.
+    pub(crate) fn below(&self) -> usize {
+        self.lock().children.len()
+    }
+
     /// Marks the node; what there is to tell, if this was the first time.
     fn mark(&self, reason: CancelReason) -> Option<Told<W>> {
         let mut told = self.lock();

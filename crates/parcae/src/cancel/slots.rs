@@ -63,6 +63,12 @@ impl<T> Slots<T> {
         }
     }
 
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        let full = |entry: &&Entry<T>| matches!(entry.content, Content::Full(_));
+        self.entries.iter().filter(full).count()
+    }
+
     /// How many entries there ever were at the same time.
     #[cfg(all(test, not(loom)))]
     pub(super) fn places(&self) -> usize {

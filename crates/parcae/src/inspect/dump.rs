@@ -13,7 +13,8 @@ use std::time::Duration;
 
 /// All tasks of a runtime, see [`Runtime::dump`](crate::Runtime::dump).
 ///
-/// Its text is a tree: root tasks, under each the nurseries that it has opened, under these their children.
+/// Its text is a tree: the root nursery with the root tasks, under each the nurseries that it has opened, under
+/// these their children.
 /// Tasks of a nursery that do the same in the same place are counted and shown once. Of each task the program's own
 /// functions are shown; [`full`](Dump::full) shows those of the runtime and of the standard library, too.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct Dump {
     pub tasks: Vec<Task>,
     /// The counters of each worker.
     pub workers: Vec<WorkerStats>,
+    /// The runtime's root nursery, whose children are the root tasks. None once the runtime is gone.
+    pub root: Option<Children>,
     shown: Shown,
 }
 
@@ -43,8 +46,8 @@ impl Dump {
 
     fn with(shared: &Shared, mut tasks: Vec<Task>) -> Dump {
         tasks.sort_by_key(|task| task.id);
-        let workers = shared.worker_stats();
-        Dump { tasks, workers, shown: Shown::default() }
+        let (workers, root) = (shared.worker_stats(), look::root(shared, &tasks));
+        Dump { tasks, workers, root, shown: Shown::default() }
     }
 
     /// The tasks alone, without their stacks.
@@ -84,6 +87,7 @@ impl Dump {
     ///
     /// ```text
     /// { "workers": [ { "executed": 3, … } ],
+    ///   "root": { "nursery": 0, "state": "Open", "live": 1, "left": { "ops": null, … }, "suspended": 0 },
     ///   "tasks": [ { "id": 7, "label": "0.7", "name": "…", "state": "waiting", "worker": 0, "nursery": 5, "owner": 1,
     ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
     ///                "wait": { "what": "receive", "on": "0x…", "note": "…", "ms": 11, "timed": false, "external": false },
@@ -100,6 +104,9 @@ impl Dump {
         object.list("workers", &self.workers, |out, worker| {
             json::Object::begin(out).numbers(worker.named()).end();
         });
+        if let Some(root) = &self.root {
+            nursery_json(object.field("root"), root);
+        }
         let task = |out: &mut String, task| task_json(out, task, self.shown);
         object.list("tasks", &self.tasks, task).end();
         out
@@ -164,13 +171,7 @@ pub(super) fn task_json(out: &mut String, task: &Task, shown: Shown) {
     if let Some(budget) = task.budget {
         budget_json(object.field("budget"), budget);
     }
-    object.list("nurseries", &task.children, |out, nursery| {
-        let mut object = json::Object::begin(out);
-        object.plain("nursery", nursery.nursery).text_if("name", nursery.name.as_deref());
-        object.text("state", &format!("{:?}", nursery.state)).plain("live", nursery.live);
-        budget_json(object.field("left"), nursery.budget.left);
-        object.plain("suspended", nursery.budget.suspended).end();
-    });
+    object.list("nurseries", &task.children, nursery_json);
     object.list("frames", task.frames.shown(shown), |out, function| {
         let mut object = json::Object::begin(out);
         object.text("name", &function.name).text_if("file", function.file.as_deref());
@@ -180,6 +181,14 @@ pub(super) fn task_json(out: &mut String, task: &Task, shown: Shown) {
         object.end();
     });
     object.end();
+}
+
+fn nursery_json(out: &mut String, nursery: &Children) {
+    let mut object = json::Object::begin(out);
+    object.plain("nursery", nursery.nursery).text_if("name", nursery.name.as_deref());
+    object.text("state", &format!("{:?}", nursery.state)).plain("live", nursery.live);
+    budget_json(object.field("left"), nursery.budget.left);
+    object.plain("suspended", nursery.budget.suspended).end();
 }
 
 fn budget_json(out: &mut String, budget: Budget) {
@@ -253,17 +262,18 @@ fn summary(task: &Task) -> String {
     if let Some(age) = task.age {
         line += &format!(", age {}", rough(age));
     }
-    let counted: Vec<String> = task
-        .budget
+    line + &left(task.budget)
+}
+
+/// The components of a budget that are counted.
+fn left(budget: Option<Budget>) -> String {
+    let counted: Vec<String> = budget
         .into_iter()
         .flat_map(named)
         .filter(|&(_, amount)| amount != UNLIMITED)
         .map(|(name, amount)| format!("{name} {amount}"))
         .collect();
-    if !counted.is_empty() {
-        line += &format!(", left: {}", counted.join(", "));
-    }
-    line
+    if counted.is_empty() { String::new() } else { format!(", left: {}", counted.join(", ")) }
 }
 
 fn rough(time: Duration) -> String {
@@ -345,6 +355,9 @@ impl fmt::Display for Dump {
             count(super::TaskState::Exhausted),
             self.workers.len(),
         )?;
+        if let Some(Children { state, live, budget, .. }) = &self.root {
+            writeln!(f, "root nursery: {state:?}, {live} live{}", left(Some(budget.left)))?;
+        }
         let shown = if f.alternate() { Shown::All } else { self.shown };
         let mut tree = Tree::new(&self.tasks, shown);
         for task in tree.tasks.iter().filter(|task| task.spawned_at.is_some()) {

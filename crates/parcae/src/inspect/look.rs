@@ -19,9 +19,9 @@
 
 use super::frames::Frames;
 use super::{Children, Holder, Task, TaskState, Wait};
-use crate::cx::{Frame, Observed, alone};
+use crate::cx::{Frame, Observed, Terms, alone};
 use crate::error::TaskId;
-use crate::nursery::{Account, Core};
+use crate::nursery::{Account, Core, NurseryState};
 use crate::sched::Shared;
 use crate::task::state::Phase;
 use crate::task::{self, TaskRef};
@@ -54,6 +54,22 @@ pub(crate) fn find(shared: &Shared, id: u64) -> Option<Task> {
         }
     });
     found
+}
+
+/// The runtime's root nursery; none once the runtime is gone. `tasks` are all of its tasks.
+pub(crate) fn root(shared: &Shared, tasks: &[Task]) -> Option<Children> {
+    let terms = shared.root.get()?.upgrade()?.downcast::<Terms>().ok()?;
+    // Each root task has a node below the root's, unless that was cancelled, which unlinks them.
+    let (state, live) = if terms.node.is_cancelled() {
+        let roots = tasks.iter().filter(|task| task.owner.is_none()).count();
+        let ended = roots == 0;
+        (if ended { NurseryState::Cancelled } else { NurseryState::Cancelling }, roots)
+    } else {
+        (NurseryState::Open, terms.node.below())
+    };
+    let (name, budget) = (terms.name.clone(), terms.pool.standing());
+    let account = Account::of(&terms, &terms.pool);
+    Some(Children { nursery: terms.nursery, name, state, live, budget, account })
 }
 
 /// Looks at one record; none if it is nobody's.

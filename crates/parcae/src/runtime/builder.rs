@@ -14,10 +14,11 @@ use crate::profile::Profile;
 use crate::stack::{StackError, StackSize};
 use crate::stats::Measure;
 use crate::sysmon::{Hook, StallReport, is_realtime};
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Sets up a [`Runtime`]. Whatever is not set has a default that suits a server.
@@ -322,10 +323,10 @@ impl<P: Profile> Builder<P> {
             name: None,
             tally: (measure == Measure::Times).then(|| engine.with_shared(|s| s.tallies.roots())),
         };
-        Ok(Runtime {
-            inner: Arc::new(Inner { engine, terms: Arc::new(terms), mint }),
-            _profile: PhantomData,
-        })
+        let terms = Arc::new(terms);
+        let root: Weak<dyn Any + Send + Sync> = Arc::downgrade(&terms) as _;
+        let _ = terms.shared.root.set(root); // the first and only time
+        Ok(Runtime { inner: Arc::new(Inner { engine, terms, mint }), _profile: PhantomData })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::channel::channel;
-use crate::inspect::{Task, TaskState};
+use crate::inspect::{Function, Task, TaskState};
 use crate::prelude::*;
 use crate::time::sleep;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -194,7 +194,10 @@ fn what_cannot_be_stopped_is_named_and_left_behind() {
     let [survivor] = shutdown.survivors() else { panic!("one is left: {shutdown}") };
     assert!(survivor.spawned_at.is_some_and(|place| place.file().ends_with("tests.rs")));
     assert_eq!(survivor.state, TaskState::Running);
-    assert!(shutdown.to_string().contains("cannot_be_stopped"), "{shutdown}");
+    // A closure that was inlined has no path in its name if there are line tables only.
+    let is_here =
+        |f: &Function| f.file.as_deref().is_some_and(|f| f.ends_with("shutdown/tests.rs"));
+    assert!(survivor.frames.functions().iter().any(is_here), "{shutdown}");
     // Nobody waits for it any more; what it uses stays.
     drop(rt);
     release.store(true, Ordering::Release);
