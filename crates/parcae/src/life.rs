@@ -86,12 +86,14 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
         }
     }));
     let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
-    let told = frame.cancel_reason().is_some();
-    let output = output.map_err(|error| sign(error, frame));
-    let ending = match &output {
-        Ok(_) => Ending::Well,
-        Err(error) if told && error.is_cancelled() => Ending::Cancelled,
-        Err(_) => Ending::Failed,
+    let (output, ending) = match output {
+        Ok(value) => (Ok(value), Ending::Well),
+        Err(error) => {
+            let told = frame.cancel_reason().is_some();
+            let error = sign(error, frame);
+            let cancelled = told && error.is_cancelled();
+            (Err(error), if cancelled { Ending::Cancelled } else { Ending::Failed })
+        }
     };
     frame.span().end(output.as_ref().err());
     if let Some(tally) = &terms.tally {

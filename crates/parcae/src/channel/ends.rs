@@ -30,7 +30,7 @@
 
 use super::error::{Reason, RecvError, SendError};
 use super::places::{PlaceEnd, Ticket};
-use super::state::{Begun, Closed, Core, Put, Took, Wake, Wakes};
+use super::state::{Begun, Closed, Core, Locked, Put, Took, Wake, Wakes};
 use super::value_box::mark_empty;
 use super::{ChannelPermit, Overflow};
 use crate::cx::{self, Frame};
@@ -169,10 +169,16 @@ pub(crate) fn settle(payer: Option<&Frame>, wake: Option<Waiter>) {
 /// The same, for any number who are to be woken.
 #[inline]
 pub(crate) fn settle_all(payer: Option<&Frame>, wakes: Wakes<Waiter>) {
+    charge(payer);
+    wakes.wake();
+}
+
+/// The same, if nobody is to be woken.
+#[inline(always)]
+fn charge(payer: Option<&Frame>) {
     if let Some(frame) = payer {
         frame.charge_channel_op();
     }
-    wakes.wake();
 }
 
 /// Why an operation failed; if the channel is closed, and the task was cancelled, it is the latter.
@@ -330,12 +336,39 @@ impl<T> Sender<T> {
     ) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        // SAFETY: a value, which is marked as gone once it is.
+        unsafe {
+            match self.shared.core.push(address) {
+                Ok(()) => {
+                    mark_empty(value);
+                    charge(payer);
+                    Ok(())
+                }
+                Err(locked) => self.send_to_others(value, address, locked, payer, deadline()),
+            }
+        }
+    }
+
+    /// The rest of a send for which the channel has no room, or a receiver waits.
+    ///
+    /// # Safety
+    ///
+    /// The address is that of the value, and the lock this channel's.
+    #[inline(never)]
+    unsafe fn send_to_others(
+        &self,
+        value: &mut Option<T>,
+        address: NonNull<T>,
+        locked: Locked<'_, T, Waiter>,
+        payer: Option<&Frame>,
+        deadline: Deadline,
+    ) -> Result<(), Reason> {
         // SAFETY: a value that nobody looks at until it is known what became of it. The waiter and the address: the place
         // is given up before this returns, under the channel's lock.
-        match unsafe { self.shared.core.send(address, || Waiter::lent()) } {
+        match unsafe { self.shared.core.send_locked(address, locked, || Waiter::lent()) } {
             Begun::Now(put) => sent(put, payer, value),
             Begun::Wait(ticket) => {
-                self.wait_to_send(ticket, deadline(), payer)?;
+                self.wait_to_send(ticket, deadline, payer)?;
                 // SAFETY: a receiver has moved it away.
                 unsafe { mark_empty(value) };
                 Ok(())
@@ -376,7 +409,7 @@ impl<T> Sender<T> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
         // SAFETY: a value that nobody looks at until it is known what became of it.
-        sent(unsafe { self.shared.core.try_send(address) }, payer, value)
+        unsafe { sent(self.shared.core.try_send(address), payer, value) }
     }
 
     /// Sends one value after the other, as [`send`](Sender::send) does; returns how many.
@@ -568,13 +601,14 @@ impl<T> Receiver<T> {
     /// # Safety
     ///
     /// As for [`recv_to`](Receiver::recv_to).
+    #[inline]
     pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
         let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
         // SAFETY: as the caller says.
         unsafe {
             match wait {
                 Patience::Endless => self.recv_to(into, payer, || Deadline::Never),
-                Patience::None => received(self.shared.core.try_recv(into), payer),
+                Patience::None => self.try_recv_to(into, payer),
             }
         }
     }
@@ -607,10 +641,35 @@ impl<T> Receiver<T> {
         payer: Option<&Frame>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
-        // SAFETY: as the caller says. The waiter and the address: as in `send_from`.
-        match unsafe { self.shared.core.recv(into, || Waiter::lent()) } {
+        // SAFETY: as the caller says.
+        unsafe {
+            match self.shared.core.pop(into) {
+                Ok(()) => {
+                    charge(payer);
+                    Ok(())
+                }
+                Err(locked) => self.recv_from_others(into, locked, payer, deadline()),
+            }
+        }
+    }
+
+    /// The rest of a receive for which the channel has no value, or a sender waits.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to); the lock is this channel's.
+    #[inline(never)]
+    unsafe fn recv_from_others(
+        &self,
+        into: NonNull<T>,
+        locked: Locked<'_, T, Waiter>,
+        payer: Option<&Frame>,
+        deadline: Deadline,
+    ) -> Result<(), Reason> {
+        // SAFETY: as the caller says. The waiter and the address: as in `send_to_others`.
+        match unsafe { self.shared.core.recv_locked(into, locked, || Waiter::lent()) } {
             Begun::Now(took) => received(took, payer),
-            Begun::Wait(ticket) => self.wait_to_recv(ticket, deadline(), payer),
+            Begun::Wait(ticket) => self.wait_to_recv(ticket, deadline, payer),
         }
     }
 
@@ -646,12 +705,22 @@ impl<T> Receiver<T> {
     pub(super) fn try_recv_for(&self, payer: Option<&Frame>) -> Result<T, RecvError> {
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: memory for a value.
-        let took = unsafe { self.shared.core.try_recv(NonNull::from(&mut value).cast()) };
-        match received(took, payer) {
+        match unsafe { self.try_recv_to(NonNull::from(&mut value).cast(), payer) } {
             // SAFETY: the value was put there, and is moved away once.
             Ok(()) => Ok(unsafe { value.as_ptr().read() }),
             Err(reason) => Err(RecvError::new(reason)),
         }
+    }
+
+    /// The same, to an address; there is a value if it is a success.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to).
+    #[inline]
+    unsafe fn try_recv_to(&self, into: NonNull<T>, payer: Option<&Frame>) -> Result<(), Reason> {
+        // SAFETY: as the caller says.
+        unsafe { received(self.shared.core.try_recv(into), payer) }
     }
 
     /// Receives up to `max` values to the end of `into`; waits for the first and takes of the others what is there. Returns how many

@@ -290,6 +290,54 @@ impl<T, W> Core<T, W> {
     }
 }
 
+/// The usual case, in which nobody waits: a few instructions. What is left for the others is the lock.
+impl<T, W> Core<T, W> {
+    /// Sends the value at an address if there is room, and nobody waits for one.
+    ///
+    /// # Errors
+    ///
+    /// Nothing has happened; the lock is for one of the functions that go on from there.
+    ///
+    /// # Safety
+    ///
+    /// There is a value, which belongs to the caller; on success it is in the channel.
+    #[inline(always)]
+    pub(crate) unsafe fn push(&self, value: NonNull<T>) -> Result<(), Locked<'_, T, W>> {
+        let mut state = self.lock();
+        let usual = state.closed.is_none() && state.receivers.is_empty();
+        if usual && state.buffer.len() < self.capacity {
+            // SAFETY: a value, which is given away.
+            unsafe { state.buffer.push(value) };
+            Ok(())
+        } else {
+            Err(Locked(state))
+        }
+    }
+
+    /// Receives a value to an address if there is one, and nobody waits for room.
+    ///
+    /// # Errors
+    ///
+    /// As for [`push`](Core::push).
+    ///
+    /// # Safety
+    ///
+    /// The address is that of a place for a value, without one, which belongs to the caller; on success there is one.
+    #[inline(always)]
+    pub(crate) unsafe fn pop(&self, into: NonNull<T>) -> Result<(), Locked<'_, T, W>> {
+        let mut state = self.lock();
+        // SAFETY: as the caller says.
+        if state.senders.is_empty() && unsafe { state.buffer.pop(into) } {
+            Ok(())
+        } else {
+            Err(Locked(state))
+        }
+    }
+}
+
+/// A channel whose lock the caller has.
+pub(crate) struct Locked<'c, T, W>(Guard<'c, State<T, W>>);
+
 impl<W> Core<(), W> {
     /// Puts that many of nothing into a channel that nobody uses yet.
     pub(crate) fn fill(&self, count: usize) {
@@ -315,15 +363,16 @@ impl<T, W: Wake> Core<T, W> {
     ///
     /// # Safety
     ///
-    /// As for [`try_send`](Core::try_send). With a ticket the value belongs to the channel until the place is given up, and
+    /// The lock is this channel's. As for [`try_send`](Core::try_send). With a ticket the value belongs to the channel until the place is given up, and
     /// it is, before the memory is used for anything else.
     #[inline]
-    pub(crate) unsafe fn send(
+    pub(crate) unsafe fn send_locked(
         &self,
         value: NonNull<T>,
+        locked: Locked<'_, T, W>,
         waiter: impl FnOnce() -> W,
     ) -> Begun<Put<W>> {
-        let mut state = self.lock();
+        let Locked(mut state) = locked;
         // SAFETY: as the caller says.
         match unsafe { state.put(value, self.capacity, self.overflow) } {
             Put::Full => {
@@ -335,6 +384,24 @@ impl<T, W: Wake> Core<T, W> {
                 Begun::Wait(ticket)
             }
             done => Begun::Now(done),
+        }
+    }
+
+    /// The whole of it, as `ends` puts it together.
+    ///
+    /// # Safety
+    ///
+    /// As for [`send_locked`](Core::send_locked).
+    #[cfg(all(test, loom))]
+    pub(crate) unsafe fn send(
+        &self,
+        value: NonNull<T>,
+        waiter: impl FnOnce() -> W,
+    ) -> Begun<Put<W>> {
+        // SAFETY: as the caller says.
+        match unsafe { self.push(value) } {
+            Ok(()) => Begun::Now(Put::Done(Wakes::Nobody)),
+            Err(locked) => unsafe { self.send_locked(value, locked, waiter) },
         }
     }
 
@@ -369,12 +436,13 @@ impl<T, W: Wake> Core<T, W> {
     /// As for [`try_recv`](Core::try_recv). With a ticket the memory belongs to the channel until the place is given up, and
     /// it is, before the memory is used for anything else.
     #[inline]
-    pub(crate) unsafe fn recv(
+    pub(crate) unsafe fn recv_locked(
         &self,
         into: NonNull<T>,
+        locked: Locked<'_, T, W>,
         waiter: impl FnOnce() -> W,
     ) -> Begun<Took<W>> {
-        let mut state = self.lock();
+        let Locked(mut state) = locked;
         // SAFETY: as the caller says.
         match unsafe { state.take(into) } {
             Took::Empty => {
@@ -386,6 +454,24 @@ impl<T, W: Wake> Core<T, W> {
                 Begun::Wait(ticket)
             }
             done => Begun::Now(done),
+        }
+    }
+
+    /// The whole of it, as `ends` puts it together.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_locked`](Core::recv_locked).
+    #[cfg(all(test, loom))]
+    pub(crate) unsafe fn recv(
+        &self,
+        into: NonNull<T>,
+        waiter: impl FnOnce() -> W,
+    ) -> Begun<Took<W>> {
+        // SAFETY: as the caller says.
+        match unsafe { self.pop(into) } {
+            Ok(()) => Begun::Now(Took::Done(Wakes::Nobody)),
+            Err(locked) => unsafe { self.recv_locked(into, locked, waiter) },
         }
     }
 
@@ -406,7 +492,7 @@ impl<T, W: Wake> Core<T, W> {
     ///
     /// # Safety
     ///
-    /// As for [`send`](Core::send).
+    /// As for [`send_locked`](Core::send_locked).
     pub(crate) unsafe fn register_send(
         &self,
         value: NonNull<T>,
@@ -430,7 +516,7 @@ impl<T, W: Wake> Core<T, W> {
     ///
     /// # Safety
     ///
-    /// As for [`recv`](Core::recv).
+    /// As for [`recv_locked`](Core::recv_locked).
     pub(crate) unsafe fn register_recv(
         &self,
         into: NonNull<T>,

@@ -724,6 +724,7 @@ fn never() -> NonNull<AtomicU64> {
 }
 
 /// The frame of the task that runs on this thread, if one does.
+#[inline]
 pub(crate) fn current() -> Option<&'static Frame> {
     // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a
     // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.

@@ -168,7 +168,10 @@ impl<'scope, T> TaskHandle<'scope, T> {
         drop((this.pool.take(), this.end.take()));
         // SAFETY: it has ended, so the record is ours; nobody has taken the result, for that
         // consumes the handle.
-        let output = unsafe { this.output() }.map_err(|error| this.with_place(error));
+        let mut output = unsafe { this.output() };
+        if let Err(error) = &mut output {
+            this.add_place(error);
+        }
         this.core.terms.shared.recycle(this.task.task);
         output
     }
@@ -277,13 +280,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// Adds to a cancellation the place where it was asked for, and forgets that.
     #[cold]
-    fn with_place(&self, error: Error) -> Error {
+    fn add_place(&self, error: &mut Error) {
         let mut places = self.core.cancelled_at.lock();
         let found = places.iter().position(|&(id, _)| id == self.record().id());
         let at = found.map(|index| places.swap_remove(index).1);
         drop(places);
-        let own = matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Explicit));
-        if own { error.detailed(at.map(Detail::At)) } else { error }
+        if matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Explicit)) {
+            *error = error.clone().detailed(at.map(Detail::At));
+        }
     }
 
     /// The budget that the child draws on: its own, or its nursery's.
