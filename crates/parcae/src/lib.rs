@@ -51,64 +51,41 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
-mod ambient;
-mod arch;
-pub mod attach;
-mod blocking;
-pub mod budget;
-mod cancel;
-pub mod cap;
-pub mod channel;
-mod cx;
-mod deque;
-#[doc(hidden)]
-pub mod engine;
-mod error;
-mod executor;
-pub mod fiber;
-#[doc(hidden)]
-pub mod foreign;
-mod future;
-mod idle;
-pub mod inspect;
-mod life;
-mod lock;
-mod memory;
-mod nursery;
-pub mod profile;
-mod queue;
-mod rng;
-mod runtime;
+mod api;
+mod base;
 mod sched;
-pub mod select;
-mod shim;
+mod scope;
 pub mod stack;
-pub mod stats;
 pub mod sync;
-mod sysmon;
-mod task;
-pub mod time;
-pub mod trace;
+mod view;
 mod wait;
-mod worker;
 
-pub use ambient::{checkpoint, yield_now};
-pub use blocking::{blocking, blocking_static};
-pub use budget::{Budget, OnExhausted, Resource, Shortfall, Standing, Suspended};
-pub use cancel::{CancelReason, CancelToken, OnCancel};
-pub use cx::{Cx, Each, Expiry, Preempt, Strips};
-pub use engine::{Victims, Waker, WorkerStats};
-pub use error::{Error, ErrorKind, Result, TaskId, TaskInfo};
-pub use future::block_on;
-pub use memory::Allocator;
-pub use nursery::{
+#[doc(hidden)]
+pub use api::{engine, foreign};
+pub use scope::{budget, cap, profile};
+#[doc(inline)]
+pub use stack::fiber;
+#[doc(inline)]
+pub use sync::{channel, select, time};
+pub use view::{attach, inspect, stats, trace};
+
+pub use api::engine::{Victims, Waker, WorkerStats};
+pub use api::runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown, explore};
+pub use base::error::{Error, ErrorKind, Result, TaskId, TaskInfo};
+pub use parcae_macros::budgeted;
+pub use sched::task::Priority;
+pub use scope::ambient::{checkpoint, yield_now};
+pub use scope::budget::{Budget, OnExhausted, Resource, Shortfall, Standing, Suspended};
+pub use scope::cancel::{CancelReason, CancelToken, OnCancel};
+pub use scope::cx::{Cx, Each, Expiry, Preempt, Strips};
+pub use scope::memory::Allocator;
+pub use scope::nursery::{
     Account, Nursery, NurseryEvent, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture,
     TaskHandle,
 };
-pub use parcae_macros::budgeted;
-pub use runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown, explore};
-pub use sysmon::{Pinned, StallKind, StallReport};
-pub use task::Priority;
+pub use sync::blocking::{blocking, blocking_static};
+pub use sync::future::block_on;
+pub use view::sysmon::{Pinned, StallKind, StallReport};
 
 /// What most programs use: `use parcae::prelude::*;`. The profiles, and what capabilities are made of and refused with, are
 /// here too; [`Error`] and [`Result`] are not, since they would hide the standard library's.
@@ -127,7 +104,7 @@ pub mod prelude {
 /// What instrumented code calls. Not for programs to use.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::cx::Meter;
+    pub use crate::scope::cx::Meter;
     pub use crate::select::{
         BellCase, DeadlineCase, DefaultCase, EndedCase, Finish, SendCase, TimeoutCase, TokenCase,
         run as select, run_biased as select_biased, send_with,

@@ -43,7 +43,7 @@ fn compile(test: &str, compiler: &Path, options: &[&str], architecture: &str) ->
         .args(OPTIONS)
         .args(options)
         .arg(package.join("tests/asm/harness.c"))
-        .arg(package.join(format!("src/arch/{architecture}.s")))
+        .arg(package.join(format!("src/stack/arch/{architecture}.s")))
         .arg("-o")
         .arg(&program)
         .output()

@@ -5,7 +5,7 @@ use std::process::Command;
 
 const README: &str = include_str!("../../../README.md");
 const FIRST: &str = include_str!("../examples/word_count.rs");
-const INVARIANTS: &str = include_str!("../src/arch/CONTEXT-SWITCH-INVARIANTS.md");
+const INVARIANTS: &str = include_str!("../src/stack/arch/CONTEXT-SWITCH-INVARIANTS.md");
 
 const CHECKLIST: &str = include_str!("../../../docs/checklist.md");
 

@@ -64,9 +64,12 @@
 //! heap is another matter where handles are made: a new pool or cache takes its few bytes
 //! as the standard library does, which aborts when there are none.
 
+pub(crate) mod arch;
 mod arena;
 mod cache;
 mod error;
+#[doc(hidden)]
+pub mod fiber;
 mod guard;
 mod handle;
 mod opts;

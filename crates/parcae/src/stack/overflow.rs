@@ -30,7 +30,7 @@
 use super::registry::{self, Geometry};
 use super::sys::{errno, page_size};
 use super::{StackError, StackSize};
-use crate::arch::Context;
+use crate::stack::arch::Context;
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Once;

@@ -6,8 +6,8 @@
 
 use super::line::{Line, Node, Standing, Wake, grant_all};
 use super::{Outcome, Waited, attend, constructor};
-use crate::error::Result;
-use crate::lock::{Guard, Lock};
+use crate::base::error::Result;
+use crate::base::lock::{Guard, Lock};
 use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
 

@@ -7,8 +7,8 @@
 use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
 use super::mutex::MutexGuard;
 use super::{Outcome, Waited, attend, constructor};
-use crate::error::Result;
-use crate::lock::{Guard, Lock};
+use crate::base::error::Result;
+use crate::base::lock::{Guard, Lock};
 use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -53,12 +53,12 @@
 //! | [`Condvar::wait`], [`Condvar::wait_while`] while the condition holds | always |
 //! | `try_…`, `is_…`, `available`, `get` | never |
 //! | `notify_…`, [`Event::set`], [`Event::reset`], [`Semaphore::add`], [`Semaphore::close`], unlocking, dropping a guard or permit | never |
-//! | [`time::sleep`](crate::time::sleep), [`sleep_until`](crate::time::sleep_until), [`Interval::tick`](crate::time::Interval::tick), [`Cx::timeout`](crate::Cx::timeout) | always |
+//! | [`time::sleep`], [`sleep_until`](crate::time::sleep_until), [`Interval::tick`](crate::time::Interval::tick), [`Cx::timeout`](crate::Cx::timeout) | always |
 //! | [`block_on`](crate::block_on) | between two polls |
 //! | [`blocking()`](crate::blocking()), [`blocking_static`](crate::blocking_static) | always |
 //! | `set`, `modify`, `get`, `has_changed`, `mark_…` of a [watched value](crate::channel::watch()), `len` and other figures of channels | never |
 //! | [`CancelToken::wait`](crate::CancelToken::wait) | if it has to wait |
-//! | [`CancelToken::is_cancelled`](crate::CancelToken::is_cancelled), `check`, [`time::now`](crate::time::now) | never |
+//! | [`CancelToken::is_cancelled`](crate::CancelToken::is_cancelled), `check`, [`time::now`] | never |
 //! | operations on [channels](crate::channel) that return a `Result`, those that try included | always |
 //! | [`yield_now`](crate::yield_now), [`Cx::yield_now`](crate::Cx::yield_now) | others run, and it is a cancel point; costs nothing |
 //!
@@ -126,7 +126,11 @@
 //! small lock does.
 
 mod barrier;
+pub(crate) mod blocking;
+#[doc(hidden)]
+pub mod channel;
 mod condvar;
+pub(crate) mod future;
 mod line;
 mod mapped;
 #[cfg(all(test, loom))]
@@ -137,9 +141,13 @@ mod once;
 mod permits;
 mod raw;
 mod rwlock;
+#[doc(hidden)]
+pub mod select;
 mod semaphore;
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[doc(hidden)]
+pub mod time;
 
 pub use barrier::{Barrier, BarrierResult};
 pub use condvar::Condvar;
@@ -150,8 +158,8 @@ pub use once::{Lazy, Once, OnceCell};
 pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{OwnedPermit, Permit, Semaphore};
 
-use crate::cx;
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::scope::cx;
 use crate::wait::{Deadline, Ended, Waiter, Why, wait};
 use line::{Node, Wake};
 use std::time::{Duration, Instant};

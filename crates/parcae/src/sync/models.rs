@@ -12,8 +12,8 @@ use super::notify::RawNotify;
 use super::once::Slot;
 use super::permits::{Asking, Permits};
 use super::raw::RawMutex;
-use crate::shim::cell::UnsafeCell;
-use crate::shim::explore;
+use crate::base::shim::cell::UnsafeCell;
+use crate::base::shim::explore;
 use loom::sync::Arc;
 use loom::thread::{self, Thread};
 

@@ -2,7 +2,7 @@
 
 use super::raw::RawMutex;
 use super::{MappedMutexGuard, attend_for, attend_forever, attend_until, constructor};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;

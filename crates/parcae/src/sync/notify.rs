@@ -6,8 +6,8 @@
 
 use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
 use super::{Waited, attend_for, attend_forever, attend_until, constructor};
-use crate::error::Result;
-use crate::lock::{Guard, Lock};
+use crate::base::error::Result;
+use crate::base::lock::{Guard, Lock};
 use crate::wait::{Waiter, Why};
 use std::fmt;
 use std::time::{Duration, Instant};

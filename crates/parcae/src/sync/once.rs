@@ -6,9 +6,9 @@
 //! or is cancelled unlocks the mutex with `ready` unset, and the next one tries.
 
 use super::{Mutex, constructor};
-use crate::error::Result;
-use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::cell::UnsafeCell;
+use crate::base::error::Result;
+use crate::base::shim::atomic::{AtomicUsize, Ordering};
+use crate::base::shim::cell::UnsafeCell;
 use std::fmt;
 
 /// A place for a value that is made once, by whoever needs it first. Others wait meanwhile.

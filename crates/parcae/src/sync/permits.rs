@@ -18,7 +18,7 @@
 
 use super::line::{Batch, Grant, Line, Node, Standing, Wake, grant_all};
 use super::{Waited, constructor};
-use crate::lock::{Guard, Lock};
+use crate::base::lock::{Guard, Lock};
 use std::cell::Cell;
 
 pub(super) struct Permits<W> {

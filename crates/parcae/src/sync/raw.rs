@@ -31,8 +31,8 @@
 use super::Waited;
 use super::constructor;
 use super::line::{Grant, Line, Node, Standing, Wake};
-use crate::lock::{Guard, Lock};
-use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::base::lock::{Guard, Lock};
+use crate::base::shim::atomic::{AtomicUsize, Ordering};
 
 const LOCKED: usize = 1;
 const QUEUED: usize = 2;

@@ -7,7 +7,7 @@ use super::permits::Permits;
 use super::{
     MappedReadGuard, MappedWriteGuard, attend_for, attend_forever, attend_until, constructor,
 };
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;

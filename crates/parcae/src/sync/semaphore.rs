@@ -2,7 +2,7 @@
 
 use super::permits::{Asking, Permits};
 use super::{attend, constructor};
-use crate::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::wait::{Deadline, Waiter, Why};
 use std::fmt;
 use std::sync::Arc;

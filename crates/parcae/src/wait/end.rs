@@ -28,10 +28,10 @@
 //! second waiter could come in between with the word of the task looking the same as before.
 
 use super::{Deadline, Ended, Waiter, Why, checkpoint, wait};
-use crate::channel::{Claim, PlaceEnd, Places, Ticket, Waiting, Wake};
-use crate::cx;
-use crate::error::{Result, discard};
-use crate::lock::{Guard, Lock};
+use crate::base::error::{Result, discard};
+use crate::base::lock::{Guard, Lock};
+use crate::scope::cx;
+use crate::sync::channel::{Claim, PlaceEnd, Places, Ticket, Waiting, Wake};
 use std::sync::Arc;
 
 /// The end of a task.
@@ -161,8 +161,8 @@ mod models {
     //! The end of a task against those who come to wait for it. Run: `.ci/run loom`.
 
     use super::*;
-    use crate::shim::cell::UnsafeCell;
-    use crate::shim::explore;
+    use crate::base::shim::cell::UnsafeCell;
+    use crate::base::shim::explore;
     use loom::sync::Arc as Shared;
     use loom::thread::{self, Thread};
 

@@ -7,8 +7,8 @@
 //! Besides the words it says *who could end the wait*, as far as that is known: that is what the
 //! wait-for graph is made of.
 
-use crate::budget::Resource;
 use crate::sched::Shared;
+use crate::scope::budget::Resource;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a wait is for.

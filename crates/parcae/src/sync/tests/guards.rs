@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{deterministic, everywhere};
 use crate::prelude::*;
-use crate::time;
+use crate::sync::time;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,0 +1,586 @@
+//! The scheduler without nurseries: what its tests and measurements use.
+//!
+//! Not a public interface: hidden, incomplete, and gone without notice.
+
+pub mod bench_only;
+
+use crate::sched::deque::deque;
+use crate::sched::executor::deterministic::Conductor;
+use crate::sched::executor::threads::{Drained, Threads};
+use crate::sched::idle::Parker;
+use crate::sched::task::group::Group;
+use crate::sched::task::joiner::Joiner;
+use crate::sched::task::state::{Handle as Held, LetGo};
+use crate::sched::task::{Start, Task, TaskRef, Traits};
+use crate::sched::worker::{self, Worker};
+use crate::sched::{Config, Refused, Shared};
+use crate::stack::{StackError, StackOpts, StackPool, StackSize};
+use crate::view::inspect::OnDeadlock;
+use crate::view::stats::Measure;
+use crate::wait::{End, Waiter};
+use std::io;
+use std::marker::PhantomData;
+use std::panic::resume_unwind;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use std::time::{Duration, Instant};
+
+pub use crate::sched::Victims;
+pub use crate::sched::task::Priority;
+pub use crate::sched::worker::Cancelled;
+pub use crate::sched::worker::stats::WorkerStats;
+pub use crate::sync::blocking::Limits as BlockingLimits;
+pub use crate::view::sysmon::MonitorOpts;
+
+/// How an engine is set up.
+#[derive(Debug, Clone)]
+pub struct EngineOpts {
+    /// Number of workers.
+    pub workers: usize,
+    /// What random numbers start from.
+    pub seed: u64,
+    /// Whom to steal from.
+    pub victims: Victims,
+    /// How long a worker looks for work before it sleeps.
+    pub spin: Duration,
+    /// Reserved size of a stack.
+    pub stack_size: StackSize,
+    /// Virtual workers on one thread.
+    pub deterministic: bool,
+    /// The most stacks that tasks and workers may use.
+    pub max_stacks: usize,
+    /// Threads for calls that block.
+    pub blocking: BlockingLimits,
+    /// What happens to tasks that wait in vain; none for what is usual with the executor.
+    pub on_deadlock: Option<OnDeadlock>,
+    /// What is measured.
+    pub measure: Measure,
+    /// Who watches the workers.
+    pub monitor: MonitorOpts,
+}
+
+impl Default for EngineOpts {
+    fn default() -> EngineOpts {
+        EngineOpts {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            seed: 0,
+            victims: Victims::Random,
+            spin: Duration::from_micros(20),
+            stack_size: StackSize::SERVICE,
+            deterministic: false,
+            max_stacks: usize::MAX,
+            blocking: BlockingLimits::default(),
+            on_deadlock: None,
+            measure: Measure::Counters,
+            monitor: MonitorOpts::default(),
+        }
+    }
+}
+
+/// Why an engine could not be made.
+#[derive(Debug)]
+pub enum EngineError {
+    /// The number of workers is not between 1 and 1024.
+    Workers(usize),
+    /// Stacks.
+    Stack(StackError),
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+/// The most temporary workers: as many as workers.
+const MAX_TEMPORARY: usize = 1024;
+
+/// A scheduler.
+pub struct Engine {
+    shared: Arc<Shared>,
+    executor: Executor,
+}
+
+enum Executor {
+    Threads(Threads),
+    Deterministic(Mutex<Conductor>),
+}
+
+impl Engine {
+    /// Starts a scheduler.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`].
+    pub fn new(opts: EngineOpts) -> Result<Engine, EngineError> {
+        if !(1..=1024).contains(&opts.workers) {
+            return Err(EngineError::Workers(opts.workers));
+        }
+        let stacks = StackPool::with(StackOpts::new().max_stacks(opts.max_stacks))
+            .map_err(EngineError::Stack)?;
+        let usual = if opts.deterministic { OnDeadlock::Fail } else { OnDeadlock::Report };
+        // Virtual workers are never stuck, and need no help.
+        let temporary = if opts.deterministic { 0 } else { opts.monitor.temporary };
+        let slots = opts.workers + temporary.min(MAX_TEMPORARY);
+        let (mut owners, stealers): (Vec<_>, Vec<_>) = (0..slots).map(|_| deque()).unzip();
+        let temporary = owners.split_off(opts.workers);
+        let config = Config {
+            workers: opts.workers,
+            seed: opts.seed,
+            victims: opts.victims,
+            spin: opts.spin,
+            stack_size: opts.stack_size,
+            deterministic: opts.deterministic,
+            blocking: opts.blocking,
+            on_deadlock: opts.on_deadlock.unwrap_or(usual),
+            measure: opts.measure,
+            monitor: MonitorOpts { temporary: temporary.len(), ..opts.monitor },
+        };
+        let shared = Shared::new(config, stacks, stealers);
+        let workers: Vec<Worker> = owners
+            .into_iter()
+            .enumerate()
+            .map(|(index, deque)| Worker::new(index, Arc::clone(&shared), deque))
+            .collect();
+        for worker in &workers {
+            worker.ensure_spare().map_err(EngineError::Stack)?;
+        }
+        let executor = if opts.deterministic {
+            Executor::Deterministic(Mutex::new(Conductor::new(&shared, workers)))
+        } else {
+            let threads = Threads::start(&shared, workers, temporary);
+            Executor::Threads(threads.map_err(EngineError::Thread)?)
+        };
+        Ok(Engine { shared, executor })
+    }
+
+    /// Runs `root` as a task and returns its value. Blocks the calling thread.
+    ///
+    /// # Panics
+    ///
+    /// On a task of the same scheduler, which would wait for itself; under the
+    /// deterministic executor on another thread than the one that made it. If there is no stack
+    /// for it.
+    pub fn run<R: Send>(&self, root: impl FnOnce() -> R + Send) -> R {
+        let outcome = self.run_task(self.shared.usual_traits(), |_, start| match start {
+            Start::Run => std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)),
+            Start::Refused(error) => Err(Box::new(error) as Box<dyn std::any::Any + Send>),
+        });
+        let outcome = outcome.expect("room for a task");
+        outcome.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Runs `root`, which does not unwind, as a task and returns its value. Blocks the calling
+    /// thread. Panics as [`run`](Engine::run) does.
+    pub(crate) fn run_task<R: Send>(
+        &self,
+        traits: Traits,
+        root: impl FnOnce(NonNull<Task>, Start) -> R + Send,
+    ) -> Result<R, Refused> {
+        let conductor = self.conductor();
+        let value = Arc::new(Mutex::new(None));
+        let theirs = Arc::clone(&value);
+        let body = move |task: NonNull<Task>, start: Start| {
+            let value = root(task, start);
+            *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        };
+        let ended = Arc::new(Told::default());
+        // SAFETY: this function does not return before the task has ended.
+        let task = unsafe { self.submit_joined(traits, &ended, body)? };
+        // SAFETY: the record is held until `let_go`.
+        let state = unsafe { &task.task.as_ref().state };
+        if let Some(conductor) = conductor {
+            conductor.run_until(|| state.is_done(task.generation));
+        }
+        // By its worker, when the task is counted as ended: see `Worker::finish`.
+        ended.parker.park();
+        debug_assert!(state.is_done(task.generation), "told before it has ended");
+        if state.let_go() == LetGo::Done {
+            self.shared.recycle(task.task);
+        }
+        let value = value.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(value.unwrap_or_else(|| unreachable!("the task has run")))
+    }
+
+    /// Spawns a task whose end is told, when it counts as ended. The caller holds its record, and
+    /// waits for that end.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    unsafe fn submit_joined(
+        &self,
+        traits: Traits,
+        ended: &Arc<Told>,
+        task: impl FnOnce(NonNull<Task>, Start),
+    ) -> Result<TaskRef, Refused> {
+        self.watch();
+        // Until it is counted and queued.
+        let _entered = self.shared.gate.enter().ok_or(Refused::ShuttingDown)?;
+        // SAFETY: as the caller says.
+        let task = unsafe { self.shared.make_outside(None, traits, Held::Held, task)? };
+        let end = Arc::new(End::new());
+        // Not this thread's own token, which the program may use: this one is for nothing else.
+        end.register(Waiter::Future(Arc::clone(ended).into()), None);
+        // SAFETY: nobody else knows the record yet.
+        let record = unsafe { task.task.as_ref() };
+        record.joiner.set(Some(Joiner::end(end)));
+        record.state.join(); // it is in no queue, so it has not ended
+        self.shared.submit(traits.priority, task.task);
+        Ok(task)
+    }
+
+    /// Makes sure that workers which are threads are watched.
+    pub(crate) fn watch(&self) {
+        if let Executor::Threads(threads) = &self.executor {
+            threads.watch();
+        }
+    }
+
+    /// Spawns a task and makes sure that its workers are watched.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    unsafe fn submit(
+        &self,
+        traits: Traits,
+        task: impl FnOnce(NonNull<Task>, Start),
+    ) -> Result<TaskRef, Refused> {
+        self.watch();
+        // SAFETY: as the caller says.
+        unsafe { self.shared.spawn_outside(None, traits, task) }
+    }
+
+    /// Spawns a task from any thread, and returns its number; 0 if it has ended already.
+    pub(crate) fn spawn_task(
+        &self,
+        traits: Traits,
+        task: impl FnOnce(NonNull<Task>, Start) + Send + 'static,
+    ) -> crate::Result<u64> {
+        // SAFETY: owns what it uses; records live as long as the scheduler.
+        unsafe {
+            let spawned = self.submit(traits, task)?;
+            let id = spawned.task.as_ref().id();
+            // The number is that of our task if the record still is.
+            let same = !spawned.task.as_ref().state.is_done(spawned.generation);
+            Ok(if same { id } else { 0 })
+        }
+    }
+
+    /// Lets no more tasks in from outside.
+    pub(crate) fn close(&self) {
+        self.shared.gate.shut();
+    }
+
+    /// After [`close`](Engine::close): waits until all tasks have ended, and ends all threads then.
+    pub(crate) fn drain(&self, within: Duration) -> Drained {
+        match &self.executor {
+            Executor::Threads(threads) => threads.drain(Instant::now().checked_add(within)),
+            Executor::Deterministic(conductor) => {
+                if worker::current_of(&self.shared).is_some() {
+                    return Drained::Inside;
+                }
+                let Ok(conductor) = conductor.try_lock() else { return Drained::Inside };
+                let deadline = self.shared.later(within);
+                conductor.drain(|| self.shared.now() >= deadline);
+                if self.live() == 0 { Drained::Ended { calls: 0 } } else { Drained::Late }
+            }
+        }
+    }
+
+    pub(crate) fn with_shared<R>(&self, use_it: impl FnOnce(&Shared) -> R) -> R {
+        use_it(&self.shared)
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Panics on a task of this scheduler, which must not wait for it.
+    pub(crate) fn check_outside(&self) {
+        assert!(
+            worker::current_of(&self.shared).is_none(),
+            "a task must not wait for its own runtime: open a nursery"
+        );
+    }
+
+    /// Checks that the calling thread may wait for tasks, before anything is spawned; the
+    /// conductor if it has to drive them itself.
+    fn conductor(&self) -> Option<MutexGuard<'_, Conductor>> {
+        self.check_outside();
+        let Executor::Deterministic(conductor) = &self.executor else { return None };
+        // In use by another thread, where this one may not run it anyway; or by this one, further
+        // down, which waits for a task of another scheduler that waits for this.
+        let conductor = match conductor.try_lock() {
+            Ok(conductor) => conductor,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => panic!("a deterministic runtime that runs already"),
+        };
+        conductor.check_thread();
+        Some(conductor)
+    }
+
+    /// Spawns a task from any thread.
+    pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        // SAFETY: owns what it uses.
+        unsafe { self.spawn_unchecked(task) }
+    }
+
+    /// # Safety
+    ///
+    /// What the closure borrows outlives the task.
+    unsafe fn spawn_unchecked(&self, closure: impl FnOnce() + Send) {
+        // SAFETY: as the caller says.
+        unsafe {
+            self.submit(self.shared.usual_traits(), plain(closure)).expect("room for a task");
+        };
+    }
+
+    /// Under the deterministic executor: steps until nobody can run.
+    pub fn run_until_idle(&self) {
+        if let Some(conductor) = self.conductor() {
+            conductor.run_until(|| conductor.is_stuck());
+        }
+    }
+
+    /// The event log, under the deterministic executor.
+    pub fn log(&self) -> Vec<u8> {
+        self.shared.log.as_ref().map(crate::sched::executor::log::Log::bytes).unwrap_or_default()
+    }
+
+    /// The counters of each worker.
+    pub fn stats(&self) -> Vec<WorkerStats> {
+        self.shared.worker_stats()
+    }
+
+    /// Tasks that have not ended.
+    pub fn live(&self) -> u64 {
+        self.shared.live()
+    }
+
+    /// Stacks.
+    pub fn stacks(&self) -> &StackPool {
+        &self.shared.stacks
+    }
+}
+
+/// Where a thread waits for the end of a task.
+#[derive(Default)]
+struct Told {
+    parker: Parker,
+}
+
+impl std::task::Wake for Told {
+    fn wake(self: Arc<Told>) {
+        self.parker.unpark();
+    }
+}
+
+/// Whether a started task may move.
+enum Moves {
+    No,
+    Freely,
+}
+
+/// A closure that needs to know nothing of its task.
+fn plain(closure: impl FnOnce()) -> impl FnOnce(NonNull<Task>, Start) {
+    move |_, start| {
+        if let Start::Run = start {
+            closure();
+        }
+    }
+}
+
+/// Children that borrow from the task that waits for them.
+///
+/// ```compile_fail,E0277
+/// # use parcae::engine::*;
+/// # let engine = Engine::new(EngineOpts::default()).unwrap();
+/// engine.run(|| scope(|s| s.spawn(move || s.spawn(|| {})))); // only the owner spawns
+/// ```
+pub struct Scope<'scope, 'env: 'scope> {
+    group: Group,
+    /// Only the owner spawns: it counts without atomics. So a child cannot have this.
+    _not_sync: PhantomData<std::cell::Cell<()>>,
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Runs `body`, which may spawn tasks that borrow from outside of it, and waits for them.
+/// Must be called on a task.
+pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+    assert!(
+        !std::thread::panicking(),
+        "a scope in a destructor that runs for a panic: children could not be waited for"
+    );
+    let owner = current_task();
+    assert!(
+        crate::scope::cx::current().is_none(),
+        "a task of a runtime opens nurseries, not scopes"
+    );
+    let scope = Scope {
+        group: Group::new(owner),
+        _not_sync: PhantomData,
+        _scope: PhantomData,
+        _env: PhantomData,
+    };
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&scope)));
+    scope.group.close();
+    while !scope.group.is_empty() {
+        // A request to end has been passed on to nobody yet: children are waited for.
+        if let Some(worker) = worker::current() {
+            worker.wait();
+        }
+    }
+    if let Some(payload) = scope.group.take_panic() {
+        resume_unwind(payload);
+    }
+    match outcome {
+        Ok(value) => value,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Spawns a child.
+    #[inline]
+    pub fn spawn(&'scope self, child: impl FnOnce() + Send + 'scope) {
+        // SAFETY: the scope waits for the child, which therefore does not outlive 'scope.
+        unsafe { self.spawn_with(Priority::Normal, Moves::No, child) };
+    }
+
+    /// Spawns a child with a priority.
+    pub fn spawn_at(&'scope self, priority: Priority, child: impl FnOnce() + Send + 'scope) {
+        // SAFETY: as above.
+        unsafe { self.spawn_with(priority, Moves::No, child) };
+    }
+
+    /// Spawns a child that may move to another thread after it has started.
+    ///
+    /// # Safety
+    ///
+    /// Everything that lives on the child's stack while it waits is `Send`. No function on it
+    /// uses thread-local data both before and after a wait: the compiler may remember where
+    /// it was.
+    pub unsafe fn spawn_migratable(&'scope self, child: impl FnOnce() + Send + 'scope) {
+        // SAFETY: as above, and as the caller says.
+        unsafe { self.spawn_with(Priority::Normal, Moves::Freely, child) };
+    }
+
+    /// # Safety
+    ///
+    /// As for [`spawn_migratable`](Scope::spawn_migratable) if it is.
+    #[inline]
+    unsafe fn spawn_with(
+        &'scope self,
+        priority: Priority,
+        moves: Moves,
+        child: impl FnOnce() + Send + 'scope,
+    ) {
+        let Some(worker) = worker::current() else { panic!("spawn outside of a task") };
+        let migratable = matches!(moves, Moves::Freely);
+        let traits = Traits { priority, migratable, ..worker.shared.usual_traits() };
+        // SAFETY: the scope waits for the child.
+        let spawned = unsafe {
+            worker.spawn(Some(NonNull::from(&self.group)), traits, Held::None, plain(child))
+        };
+        spawned.expect("memory for a task record");
+        // Counted when it is certain; the bias covers a child that has ended already.
+        self.group.add();
+    }
+}
+
+fn current_task() -> TaskRef {
+    worker::current().and_then(Worker::task).expect("called on a task")
+}
+
+/// Lets others run.
+#[inline]
+pub fn yield_now() {
+    if let Some(worker) = worker::current() {
+        worker.yield_now();
+    }
+}
+
+/// Waits until the task's [`Waker`] is used; may return early.
+///
+/// # Errors
+///
+/// If the task was asked to end.
+pub fn park() -> Result<(), Cancelled> {
+    worker::current().map_or(Ok(()), Worker::park)
+}
+
+/// Wakes a task.
+#[derive(Clone)]
+pub struct Waker {
+    shared: Arc<Shared>,
+    task: TaskRef,
+}
+
+impl Waker {
+    pub(crate) fn new(shared: Arc<Shared>, task: TaskRef) -> Waker {
+        Waker { shared, task }
+    }
+
+    /// The waker of the running task.
+    pub fn current() -> Waker {
+        let shared = worker::current().map(|worker| Arc::clone(&worker.shared));
+        Waker { shared: shared.expect("called on a task"), task: current_task() }
+    }
+
+    /// Wakes the task, from anywhere, at any time.
+    pub fn wake(&self) {
+        self.shared.unpark(self.task);
+    }
+
+    /// Asks the task to end. For tests of the scheduler: a program that may wake a task may not
+    /// cancel it.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn cancel(&self) {
+        self.shared.cancel(self.task);
+    }
+}
+
+/// Somebody who waits and can be told to look again. A task; in the models a flag, for they
+/// have no scheduler.
+pub(crate) trait Wake {
+    /// From anywhere, at any time.
+    fn wake(&self);
+    /// Whether both are the same.
+    fn is(&self, other: &Self) -> bool;
+}
+
+impl Wake for Waker {
+    fn wake(&self) {
+        Waker::wake(self);
+    }
+
+    fn is(&self, other: &Waker) -> bool {
+        self.task == other.task
+    }
+}
+
+/// The index of the worker that runs this task.
+pub fn worker_index() -> Option<usize> {
+    worker::current().map(|worker| worker.index)
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("live", &self.live()).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scope")
+    }
+}
+
+impl std::fmt::Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waker").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

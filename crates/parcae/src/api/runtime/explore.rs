@@ -1,0 +1,91 @@
+//! Running a test under many seeds.
+
+use super::builder::seed_of_the_environment;
+use super::{Builder, Runtime};
+use crate::base::error::{Error, Result};
+use crate::scope::cx::Preempt;
+use crate::scope::profile::Profile;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs a test under many seeds, each on a fresh deterministic runtime with three workers, on which tasks are
+/// [preempted at random](Preempt::Randomly). The first seed with which it fails ends that, and the error says how to
+/// run it again alone: with the environment variable `PARCAE_SEED`.
+///
+/// The test fails by returning an error, or by a panic. [`Builder::explore`] does the same with other options.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// // Two tasks that count together, and one of them loses what the other did meanwhile.
+/// fn count(rt: &Runtime) -> parcae::Result<()> {
+///     let counter = AtomicU64::new(0);
+///     rt.run(|cx| {
+///         cx.nursery(|n| {
+///             for _ in 0..2 {
+///                 n.spawn(|cx| {
+///                     let seen = counter.load(Relaxed);
+///                     cx.checkpoint()?; // lets others run, with some seeds
+///                     counter.store(seen + 1, Relaxed);
+///                     Ok(())
+///                 })?;
+///             }
+///             Ok(())
+///         })
+///     })?;
+///     assert_eq!(counter.into_inner(), 2);
+///     Ok(())
+/// }
+///
+/// let error = parcae::explore(0..100, count).unwrap_err();
+/// assert!(error.is_panic());
+/// assert!(error.to_string().contains("run it alone with PARCAE_SEED="));
+/// ```
+///
+/// # Errors
+///
+/// What the test failed with, and the seed as its [context](Error::context); or why no runtime could be built.
+pub fn explore(
+    seeds: impl IntoIterator<Item = u64>,
+    test: impl FnMut(&Runtime) -> Result<()>,
+) -> Result<()> {
+    Runtime::builder().workers(3).explore(seeds, test)
+}
+
+impl<P: Profile + Clone> Builder<P> {
+    /// As [`explore`](crate::explore()), on runtimes of one's own making. What a seed does depends on all options, such as the number of workers:
+    /// set that, since otherwise it is the machine's.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// Runtime::builder().workers(2).budget(Budget::SERVICE).explore(0..10, |rt| {
+    ///     rt.run(|cx| cx.nursery(|n| n.spawn(|_| Ok(()))?.join()))
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the test failed with, and the seed as its context; or why no runtime could be built.
+    pub fn explore(
+        self,
+        seeds: impl IntoIterator<Item = u64>,
+        mut test: impl FnMut(&Runtime<P>) -> Result<()>,
+    ) -> Result<()> {
+        let preempt = self.preempt.unwrap_or(Preempt::Randomly);
+        let builder = self.preempt(preempt);
+        if let Some(seed) = seed_of_the_environment()? {
+            return builder.run_seed(seed, &mut test);
+        }
+        seeds.into_iter().try_for_each(|seed| builder.run_seed(seed, &mut test))
+    }
+
+    fn run_seed(&self, seed: u64, test: &mut impl FnMut(&Runtime<P>) -> Result<()>) -> Result<()> {
+        let rt = self.clone().deterministic(seed).build()?;
+        let outcome = catch_unwind(AssertUnwindSafe(|| test(&rt)));
+        outcome.unwrap_or_else(|payload| Err(Error::from_panic(payload))).map_err(|error| {
+            error.context(format!("failed with seed {seed}; run it alone with PARCAE_SEED={seed}"))
+        })
+    }
+}

@@ -1,0 +1,357 @@
+//! Root tasks: children of the runtime itself, which is their nursery.
+
+use super::Inner;
+use crate::base::error::{Error, ErrorKind, Result, discard};
+use crate::sched::task::{Start, Task, Traits};
+use crate::scope::budget::{Budget, Ceiling, Pool, Resource};
+use crate::scope::cancel::{CancelToken, Node};
+use crate::scope::cap::TaskPermit;
+use crate::scope::cx::{self, Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::life::{self, Birth};
+use crate::scope::nursery::{Own, SpawnOpts};
+use crate::scope::profile::Profile;
+use crate::sync::select::{Ends, TaskEnd};
+use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Runs a root task and waits for it; by a capability, if one is shown.
+#[track_caller]
+pub(super) fn run<P: Profile, R: Send>(
+    inner: &Arc<Inner>,
+    opts: SpawnOpts,
+    cap: Option<(Ceiling, TaskPermit)>,
+    task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
+) -> Result<R> {
+    if let Some(reason) = inner.terms.node.reason() {
+        return Err(Error::cancelled(reason));
+    }
+    inner.engine.check_outside();
+    let (ceiling, permit) = cap.unzip();
+    let plan = Plan::new(inner, opts, ceiling)?;
+    let traits = plan.traits;
+    let body = move |record, start| {
+        let output = plan.carry_out(record, start, task, |output| output);
+        drop(permit);
+        output
+    };
+    inner.engine.run_task(traits, body)?
+}
+
+/// Starts a root task that belongs to the runtime; by a capability, if one is shown.
+#[track_caller]
+pub(super) fn spawn<P: Profile, T: Send + 'static>(
+    inner: &Arc<Inner>,
+    opts: SpawnOpts,
+    cap: Option<(Ceiling, TaskPermit)>,
+    task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
+) -> Result<RootTask<T>> {
+    if inner.terms.node.is_cancelled() {
+        return Err(Error::new(ErrorKind::ShuttingDown));
+    }
+    let slot = Arc::new(Slot { output: Mutex::new(None), end: End::new() });
+    let answer = Arc::clone(&slot);
+    let (ceiling, permit) = cap.unzip();
+    let plan = Plan::new(inner, opts, ceiling)?;
+    let node = Arc::clone(&plan.terms.node);
+    let id = inner.engine.spawn_task(plan.traits, move |record, start| {
+        let output = plan.carry_out(record, start, task, |output| answer.keep(output));
+        drop(permit);
+        if let Some(output) = output {
+            answer.set(output);
+        }
+    })?;
+    let home = Arc::as_ptr(&inner.terms.shared).addr();
+    Ok(RootTask { slot, node, polled: Polled::default(), id, home })
+}
+
+/// What a root task runs under.
+struct Plan {
+    /// With a node of its own: what it cancels there is not the runtime.
+    terms: Terms,
+    /// What was drawn for it.
+    loan: Loan,
+    origin: Origin,
+    traits: Traits,
+}
+
+/// What was moved from the runtime's pool to a root task. What is left goes back on drop: after the
+/// task, or if there was none.
+struct Loan {
+    from: Arc<Pool>,
+    /// What the task starts with.
+    account: Budget,
+    /// Where that is, if the task has a pool of its own.
+    to: Option<Arc<Pool>>,
+    /// The task has run; if not, its spawn is paid back.
+    used: bool,
+    /// The runtime's pool has paid for the spawn, and not the task that spawned.
+    paid: bool,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        let mut drawn = self.account;
+        let mut left = drawn;
+        if let Some(to) = &self.to {
+            let closed = to.close();
+            drawn.absorb(closed.topped_up);
+            left = closed.left;
+        } else if self.used {
+            return; // given back by the task's frame
+        }
+        if !self.used && self.paid {
+            self.from.unspawn(Budget::ZERO);
+        }
+        self.from.settle(drawn, left);
+    }
+}
+
+impl Plan {
+    /// Plans a root task. A root task is a child of the runtime: the runtime's budget pays for it,
+    /// and for its spawn. A task that spawns one pays for the spawn itself, as for a child.
+    #[track_caller]
+    fn new(inner: &Inner, opts: SpawnOpts, ceiling: Option<Ceiling>) -> Result<Plan> {
+        let origin = Origin { name: opts.name.clone(), spawned_at: Location::caller() };
+        let traits = opts.traits(inner.terms.shared.usual_traits());
+        let mut terms = inner.terms.for_root();
+        let from = Arc::clone(&terms.pool);
+        let own = Own::of(&terms, opts.budget, ceiling);
+        let spawner =
+            cx::current().filter(|frame| Arc::ptr_eq(&frame.terms().shared, &terms.shared));
+        let paid = match spawner {
+            Some(frame) => {
+                frame.charge(Budget::SPAWN)?;
+                false
+            }
+            None => {
+                pay(&terms)?;
+                true
+            }
+        };
+        let mut loan = Loan { from, account: Budget::ZERO, to: None, used: false, paid };
+        // What nobody has named is drawn when the task starts.
+        if let Some(own) = own {
+            let drawn = loan.from.draw(own.first, Resource::Ops);
+            loan.account = drawn;
+            own.check(drawn).map_err(Error::short)?;
+            terms = terms.with_budget(own, drawn);
+            loan.to = Some(Arc::clone(&terms.pool));
+        }
+        Ok(Plan { terms, loan, origin, traits })
+    }
+
+    /// The task from beginning to end. `keep` is called with its result while it is still a task.
+    fn carry_out<P: Profile, R, K>(
+        self,
+        record: NonNull<Task>,
+        start: Start,
+        task: impl FnOnce(&Cx<P>) -> Result<R>,
+        keep: impl FnOnce(Result<R>) -> K,
+    ) -> K {
+        let Plan { terms, mut loan, origin, .. } = self;
+        loan.used = true;
+        let account = match loan.to {
+            None => terms.pool.draw(terms.grant, Resource::Ops),
+            Some(_) => terms.pool.draw_all(),
+        };
+        if let Some(tally) = &terms.tally {
+            tally.spawned();
+        }
+        let kinship = Kinship::Apart;
+        let birth = Birth { record, start, terms: &terms, account, kinship, origin };
+        let sign = |error, frame: &Frame| frame.sign(error);
+        let keep = |_: &Frame, output, _| keep(output);
+        // SAFETY: this is the task; the terms outlive the call, and the account was drawn.
+        let (output, leaving) = unsafe { life::live(birth, task, sign, keep) };
+        drop(loan);
+        leaving.finish();
+        output
+    }
+}
+
+/// Has the runtime's budget pay for the spawn of a root task. What ended children have left is
+/// asked for before this gives up.
+fn pay(terms: &Terms) -> Result<()> {
+    let paid = terms.pool.spawn(Budget::ZERO).or_else(|_| {
+        terms.shared.return_accounts();
+        terms.pool.spawn(Budget::ZERO)
+    });
+    paid.map(drop).map_err(Error::short)
+}
+
+/// A task that was started by a [`Handle`](super::Handle).
+///
+/// Dropping it lets the task run on.
+pub struct RootTask<T> {
+    slot: Arc<Slot<T>>,
+    node: Arc<Node>,
+    polled: Polled,
+    /// Its number, and the address of its scheduler: for whoever looks for deadlocks.
+    id: u64,
+    home: usize,
+}
+
+struct Slot<T> {
+    /// Set before the end is told; taken once after it.
+    output: Mutex<Option<Result<T>>>,
+    end: End<Waiter>,
+}
+
+impl<T> Slot<T> {
+    /// The result, unless nobody will take it: then it is dropped, by its task, which may wait.
+    fn keep(self: &Arc<Slot<T>>, output: Result<T>) -> Option<Result<T>> {
+        // The task's own count is the last when the handle is gone, and stays it.
+        if Arc::strong_count(self) > 1 {
+            return Some(output);
+        }
+        discard(output);
+        None
+    }
+
+    fn set(&self, output: Result<T>) {
+        *self.output.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
+        self.end.tell();
+    }
+
+    /// The result of a task that has ended, for the first who asks.
+    fn take(&self) -> Option<Result<T>> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<T> RootTask<T> {
+    /// Waits until the task has ended and returns its result. On a task this parks the task, and is a
+    /// cancel point; elsewhere it blocks the thread.
+    ///
+    /// Under the deterministic executor, the thread that built the runtime has to
+    /// [run](super::Runtime::run) something meanwhile: nobody else does the work.
+    ///
+    /// # Errors
+    ///
+    /// What the task failed with, or that the caller was cancelled.
+    ///
+    /// # Panics
+    ///
+    /// If it was polled until it was ready: the result is gone then.
+    pub fn join(self) -> Result<T> {
+        self.slot.end.wait(Deadline::Never, self.why())?;
+        self.take()
+    }
+
+    fn why(&self) -> Why<'static> {
+        let at_home = |frame: &Frame| Arc::as_ptr(&frame.terms().shared).addr() == self.home;
+        if cx::current().is_some_and(at_home) { Why::Task(self.id) } else { Why::Elsewhere }
+    }
+
+    /// As [`join`](RootTask::join), and waits no longer than `time`; then there is the handle again.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let task = rt.handle().spawn(|cx| loop { cx.checkpoint()? } as parcae::Result<()>)?;
+    /// let task = task.join_timeout(Duration::from_millis(1)).unwrap_err(); // not yet
+    /// task.cancel();
+    /// assert!(task.join().unwrap_err().is_cancelled());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the time is up.
+    pub fn join_timeout(self, time: Duration) -> Result<Result<T>, RootTask<T>> {
+        match self.slot.end.wait(Deadline::after(time), self.why()) {
+            Ok(Ended::Woken) => Ok(self.take()),
+            Ok(Ended::TimedOut) => Err(self),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// The result if the task has ended, or the handle again.
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the task has not ended.
+    pub fn try_join(self) -> Result<Result<T>, RootTask<T>> {
+        if self.is_finished() { Ok(self.take()) } else { Err(self) }
+    }
+
+    fn take(&self) -> Result<T> {
+        self.slot.take().expect("the result was taken by a poll")
+    }
+
+    /// Asks the task, and all that it has spawned, to end.
+    #[track_caller]
+    pub fn cancel(&self) {
+        self.node.cancel_at(Location::caller());
+    }
+
+    /// What cancels the task, from anywhere.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.node)
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.slot.end.has_ended()
+    }
+}
+
+/// For async code, on any executor: is ready with the task's result when the task has ended. Dropping it lets the
+/// task run on.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().build()?;
+/// let task = rt.handle().spawn(|_| Ok(6))?;
+/// let answer = async { Ok::<_, parcae::Error>(7 * task.await?) };
+/// assert_eq!(parcae::block_on(answer)??, 42);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+impl<T> Future for RootTask<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        if this.polled.poll(&this.slot.end, context.waker()) {
+            Poll::Ready(this.take())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl<T> Drop for RootTask<T> {
+    fn drop(&mut self) {
+        self.polled.withdraw(&self.slot.end);
+    }
+}
+
+impl<T> Ends for RootTask<T> {
+    fn has_ended(&self) -> bool {
+        self.is_finished()
+    }
+
+    fn end(&self) -> TaskEnd<'_> {
+        TaskEnd(&self.slot.end)
+    }
+}
+
+impl<T> fmt::Debug for RootTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RootTask").field("finished", &self.is_finished()).finish()
+    }
+}

@@ -1,0 +1,487 @@
+//! Errors: one type for everything that a task can end with.
+//!
+//! Like a boxed error, [`Error`] takes in any [`std::error::Error`] by `?`. Beyond that it
+//! knows what the runtime itself had to say ([`ErrorKind`]) and, once it has left a task, which
+//! task that was and where it was spawned ([`TaskInfo`]). It is cheap to clone: a nursery
+//! and a handle may both report the same failure.
+
+mod info;
+#[cfg(feature = "anyhow")]
+mod interop;
+mod show;
+
+pub use info::{TaskId, TaskInfo};
+
+use crate::scope::cancel::CancelReason;
+use crate::stack::StackError;
+use crate::view::inspect::Deadlock;
+use parcae_core::{Resource, Shortfall};
+use show::AsStd;
+use std::any::Any;
+use std::error::Error as StdError;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What tasks return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a task, a nursery or a call failed.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// fn parse(text: &str) -> parcae::Result<u16> {
+///     Ok(text.parse()?) // any error of the standard library, or yours
+/// }
+///
+/// let error = parse("many").unwrap_err();
+/// assert!(error.downcast_ref::<std::num::ParseIntError>().is_some());
+/// assert_eq!(error.to_string(), "invalid digit found in string");
+/// ```
+///
+/// [`context`](Error::context) adds what was being done. A task may have an error type of its own: it comes back out of
+/// whoever joined it.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use std::fmt;
+///
+/// #[derive(Debug, PartialEq)]
+/// enum Refused {
+///     Late { minutes: u32 },
+/// }
+///
+/// impl fmt::Display for Refused {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         let Refused::Late { minutes } = self;
+///         write!(f, "{minutes} minutes late")
+///     }
+/// }
+///
+/// impl std::error::Error for Refused {}
+///
+/// fn order(minutes: u32) -> Result<&'static str, Refused> {
+///     if minutes > 10 { Err(Refused::Late { minutes }) } else { Ok("served") }
+/// }
+///
+/// let rt = Runtime::builder().build()?;
+/// let error = rt.run(|cx| {
+///     cx.nursery(|n| {
+///         let guest = n.spawn(|_| Ok(order(25)?))?; // `?` takes it in
+///         guest.join().map_err(|error| error.context("taking the order of table 3"))
+///     })
+/// }).unwrap_err();
+/// assert_eq!(error.downcast_ref(), Some(&Refused::Late { minutes: 25 }));
+/// assert!(error.to_string().starts_with("taking the order of table 3: 25 minutes late (task "));
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// Because of that conversion `Error` does not implement [`std::error::Error`] itself; where
+/// one is asked for, [`into_std`](Error::into_std) or `?` into a `Box<dyn Error + Send + Sync>` help.
+///
+/// # With anyhow
+///
+/// With the feature `anyhow`, `?` turns an `Error` into an `anyhow::Error`. The other way round takes a word,
+/// `Error::from_anyhow`, because Rust does not allow another conversion beside the one above. An error that goes through
+/// anyhow and back is what it was: kind, task, contexts, and those that anyhow has added.
+///
+#[cfg_attr(feature = "anyhow", doc = "```")]
+#[cfg_attr(not(feature = "anyhow"), doc = "```text")]
+/// use anyhow::Context;
+/// use parcae::prelude::*;
+///
+/// fn parse(text: &str) -> anyhow::Result<u32> {
+///     text.parse().with_context(|| format!("`{text}` is no number"))
+/// }
+///
+/// fn main() -> anyhow::Result<()> {
+///     let rt = Runtime::builder().build()?;
+///     let sum = rt.run(|cx| {
+///         cx.nursery(|n| {
+///             let two = n.spawn(|_| parse("2").map_err(parcae::Error::from_anyhow))?;
+///             Ok(two.join()? + parse("3").map_err(parcae::Error::from_anyhow)?)
+///         })
+///     })?; // a `parcae::Error` becomes an `anyhow::Error`
+///     assert_eq!(sum, 5);
+///     Ok(())
+/// }
+/// ```
+///
+/// Without the feature `Error::from_boxed(error.into())` takes in an `anyhow::Error` too, as an error of the program's own.
+#[derive(Clone)]
+pub struct Error {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    /// What was thrown or returned, for `Other` and `Panicked`. The payload's place is made once for
+    /// each failure: it tells them apart.
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+    payload: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
+    task: Option<TaskInfo>,
+    /// Other failures of the same nursery.
+    others: usize,
+    /// What was being done, the innermost first.
+    contexts: Vec<Arc<str>>,
+    /// The capability whose `task_budget` is all that the task gets.
+    bounded_by: Option<u64>,
+    /// What became of something that the failure has interrupted.
+    note: Option<Arc<str>>,
+    /// How likely it is the cause of what its nursery comes to.
+    rank: Rank,
+    /// More about why something was cancelled.
+    detail: Option<Detail>,
+}
+
+/// How likely a failure is a cause, and not the consequence of another; `nursery::failures` has the
+/// rule. A higher one replaces a lower one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// Came after its nursery, or its task alone, was cancelled.
+    Late,
+    /// Says itself that the cause is elsewhere: a closed channel, a parent that was cancelled.
+    Derived,
+    /// Of a task that had seen another one go: it may have been made from that.
+    Doubtful,
+    /// Of the task that failed.
+    Own,
+}
+
+/// More about why something was cancelled.
+#[derive(Debug, Clone)]
+pub(crate) enum Detail {
+    /// A deadline was exceeded: after this time, if that is known.
+    After(Option<Duration>),
+    /// Explicitly, there.
+    At(&'static Location<'static>),
+    /// The nursery above, for that reason.
+    Above { nursery: Option<Arc<str>>, reason: CancelReason, detail: Option<Box<Detail>> },
+}
+
+/// What kind of failure it is.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The task or nursery was cancelled.
+    Cancelled(CancelReason),
+    /// A budget is used up, and its nursery does not grant more.
+    BudgetExceeded(Shortfall),
+    /// There is no budget for another child.
+    SpawnBudgetExhausted(Shortfall),
+    /// There is no budget for this much memory.
+    MemoryBudgetExhausted(Shortfall),
+    /// The nursery does not take children any more: it is closing, or was cancelled.
+    NurseryNotActive,
+    /// The task has not enough stack left for the next call.
+    StackOverflow {
+        /// What was left, in bytes.
+        left: usize,
+        /// What a call should have, in bytes.
+        needed: usize,
+    },
+    /// There is no stack for the task.
+    NoStack(StackError),
+    /// There is no memory for the task's record.
+    OutOfMemory,
+    /// The task panicked; this is the message, if it is a text.
+    Panicked(Option<Arc<str>>),
+    /// The runtime itself failed while it ran the task.
+    WorkerPanic,
+    /// A capability does not allow it.
+    Capability(crate::scope::cap::CapError),
+    /// All failures of a nursery that collects them.
+    Several(Arc<[Error]>),
+    /// The runtime is shutting down.
+    ShuttingDown,
+    /// A wait, or a nursery, in a destructor that runs because of a panic: nothing can be waited for
+    /// there.
+    Unwinding,
+    /// A channel is closed, and nothing is left in it.
+    ChannelClosed,
+    /// A [`Semaphore`](crate::sync::Semaphore::close) is closed, and gives out no permits.
+    SemaphoreClosed,
+    /// It would have had to wait, and was not to.
+    WouldWait,
+    /// A deadline was exceeded: of a wait, or of [`Cx::timeout`](crate::Cx::timeout).
+    TimedOut,
+    /// The task waits for others that wait for it, and was told so: see
+    /// [`OnDeadlock::Fail`](crate::inspect::OnDeadlock::Fail).
+    Deadlock(Arc<Deadlock>),
+    /// An error of the program's own.
+    Other,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind) -> Error {
+        Error::with_source(kind, None)
+    }
+
+    fn with_source(kind: ErrorKind, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {
+        let source = source.map(Arc::from);
+        let inner = Inner {
+            kind,
+            source,
+            payload: Arc::default(),
+            task: None,
+            others: 0,
+            contexts: Vec::new(),
+            bounded_by: None,
+            note: None,
+            rank: Rank::Own,
+            detail: None,
+        };
+        Error { inner: Arc::new(inner) }
+    }
+
+    /// An error with a message.
+    ///
+    /// ```
+    /// let error = parcae::Error::msg("the plugin sent nonsense");
+    /// assert_eq!(error.to_string(), "the plugin sent nonsense");
+    /// ```
+    pub fn msg(message: impl Into<String>) -> Error {
+        let message: String = message.into();
+        Error::with_source(ErrorKind::Other, Some(message.into()))
+    }
+
+    /// An error that is boxed already.
+    ///
+    /// ```
+    /// let boxed: Box<dyn std::error::Error + Send + Sync> = "what a plugin returned".into();
+    /// assert_eq!(parcae::Error::from_boxed(boxed).to_string(), "what a plugin returned");
+    /// ```
+    pub fn from_boxed(error: Box<dyn StdError + Send + Sync>) -> Error {
+        match error.downcast::<AsStd>() {
+            Ok(ours) => ours.error,
+            Err(error) => Error::with_source(ErrorKind::Other, Some(error)),
+        }
+    }
+
+    /// The same failure, with what was being done when it came. Kind, task and the program's own error stay as they are.
+    ///
+    /// `{}` prints all of them down to the failure itself, `{:#}` also what an error of the program's own has as its
+    /// causes, and [`Debug`](std::fmt::Debug), which is what `main` prints, a line for each.
+    ///
+    /// ```
+    /// let error = parcae::Error::msg("no such file").context("reading the price list").context("starting the shop");
+    /// assert_eq!(error.to_string(), "starting the shop: reading the price list: no such file");
+    /// assert_eq!(
+    ///     format!("{error:?}"),
+    ///     "starting the shop\n  caused by: reading the price list\n  caused by: no such file"
+    /// );
+    /// ```
+    #[must_use]
+    pub fn context(mut self, doing: impl Into<Arc<str>>) -> Error {
+        Arc::make_mut(&mut self.inner).contexts.push(doing.into());
+        self
+    }
+
+    /// Says that a capability gives the task no more than it had.
+    pub(crate) fn bounded_by(mut self, cap: Option<u64>) -> Error {
+        if cap.is_some() {
+            Arc::make_mut(&mut self.inner).bounded_by = cap;
+        }
+        self
+    }
+
+    /// Says what became of something that the failure has interrupted.
+    pub(crate) fn noting(mut self, note: Option<Arc<str>>) -> Error {
+        if note.is_some() {
+            Arc::make_mut(&mut self.inner).note = note;
+        }
+        self
+    }
+
+    /// What [`noting`](Error::noting) has said.
+    pub(crate) fn note(&self) -> Option<Arc<str>> {
+        self.inner.note.clone()
+    }
+
+    pub(crate) fn cancelled(reason: CancelReason) -> Error {
+        Error::new(ErrorKind::Cancelled(reason))
+    }
+
+    pub(crate) fn short(shortfall: Shortfall) -> Error {
+        Error::new(match shortfall.resource {
+            Resource::SpawnCount => ErrorKind::SpawnBudgetExhausted(shortfall),
+            Resource::Memory => ErrorKind::MemoryBudgetExhausted(shortfall),
+            _ => ErrorKind::BudgetExceeded(shortfall),
+        })
+    }
+
+    /// What a task ended with that panicked, or that was stopped by unwinding.
+    pub(crate) fn from_panic(payload: Box<dyn Any + Send>) -> Error {
+        let payload = match payload.downcast::<Stop>() {
+            Ok(stop) => return stop.0,
+            Err(payload) => payload,
+        };
+        let text = (payload.downcast_ref::<&str>().copied())
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let error = Error::new(ErrorKind::Panicked(text.map(Arc::from)));
+        *error.inner.payload.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+        error
+    }
+
+    /// Says which task it came from, unless an inner task has said so.
+    pub(crate) fn in_task(mut self, task: impl FnOnce() -> TaskInfo) -> Error {
+        if self.inner.task.is_none() {
+            Arc::make_mut(&mut self.inner).task = Some(task());
+        }
+        self
+    }
+
+    /// The same failure, with the number of others that it stands for.
+    pub(crate) fn with_others(mut self, others: usize) -> Error {
+        if others > 0 {
+            Arc::make_mut(&mut self.inner).others = others;
+        }
+        self
+    }
+
+    /// Says how likely it is a cause.
+    pub(crate) fn ranked(mut self, rank: Rank) -> Error {
+        if self.inner.rank != rank {
+            Arc::make_mut(&mut self.inner).rank = rank;
+        }
+        self
+    }
+
+    /// How likely it is a cause, as far as the error itself shows.
+    pub(crate) fn rank(&self) -> Rank {
+        let by_kind = match self.inner.kind {
+            ErrorKind::ChannelClosed
+            | ErrorKind::Unwinding
+            | ErrorKind::Cancelled(CancelReason::Parent | CancelReason::Failure) => Rank::Derived,
+            _ => Rank::Own,
+        };
+        by_kind.min(self.inner.rank)
+    }
+
+    /// With more about why something was cancelled.
+    pub(crate) fn detailed(mut self, detail: Option<Detail>) -> Error {
+        if detail.is_some() {
+            Arc::make_mut(&mut self.inner).detail = detail;
+        }
+        self
+    }
+
+    /// Whether both are the same failure.
+    pub(crate) fn is_same(&self, other: &Error) -> bool {
+        Arc::ptr_eq(&self.inner.payload, &other.inner.payload)
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.inner.kind
+    }
+
+    /// The task that failed; none for an error that did not leave a task yet.
+    pub fn task(&self) -> Option<&TaskInfo> {
+        self.inner.task.as_ref()
+    }
+
+    /// How many siblings failed too, after this one.
+    pub fn others(&self) -> usize {
+        self.inner.others
+    }
+
+    /// Whether the task ended because it was asked to.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.inner.kind, ErrorKind::Cancelled(_))
+    }
+
+    /// Whether the operation or nursery that returned it has exceeded its own deadline: a call with
+    /// a timeout, [`Cx::timeout`](crate::Cx::timeout), [`NurseryOpts::timeout`](crate::NurseryOpts::timeout).
+    ///
+    /// A task that is cancelled because a nursery around it has exceeded its deadline gets an
+    /// error that [is cancelled](Error::is_cancelled) and not timed out: trying again is no use there.
+    pub fn is_timed_out(&self) -> bool {
+        match self.inner.kind {
+            ErrorKind::TimedOut => true,
+            ErrorKind::Cancelled(CancelReason::Timeout) => self.inner.detail.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether the task panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self.inner.kind, ErrorKind::Panicked(_))
+    }
+
+    /// What the task panicked with. Gives it out once, to whoever asks first.
+    pub fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.inner.payload.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The program's own error, if it is one of this type.
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        self.inner.source.as_deref()?.downcast_ref()
+    }
+
+    /// This error as one of the standard library's kind.
+    pub fn into_std(self) -> Box<dyn StdError + Send + Sync> {
+        Box::new(AsStd::new(self))
+    }
+}
+
+/// Carries an error out of code that does not return one: thrown without a panic message,
+/// caught at the base of the task.
+pub(crate) struct Stop(Error);
+
+/// Drops something of the user's where nothing may unwind. What its destructor throws is dropped in
+/// the same way, and what that one throws is leaked.
+pub(crate) fn discard<T>(value: T) {
+    let contained = |value: &mut dyn FnMut()| {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).err()
+    };
+    let mut value = Some(value);
+    if let Some(payload) = contained(&mut || drop(value.take())) {
+        let mut payload = Some(payload);
+        if let Some(again) = contained(&mut || drop(payload.take())) {
+            std::mem::forget(again);
+        }
+    }
+}
+
+impl Stop {
+    /// Unwinds the running task.
+    pub(crate) fn unwind(error: Error) -> ! {
+        std::panic::resume_unwind(Box::new(Stop(error)))
+    }
+}
+
+impl<E: StdError + Send + Sync + 'static> From<E> for Error {
+    fn from(error: E) -> Error {
+        let error: Box<dyn StdError + Send + Sync> = Box::new(error);
+        let error = match error.downcast::<AsStd>() {
+            Ok(ours) => return ours.error,
+            Err(error) => error,
+        };
+        let error = match error.downcast::<Shortfall>() {
+            Ok(short) => return Error::short(*short),
+            Err(error) => error,
+        };
+        match error.downcast::<crate::scope::cap::CapError>() {
+            Ok(refused) => Error::new(ErrorKind::Capability(*refused)),
+            Err(error) => Error::with_source(ErrorKind::Other, Some(error)),
+        }
+    }
+}
+
+impl From<Error> for Box<dyn StdError + Send + Sync> {
+    fn from(error: Error) -> Box<dyn StdError + Send + Sync> {
+        error.into_std()
+    }
+}
+
+impl From<Error> for Box<dyn StdError> {
+    fn from(error: Error) -> Box<dyn StdError> {
+        error.into_std()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,281 @@
+//! A lock for a few instructions.
+//!
+//! Those of channels and lines of waiters are held while a value and some indices are moved, and taken three times
+//! for each value that a task waits for. The standard library's lock costs two read-modify-writes, because giving it
+//! back has to find out whether somebody sleeps. Here nobody does: giving it back is a store.
+//!
+//! # Who waits, and how
+//!
+//! Whoever finds it taken spins for about as long as a section takes, [`SPINS`] rounds. If it is still taken its holder was
+//! most likely preempted: the thread lets others run [`YIELDS`] times, and then naps, [`NAP`] at a time. A nap is
+//! what lets a holder of lower realtime priority run on the same processor, which a yield does not. Nobody has to wake anybody, so no wake-up can
+//! be lost; what it costs is up to a nap more where a holder is away from its processor for longer.
+//!
+//! # What it is not for
+//!
+//! Sections that run code of the program, that wait, or that are long. It is not fair, and a panic does not poison it: what it
+//! guards is in order between any two statements that may panic.
+//!
+//! Under loom [`Lock`] is loom's mutex, which its scheduler understands; [`Word`] is modelled by itself.
+
+#[cfg(any(test, not(loom)))]
+use crate::base::shim::atomic::{AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use crate::base::shim::cell::UnsafeCell;
+#[cfg(not(loom))]
+use std::marker::PhantomData;
+#[cfg(not(loom))]
+use std::ops::{Deref, DerefMut};
+#[cfg(not(loom))]
+use std::panic::{RefUnwindSafe, UnwindSafe};
+#[cfg(not(loom))]
+use std::time::Duration;
+
+#[cfg(any(test, not(loom)))]
+const FREE: usize = 0;
+#[cfg(any(test, not(loom)))]
+const TAKEN: usize = 1;
+
+/// Rounds of spinning, each as long as all before it together, before others are let run.
+#[cfg(not(loom))]
+const SPINS: u32 = 7;
+/// How often others are let run before it naps.
+#[cfg(not(loom))]
+const YIELDS: u32 = 16;
+#[cfg(not(loom))]
+const NAP: Duration = Duration::from_micros(50);
+
+/// Who has it.
+#[cfg(any(test, not(loom)))]
+struct Word(AtomicUsize);
+
+#[cfg(any(test, not(loom)))]
+impl Word {
+    #[inline]
+    fn try_take(&self) -> bool {
+        // Acquire: pairs with the Release in `give_back`.
+        self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn give_back(&self) {
+        self.0.store(FREE, Ordering::Release); // pairs with the Acquire in `try_take`
+    }
+
+    /// Whether it looks free; without taking its line away from the holder.
+    #[cfg(not(loom))]
+    fn looks_free(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == FREE // a hint; `try_take` decides
+    }
+
+    #[cfg(not(loom))]
+    #[cold]
+    fn take_contended(&self) {
+        let mut round = 0_u32;
+        loop {
+            if round < SPINS {
+                (0..1 << round).for_each(|_| std::hint::spin_loop());
+            } else if round < SPINS + YIELDS {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(NAP);
+            }
+            if self.looks_free() && self.try_take() {
+                return;
+            }
+            round = round.saturating_add(1);
+        }
+    }
+}
+
+/// Something that one thread at a time may use, for a few instructions.
+#[cfg(not(loom))]
+pub(crate) struct Lock<T> {
+    word: Word,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is used by one thread at a time.
+#[cfg(not(loom))]
+unsafe impl<T: Send> Sync for Lock<T> {}
+// As the header says of panics.
+#[cfg(not(loom))]
+impl<T> RefUnwindSafe for Lock<T> {}
+#[cfg(not(loom))]
+impl<T> UnwindSafe for Lock<T> {}
+
+#[cfg(not(loom))]
+impl<T> Lock<T> {
+    pub(crate) const fn new(value: T) -> Lock<T> {
+        Lock { word: Word(AtomicUsize::new(FREE)), value: UnsafeCell::new(value) }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        if !self.word.try_take() {
+            self.word.take_contended();
+        }
+        Guard(self, PhantomData)
+    }
+
+    /// None if somebody has it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+        // Not `then_some`: a guard that is made in any case gives back what is somebody else's.
+        self.word.try_take().then(|| Guard(self, PhantomData))
+    }
+}
+
+/// The right to use what a lock guards, until it is dropped; of the thread that took it.
+#[cfg(not(loom))]
+#[must_use = "it is given back at once"]
+pub(crate) struct Guard<'l, T>(&'l Lock<T>, PhantomData<*const ()>);
+
+#[cfg(not(loom))]
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this thread has the lock.
+        self.0.value.with(|value| unsafe { &*value })
+    }
+}
+
+#[cfg(not(loom))]
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and nobody else has this guard.
+        self.0.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+#[cfg(not(loom))]
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.word.give_back();
+    }
+}
+
+/// For models of what is guarded.
+#[cfg(loom)]
+pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
+
+#[cfg(loom)]
+pub(crate) use loom::sync::MutexGuard as Guard;
+
+#[cfg(loom)]
+impl<T> Lock<T> {
+    pub(crate) fn new(value: T) -> Lock<T> {
+        Lock(loom::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+        self.0.try_lock().ok()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::base::shim::cell::UnsafeCell;
+    use crate::base::shim::explore;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct World(Word, UnsafeCell<usize>);
+
+    // SAFETY: the cell is used under the word.
+    unsafe impl Sync for World {}
+    // SAFETY: as above.
+    unsafe impl Send for World {}
+
+    /// Counts under the lock, if it is free.
+    fn count(world: &World) -> usize {
+        if !world.0.try_take() {
+            return 0;
+        }
+        // SAFETY: this thread has the lock.
+        world.1.with_mut(|n| unsafe { *n += 1 });
+        world.0.give_back();
+        1
+    }
+
+    /// Three threads try, twice each: nobody is in at the same time, and everybody sees what was done before.
+    #[test]
+    fn one_at_a_time() {
+        explore("lock::one_at_a_time", None, || {
+            let world = Arc::new(World(Word(AtomicUsize::new(FREE)), UnsafeCell::new(0)));
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let world = Arc::clone(&world);
+                    thread::spawn(move || count(&world) + count(&world))
+                })
+                .collect();
+            let mut done = count(&world);
+            done += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>();
+            // SAFETY: all others have ended.
+            assert_eq!(world.1.with(|n| unsafe { *n }), done);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        let lock = Lock::new(0_usize);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| (0..20_000).for_each(|_| *lock.lock() += 1));
+            }
+        });
+        assert_eq!(*lock.lock(), 80_000);
+    }
+
+    #[test]
+    fn those_who_nap_get_it_in_the_end_one_by_one() {
+        let (lock, waiting, inside) = (Lock::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|s| {
+            let held = lock.lock();
+            assert!(lock.try_lock().is_none());
+            assert!(lock.try_lock().is_none(), "who failed has given nothing back");
+            for _ in 0..2 {
+                s.spawn(|| {
+                    waiting.fetch_add(1, Ordering::Release);
+                    let mut value = lock.lock();
+                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "two at a time");
+                    std::thread::sleep(NAP * 20); // the other looks meanwhile
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                    *value += 1;
+                });
+            }
+            while waiting.load(Ordering::Acquire) < 2 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(NAP * 40); // past spinning and yielding
+            drop(held);
+        });
+        assert_eq!(*lock.lock(), 2);
+    }
+
+    #[test]
+    fn a_panic_gives_it_back() {
+        let lock = Lock::new(1);
+        let panics = || {
+            let _held = lock.lock();
+            panic!("inside");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert!(lock.try_lock().is_some_and(|value| *value == 1));
+    }
+}

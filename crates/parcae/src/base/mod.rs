@@ -1,0 +1,7 @@
+//! The ground floor: what knows nothing of tasks. Errors, a small lock, random numbers, and the shim
+//! by which loom replaces atomics in models.
+
+pub(crate) mod error;
+pub(crate) mod lock;
+pub(crate) mod rng;
+pub(crate) mod shim;

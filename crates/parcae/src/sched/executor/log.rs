@@ -1,0 +1,66 @@
+//! The event log of the deterministic executor: all that happened, in order, with virtual time.
+//!
+//! Events are those of `trace`, and have the same format; what they stand for says `trace/event.rs`.
+
+use crate::view::trace::{Words, is_start_of};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// All events of a run. Behind a mutex because a foreign thread may spawn or wake; a run in
+/// which one does is not the same every time, of course.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// Advanced by the executor alone. Relaxed: its readers are on the same thread.
+    now: AtomicU64,
+    events: Mutex<Vec<Words>>,
+}
+
+impl Log {
+    pub(crate) fn new() -> Log {
+        Log { now: AtomicU64::new(0), events: Mutex::new(Vec::new()) }
+    }
+
+    /// The number of the step.
+    pub(crate) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn advance(&self) {
+        self.now.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Jumps forward.
+    pub(crate) fn advance_to(&self, time: u64) {
+        self.now.fetch_max(time, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Words>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, event: Words) {
+        self.lock().push(event);
+    }
+
+    /// The task that has just started says where it comes from.
+    pub(crate) fn amend(&self, task: u64, origin: u64) {
+        if let Some(last) = self.lock().last_mut().filter(|words| is_start_of(words, task)) {
+            last[3] = origin;
+        }
+    }
+
+    /// How many events there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// The events from one on.
+    pub(crate) fn since(&self, first: usize) -> Vec<Words> {
+        self.lock()[first..].to_vec()
+    }
+
+    /// The log as bytes: equal bytes mean equal runs, on any machine.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.lock().iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
+    }
+}

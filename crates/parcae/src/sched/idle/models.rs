@@ -1,0 +1,179 @@
+//! The idle protocol under loom: work that was submitted is found by somebody.
+//!
+//! A queue is modelled as a counter, a sleeping worker as a thread that gives up; a worker
+//! that is chosen looks once more. At the end nothing may be left in the queue unless
+//! somebody is awake to take it. Run: `.ci/run loom`.
+
+use super::*;
+use crate::base::shim::explore;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicUsize};
+use loom::thread;
+
+struct World {
+    idle: Idle,
+    /// Units of work that any worker can take.
+    queue: AtomicUsize,
+    /// Workers that found by themselves that they were chosen: their token is spent.
+    noticed: [AtomicBool; 2],
+}
+
+impl World {
+    fn new(workers: usize) -> Arc<World> {
+        let noticed = [AtomicBool::new(false), AtomicBool::new(false)];
+        Arc::new(World { idle: Idle::new(workers, 0), queue: AtomicUsize::new(0), noticed })
+    }
+
+    fn take(&self) -> bool {
+        self.queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).is_ok()
+    }
+
+    /// Publishes a unit; returns the worker to run in its place, if one was woken.
+    fn submit(&self) -> Option<usize> {
+        self.queue.fetch_add(1, Ordering::Release);
+        self.idle.notify_any()
+    }
+
+    /// A worker without work: searches, and falls asleep. Returns what it took before.
+    fn search_and_sleep(&self, worker: usize, mut searching: bool) -> (usize, Option<usize>) {
+        let mut taken = 0;
+        let mut woken = None;
+        loop {
+            if !searching {
+                searching = self.idle.try_search();
+            }
+            if self.take() {
+                taken += 1;
+                if searching && self.idle.stop_searching() && woken.is_none() {
+                    woken = self.idle.notify_any();
+                }
+                searching = false;
+                continue;
+            }
+            self.idle.fall_asleep(worker, searching);
+            if self.queue.load(Ordering::Acquire) == 0 {
+                return (taken, woken); // asleep
+            }
+            // Work after all: a searcher, by our own choice or somebody else's.
+            if !self.idle.stay_awake(worker) {
+                self.noticed[worker].store(true, Ordering::Release);
+            }
+            searching = true;
+        }
+    }
+}
+
+/// A submit against a worker that falls asleep: the work is taken, or somebody was woken.
+#[test]
+fn submit_against_sleep() {
+    explore("idle::submit_against_sleep", None, || {
+        let world = World::new(1);
+        let worker = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.search_and_sleep(0, false))
+        };
+        let woken = world.submit();
+        let (taken, _) = worker.join().unwrap();
+        assert!(taken == 1 || woken == Some(0), "work is stranded");
+    });
+}
+
+/// Work for one worker only, against that worker falling asleep.
+#[test]
+fn inbox_against_sleep() {
+    explore("idle::inbox_against_sleep", None, || {
+        let world = World::new(2);
+        let worker = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.search_and_sleep(0, false))
+        };
+        world.queue.fetch_add(1, Ordering::Release);
+        let woken = world.idle.notify(0) == Notified::Chosen;
+        let (taken, _) = worker.join().unwrap();
+        assert!(taken == 1 || woken, "work is stranded");
+    });
+}
+
+/// Two submits against two workers: everything is taken or somebody is woken to take it.
+#[test]
+fn two_submits_against_two_workers() {
+    explore("idle::two_submits_against_two_workers", Some(2), || {
+        let world = World::new(2);
+        let workers: Vec<_> = (0..2)
+            .map(|worker| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.search_and_sleep(worker, false))
+            })
+            .collect();
+        let mut woken: Vec<usize> =
+            [world.submit(), world.submit()].into_iter().flatten().collect();
+        for worker in workers {
+            woken.extend(worker.join().unwrap().1);
+        }
+        // Those who were woken run now; each is a searcher.
+        while let Some(worker) = woken.pop() {
+            woken.extend(world.search_and_sleep(worker, true).1);
+        }
+        assert_eq!(world.queue.load(Ordering::Acquire), 0, "work is stranded");
+    });
+}
+
+/// The last searcher takes one unit while another is submitted: it wakes somebody for it.
+#[test]
+fn last_searcher_passes_the_wake_on() {
+    explore("idle::last_searcher_passes_the_wake_on", Some(3), || {
+        let world = World::new(2);
+        // Worker 1 sleeps; worker 0 searches.
+        world.idle.fall_asleep(1, false);
+        world.queue.fetch_add(1, Ordering::Release);
+        let searcher = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                // Perhaps worker 1 was chosen already, and searches.
+                let searching = world.idle.try_search();
+                // Takes one unit and is busy with it for ever.
+                if world.take() {
+                    let last = searching && world.idle.stop_searching();
+                    return if last { world.idle.notify_any() } else { None };
+                }
+                world.search_and_sleep(0, searching).1
+            })
+        };
+        let mut woken: Vec<usize> = world.submit().into_iter().collect();
+        woken.extend(searcher.join().unwrap());
+        while let Some(worker) = woken.pop() {
+            woken.extend(world.search_and_sleep(worker, true).1);
+        }
+        assert_eq!(world.queue.load(Ordering::Acquire), 0, "work is stranded");
+    });
+}
+
+/// Two publishers choose sleepers at once, while one of them is about to stay awake: the
+/// counts come out right, and nothing is left.
+#[test]
+fn two_publishers_against_two_workers() {
+    explore("idle::two_publishers_against_two_workers", Some(2), || {
+        let world = World::new(2);
+        world.idle.fall_asleep(1, false);
+        let publishers: Vec<_> = (0..2)
+            .map(|_| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.submit())
+            })
+            .collect();
+        let (_, chosen) = world.search_and_sleep(0, false);
+        let mut woken: Vec<usize> = chosen.into_iter().collect();
+        for publisher in publishers {
+            woken.extend(publisher.join().unwrap());
+        }
+        // Those who were woken run now, unless they noticed by themselves.
+        while let Some(worker) = woken.pop() {
+            if !world.noticed[worker].swap(false, Ordering::AcqRel) {
+                woken.extend(world.search_and_sleep(worker, true).1);
+            }
+        }
+        assert_eq!(world.queue.load(Ordering::Acquire), 0, "work is stranded");
+        // Everybody sleeps again: two sleepers, no searcher.
+        assert_eq!(world.idle.counts.load(Ordering::Acquire), 2 * SLEEPING);
+    });
+}

@@ -1,0 +1,22 @@
+//! The scheduler: tasks, the queues that they are in, the workers that run them, and the sleep of
+//! workers that have nothing to do.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `task` | the record of a task, its state word, the group that it is counted in |
+//! | `deque`, `queue` | where tasks are that could run |
+//! | `idle` | which workers sleep, and who wakes them |
+//! | `worker` | one worker: picks a task, runs it, switches stacks |
+//! | `executor` | how workers are driven: by threads, or by one thread from a seed |
+//! | `shared` | what all workers of one scheduler share |
+
+pub(crate) mod deque;
+pub(crate) mod executor;
+pub(crate) mod idle;
+pub(crate) mod queue;
+mod shared;
+pub(crate) mod task;
+pub(crate) mod worker;
+
+pub use shared::Victims;
+pub(crate) use shared::*;

@@ -1,0 +1,495 @@
+//! What all workers of one scheduler share.
+
+mod gate;
+
+use crate::base::error::TaskId;
+use crate::base::lock::Lock;
+use crate::sched::deque::Stealer;
+use crate::sched::executor::crew::Crew;
+use crate::sched::executor::log::Log;
+use crate::sched::idle::{Idle, Notified, Parker};
+use crate::sched::queue::{Inbox, Inject};
+use crate::sched::task::group::Group;
+use crate::sched::task::slab::{OutOfRecords, Slab};
+use crate::sched::task::state::{Handle, Woken};
+use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
+use crate::sched::worker;
+use crate::sched::worker::accounts::{self, Returned};
+use crate::sched::worker::faults::{Step, contain};
+use crate::sched::worker::stats::{Stats, WorkerStats};
+use crate::stack::{StackPool, StackSize};
+use crate::sync::blocking;
+use crate::sync::time::{Nanos, REAL_UNIT, STEP, Timers, Watch};
+use crate::view::inspect::OnDeadlock;
+use crate::view::stats::{Measure, Tallies};
+use crate::view::sysmon::MonitorOpts;
+use crate::view::sysmon::bell::Bell;
+use crate::view::sysmon::watch::Presence;
+use crate::view::trace::{Kind, Watched, Witness, spans};
+use gate::Gate;
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+/// How a worker without work chooses whom to steal from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Victims {
+    /// At random, from the seed.
+    #[default]
+    Random,
+    /// One after another.
+    RoundRobin,
+    /// Whoever has the most to do.
+    MostLoaded,
+    /// From nobody: a task runs on the worker that it was spawned on. Work does not spread by
+    /// itself then; what is spawned from outside still goes to whoever is free.
+    Nobody,
+}
+
+/// How a scheduler is set up.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) workers: usize,
+    pub(crate) seed: u64,
+    pub(crate) victims: Victims,
+    /// How long a worker looks for work before it sleeps.
+    pub(crate) spin: Duration,
+    pub(crate) stack_size: StackSize,
+    pub(crate) deterministic: bool,
+    pub(crate) blocking: blocking::Limits,
+    pub(crate) on_deadlock: OnDeadlock,
+    pub(crate) monitor: MonitorOpts,
+    pub(crate) measure: Measure,
+}
+
+/// What others see of a worker.
+pub(crate) struct Remote {
+    pub(crate) stealer: Stealer<Task>,
+    /// Woken tasks that only this worker may run.
+    pub(crate) inbox: Inbox<Task>,
+    /// Woken tasks that last ran here but may run anywhere: an idle worker takes them all.
+    pub(crate) mail: Inbox<Task>,
+    pub(crate) parker: Parker,
+    /// When the worker was last called from its sleep. What it learns from that is not exact, and need not be.
+    called: AtomicU64,
+    pub(crate) presence: Presence,
+    pub(crate) stats: Stats,
+    /// Accounts of children that ended there and are not counted yet; of one pool.
+    pub(crate) returned: Lock<Returned>,
+}
+
+/// What all workers share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    /// Of the workers, then of temporary ones.
+    pub(crate) remotes: Box<[Remote]>,
+    /// How many of them are in use; the others are empty.
+    span: AtomicUsize,
+    /// Where the monitor sleeps.
+    pub(crate) bell: Bell,
+    /// Where tasks come in from outside.
+    pub(crate) gate: Gate,
+    /// One queue for each priority.
+    pub(crate) inject: [Inject<Task>; 3],
+    pub(crate) idle: Idle,
+    pub(crate) slab: Slab,
+    /// Whoever looks at tasks from outside has it: one at a time, or one would miss what the other holds still.
+    pub(crate) looking: std::sync::Mutex<()>,
+    pub(crate) stacks: StackPool,
+    /// Set once: workers leave when they have nothing to do.
+    pub(crate) stopping: AtomicBool,
+    /// Tasks spawned from outside, for their ids; upper half of the id space.
+    outside: AtomicU64,
+    /// Where the deterministic executor sleeps when nobody can run.
+    pub(crate) conductor: Parker,
+    pub(crate) log: Option<Log>,
+    /// Who wants to know what happens, and where it is written.
+    pub(crate) witness: Witness,
+    /// Of nurseries, where times are measured.
+    pub(crate) tallies: Tallies,
+    /// What a deadline's time is counted from.
+    pub(crate) started: Instant,
+    pub(crate) timers: Timers,
+    pub(crate) watch: Arc<Watch>,
+    /// This, for threads that do not keep it alive.
+    pub(crate) me: Weak<Shared>,
+    /// The root nursery's terms, for observers; opaque here. Set once, by the runtime.
+    pub(crate) root: OnceLock<Weak<dyn Any + Send + Sync>>,
+    /// What the clock said when somebody last read it, roughly.
+    pub(crate) coarse: AtomicU64,
+    /// Threads for calls that block.
+    pub(crate) blocking: blocking::Pool,
+    /// The threads that work here, if there are any; set once.
+    crew: OnceLock<Weak<Crew>>,
+    /// Where workers are to panic.
+    #[cfg(test)]
+    pub(crate) faults: worker::faults::Faults,
+}
+
+/// Why a task does not come in from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// No heap memory for more task records.
+    OutOfMemory,
+    /// The gate is shut.
+    ShuttingDown,
+}
+
+impl From<Refused> for crate::ErrorKind {
+    fn from(refused: Refused) -> crate::ErrorKind {
+        match refused {
+            Refused::OutOfMemory => crate::ErrorKind::OutOfMemory,
+            Refused::ShuttingDown => crate::ErrorKind::ShuttingDown,
+        }
+    }
+}
+
+impl From<Refused> for crate::Error {
+    fn from(refused: Refused) -> crate::Error {
+        crate::Error::new(refused.into())
+    }
+}
+
+/// Ids of tasks spawned from outside start here.
+const OUTSIDE: u64 = TaskId::OUTSIDE;
+
+impl Shared {
+    pub(crate) fn new(
+        config: Config,
+        stacks: StackPool,
+        stealers: Vec<Stealer<Task>>,
+    ) -> Arc<Shared> {
+        Arc::new_cyclic(|me| Shared::with(config, stacks, stealers, Weak::clone(me)))
+    }
+
+    fn with(
+        config: Config,
+        stacks: StackPool,
+        stealers: Vec<Stealer<Task>>,
+        me: Weak<Shared>,
+    ) -> Shared {
+        let unit = if config.deterministic { STEP } else { REAL_UNIT };
+        let remote = |stealer| Remote {
+            stealer,
+            inbox: Inbox::new(),
+            mail: Inbox::new(),
+            parker: Parker::default(),
+            called: AtomicU64::new(0),
+            presence: Presence::new(),
+            stats: Stats::default(),
+            returned: Lock::new(Returned::default()),
+        };
+        let workers = stealers.len();
+        let watched =
+            Watched { log: config.deterministic, times: config.measure == Measure::Times };
+        Shared {
+            remotes: stealers.into_iter().map(remote).collect(),
+            inject: [Inject::new(), Inject::new(), Inject::new()],
+            span: AtomicUsize::new(config.workers),
+            bell: Bell::new(),
+            gate: Gate::new(),
+            idle: Idle::new(config.workers, config.monitor.temporary),
+            slab: Slab::new(),
+            looking: std::sync::Mutex::default(),
+            stacks,
+            stopping: AtomicBool::new(false),
+            outside: AtomicU64::new(OUTSIDE),
+            conductor: Parker::default(),
+            log: config.deterministic.then(Log::new),
+            witness: Witness::new(workers, watched),
+            tallies: Tallies::default(),
+            started: Instant::now(),
+            timers: Timers::new(config.workers + config.monitor.temporary, unit),
+            watch: Watch::new(),
+            me,
+            root: OnceLock::new(),
+            coarse: AtomicU64::new(0),
+            blocking: blocking::Pool::new(config.blocking),
+            crew: OnceLock::new(),
+            #[cfg(test)]
+            faults: worker::faults::Faults::default(),
+            config,
+        }
+    }
+
+    /// Counts it once more, for a caller who knows that somebody keeps it.
+    pub(crate) fn counted(&self) -> Arc<Shared> {
+        self.me.upgrade().unwrap_or_else(|| unreachable!("a scheduler that nobody keeps"))
+    }
+
+    /// The threads that work here, for whoever wants to ask them.
+    pub(crate) fn crew(&self) -> Option<Arc<Crew>> {
+        self.crew.get()?.upgrade()
+    }
+
+    /// Says which threads work here.
+    pub(crate) fn set_crew(&self, crew: &Arc<Crew>) {
+        let _ = self.crew.set(Arc::downgrade(crew)); // there is one
+    }
+
+    /// What a task is like if nobody says otherwise.
+    #[inline]
+    pub(crate) fn usual_traits(&self) -> Traits {
+        Traits { priority: Priority::Normal, migratable: false, stack: self.config.stack_size }
+    }
+
+    /// Spawns a task from a thread that is not a worker.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    pub(crate) unsafe fn spawn_outside<F: FnOnce(NonNull<Task>, Start)>(
+        &self,
+        group: Option<NonNull<Group>>,
+        traits: Traits,
+        closure: F,
+    ) -> Result<TaskRef, Refused> {
+        // SAFETY: as the caller says.
+        unsafe { self.spawn_outside_as(group, traits, Handle::None, closure) }
+    }
+
+    /// As [`spawn_outside`](Shared::spawn_outside), with a handle or without.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    pub(crate) unsafe fn spawn_outside_as<F: FnOnce(NonNull<Task>, Start)>(
+        &self,
+        group: Option<NonNull<Group>>,
+        traits: Traits,
+        handle: Handle,
+        closure: F,
+    ) -> Result<TaskRef, Refused> {
+        // Until it is counted and queued.
+        let _entered = self.gate.enter().ok_or(Refused::ShuttingDown)?;
+        // SAFETY: as the caller says.
+        let task = unsafe { self.make_outside(group, traits, handle, closure)? };
+        self.submit(traits.priority, task.task);
+        Ok(task)
+    }
+
+    /// A task that is in no queue, from a thread that is not a worker. It counts as live. The caller has entered the
+    /// gate, or knows otherwise that nobody waits for the last task to end.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Task::fill`].
+    pub(crate) unsafe fn make_outside<F: FnOnce(NonNull<Task>, Start)>(
+        &self,
+        group: Option<NonNull<Group>>,
+        traits: Traits,
+        handle: Handle,
+        closure: F,
+    ) -> Result<TaskRef, Refused> {
+        let record = self.slab.take().map_err(|OutOfRecords| Refused::OutOfMemory)?;
+        let id = self.outside.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
+        // SAFETY: the record is ours; the rest is the caller's obligation.
+        let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
+        self.note_outside(Kind::Spawn, id, 0);
+        spans::spawned(id);
+        Ok(task)
+    }
+
+    /// Puts a task that any worker may take into the global queue.
+    pub(crate) fn submit(&self, priority: Priority, task: NonNull<Task>) {
+        // SAFETY: the caller owns the task and gives it to the queue.
+        unsafe { self.inject[priority as usize].push(task) };
+        self.notify_any();
+    }
+
+    /// Whether what is in one worker's deque may be taken by others.
+    #[inline]
+    pub(crate) fn steals(&self) -> bool {
+        self.span() > 1 && self.config.victims != Victims::Nobody
+    }
+
+    /// How many workers there may be, temporary ones among them.
+    #[inline]
+    pub(crate) fn span(&self) -> usize {
+        // Relaxed: what a temporary worker has in its queues was put there after this was raised. Who looks for the last
+        // time before it sleeps does so behind the fence of the idle protocol, as whoever publishes.
+        self.span.load(Ordering::Relaxed)
+    }
+
+    /// Under the lock of the crew.
+    pub(crate) fn set_span(&self, span: usize) {
+        self.span.store(span, Ordering::Relaxed); // see `span`
+    }
+
+    /// The counters of each worker. Temporary ones that were never needed are not shown.
+    pub(crate) fn worker_stats(&self) -> Vec<WorkerStats> {
+        let all = self.remotes.iter().map(|remote| remote.stats.snapshot()).enumerate();
+        let shown = |index, stats| index < self.config.workers || stats != WorkerStats::default();
+        all.filter(|&(index, stats)| shown(index, stats)).map(|(_, stats)| stats).collect()
+    }
+
+    /// Whether there seems to be work that a worker without any could take.
+    pub(crate) fn work_waits(&self) -> bool {
+        let steals = self.config.victims != Victims::Nobody;
+        let remotes = &self.remotes[..self.span()];
+        self.inject.iter().any(|inject| !inject.is_empty())
+            || remotes.iter().any(|r| !r.mail.is_empty() || steals && r.stealer.len_hint() > 0)
+    }
+
+    /// Makes sure that somebody looks at work that any worker can take.
+    #[inline]
+    pub(crate) fn notify_any(&self) {
+        if let Some(worker) = self.idle.notify_any() {
+            self.unpark_worker(worker);
+        }
+    }
+
+    /// Makes sure that this worker looks at work that only it can take.
+    pub(crate) fn notify(&self, worker: usize) {
+        match self.idle.notify(worker) {
+            Notified::Awake => {}
+            Notified::Chosen => self.unpark_worker(worker),
+            Notified::Raced => self.notify_any(),
+        }
+    }
+
+    fn unpark_worker(&self, worker: usize) {
+        if self.config.deterministic {
+            self.conductor.unpark();
+        } else {
+            let remote = &self.remotes[worker];
+            remote.called.store(self.now(), Ordering::Relaxed); // ordered by the parker's token
+            remote.parker.unpark();
+        }
+    }
+
+    /// When a worker was last called from its sleep.
+    pub(crate) fn called(&self, worker: usize) -> Nanos {
+        self.remotes[worker].called.load(Ordering::Relaxed) // as above
+    }
+
+    /// Wakes a task, from anywhere. Idempotent; early, late and stale wakes are all right.
+    pub(crate) fn unpark(&self, task: TaskRef) {
+        // SAFETY: records live as long as the scheduler.
+        let woken = unsafe { (*task.task.as_ptr()).state.unpark(task.generation) };
+        self.follow_up(task.task, woken);
+    }
+
+    /// Wakes whichever task has this record now. For a waker that does not know which life of it was
+    /// meant: at worst somebody is woken for nothing.
+    pub(crate) fn unpark_whoever(&self, task: NonNull<Task>) {
+        // SAFETY: records live as long as the scheduler.
+        let generation = unsafe { (*task.as_ptr()).state.generation() };
+        self.unpark(TaskRef { task, generation });
+    }
+
+    /// Makes the record of a task that has ended, and that is the caller's, free for another.
+    pub(crate) fn recycle(&self, record: NonNull<Task>) {
+        match worker::current_of(self) {
+            Some(worker) => worker.recycle(record),
+            None => {
+                // SAFETY: the caller's.
+                unsafe { (*record.as_ptr()).state.recycle() };
+                self.slab.give(record);
+            }
+        }
+    }
+
+    /// Asks a task to end, from anywhere.
+    pub(crate) fn cancel(&self, task: TaskRef) {
+        // SAFETY: as above.
+        let woken = unsafe { (*task.task.as_ptr()).state.cancel(task.generation) };
+        self.follow_up(task.task, woken);
+    }
+
+    /// Asks a task to end, and has its next checkpoint look around. From anywhere.
+    pub(crate) fn ask_to_end(&self, task: TaskRef) {
+        self.cancel(task);
+        // After the request, or the checkpoint could look around before there is anything to see.
+        // Release: pairs with the Acquire in `attend`. SAFETY: records live as long as the scheduler.
+        unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Release) };
+    }
+
+    /// Wakes a task and has it look around at its next checkpoint.
+    pub(crate) fn attend(&self, task: TaskRef) {
+        // Relaxed: a hint, and the record may be another task's by now: that looks around for
+        // nothing.
+        // SAFETY: records live as long as the scheduler.
+        unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Relaxed) };
+        self.unpark(task);
+    }
+
+    pub(crate) fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
+        let Woken::Enqueue { owner } = woken else { return };
+        // SAFETY: the task is QUEUED and ours to put into a queue.
+        let this = unsafe { task.as_ref() };
+        let migratable = this.traits.get().migratable;
+        let here = worker::current_of(self);
+        if self.witness.is_on() || cfg!(test) {
+            // Contained: the task is in no queue yet, and others may have to be woken after it.
+            contain(|| {
+                self.fault_in_loop(Step::Wake);
+                self.note_wake(here, this, owner);
+            });
+        }
+        if let Some(worker) = here
+            && (worker.index == owner || migratable)
+        {
+            worker.woken(task, migratable);
+            return;
+        }
+        let remote = &self.remotes[owner];
+        // SAFETY: as above.
+        unsafe {
+            if migratable && owner >= self.config.workers {
+                // That one may have retired; nobody would look at its mail.
+                self.submit((*task.as_ptr()).traits.get().priority, task);
+            } else if migratable {
+                let _was_empty = remote.mail.push(task);
+                self.notify(owner);
+                self.notify_any(); // if the owner is busy, somebody else takes it
+            } else {
+                let _was_empty = remote.inbox.push(task);
+                self.notify(owner);
+            }
+        }
+    }
+
+    /// Gives the accounts of all children that have ended back to their pools, whichever worker
+    /// they ended on. For a task that finds its pool empty.
+    #[cold]
+    pub(crate) fn return_accounts(&self) {
+        for remote in &self.remotes[..self.span()] {
+            accounts::settle(&remote.returned);
+        }
+    }
+
+    /// Tasks that were spawned and have not ended. Exact when nothing happens meanwhile.
+    pub(crate) fn live(&self) -> u64 {
+        // Ended first: a task that ends between the two sums counts as live, not as less.
+        let ended: u64 = self.remotes.iter().map(|remote| remote.stats.completed()).sum();
+        let inside: u64 = self.remotes.iter().map(|remote| remote.stats.spawned()).sum();
+        let outside = self.outside.load(Ordering::Acquire) - OUTSIDE;
+        (inside + outside).saturating_sub(ended)
+    }
+
+    /// Whether workers should leave when they have nothing to do.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire) // pairs with the Release in `stop`
+    }
+
+    /// Tells all workers to leave when nothing is left to do. Until then they go on, and sleep
+    /// as ever; whoever finds that all tasks have ended calls this again.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // One that is just being started sleeps with a timeout, and looks again.
+        for worker in 0..self.span() {
+            // Whether or not it sleeps: the token makes its next park return.
+            self.remotes[worker].parker.unpark();
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.watch.stop();
+    }
+}

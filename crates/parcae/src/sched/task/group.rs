@@ -1,0 +1,308 @@
+//! Groups: a task that waits until all tasks that it spawned have ended.
+//!
+//! The counter is *biased*. Only the owner spawns, so it counts children in a plain cell;
+//! each child that ends takes one off an atomic that began at a number that no one reaches.
+//! When the owner has spawned its last child it takes off what is missing to make zero mean
+//! "all ended":
+//!
+//! ```text
+//! remaining:  BIAS ──── ended children take 1 each ────►  BIAS − ended
+//! close:      − (BIAS − spawned)                      ►  spawned − ended
+//! ```
+//!
+//! Spawning thus costs its owner no atomic operation. Others who spawn into the group add one to
+//! the atomic instead ([`Group::add_shared`]). They are children that have not been counted as
+//! ended, or run while the owner has not closed the group; either way the counter cannot reach 0
+//! before they have added to it.
+//!
+//! A worker that runs several children of one group in
+//! a row counts them together when it turns to something else (see `worker`): while it
+//! runs a child the group is not complete anyway.
+//!
+//! # Why no wake-up is lost, and nobody touches a group that is gone
+//!
+//! The owner parks until it reads 0. Whoever brings the counter to 0 unparks the owner, after
+//! the counter; the state word latches an unpark that comes early. The owner may read 0 and
+//! go on (and free the group, which is on its stack) before the last child calls unpark: a
+//! child therefore copies the owner's handle *before* it counts down, and touches nothing of the group after.
+
+use super::TaskRef;
+use crate::base::shim::atomic::{AtomicUsize, Ordering};
+use crate::base::shim::{Mutex, PoisonError};
+use std::any::Any;
+
+/// More than any number of children.
+const BIAS: usize = 1 << (usize::BITS - 2);
+
+/// Children and the task that waits for them.
+pub(crate) struct Group {
+    remaining: AtomicUsize,
+    /// How many the owner has spawned. Written by the owner alone, without a read-modify-write;
+    /// others read it for figures.
+    spawned: AtomicUsize,
+    owner: TaskRef,
+    /// The first panic of a child.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl Group {
+    pub(crate) fn new(owner: TaskRef) -> Group {
+        Group {
+            remaining: AtomicUsize::new(BIAS),
+            spawned: AtomicUsize::new(0),
+            owner,
+            panic: Mutex::new(None),
+        }
+    }
+
+    /// Whose it is.
+    #[inline]
+    pub(crate) fn owner(&self) -> TaskRef {
+        self.owner
+    }
+
+    /// Counts a child. The owner's.
+    pub(crate) fn add(&self) {
+        // Relaxed, both: the owner's own.
+        self.spawned.store(self.spawned.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Counts a child that another task or thread than the owner has spawned: one that keeps the
+    /// group from completing, see the header. Before the child can end.
+    pub(crate) fn add_shared(&self) {
+        // Relaxed: the caller's own count, or the owner, keeps the counter above 0 meanwhile.
+        self.remaining.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back [`add_shared`](Group::add_shared): there was no child after all.
+    pub(crate) fn sub_shared(&self) {
+        self.remaining.fetch_sub(1, Ordering::Relaxed); // as above
+    }
+
+    /// How many children have not been counted as ended.
+    pub(crate) fn live(&self) -> usize {
+        // Relaxed: figures.
+        let remaining = self.remaining.load(Ordering::Relaxed);
+        let closed = remaining < BIAS / 2;
+        let spawned = self.spawned.load(Ordering::Relaxed);
+        if closed { remaining } else { (spawned + remaining).saturating_sub(BIAS) }
+    }
+
+    /// Says that there will be no more children. The owner's, once.
+    pub(crate) fn close(&self) {
+        // Relaxed: `is_empty` below acquires what the children released.
+        let spawned = self.spawned.load(Ordering::Relaxed); // the owner's own
+        self.remaining.fetch_sub(BIAS - spawned, Ordering::Relaxed);
+    }
+
+    /// Whether all children have ended, after `close`.
+    pub(crate) fn is_empty(&self) -> bool {
+        // Acquire: pairs with the Release of `complete`: what the children did is seen.
+        self.remaining.load(Ordering::Acquire) == 0
+    }
+
+    /// Counts children that have ended; returns the owner if it has to be woken.
+    ///
+    /// # Safety
+    ///
+    /// Each child is counted once, when nothing of it is left that could use what the owner
+    /// lent it. The group may be gone when this returns.
+    pub(crate) unsafe fn complete(group: *const Group, children: usize) -> Option<TaskRef> {
+        // SAFETY: the owner does not leave before these children are counted.
+        unsafe {
+            let owner = (*group).owner;
+            // AcqRel. Release: pairs with the Acquire of `is_empty`. Acquire: the last one
+            // orders the others before its wake.
+            let before = (*group).remaining.fetch_sub(children, Ordering::AcqRel);
+            (before == children).then_some(owner)
+        }
+    }
+
+    /// Keeps the first panic; gives others back, to be dropped where that does no harm.
+    pub(crate) fn panicked(&self, payload: Box<dyn Any + Send>) -> Option<Box<dyn Any + Send>> {
+        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_some() {
+            return Some(payload);
+        }
+        *first = Some(payload);
+        None
+    }
+
+    /// The first panic of a child, when all have ended.
+    pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    //! Completion against join, with the state word that the owner really parks on.
+
+    use super::*;
+    use crate::base::shim::cell::UnsafeCell;
+    use crate::base::shim::explore;
+    use crate::sched::task::Task;
+    use crate::sched::task::state::{Handle, Parking, Woken};
+    use loom::sync::Arc;
+    use loom::thread;
+    use std::ptr::NonNull;
+
+    struct World {
+        /// Stands for the owner's stack, where the group is: written when the owner leaves.
+        stack: UnsafeCell<bool>,
+        /// What a child did, for the owner to see.
+        work: [UnsafeCell<bool>; 2],
+        group: Group,
+        owner: TaskRef,
+    }
+
+    // SAFETY: the model is about just that.
+    unsafe impl Send for World {}
+    // SAFETY: as above.
+    unsafe impl Sync for World {}
+
+    impl World {
+        /// Children `from..to` end and are counted together.
+        fn end(&self, from: usize, to: usize) {
+            for work in &self.work[from..to] {
+                // SAFETY: checked by loom.
+                work.with_mut(|work| unsafe { *work = true });
+            }
+            // SAFETY: each child once; loom checks that the owner has not left.
+            let owner = unsafe {
+                self.stack.with(|left| assert!(!*left, "the owner has left"));
+                Group::complete(&raw const self.group, to - from)
+            };
+            if let Some(owner) = owner {
+                // SAFETY: the record outlives the model.
+                let state = unsafe { &owner.task.as_ref().state };
+                if let Woken::Enqueue { .. } = state.unpark(owner.generation) {
+                    state.claim(0); // the owner's worker takes it out of its queue
+                }
+            }
+        }
+
+        /// The owner waits for two children, and leaves.
+        fn join(&self) {
+            // SAFETY: the record outlives the model.
+            let state = unsafe { &self.owner.task.as_ref().state };
+            self.group.close();
+            while !self.group.is_empty() {
+                if state.park() == Parking::Parked {
+                    while state.is_parked() {
+                        thread::yield_now();
+                    }
+                }
+            }
+            for work in &self.work {
+                // SAFETY: checked by loom.
+                work.with(|work| assert!(unsafe { *work }, "counted before it was done"));
+            }
+            // SAFETY: checked by loom: nobody may touch the group any more.
+            self.stack.with_mut(|left| unsafe { *left = true });
+        }
+    }
+
+    fn world() -> Arc<World> {
+        let record = NonNull::from(Box::leak(Box::new(Task::free())));
+        // SAFETY: just made.
+        let state = unsafe { &record.as_ref().state };
+        let generation = state.spawn(Handle::None);
+        state.claim(0);
+        let owner = TaskRef { task: record, generation };
+        let group = Group::new(owner);
+        group.add();
+        group.add();
+        Arc::new(World {
+            stack: UnsafeCell::new(false),
+            work: [UnsafeCell::new(false), UnsafeCell::new(false)],
+            group,
+            owner,
+        })
+    }
+
+    /// Two children on two workers end while the owner begins to wait.
+    #[test]
+    fn group_complete_against_join() {
+        explore("group_complete_against_join", None, || {
+            let world = world();
+            let children: Vec<_> = (0..2)
+                .map(|child| {
+                    let world = Arc::clone(&world);
+                    thread::spawn(move || world.end(child, child + 1))
+                })
+                .collect();
+            world.join();
+            children.into_iter().for_each(|child| child.join().unwrap());
+        });
+    }
+
+    /// The owner is a task that has not begun and stands for a thread (`nursery::foreign`): it is
+    /// parked from the beginning, and whoever wakes it runs it. It runs once, and the thread goes on
+    /// only when both children are counted.
+    #[test]
+    fn group_complete_against_a_thread() {
+        explore("group_complete_against_a_thread", None, || {
+            let world = world();
+            let runs = Arc::new(AtomicUsize::new(0));
+            // SAFETY: the record outlives the model.
+            let state = unsafe { &world.owner.task.as_ref().state };
+            assert_eq!(state.park(), Parking::Parked);
+            let unpark = |owner: TaskRef, runs: &AtomicUsize| {
+                // SAFETY: the record outlives the model.
+                let state = unsafe { &owner.task.as_ref().state };
+                if let Woken::Enqueue { .. } = state.unpark(owner.generation) {
+                    runs.fetch_add(1, Ordering::Release); // stands for the event, once it has run
+                }
+            };
+            let children: Vec<_> = (0..2)
+                .map(|child| {
+                    let (world, runs) = (Arc::clone(&world), Arc::clone(&runs));
+                    thread::spawn(move || {
+                        // SAFETY: checked by loom.
+                        world.work[child].with_mut(|work| unsafe { *work = true });
+                        // SAFETY: each child once; loom checks that the owner has not left.
+                        let owner = unsafe {
+                            world.stack.with(|left| assert!(!*left, "the thread has left"));
+                            Group::complete(&raw const world.group, 1)
+                        };
+                        if let Some(owner) = owner {
+                            unpark(owner, &runs);
+                        }
+                    })
+                })
+                .collect();
+            world.group.close();
+            if world.group.is_empty() {
+                unpark(world.owner, &runs);
+            } else {
+                while runs.load(Ordering::Acquire) == 0 {
+                    thread::yield_now();
+                }
+                assert!(world.group.is_empty(), "woken too early");
+            }
+            for work in &world.work {
+                // SAFETY: checked by loom.
+                work.with(|work| assert!(unsafe { *work }, "counted before it was done"));
+            }
+            // SAFETY: checked by loom: nobody may touch the group any more.
+            world.stack.with_mut(|left| unsafe { *left = true });
+            children.into_iter().for_each(|child| child.join().unwrap());
+            assert_eq!(runs.load(Ordering::Acquire), 1, "the proxy runs once");
+        });
+    }
+
+    /// Both children are counted at once, by one worker.
+    #[test]
+    fn group_complete_two_at_once() {
+        explore("group_complete_two_at_once", None, || {
+            let world = world();
+            let children = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.end(0, 2))
+            };
+            world.join();
+            children.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,467 @@
+//! The state word: one atomic that says where a task is and who may touch it.
+//!
+//! ```text
+//!  63            24 23      8 7   6    5      4       3     2..0
+//! ┌────────────────┬─────────┬───┬────┬──────┬───────┬──────┬───────┐
+//! │ generation     │ owner   │ 0 │JOIN│ HELD │CANCEL │ WAKE │ phase │
+//! └────────────────┴─────────┴───┴────┴──────┴───────┴──────┴───────┘
+//! ```
+//!
+//! # Phases, and who owns the stack
+//!
+//! | phase | set when | left when | the stack belongs to | may change the phase |
+//! |---|---|---|---|---|
+//! | FREE | the record is in the slab | spawned | there is none | the holder of the record |
+//! | QUEUED | spawned; woken; yielded by a task that may move | a worker takes it out of its queue | nobody: quiescent, or none yet | whoever dequeues it |
+//! | OWNED | a worker dequeued it | it parks, yields or ends | worker `owner`: it runs there or waits in that worker's private queue | that worker |
+//! | PARKED | its worker left the stack and found no WAKE | somebody wakes it | nobody: quiescent | whoever wins the CAS to QUEUED |
+//! | OBSERVED | somebody looks at a parked task (`inspect`) | it has seen enough | the observer, to read | the observer |
+//! | DONE | its closure has returned | the record is recycled | its worker again | the holder of the record |
+//!
+//! The same states under the names of the documents that specify the runtime:
+//!
+//! | here | S0 | S4 |
+//! |---|---|---|
+//! | FREE | – | IDLE (a task's record; fibers are the worker's here) |
+//! | QUEUED | Ready | ASSIGNED |
+//! | OWNED | Running, or Ready if it yielded | OWNED(worker) |
+//! | PARKED, OBSERVED | Blocked, BudgetExhausted | PARKED |
+//! | DONE | Completed, Cancelled | DONE |
+//! | WAKE | – | pending_unpark, folded into the word |
+//! | CANCEL | the request that leads to Cancelled | – |
+//!
+//! # Bits
+//!
+//! - `WAKE`: set by a waker that finds the task QUEUED, OWNED or OBSERVED; cleared when the task is
+//!   taken out of a queue, and by a park that it aborts. Excludes nothing. A WAKE that is left over from an
+//!   earlier wait makes one park return at once: spurious, which waiters must stand anyway.
+//! - `CANCEL`: set once, by whoever asks the task to end; cleared when the record is recycled.
+//! - `HELD`: set when the task is spawned with a handle; cleared when the handle goes first. Who
+//!   comes second frees the record: see below.
+//! - `JOIN`: set once, by the holder of the handle, after it has put into the record who is to be told of the
+//!   end; cleared by it when it lets go. Whoever finishes the task tells that one.
+//! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
+//! - `generation`: counts the lives of the record. A handle names (record, generation);
+//!   with another generation it is stale, and nothing happens. 40 bits: a record that is
+//!   reused ten million times a second wraps after thirty hours, and then a handle must have been kept
+//!   for exactly that many lives to be mistaken; the mistake is one spurious wake.
+//!
+//! # Why no wake-up is lost
+//!
+//! A waker first makes the condition true, then does a read-modify-write on this word. A
+//! task that is about to wait checks its condition after it was taken out of a queue, which
+//! is a read-modify-write on this word too, and gives up its stack by a third: the CAS from
+//! OWNED to PARKED, done by the worker *after* it has left the stack. All three are on one
+//! word, so they are ordered:
+//!
+//! 1. The wake comes before the dequeue: the dequeue reads what the waker wrote (acquire), so
+//!    the check sees the condition.
+//! 2. Between dequeue and park: it sets WAKE, the CAS to PARKED fails, the task is queued again.
+//! 3. After the park: the waker sees PARKED, wins or loses the CAS to QUEUED, and the winner
+//!    enqueues it; the loser's wake is covered by the winner's, which comes first in the order of the
+//!    word, and by rule 1 or 2.
+//!
+//! Whoever observes a parked task takes it out of the wakers' reach for that time: a wake that comes
+//! meanwhile sets WAKE, and the observer, which ends by a CAS on the same word, finds it and enqueues the
+//! task in the waker's place, or makes it PARKED again if there was none.
+//!
+//! No two wakers enqueue: only one CAS from PARKED succeeds. Nobody runs a stack in use:
+//! PARKED and QUEUED are only published from another stack.
+//!
+//! # Who frees a record that somebody holds a handle to
+//!
+//! The worker finishes the task by a CAS that keeps HELD, the holder lets go by a CAS that
+//! clears it; both are on this word, so one is second. If the worker is second it finds HELD
+//! gone and recycles the record, after all that the holder did with it; HELD is never set
+//! again, so a worker that does not find it needs no CAS. If the holder is second it finds DONE, and takes the result out of the
+//! record and recycles it. The worker reads who joins *before* its CAS: afterwards the
+//! record may be another task's already.
+//!
+//! What was rejected: a latch beside the state (needs two fences and a proof across two
+//! words; S4's traps 1, 5, 6 and 13), and a `fetch_or` in `unpark` (would set a bit in
+//! the next life of a recycled record).
+
+use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
+
+const PHASE: u64 = 0b111;
+const FREE: u64 = 0;
+const QUEUED: u64 = 1;
+const OWNED: u64 = 2;
+const PARKED: u64 = 3;
+const DONE: u64 = 4;
+const OBSERVED: u64 = 5;
+const WAKE: u64 = 1 << 3;
+const CANCEL: u64 = 1 << 4;
+const HELD: u64 = 1 << 5;
+const JOIN: u64 = 1 << 6;
+const OWNER_SHIFT: u32 = 8;
+const OWNER: u64 = 0xffff << OWNER_SHIFT;
+const GENERATION_SHIFT: u32 = 24;
+const GENERATION: u64 = !0 << GENERATION_SHIFT;
+
+/// Which life of a record a handle means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Generation(u64);
+
+/// What a waker has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The task was parked and is QUEUED now: the caller owns it and must put it into a
+    /// queue. It last ran on this worker.
+    Enqueue {
+        /// The worker that the task parked on.
+        owner: usize,
+    },
+    /// The task is on its way: the wake is noted and will not be lost.
+    Noted,
+    /// The task has ended.
+    Stale,
+}
+
+/// What is left to do for whoever finished a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished<J> {
+    /// Nobody holds a handle: the record is the caller's, to be recycled.
+    Free,
+    /// The record is the holder's now. This one waits for it, if any.
+    Held(Option<J>),
+}
+
+/// What is left to do for whoever lets go of a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LetGo {
+    /// The task goes on; its worker will free the record.
+    Running,
+    /// The task has ended: result and record are the caller's.
+    Done,
+}
+
+/// Whether somebody waits for the end of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handle {
+    /// Nobody can.
+    None,
+    /// Whoever has the handle may.
+    Held,
+}
+
+/// What became of a park.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parking {
+    /// The task is PARKED. It may already run elsewhere: touch nothing of it any more.
+    Parked,
+    /// A wake came first: the task is still OWNED and must be run again.
+    Woken,
+}
+
+/// Where a task is, at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// In a queue that others may take it from.
+    Queued,
+    /// Runs, or is about to, on this worker.
+    Owned(usize),
+    /// Waits; it last ran on this worker.
+    Parked(usize),
+    /// There is no task, or it has ended.
+    Gone,
+}
+
+/// What the word said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) generation: Generation,
+    pub(crate) phase: Phase,
+}
+
+/// The word. All methods that change the phase say who may call them.
+#[derive(Debug)]
+pub(crate) struct StateWord(AtomicU64);
+
+impl StateWord {
+    pub(crate) fn new() -> StateWord {
+        StateWord(AtomicU64::new(FREE))
+    }
+
+    /// FREE → QUEUED, by the holder of the record, before anybody else can know it.
+    pub(crate) fn spawn(&self, handle: Handle) -> Generation {
+        // Relaxed: the holder wrote it last, or got the record from whoever did, by a lock.
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, FREE, "spawned a record that is in use");
+        // Relaxed: published by the queue that the task is put into. A store may overwrite
+        // the CAS of a waker with a stale handle only if that CAS fails: it compares the
+        // generation.
+        let held = if handle == Handle::Held { HELD } else { 0 };
+        self.0.store(word & GENERATION | QUEUED | held, Ordering::Relaxed);
+        Generation(word & GENERATION)
+    }
+
+    /// QUEUED → OWNED by `worker`, by whoever took the task out of a queue. Nothing happens to a
+    /// task that the worker owns already.
+    #[inline]
+    pub(crate) fn claim(&self, worker: usize) {
+        // Relaxed: phase and owner are the caller's to change; only the bits may differ.
+        let word = self.0.load(Ordering::Relaxed);
+        if word & PHASE == OWNED {
+            debug_assert_eq!(word & OWNER, owner_bits(worker), "a private task left its worker");
+            return;
+        }
+        debug_assert_eq!(word & PHASE, QUEUED, "dequeued a task that was not queued");
+        let mut seen = word;
+        loop {
+            let next = seen & !(PHASE | WAKE | OWNER) | OWNED | owner_bits(worker);
+            // Acquire: pairs with the Release of `unpark` in a waker that found the task
+            // queued: what it made true is seen by the task's next check. Release: a later
+            // waker that reads OWNED here hands its wake on to the owner by the same word.
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// OWNED → QUEUED, by the owner, after it left the task's stack: a yield of a task that
+    /// other workers may take.
+    pub(crate) fn release(&self) {
+        // Release: pairs with the Acquire of `claim`: whoever runs the task next sees its
+        // stack as it was left. The bits are kept.
+        let before = self.0.fetch_sub(OWNED - QUEUED, Ordering::Release);
+        debug_assert_eq!(before & PHASE, OWNED, "released a task that was not owned");
+    }
+
+    /// OWNED → PARKED, by the owner, after it left the task's stack; or nothing, if a wake
+    /// came first.
+    pub(crate) fn park(&self) -> Parking {
+        // Relaxed first look; the CAS decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert_eq!(seen & PHASE, OWNED, "parked a task that was not owned");
+            let (next, parking) = if seen & WAKE == 0 {
+                (seen & !PHASE | PARKED, Parking::Parked)
+            } else {
+                (seen & !WAKE, Parking::Woken)
+            };
+            // Release: pairs with the Acquire of the CAS in `unpark`: the waker, and whoever
+            // it gives the task to, see the stack as it was left. Acquire: pairs with the
+            // Release of an `unpark` that set WAKE: the task sees what it was woken for.
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return parking,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Wakes the task of this generation, from anywhere, at any time.
+    pub(crate) fn unpark(&self, generation: Generation) -> Woken {
+        self.wake(generation, 0)
+    }
+
+    /// Asks the task of this generation to end, and wakes it so that it notices.
+    pub(crate) fn cancel(&self, generation: Generation) -> Woken {
+        self.wake(generation, CANCEL)
+    }
+
+    fn wake(&self, generation: Generation, bits: u64) -> Woken {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        loop {
+            if seen & GENERATION != generation.0 {
+                return Woken::Stale;
+            }
+            let (next, woken) = match seen & PHASE {
+                PARKED => {
+                    let owner = ((seen & OWNER) >> OWNER_SHIFT) as usize - 1;
+                    (seen & !PHASE | QUEUED | bits, Woken::Enqueue { owner })
+                }
+                QUEUED | OWNED | OBSERVED => (seen | WAKE | bits, Woken::Noted),
+                _ => return Woken::Stale,
+            };
+            // Release: pairs with the Acquire in `claim` or `park`: what the waker made true
+            // is seen by the task. Acquire: pairs with the Release of `park`: the stack.
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return woken,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// What the word says at this moment, from anywhere.
+    pub(crate) fn look(&self) -> Look {
+        let word = self.0.load(Ordering::Relaxed); // a look: whoever acts on it does a CAS
+        let owner = || ((word & OWNER) >> OWNER_SHIFT) as usize - 1;
+        let phase = match word & PHASE {
+            QUEUED => Phase::Queued,
+            OWNED => Phase::Owned(owner()),
+            PARKED | OBSERVED => Phase::Parked(owner()),
+            _ => Phase::Gone,
+        };
+        Look { generation: Generation(word & GENERATION), phase }
+    }
+
+    /// PARKED → OBSERVED, by anybody, if the task of this generation is parked. True: until
+    /// [`unobserve`](StateWord::unobserve) the task stays where it is, and its stack is the caller's to read.
+    pub(crate) fn observe(&self, generation: Generation) -> bool {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        while seen & (PHASE | GENERATION) == PARKED | generation.0 {
+            let next = seen & !PHASE | OBSERVED;
+            // Acquire: pairs with the Release of `park`: the stack as it was left; and with that of
+            // `unobserve`: what an earlier observer wrote.
+            match self.0.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+
+    /// OBSERVED → PARKED, by the observer; or QUEUED, if a wake came meanwhile, which is then the
+    /// observer's to carry out.
+    pub(crate) fn unobserve(&self) -> Woken {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        loop {
+            debug_assert_eq!(seen & PHASE, OBSERVED, "let go of a task that was not observed");
+            let (next, woken) = if seen & WAKE == 0 {
+                (seen & !PHASE | PARKED, Woken::Noted)
+            } else {
+                // WAKE goes when the task is taken out of the queue, as with any other.
+                let owner = ((seen & OWNER) >> OWNER_SHIFT) as usize - 1;
+                (seen & !PHASE | QUEUED, Woken::Enqueue { owner })
+            };
+            // Release: pairs with the Acquire of the next `unpark` or `observe`: what the observer
+            // wrote. Acquire: pairs with the Release of an `unpark` that set WAKE.
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return woken,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Whether the task was asked to end.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // Acquire: pairs with the Release of `cancel`: the reason is seen with the request.
+        self.0.load(Ordering::Acquire) & CANCEL != 0
+    }
+
+    /// OWNED → DONE, by the owner, when the closure has returned to the worker's loop and its
+    /// result is in the record. `joiner` reads who waits for it; it may be called more
+    /// than once.
+    #[inline]
+    pub(crate) fn finish<J>(&self, mut joiner: impl FnMut() -> J) -> Finished<J> {
+        // Relaxed: without HELD a fence follows; with it the CAS decides.
+        let mut seen = self.0.load(Ordering::Relaxed);
+        debug_assert_eq!(seen & PHASE, OWNED, "finished a task that was not owned");
+        loop {
+            if seen & HELD == 0 {
+                // Pairs with the Release in `let_go`: what the holder last did with the record
+                // comes before what its next task does.
+                fence(Ordering::Acquire);
+                // Release: pairs with the Acquire of `is_done`. It may overwrite a WAKE or
+                // CANCEL: nobody waits for those any more. A waker's CAS comes before it in the
+                // order of the word, or reads this value or a later one and fails.
+                self.replace(seen & GENERATION | DONE, Ordering::Release);
+                return Finished::Free;
+            }
+            if seen & JOIN != 0 {
+                // Pairs with the Release in `join`: who waits is read below.
+                fence(Ordering::Acquire);
+            }
+            let waiting = (seen & JOIN != 0).then(&mut joiner);
+            let done = seen & (GENERATION | HELD) | DONE;
+            // Release: pairs with the Acquire of `is_done`, `let_go` and `join`: the result.
+            match self.0.compare_exchange_weak(seen, done, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return Finished::Held(waiting),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Says that the holder waits for the end and has put itself into the record; false if
+    /// the task has ended. By the holder.
+    pub(crate) fn join(&self) -> bool {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        while seen & PHASE != DONE {
+            // Release: pairs with the Acquire in `finish`: who waits.
+            match self.0.compare_exchange_weak(
+                seen,
+                seen | JOIN,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        fence(Ordering::Acquire); // as in `is_done`: pairs with the Release of `finish`
+        false
+    }
+
+    /// The holder lets go of the task.
+    pub(crate) fn let_go(&self) -> LetGo {
+        let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        while seen & PHASE != DONE {
+            let next = seen & !(HELD | JOIN);
+            // Release: pairs with the Acquire in `finish` of a worker that frees the record.
+            match self.0.compare_exchange_weak(seen, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return LetGo::Running,
+                Err(now) => seen = now,
+            }
+        }
+        fence(Ordering::Acquire); // pairs with the Release of `finish`: the result
+        LetGo::Done
+    }
+
+    /// Whether the handle was not let go yet. Asked by the owner: a false stays false.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & HELD != 0
+    }
+
+    /// A store. Loom 0.7 can order a CAS after a plain store that it did not read, which no
+    /// memory model allows; an exchange keeps it to what can happen.
+    #[inline]
+    fn replace(&self, word: u64, ordering: Ordering) {
+        #[cfg(not(loom))]
+        self.0.store(word, ordering);
+        #[cfg(loom)]
+        self.0.swap(word, ordering);
+    }
+
+    /// DONE → FREE with the next generation, by the holder of the record.
+    #[inline]
+    pub(crate) fn recycle(&self) {
+        let word = self.0.load(Ordering::Relaxed); // the holder's own
+        debug_assert_eq!(word & PHASE, DONE, "recycled a task that has not ended");
+        let next = (word & GENERATION).wrapping_add(1 << GENERATION_SHIFT);
+        // Release: pairs with nothing that matters: a stale handle only compares.
+        self.0.store(next | FREE, Ordering::Release);
+    }
+
+    /// Whether the task of this generation has ended.
+    pub(crate) fn is_done(&self, generation: Generation) -> bool {
+        // Acquire: pairs with the Release of `finish`: what the task did is seen.
+        let word = self.0.load(Ordering::Acquire);
+        word & GENERATION != generation.0 || word & PHASE == DONE
+    }
+
+    /// Whether the task waits to be woken.
+    #[cfg(all(test, loom))]
+    pub(crate) fn is_parked(&self) -> bool {
+        // Acquire: pairs with the Release of whoever woke it.
+        let word = self.0.load(Ordering::Acquire);
+        word & PHASE != OWNED
+    }
+
+    /// The generation, asked by somebody who keeps the task alive.
+    pub(crate) fn generation(&self) -> Generation {
+        Generation(self.0.load(Ordering::Relaxed) & GENERATION)
+    }
+}
+
+fn owner_bits(worker: usize) -> u64 {
+    debug_assert!(worker < 0xffff, "worker index out of range");
+    (worker as u64 + 1) << OWNER_SHIFT
+}
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

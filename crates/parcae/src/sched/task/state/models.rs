@@ -1,0 +1,400 @@
+//! The state word under loom.
+//!
+//! The stack of the task is modelled as a cell that loom watches: whoever runs the task
+//! writes to it, so two workers on one stack, or a worker that does not see what the last
+//! one left, is an error that loom finds. The same goes for what is in the record of a task
+//! that somebody holds a handle to. Run: `.ci/run loom`.
+
+use super::*;
+use crate::base::shim::explore;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::thread;
+
+/// Preemptions that a schedule may have: enough for every bug that was put in on purpose.
+const BOUND: Option<usize> = Some(4);
+
+/// A task: its word, its stack, and what it waits for.
+struct Modelled {
+    word: StateWord,
+    stack: UnsafeCell<u32>,
+    condition: AtomicBool,
+}
+
+fn modelled() -> (Arc<Modelled>, Generation) {
+    let task = Modelled {
+        word: StateWord::new(),
+        stack: UnsafeCell::new(0),
+        condition: AtomicBool::new(false),
+    };
+    let generation = task.word.spawn(Handle::None);
+    (Arc::new(task), generation)
+}
+
+/// What a worker does with a task that it dequeued: run it until its condition holds.
+/// Returns whether the task ended; otherwise it is parked and somebody else's.
+fn run(task: &Modelled, worker: usize) -> bool {
+    task.word.claim(worker);
+    loop {
+        task.stack.with_mut(|stack| {
+            // SAFETY: the model's claim, which loom checks.
+            unsafe { *stack += 1 };
+        });
+        // Relaxed: the word orders it.
+        if task.condition.load(std::sync::atomic::Ordering::Relaxed) {
+            task.word.finish(|| ());
+            return true;
+        }
+        match task.word.park() {
+            Parking::Parked => return false,
+            Parking::Woken => {}
+        }
+    }
+}
+
+/// A waker: condition first, then the wake; runs the task itself if it has to enqueue it.
+fn wake(task: &Modelled, generation: Generation, worker: usize) -> bool {
+    task.condition.store(true, std::sync::atomic::Ordering::Relaxed);
+    match task.word.unpark(generation) {
+        Woken::Enqueue { .. } => run(task, worker),
+        Woken::Noted | Woken::Stale => false,
+    }
+}
+
+/// A park against an unpark: the task ends exactly once, whoever ends it.
+#[test]
+fn park_against_unpark() {
+    explore("state::park_against_unpark", BOUND, || {
+        let (task, generation) = modelled();
+        let waker = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || wake(&task, generation, 1))
+        };
+        let here = run(&task, 0);
+        let there = waker.join().unwrap();
+        assert!(here != there, "ended {}", if here { "twice" } else { "never" });
+    });
+}
+
+/// Two unparkers: one enqueues at most, and the task ends exactly once.
+#[test]
+fn two_unparkers() {
+    explore("state::two_unparkers", BOUND, || {
+        let (task, generation) = modelled();
+        let wakers: Vec<_> = (1..=2)
+            .map(|worker| {
+                let task = Arc::clone(&task);
+                thread::spawn(move || wake(&task, generation, worker))
+            })
+            .collect();
+        let mut ends = usize::from(run(&task, 0));
+        for waker in wakers {
+            ends += usize::from(waker.join().unwrap());
+        }
+        assert_eq!(ends, 1);
+    });
+}
+
+/// What an observer does: looks at the stack of a parked task, writes into it, and carries out the wake that came
+/// meanwhile. Returns whether the task ended there.
+fn observe(task: &Modelled, generation: Generation, worker: usize) -> bool {
+    if !task.word.observe(generation) {
+        return false;
+    }
+    task.stack.with_mut(|stack| {
+        // SAFETY: the model's claim, which loom checks.
+        unsafe { *stack += 1 };
+    });
+    match task.word.unobserve() {
+        Woken::Enqueue { .. } => run(task, worker),
+        Woken::Noted | Woken::Stale => false,
+    }
+}
+
+/// Somebody looks at a task that is parked and woken at the same time: the task ends exactly once, and its
+/// stack is one's at a time.
+#[test]
+fn observe_against_unpark() {
+    explore("state::observe_against_unpark", BOUND, || {
+        let (task, generation) = modelled();
+        let waker = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || wake(&task, generation, 1))
+        };
+        let observer = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || observe(&task, generation, 2))
+        };
+        let mut ends = usize::from(run(&task, 0));
+        ends += usize::from(waker.join().unwrap()) + usize::from(observer.join().unwrap());
+        assert_eq!(ends, 1);
+    });
+}
+
+/// Two look at the same task: one after the other.
+#[test]
+fn two_observers() {
+    explore("state::two_observers", BOUND, || {
+        let (task, generation) = modelled();
+        assert!(!run(&task, 0));
+        let observers: Vec<_> = (1..=2)
+            .map(|worker| {
+                let task = Arc::clone(&task);
+                thread::spawn(move || observe(&task, generation, worker))
+            })
+            .collect();
+        let mut ends = usize::from(wake(&task, generation, 0));
+        for observer in observers {
+            ends += usize::from(observer.join().unwrap());
+        }
+        assert_eq!(ends, 1);
+    });
+}
+
+/// A cancel against a park: the request is seen, and the task does not sleep through it.
+#[test]
+fn cancel_against_park() {
+    explore("state::cancel_against_park", BOUND, || {
+        let (task, generation) = modelled();
+        let canceller = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || match task.word.cancel(generation) {
+                Woken::Enqueue { .. } => {
+                    task.word.claim(1);
+                    assert!(task.word.is_cancelled());
+                    true
+                }
+                _ => false,
+            })
+        };
+        task.word.claim(0);
+        let mut saw = false;
+        loop {
+            if task.word.is_cancelled() {
+                saw = true;
+                break;
+            }
+            if task.word.park() == Parking::Parked {
+                break;
+            }
+        }
+        let woke = canceller.join().unwrap();
+        assert!(saw != woke, "the request was seen {}", if saw { "twice" } else { "never" });
+    });
+}
+
+/// A task that yields and may move: the next worker sees its stack.
+#[test]
+fn yield_moves_the_stack() {
+    explore("state::yield_moves_the_stack", BOUND, || {
+        let (task, _) = modelled();
+        task.word.claim(0);
+        let next = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || {
+                // Takes the task out of a queue as soon as it is in one.
+                let word = task.word.0.load(Ordering::Acquire);
+                if word & PHASE == QUEUED {
+                    return run(&task, 1);
+                }
+                false
+            })
+        };
+        // SAFETY: owned by this worker.
+        task.stack.with_mut(|stack| unsafe { *stack += 1 });
+        task.condition.store(true, std::sync::atomic::Ordering::Relaxed);
+        task.word.release();
+        next.join().unwrap();
+    });
+}
+
+/// A stale waker against the end, recycling and next life of a record: it never wakes the
+/// next life, or if it is that early, its wake is the last life's.
+#[test]
+fn a_recycled_record_is_not_woken() {
+    explore("state::a_recycled_record_is_not_woken", BOUND, || {
+        let (task, old) = modelled();
+        task.word.claim(0);
+        let stale = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.word.unpark(old))
+        };
+        task.word.finish(|| ());
+        task.word.recycle();
+        task.word.spawn(Handle::None);
+        task.word.claim(0);
+        assert_eq!(task.word.park(), Parking::Parked, "woken by a handle to the last life");
+        assert!(!matches!(stale.join().unwrap(), Woken::Enqueue { .. }));
+    });
+}
+
+/// A record with a handle: what the holder and the worker share beside the word.
+struct Held {
+    word: StateWord,
+    /// The result; none after it was taken.
+    place: UnsafeCell<Option<u32>>,
+    /// Who joins. Written in every life of the record; none if nobody has in this one.
+    joiner: UnsafeCell<Option<u32>>,
+    /// Something that the holder may look at as long as it holds.
+    id: UnsafeCell<u32>,
+    generation: Generation,
+    freed: AtomicBool,
+}
+
+const RESULT: u32 = 7;
+const JOINER: u32 = 11;
+
+fn held() -> Arc<Held> {
+    let word = StateWord::new();
+    let generation = word.spawn(Handle::Held);
+    word.claim(0);
+    Arc::new(Held {
+        word,
+        place: UnsafeCell::new(None),
+        joiner: UnsafeCell::new(None),
+        id: UnsafeCell::new(1),
+        generation,
+        freed: AtomicBool::new(false),
+    })
+}
+
+impl Held {
+    /// Whoever has the record takes the result and makes it another task's, which writes all
+    /// over it: loom reports anybody who still looks.
+    fn free(&self) {
+        let relaxed = std::sync::atomic::Ordering::Relaxed; // a figure for the end
+        assert!(!self.freed.swap(true, relaxed), "freed twice");
+        // SAFETY: the model's claim, which loom checks.
+        unsafe {
+            self.place.with_mut(|place| assert_eq!((*place).take(), Some(RESULT), "no result"));
+            self.joiner.with_mut(|joiner| *joiner = None);
+            self.id.with_mut(|id| *id += 1);
+        }
+        self.word.recycle();
+    }
+
+    /// The worker: the result, then the end. Returns who is to be unparked.
+    fn finish(&self) -> Option<u32> {
+        // SAFETY: the model's claim, which loom checks.
+        self.place.with_mut(|place| unsafe { *place = Some(RESULT) });
+        // SAFETY: as above.
+        match self.word.finish(|| self.joiner.with(|joiner| unsafe { *joiner })) {
+            Finished::Free => {
+                self.free();
+                None
+            }
+            Finished::Held(None) => None,
+            Finished::Held(Some(joiner)) => {
+                assert_eq!(joiner, Some(JOINER), "nobody had joined");
+                joiner
+            }
+        }
+    }
+
+    /// The holder looks at the task, and says that it waits; false if the task has ended.
+    fn join(&self) -> bool {
+        // SAFETY: the model's claim, which loom checks.
+        unsafe {
+            self.id.with(|id| assert_eq!(*id, 1, "another task's"));
+            self.joiner.with_mut(|joiner| *joiner = Some(JOINER));
+        }
+        self.word.join()
+    }
+
+    fn let_go(&self) {
+        if self.word.let_go() == LetGo::Done {
+            self.free();
+        }
+    }
+
+    fn is_freed(&self) -> bool {
+        self.freed.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+fn finish_in_thread(task: &Arc<Held>) -> thread::JoinHandle<Option<u32>> {
+    let task = Arc::clone(task);
+    thread::spawn(move || task.finish())
+}
+
+/// A task ends when its handle is dropped: one of the two frees the record, with its result.
+#[test]
+fn finish_against_let_go() {
+    explore("state::finish_against_let_go", BOUND, || {
+        let task = held();
+        let worker = finish_in_thread(&task);
+        // SAFETY: the model's claim, which loom checks.
+        task.id.with(|id| assert_eq!(unsafe { *id }, 1, "another task's"));
+        task.let_go();
+        assert_eq!(worker.join().unwrap(), None);
+        assert!(task.is_freed());
+    });
+}
+
+/// A task ends when somebody joins it: that one is unparked, or sees that it has ended, and
+/// has the result.
+#[test]
+fn finish_against_join() {
+    explore("state::finish_against_join", BOUND, || {
+        let task = held();
+        let worker = finish_in_thread(&task);
+        let told = if task.join() {
+            // Parked until it is told: here by the end of the thread, unless it looks first.
+            let early = task.word.is_done(task.generation);
+            if early {
+                task.free();
+            }
+            let told = worker.join().unwrap();
+            assert_eq!(told, Some(JOINER), "waits for ever");
+            early
+        } else {
+            task.free();
+            assert_eq!(worker.join().unwrap(), None, "told who does not wait");
+            true
+        };
+        if !told {
+            assert!(task.word.is_done(task.generation), "told too early");
+            task.free();
+        }
+        assert!(task.is_freed());
+    });
+}
+
+/// Somebody joins and gives up, because it was cancelled, while the task ends: one of the two
+/// frees the record; the worker may tell the one that does not wait any more. What JOIN stands for goes to one of them.
+#[test]
+fn finish_against_join_and_give_up() {
+    explore("state::finish_against_join_and_give_up", BOUND, || {
+        let task = held();
+        let worker = finish_in_thread(&task);
+        let joined = task.join();
+        let let_go = task.word.let_go();
+        if let_go == LetGo::Done {
+            task.free();
+        }
+        let told = worker.join().unwrap().is_some();
+        assert_eq!(joined, (let_go == LetGo::Running) != told, "lost, or given to both");
+        assert!(task.is_freed());
+    });
+}
+
+/// Somebody cancels the task while it ends and its holder lets go: neither bit gets into the
+/// record's next life.
+#[test]
+fn finish_against_cancel_and_let_go() {
+    explore("state::finish_against_cancel_and_let_go", Some(3), || {
+        let task = held();
+        let worker = finish_in_thread(&task);
+        let canceller = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.word.cancel(task.generation))
+        };
+        task.let_go();
+        worker.join().unwrap();
+        assert!(!matches!(canceller.join().unwrap(), Woken::Enqueue { .. }));
+        assert!(task.is_freed());
+        let word = task.word.0.load(Ordering::Relaxed);
+        assert_eq!(word & !GENERATION, FREE, "a bit was left behind");
+    });
+}

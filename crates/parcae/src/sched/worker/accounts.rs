@@ -1,0 +1,206 @@
+//! Accounts of children that have ended, to be given back to their pool together.
+//!
+//! Children of one nursery mostly draw the same. A worker sums up what those that end on it have
+//! used, and takes the pool's lock once, when it turns to something else.
+//!
+//! # Who may give them back
+//!
+//! The accounts lie behind a lock in the part of the worker that others see (`sched::Remote`). The
+//! worker itself settles them before it counts the children as ended, so that the pool, which lives
+//! as long as its nursery, is there. Any other worker settles them on behalf of a task that would
+//! otherwise fail or wait for lack of budget (`Shared::return_accounts`). It holds the lock for
+//! the whole time: the owner cannot find the accounts gone, count the children and let the nursery
+//! end before the pool has been written to. Modelled in `models`.
+
+use crate::api::engine::Wake;
+use crate::base::lock::Lock;
+use crate::scope::budget::{Budget, Pool, Sleeper, UNLIMITED};
+use std::ptr::NonNull;
+
+/// Accounts of one pool, of children that had drawn the same.
+pub(crate) struct Returned<W = Sleeper> {
+    pool: Option<NonNull<Pool<W>>>,
+    /// What each of them had drawn, and what they have used up of it together.
+    each: Budget,
+    used: Budget,
+    children: u64,
+}
+
+impl<W> Default for Returned<W> {
+    fn default() -> Returned<W> {
+        Returned { pool: None, each: Budget::ZERO, used: Budget::ZERO, children: 0 }
+    }
+}
+
+// SAFETY: the pool is made for sharing, and lives until the accounts are settled, as `add` demands.
+unsafe impl<W: Send> Send for Returned<W> {}
+
+impl<W: Wake + Clone> Returned<W> {
+    /// Adds an account. What is `used` of components that are not counted may be anything.
+    ///
+    /// Returns tasks for the caller to wake once it has given the lock back.
+    ///
+    /// # Safety
+    ///
+    /// The pool lives until the next [`settle`](Returned::settle).
+    #[inline]
+    pub(crate) unsafe fn add(&mut self, pool: &Pool<W>, drawn: &Budget, used: &Budget) -> Vec<W> {
+        let mut waiting = Vec::new();
+        if self.pool == Some(NonNull::from(pool)) && self.each == *drawn {
+            // The sum of what is counted is no more than the pool has given out.
+            self.used = self.used.zip(*used, u64::wrapping_add);
+            self.children += 1;
+        } else {
+            waiting = self.settle();
+            let (each, used) = (*drawn, *used);
+            *self = Returned { pool: Some(NonNull::from(pool)), each, used, children: 1 };
+        }
+        if pool.is_hungry() {
+            waiting.extend(self.settle());
+        }
+        waiting
+    }
+
+    /// Gives back what there is. Returns the tasks that waited for it, to be woken once the caller
+    /// has given the lock back.
+    #[inline]
+    #[must_use = "they wait"]
+    pub(crate) fn settle(&mut self) -> Vec<W> {
+        let Some(pool) = self.pool.take() else { return Vec::new() };
+        let drawn = self.each.times(self.children);
+        let left = drawn.zip(self.used, |drawn, used| match drawn {
+            UNLIMITED => UNLIMITED,
+            _ => drawn - used,
+        });
+        // SAFETY: as `add` demands.
+        unsafe { pool.as_ref() }.settle_quietly(drawn, left)
+    }
+}
+
+/// Settles the accounts behind a lock, and wakes the tasks that waited for them.
+pub(crate) fn settle(returned: &Lock<Returned>) {
+    let waiting = returned.lock().settle();
+    waiting.iter().for_each(Wake::wake);
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    //! A task that runs out of budget while a sibling ends on another worker.
+
+    use super::*;
+    use crate::base::shim::{Flag, explore};
+    use crate::scope::budget::{More, Resource};
+    use loom::sync::Arc;
+    use loom::thread;
+
+    fn ops(ops: u64) -> Budget {
+        Budget { ops, ..Budget::ZERO }
+    }
+
+    /// The worker that the sibling ends on, and the pool of both.
+    struct World {
+        returned: Lock<Returned<Flag>>,
+        pool: std::sync::Arc<Pool<Flag>>,
+    }
+
+    impl World {
+        fn new(granted: Budget, more: Option<More<Flag>>) -> Arc<World> {
+            let pool = std::sync::Arc::new(Pool::new(granted, more));
+            Arc::new(World { returned: Lock::new(Returned::default()), pool })
+        }
+
+        /// A child that has drawn 4 and used 1 ends, and its worker goes on with something that
+        /// does not let it settle.
+        fn end(&self) {
+            let mut returned = self.returned.lock();
+            // SAFETY: settled before the pool is closed, by `join`.
+            let waiting = unsafe { returned.add(&self.pool, &ops(4), &ops(1)) };
+            drop(returned);
+            waiting.iter().for_each(Wake::wake);
+        }
+
+        /// What `return_accounts` does for each worker.
+        fn return_accounts(&self) {
+            let waiting = self.returned.lock().settle();
+            waiting.iter().for_each(Wake::wake);
+        }
+    }
+
+    /// A task that suspends itself gets what the sibling has left, or is woken for it: also if the
+    /// sibling's worker never settles by itself.
+    #[test]
+    fn suspend_against_the_end_of_a_sibling() {
+        explore("accounts::suspend_against_the_end_of_a_sibling", None, || {
+            let world = World::new(ops(4), None);
+            let all = world.pool.draw(ops(4), Resource::Ops);
+            assert_eq!(all, ops(4));
+            let sibling = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.end())
+            };
+            let waiter = Flag::new();
+            let mut drawn = world.pool.draw_or_wait(ops(2), Resource::Ops, waiter.clone());
+            if drawn.ops == 0 {
+                world.return_accounts(); // after it has registered
+            }
+            sibling.join().unwrap();
+            if drawn.ops == 0 {
+                assert!(waiter.woken() > 0, "asleep while an ended sibling has budget left");
+                drawn = world.pool.draw(ops(2), Resource::Ops);
+            }
+            assert_eq!(drawn, ops(2));
+        });
+    }
+
+    /// A worker settles on behalf of a task while the owner of the accounts settles them itself and
+    /// lets the nursery end: the pool is written to before it is closed.
+    #[test]
+    fn two_settle_and_one_closes() {
+        explore("accounts::two_settle_and_one_closes", None, || {
+            let world = World::new(ops(9), None);
+            assert_eq!(world.pool.draw(ops(4), Resource::Ops), ops(4));
+            world.end();
+            let other = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.return_accounts())
+            };
+            world.return_accounts();
+            // Counted as ended now: the nursery may end. Debug builds check that nothing is held.
+            assert_eq!(world.pool.close().left, ops(8), "closed before an account came back");
+            other.join().unwrap();
+        });
+    }
+
+    /// Two children of one pool end, one of which had drawn something else, while a task is short.
+    #[test]
+    fn accounts_of_different_size() {
+        explore("accounts::accounts_of_different_size", Some(3), || {
+            let world = World::new(ops(6), None);
+            assert_eq!(world.pool.draw(ops(4), Resource::Ops), ops(4));
+            assert_eq!(world.pool.draw(ops(2), Resource::Ops), ops(2));
+            let sibling = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    world.end();
+                    let mut returned = world.returned.lock();
+                    // SAFETY: as in `end`.
+                    let waiting = unsafe { returned.add(&world.pool, &ops(2), &ops(2)) };
+                    drop(returned);
+                    waiting.iter().for_each(Wake::wake);
+                })
+            };
+            let waiter = Flag::new();
+            let drawn = world.pool.draw_or_wait(ops(3), Resource::Ops, waiter.clone());
+            if drawn.ops == 0 {
+                world.return_accounts();
+            }
+            sibling.join().unwrap();
+            if drawn.ops == 0 {
+                assert!(waiter.woken() > 0, "asleep while an ended sibling has budget left");
+            }
+            world.return_accounts();
+            let standing = world.pool.standing();
+            assert_eq!((standing.left.ops + drawn.ops, standing.spent.ops), (3, 3));
+        });
+    }
+}

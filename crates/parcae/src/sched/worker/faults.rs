@@ -1,0 +1,397 @@
+//! Panics of the runtime itself: what is in a worker's hands is put back.
+//!
+//! A panic in the loop is a defect of the runtime, and the rest of the runtime should survive it:
+//! the worker is restarted with its queues (`strand_main`, [`Worker::recover`]). What it had taken
+//! out of a queue at that moment is in no queue, so each place that has something in hand has a
+//! guard which puts it back while the panic unwinds. Guards are forgotten on the way on, and cost
+//! nothing there: they only exist as landing pads.
+//!
+//! | in hand | guard | where it goes |
+//! |---|---|---|
+//! | a task that was picked, until it is called or switched to | [`Hand`] | the private queue |
+//! | tasks on their way from one queue to another | [`Batch`] | private or global queue |
+//! | what was left on the last stack ([`Left`](super::Left)) | [`Unsettled`] | `left`, and tried again |
+//! | a task whose closure has returned | [`Unfinished`] | `unfinished`, which `recover` finishes |
+//! | a task that has ended and is not counted | [`Counts`] | counted in either case |
+//! | being counted as a searcher or a sleeper | [`Looking`] | taken back from the idle protocol |
+//!
+//! # Why no task is lost, and none runs twice
+//!
+//! At any moment a task belongs to one of: a queue, a worker's `handoff`, `left` or `unfinished`, a guard,
+//! its own stack (it runs), a waker (PARKED). Each step moves it from one to the next, and between
+//! two of them nothing can unwind: they are assignments. A guard is made in the same way right
+//! after the task was taken, and forgotten right before it is given on. So a panic finds each task
+//! with exactly one owner, and that one keeps it or puts it into a queue of this worker, which goes on.
+//! A task is called once because its closure is moved out of the record when it is: what is put
+//! back was not called, or is suspended, or has only to be finished.
+//!
+//! The phase of a task in hand is QUEUED, or OWNED by this worker if it was claimed already. Both
+//! may be in the private queue: `claim` accepts a task that the worker owns. `Hand` uses no other
+//! queue because an OWNED task may not be taken by others.
+//!
+//! What runs on a task's own stack (`leave_stack`) must not unwind into the task: choosing the next
+//! one is caught there, and if it fails the loop goes on, on a spare stack. `settle` runs on
+//! whichever stack comes next, and never unwinds. Neither does waking a task (`Shared::follow_up`):
+//! what can fail there is only to write the event, and that is contained.
+//!
+//! A wake-up of a *worker* that is lost in the middle is made up for: `recover` looks whether work
+//! waits, and wakes another worker for it.
+//!
+//! # Tests
+//!
+//! [`Step`] names the places at which a test makes the worker panic. They are compiled for tests only.
+
+use super::Worker;
+use crate::base::error::discard;
+use crate::sched::Shared;
+use crate::sched::queue::Chain;
+use crate::sched::task::group::Group;
+use crate::sched::task::{Outcome, Priority, Task};
+use std::cell::Cell;
+use std::mem::{ManuallyDrop, forget};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+macro_rules! steps {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// A place in the loop of a worker at which tests make it panic.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(not(test), allow(dead_code, reason = "only tests fail on purpose"))]
+        pub(crate) enum Step {
+            $($(#[$doc])* $name,)*
+        }
+
+        #[cfg(test)]
+        impl Step {
+            /// All of them.
+            pub(crate) const ALL: &[Step] = &[$(Step::$name,)*];
+        }
+    };
+}
+
+steps! {
+    /// Between two steps, with nothing in hand.
+    Begin,
+    /// With the strand or task that was left.
+    Settle,
+    /// With a task that was woken before it was parked.
+    SettleWoken,
+    /// When some of the deadlines that have passed were acted on.
+    Timers,
+    /// Before a queue is looked at.
+    Pick,
+    /// With tasks out of the inbox.
+    Inbox,
+    /// With tasks that go into the deque.
+    Adopt,
+    /// With a task of the global queue.
+    Inject,
+    /// With a stolen task.
+    Steal,
+    /// With a picked task.
+    Picked,
+    /// As above, when it has stopped to search.
+    StoppedSearching,
+    /// With a task that needs another size of stack, and that stack.
+    Elsewhere,
+    /// With a task that was claimed and has not started.
+    Start,
+    /// With a task that was claimed and is about to go on.
+    Resume,
+    /// When its closure has returned.
+    Finish,
+    /// When its end was published, before anybody was told.
+    Tell,
+    /// Before children that have ended are counted.
+    Count,
+    /// With a task that was woken.
+    Wake,
+    /// On the stack of a task that leaves it.
+    Leave,
+    /// As above, with the next one.
+    LeavePicked,
+    /// As above, when that was claimed.
+    LeaveClaimed,
+    /// Before it looks for work, or sleeps.
+    Rest,
+    /// As a searcher, or not.
+    Look,
+    /// As a sleeper.
+    Asleep,
+    /// When it has slept.
+    Awake,
+}
+
+/// How often workers are to panic, by step; and how often they have.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    wanted: [std::sync::atomic::AtomicUsize; Step::ALL.len()],
+    had: [std::sync::atomic::AtomicUsize; Step::ALL.len()],
+}
+
+#[cfg(test)]
+#[cfg_attr(loom, allow(dead_code, reason = "models do not drive workers"))]
+impl Faults {
+    /// The next so many workers that come to this step panic.
+    pub(crate) fn arm(&self, step: Step, times: usize) {
+        self.wanted[step as usize].store(times, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// How often workers have panicked at this step.
+    pub(crate) fn had(&self, step: Step) -> usize {
+        self.had[step as usize].load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn at(&self, step: Step) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let wanted = &self.wanted[step as usize];
+        if wanted.fetch_update(Relaxed, Relaxed, |times| times.checked_sub(1)).is_ok() {
+            self.had[step as usize].fetch_add(1, Relaxed);
+            // A panic, but for the message.
+            std::panic::resume_unwind(Box::new(step));
+        }
+    }
+}
+
+impl Worker {
+    /// Panics if a test wants it.
+    #[inline(always)]
+    pub(super) fn fault(&self, step: Step) {
+        #[cfg(test)]
+        self.shared.faults.at(step);
+        let _ = step;
+    }
+}
+
+impl Shared {
+    /// As `Worker::fault`, where code is shared with tasks and other threads: these do not panic.
+    #[inline(always)]
+    pub(crate) fn fault_in_loop(&self, step: Step) {
+        #[cfg(test)]
+        if super::current_of(self).is_some_and(|worker| worker.current.get().is_none()) {
+            self.faults.at(step);
+        }
+        let _ = step;
+    }
+}
+
+/// Does something that nothing depends on, and keeps its panic. For what is rarely done.
+#[cold]
+pub(crate) fn contain(act: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(act)) {
+        discard(payload);
+    }
+}
+
+/// A task that was taken out of a queue.
+pub(super) struct Hand<'w> {
+    worker: &'w Worker,
+    pub(super) task: NonNull<Task>,
+}
+
+impl<'w> Hand<'w> {
+    #[inline(always)]
+    pub(super) fn of(worker: &'w Worker, task: NonNull<Task>) -> Hand<'w> {
+        Hand { worker, task }
+    }
+
+    /// It is given on: to a queue, or to itself.
+    #[inline(always)]
+    pub(super) fn give(self) -> NonNull<Task> {
+        let task = self.task;
+        forget(self);
+        task
+    }
+}
+
+impl Drop for Hand<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: in hand, hence in no queue, and this worker's to run.
+        unsafe {
+            let priority = (*self.task.as_ptr()).traits.get().priority;
+            self.worker.local()[priority as usize].push_back(self.task);
+        }
+    }
+}
+
+/// Tasks that were taken out of a queue together.
+pub(super) struct Batch<'w> {
+    worker: &'w Worker,
+    pub(super) chain: Chain<Task>,
+}
+
+impl<'w> Batch<'w> {
+    #[inline(always)]
+    pub(super) fn of(worker: &'w Worker, chain: Chain<Task>) -> Batch<'w> {
+        Batch { worker, chain }
+    }
+
+    /// All of them at once.
+    pub(super) fn give(mut self) -> Chain<Task> {
+        let chain = std::mem::take(&mut self.chain);
+        forget(self);
+        chain
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        while let Some(task) = self.chain.pop_front() {
+            // SAFETY: in hand: QUEUED, in no queue, and this worker's to run or to give away.
+            unsafe {
+                let this = task.as_ref();
+                let traits = this.traits.get();
+                if this.has_started() && !traits.migratable {
+                    self.worker.local()[traits.priority as usize].push_back(task);
+                } else {
+                    self.worker.shared.inject[Priority::Normal as usize].push(task);
+                }
+            }
+        }
+    }
+}
+
+/// What was left on the last stack.
+pub(super) struct Unsettled<'w> {
+    worker: &'w Worker,
+    left: super::Left,
+}
+
+impl<'w> Unsettled<'w> {
+    #[inline(always)]
+    pub(super) fn of(worker: &'w Worker) -> Unsettled<'w> {
+        Unsettled { worker, left: worker.left.replace(super::Left::Nothing) }
+    }
+
+    #[inline(always)]
+    pub(super) fn settled(self) -> super::Left {
+        let left = self.left;
+        forget(self);
+        left
+    }
+}
+
+impl Drop for Unsettled<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.worker.left.set(self.left);
+    }
+}
+
+/// A task whose closure has returned.
+pub(super) struct Unfinished<'w> {
+    worker: &'w Worker,
+    task: NonNull<Task>,
+    outcome: ManuallyDrop<Outcome>,
+}
+
+impl<'w> Unfinished<'w> {
+    #[inline(always)]
+    pub(super) fn of(worker: &'w Worker, task: NonNull<Task>, outcome: Outcome) -> Unfinished<'w> {
+        Unfinished { worker, task, outcome: ManuallyDrop::new(outcome) }
+    }
+
+    #[inline(always)]
+    pub(super) fn give(mut self) -> Outcome {
+        // SAFETY: forgotten at once: taken once.
+        let outcome = unsafe { ManuallyDrop::take(&mut self.outcome) };
+        forget(self);
+        outcome
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: taken once: dropping.
+        let outcome = unsafe { ManuallyDrop::take(&mut self.outcome) };
+        self.worker.unfinished.set(Some((self.task, outcome)));
+    }
+}
+
+/// A child that has ended: it is counted with this, whatever happens before.
+pub(super) struct Counts<'w> {
+    pub(super) worker: &'w Worker,
+    pub(super) group: Option<NonNull<Group>>,
+}
+
+impl Drop for Counts<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let Some(group) = self.group else { return };
+        let ended = self.worker.ended.get();
+        debug_assert!(ended.group.is_none_or(|other| other == group), "children not counted");
+        self.worker.ended.set(super::Ended { group: Some(group), children: ended.children + 1 });
+    }
+}
+
+/// What a worker that looks for work counts as.
+pub(super) struct Looking<'w> {
+    worker: &'w Worker,
+    pub(super) searching: Cell<bool>,
+    pub(super) asleep: Cell<bool>,
+}
+
+impl<'w> Looking<'w> {
+    pub(super) fn of(worker: &'w Worker, searching: bool) -> Looking<'w> {
+        Looking { worker, searching: Cell::new(searching), asleep: Cell::new(false) }
+    }
+
+    /// The worker has found work, leaves, or stays what it is: it counts as the caller says.
+    pub(super) fn done(self) {
+        forget(self);
+    }
+}
+
+impl Drop for Looking<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        let idle = &self.worker.shared.idle;
+        if self.asleep.get() {
+            // Chosen meanwhile or not, it counts as a searcher now.
+            idle.stay_awake(self.worker.index);
+            self.searching.set(true);
+        }
+        if self.searching.get() {
+            // If it was the last one, `recover` wakes another if there is work.
+            idle.stop_searching();
+        }
+    }
+}
+
+impl Worker {
+    /// The first thing after a panic in the loop. What was in hand was put back by guards.
+    #[cold]
+    pub(super) fn recover(&self) {
+        self.current.set(None);
+        if self.asleep.take() {
+            // Under the deterministic executor: it was about to go to the ground as a sleeper.
+            self.shared.idle.stay_awake(self.index);
+            self.searching.set(true);
+        }
+        if let Some((task, outcome)) = self.unfinished.take() {
+            self.finish(task, outcome);
+        }
+        self.count_ended();
+        if !self.shared.config.deterministic {
+            self.shared.bell.back_to_work(&self.remote().presence.resting);
+        }
+        if self.shared.work_waits() {
+            self.shared.notify_any();
+        }
+    }
+
+    /// What is left to do could not be done, over and over: going on would lose a task.
+    #[cold]
+    pub(super) fn give_up(what: &str) -> ! {
+        let text = format!("parcae: {what}; this is a defect of the runtime, which cannot go on\n");
+        // If nobody reads it there is nobody to tell.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+        std::process::abort()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

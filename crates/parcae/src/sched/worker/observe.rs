@@ -1,0 +1,74 @@
+//! What others may see of a worker, and how a temporary one leaves.
+
+use super::Worker;
+use crate::base::error::TaskInfo;
+use crate::scope::cx::Frame;
+use std::time::Instant;
+
+impl Worker {
+    /// Which task runs, as seen by a handler that has interrupted this worker's thread.
+    ///
+    /// The task may be about to start or to end, and its record half-written. So the frame is believed only if it
+    /// lies on the stack that the worker is on, which is mapped, and names that very task.
+    ///
+    /// # Safety
+    ///
+    /// To be called on the worker's own thread.
+    pub(crate) unsafe fn observe(&self) -> Option<TaskInfo> {
+        let (task, strand) = (self.current.get()?, self.strand.get()?);
+        // SAFETY: records and the strand that the thread is on are there. Nothing here allocates or locks: names
+        // are shared by counting references.
+        unsafe {
+            if !task.as_ref().has_started() {
+                return None;
+            }
+            let frame = task.as_ref().frame();
+            // The record of the strand is at the top of its stack.
+            let (end, top) = (strand.as_ref().stack_end(), strand.as_ptr().addr());
+            let fits = (end..top.saturating_sub(size_of::<Frame>())).contains(&frame.addr());
+            let frame = if fits && frame.is_aligned() { &*frame } else { return None };
+            (frame.task() == task).then(|| frame.info())
+        }
+    }
+
+    /// Whether it was started because others were stuck.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.index >= self.shared.config.workers
+    }
+
+    /// Gives back what it keeps for later: strands without a task, and free records.
+    pub(crate) fn trim(&self) {
+        while let Some(strand) = self.spares.get() {
+            // SAFETY: spares belong to the worker; nobody uses them again.
+            unsafe {
+                self.spares.set(strand.as_ref().next.take());
+                (*self.stacks.get())
+                    .release(crate::stack::fiber::strand::Strand::into_stack(strand));
+            }
+        }
+        self.spare_count.set(0);
+        // SAFETY: one thread; no other reference at the same time.
+        unsafe { (*self.records.get()).clear(&self.shared.slab) };
+    }
+
+    /// Sleeps, as a sleeper of the idle protocol that has had its last look. False if the worker retires.
+    ///
+    /// A temporary worker retires when nobody has woken it for a while. It must not if a task that may not move
+    /// has started here and not ended: that one comes back to this worker's inbox, and to no other place. Otherwise
+    /// nothing can come to it alone, and what is in its queues was looked at: nothing. (Movable tasks that it ran last
+    /// are woken into the global queue, see `Shared::follow_up`.)
+    pub(super) fn sleep(&self) -> bool {
+        let shared = &self.shared;
+        let parker = &shared.remotes[self.index].parker;
+        // Nobody else puts deadlines of ours.
+        let due = shared.wake_up_time(self.index);
+        if due.is_some() || !self.is_temporary() {
+            // A temporary worker stays for its deadlines, too.
+            parker.park_until(due);
+            return true;
+        }
+        let woken = parker.park_until(Some(Instant::now() + shared.config.monitor.temporary_idle));
+        // If somebody has chosen it meanwhile it is a searcher by now, and stays.
+        woken || self.kept.get() > 0 || !shared.idle.retire(self.index)
+    }
+}

@@ -1,0 +1,301 @@
+//! Leaving and entering stacks: what becomes of a strand, and of the task on it.
+
+use super::faults::{Hand, Step, Unsettled, contain};
+use super::{Left, SPARES, Stepped, Worker, current, strand_main};
+use crate::base::error::discard;
+use crate::sched::task::Task;
+use crate::sched::task::state::Parking;
+use crate::scope::cx::Frame;
+use crate::stack::StackError;
+use crate::stack::fiber::strand::Strand;
+use crate::view::trace::Kind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+/// Where a worker goes on when a task leaves its stack.
+enum Next {
+    /// With the same task, on the same stack.
+    Same,
+    Strand(NonNull<Strand>),
+    /// On the thread's own stack: the executor chooses.
+    Ground,
+}
+
+impl Worker {
+    /// Switches from `here` to `to`, and settles what the next one leaves behind when this
+    /// strand is entered again.
+    ///
+    /// # Safety
+    ///
+    /// `here` is the strand that this runs on; `to` is suspended and ours to resume.
+    #[inline]
+    pub(super) unsafe fn switch(&self, here: NonNull<Strand>, to: NonNull<Strand>) {
+        self.strand.set(Some(to));
+        // SAFETY: as the caller says.
+        unsafe { here.as_ref().switch_to(to.as_ref()) };
+        // Perhaps another thread by now.
+        if let Some(worker) = current() {
+            worker.settle();
+        }
+    }
+
+    /// Gives up the stack of the running task, because it yields or parks. Returns when it is run
+    /// again.
+    pub(super) fn leave(&self, task: NonNull<Task>, left: Left, why: Kind) {
+        // SAFETY: the running task, before and after: its frame is there.
+        let span = unsafe { task.as_ref().frame().as_ref() }.map(Frame::span);
+        span.inspect(|span| span.exit());
+        self.leave_stack(task, left, why);
+        span.inspect(|span| span.enter());
+    }
+
+    fn leave_stack(&self, task: NonNull<Task>, left: Left, why: Kind) {
+        let Some(here) = self.strand.get() else { return };
+        // SAFETY: the task runs here, so it is ours until `settle`.
+        let this = unsafe { task.as_ref() };
+        // SAFETY: as above; it has started.
+        unsafe { this.left(here) };
+        if !this.kept.get() && !this.traits.get().migratable {
+            this.kept.set(true);
+            self.kept.set(self.kept.get() + 1);
+        }
+        self.left.set(left);
+        self.current.set(None);
+        // A panic of the runtime's own must not end the task, which is half-way out.
+        let next = catch_unwind(AssertUnwindSafe(|| self.choose_next(task, why)));
+        match next.unwrap_or_else(|payload| self.choose_after_a_panic(payload)) {
+            Next::Same => {}
+            // SAFETY: the strand of a task that we own, or spare.
+            Next::Strand(to) => unsafe { self.switch(here, to) },
+            Next::Ground => {
+                self.strand.set(None);
+                // SAFETY: the executor waits on its own stack; this strand is `left`.
+                unsafe { self.ground.return_from(here.as_ref()) };
+                if let Some(worker) = current() {
+                    worker.settle();
+                }
+            }
+        }
+    }
+
+    /// Where the worker goes on when a task leaves its stack.
+    #[inline]
+    fn choose_next(&self, task: NonNull<Task>, why: Kind) -> Next {
+        // SAFETY: as in `leave_stack`.
+        let this = unsafe { task.as_ref() };
+        self.fault(Step::Leave);
+        if self.shared.config.deterministic {
+            self.note_end_of_turn(why, this);
+            self.count_ended();
+            return Next::Ground;
+        }
+        // Deadlines that have passed are for the loop: what they set off may need more of a stack
+        // than a task has.
+        let next = if self.deadlines_passed.get() { None } else { self.pick() };
+        match next {
+            Some(next) if next == task => {
+                // It yielded, and there is nobody else here: others may wait for what ended before.
+                let hand = Hand::of(self, next);
+                self.count_ended();
+                self.note_end_of_turn(Kind::Alone, this);
+                hand.give();
+                self.left.set(Left::Nothing);
+                self.current.set(Some(task));
+                Next::Same
+            }
+            Some(next) => {
+                let hand = Hand::of(self, next);
+                self.fault(Step::LeavePicked);
+                self.note_end_of_turn(why, this);
+                // SAFETY: picked, hence ours.
+                let strand = unsafe { (*next.as_ptr()).strand() };
+                match strand {
+                    Some(strand) => {
+                        self.count_ended();
+                        // SAFETY: as above.
+                        unsafe { (*next.as_ptr()).state.claim(self.index) };
+                        self.current.set(Some(next));
+                        self.stats().executed.bump();
+                        // SAFETY: as above.
+                        self.note_turn(Kind::Resume, unsafe { next.as_ref() });
+                        self.fault(Step::LeaveClaimed);
+                        hand.give();
+                        Next::Strand(strand)
+                    }
+                    None => {
+                        self.handoff.set(Some(hand.give()));
+                        Next::Strand(self.spare())
+                    }
+                }
+            }
+            None => {
+                self.note_end_of_turn(why, this);
+                Next::Strand(self.spare())
+            }
+        }
+    }
+
+    /// Where the worker goes on when it has failed to choose: the loop, which looks again. What
+    /// was in hand was put back.
+    #[cold]
+    fn choose_after_a_panic(&self, payload: Box<dyn std::any::Any + Send>) -> Next {
+        discard(payload);
+        self.current.set(None);
+        self.stats().restarts.bump();
+        if self.shared.config.deterministic { Next::Ground } else { Next::Strand(self.spare()) }
+    }
+
+    /// Does what had to wait until the last strand was left. Does not unwind: this may be the stack of
+    /// a task.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        if !matches!(self.left.get(), Left::Nothing)
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.settle_left()))
+        {
+            self.settle_again(payload);
+        }
+    }
+
+    #[cold]
+    fn settle_again(&self, payload: Box<dyn std::any::Any + Send>) {
+        let mut payload = Some(payload);
+        for _ in 0..3 {
+            discard(payload.take());
+            self.stats().restarts.bump();
+            match catch_unwind(AssertUnwindSafe(|| self.settle_left())) {
+                Ok(()) => return,
+                Err(again) => payload = Some(again),
+            }
+        }
+        Worker::give_up("a task that has left its stack cannot be queued");
+    }
+
+    #[inline]
+    fn settle_left(&self) {
+        let unsettled = Unsettled::of(self);
+        self.fault(Step::Settle);
+        match unsettled.settled() {
+            Left::Nothing => {}
+            Left::Spare(strand) => self.keep_spare(strand),
+            Left::Park(task) => {
+                // SAFETY: the task is OWNED by this worker; after `Parked` it is not touched.
+                let (parking, traits) = unsafe {
+                    let this = &*task.as_ptr();
+                    let traits = this.traits.get();
+                    (this.state.park(), traits)
+                };
+                match parking {
+                    Parking::Parked => self.stats().parked.bump(),
+                    // Still ours: behind those who were ready.
+                    Parking::Woken => {
+                        let hand = Hand::of(self, task);
+                        self.fault(Step::SettleWoken);
+                        // SAFETY: still ours.
+                        self.note_latched(unsafe { task.as_ref() });
+                        if traits.migratable {
+                            self.requeue(hand.give());
+                        } else {
+                            // SAFETY: in no other queue.
+                            unsafe {
+                                self.local()[traits.priority as usize].push_back(hand.give());
+                            }
+                        }
+                    }
+                }
+            }
+            Left::Requeue(task) => self.requeue(task),
+        }
+    }
+
+    /// Lets any worker go on with a task whose stack was left.
+    fn requeue(&self, task: NonNull<Task>) {
+        // SAFETY: the task is OWNED by this worker until `release`.
+        let priority = unsafe {
+            let this = &*task.as_ptr();
+            let priority = this.traits.get().priority;
+            this.state.release();
+            priority
+        };
+        self.shared.submit(priority, task);
+    }
+
+    /// Makes sure that the loop can go on elsewhere if the next task keeps this strand. No
+    /// task starts without that, so a task that waits always finds a spare.
+    #[inline]
+    pub(crate) fn ensure_spare(&self) -> Result<(), StackError> {
+        if self.spares.get().is_some() {
+            return Ok(());
+        }
+        // SAFETY: one thread; no other reference at the same time.
+        let stack = unsafe { (*self.stacks.get()).acquire(self.shared.config.stack_size)? };
+        self.keep_spare(Strand::new(stack, strand_main));
+        Ok(())
+    }
+
+    /// Takes a strand that runs the loop.
+    pub(super) fn spare(&self) -> NonNull<Strand> {
+        let Some(strand) = self.spares.get() else {
+            // `ensure_spare` came before every start of a task.
+            Worker::give_up("a worker without a spare strand");
+        };
+        // SAFETY: spares belong to the worker.
+        self.spares.set(unsafe { strand.as_ref().next.take() });
+        self.spare_count.set(self.spare_count.get() - 1);
+        strand
+    }
+
+    pub(super) fn keep_spare(&self, strand: NonNull<Strand>) {
+        // SAFETY: just left, or new: the worker's.
+        let usual = unsafe { strand.as_ref() }.size() == self.shared.config.stack_size;
+        if usual && self.spare_count.get() < SPARES {
+            // SAFETY: just left, without a task: the worker's.
+            unsafe { strand.as_ref().next.set(self.spares.replace(Some(strand))) };
+            self.spare_count.set(self.spare_count.get() + 1);
+        } else {
+            // SAFETY: the loop on it owns nothing where it is suspended; not used again.
+            unsafe { (*self.stacks.get()).release(Strand::into_stack(strand)) };
+        }
+    }
+}
+
+impl Worker {
+    /// Between two steps: back to the executor, or to sleep. Never inlined: every task's stack has the loop at its
+    /// base, and few have this.
+    #[inline(never)]
+    pub(super) fn rest(&self, stepped: Stepped) {
+        self.fault(Step::Rest);
+        self.count_ended();
+        if self.shared.config.deterministic {
+            if stepped == Stepped::Idle && self.fall_asleep() {
+                self.asleep.set(true);
+                self.note_rest(Kind::Sleep);
+            }
+            self.go_to_ground();
+        } else if !self.wait_for_work() {
+            self.go_to_ground();
+        }
+    }
+
+    /// Back to the thread's own stack; this strand becomes a spare.
+    fn go_to_ground(&self) {
+        if let Some(here) = self.strand.take() {
+            self.left.set(Left::Spare(here));
+            // SAFETY: the thread waits on its own stack; this strand has no task.
+            unsafe { self.ground.return_from(here.as_ref()) };
+        }
+    }
+
+    /// Runs from the thread's own stack until a strand comes back to it.
+    pub(crate) fn go(&self) {
+        if self.asleep.take() {
+            self.searching.set(true); // whoever took our bit counted us
+            // Contained: below this there is no loop that would go on.
+            contain(|| self.note_rest(Kind::Awake));
+        }
+        let strand = self.spare();
+        self.strand.set(Some(strand));
+        // SAFETY: spare; this runs on the thread's own stack.
+        unsafe { self.ground.switch_to(strand.as_ref()) };
+        self.settle();
+    }
+}

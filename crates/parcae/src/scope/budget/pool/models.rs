@@ -1,0 +1,177 @@
+//! Pools under loom: no wake-up is lost between an empty pool and a recharge, and nothing is
+//! made or lost by two who draw at the same time.
+//!
+//! Everything is counted under a lock, so an exploration is small; what can go wrong lies
+//! between two critical sections: of `draw_or_wait`, of `top_up`, and of `draw` around it.
+
+use super::*;
+use crate::base::shim::{Flag, explore};
+use loom::thread;
+
+type Source = Arc<Pool<Flag>>;
+
+fn ops(ops: u64) -> Budget {
+    Budget { ops, ..Budget::ZERO }
+}
+
+fn pool(granted: Budget) -> Source {
+    Arc::new(Pool::new(granted, None))
+}
+
+fn below(above: &Source, granted: Budget, grant: Budget) -> Source {
+    Arc::new(Pool::new(granted, Some(More { pool: Arc::clone(above), grant, ceiling: None })))
+}
+
+/// `granted = left + held + spent`, of what is counted.
+fn check(pool: &Pool<Flag>) -> Standing {
+    let standing = pool.standing();
+    let mut sum = standing.left;
+    sum.absorb(standing.held);
+    sum.absorb(standing.spent);
+    assert_eq!(standing.granted, sum, "budget was made or lost");
+    standing
+}
+
+/// Who finds the pool empty while somebody recharges it gets some, or is woken and gets some
+/// then.
+#[test]
+fn draw_or_wait_against_recharge() {
+    explore("pool::draw_or_wait_against_recharge", None, || {
+        let pool = pool(Budget::ZERO);
+        let recharger = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || assert!(pool.recharge(ops(5))))
+        };
+        let waiter = Flag::new();
+        let mut drawn = pool.draw_or_wait(ops(3), Resource::Ops, waiter.clone());
+        recharger.join().unwrap();
+        if drawn.ops == 0 {
+            assert_eq!(waiter.woken(), 1, "asleep beside a full pool");
+            drawn = pool.draw_or_wait(ops(3), Resource::Ops, waiter);
+        }
+        assert_eq!(drawn, ops(3));
+        assert_eq!(check(&pool).held, ops(3));
+        pool.settle(drawn, ops(1));
+        let standing = check(&pool);
+        assert_eq!((standing.left.ops, standing.spent.ops), (3, 2));
+    });
+}
+
+/// The same where the recharge comes to a pool further up, from which the empty one is filled.
+#[test]
+fn draw_or_wait_against_recharge_above() {
+    explore("pool::draw_or_wait_against_recharge_above", None, || {
+        let above = pool(Budget::ZERO);
+        let pool = below(&below(&above, Budget::ZERO, ops(4)), Budget::ZERO, ops(4));
+        let recharger = {
+            let above = Arc::clone(&above);
+            thread::spawn(move || assert!(above.recharge(ops(5))))
+        };
+        let waiter = Flag::new();
+        let mut drawn = pool.draw_or_wait(ops(3), Resource::Ops, waiter.clone());
+        recharger.join().unwrap();
+        if drawn.ops == 0 {
+            assert!(waiter.woken() > 0, "asleep below a full pool");
+            drawn = pool.draw_or_wait(ops(3), Resource::Ops, waiter);
+        }
+        assert_eq!(drawn, ops(3));
+        assert_eq!((check(&pool).left.ops, check(&above).left.ops), (1, 1));
+    });
+}
+
+/// Two spawn, one of them in vain, spend and settle: what is seen adds up at any time, and in
+/// the end nobody holds anything.
+#[test]
+fn spawn_unspawn_and_settle() {
+    explore("pool::spawn_unspawn_and_settle", None, || {
+        // Memory is not counted here.
+        let granted = Budget { ops: 20, spawn_count: 2, memory: UNLIMITED, ..Budget::ZERO };
+        let pool = pool(granted);
+        let wanted = Budget { ops: 6, memory: 7, ..Budget::ZERO };
+        let other = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || {
+                let mut account = pool.spawn(wanted).unwrap();
+                assert_eq!(account.memory, UNLIMITED);
+                account.charge(ops(4)).unwrap();
+                pool.settle(Budget { ops: 6, ..account }, account);
+            })
+        };
+        let account = pool.spawn(wanted).unwrap();
+        let standing = pool.standing();
+        assert_eq!(20, standing.left.ops + standing.held.ops + standing.spent.ops);
+        pool.unspawn(account);
+        other.join().unwrap();
+        let Standing { left, held, spent, .. } = pool.standing();
+        assert_eq!(held, Budget::ZERO);
+        assert_eq!((left.ops, left.spawn_count, left.memory), (15, 1, UNLIMITED));
+        assert_eq!(spent, Budget { ops: 5, spawn_count: 1, ..Budget::ZERO });
+    });
+}
+
+/// Two who draw on one pool that is filled from above: all that is moved is counted once, above
+/// as held and below as granted.
+#[test]
+fn two_draw_from_above() {
+    explore("pool::two_draw_from_above", Some(3), || {
+        let above = pool(ops(10));
+        let pool = below(&above, Budget::ZERO, ops(4));
+        let other = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.draw(ops(3), Resource::Ops))
+        };
+        let here = pool.draw(ops(3), Resource::Ops);
+        let there = other.join().unwrap();
+        assert!(here.ops > 0 && there.ops > 0, "empty-handed beside a full pool");
+        let standing = check(&pool);
+        assert_eq!(standing.held.ops, here.ops + there.ops);
+        assert_eq!(standing.granted, check(&above).held);
+        pool.settle(here, here);
+        pool.settle(there, Budget::ZERO);
+        let Closed { left, topped_up } = pool.close();
+        above.settle(topped_up, left);
+        let standing = check(&above);
+        assert_eq!((standing.held.ops, standing.spent.ops), (0, there.ops));
+    });
+}
+
+/// Two who draw at the same time do not get more together than the ceiling of their pool.
+#[test]
+fn two_draw_up_to_a_ceiling() {
+    explore("pool::two_draw_up_to_a_ceiling", Some(3), || {
+        let above = pool(ops(20));
+        let ceiling = Some(Ceiling { most: ops(5), cap: 1 });
+        let more = More { pool: Arc::clone(&above), grant: ops(4), ceiling };
+        let pool: Source = Arc::new(Pool::new(Budget::ZERO, Some(more)));
+        let other = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.draw(ops(4), Resource::Ops))
+        };
+        let here = pool.draw(ops(4), Resource::Ops);
+        let there = other.join().unwrap();
+        assert!(check(&pool).granted.ops <= 5, "beyond the ceiling");
+        assert!(check(&above).held.ops <= 5);
+        let rest = pool.draw(ops(9), Resource::Ops);
+        assert_eq!(here.ops + there.ops + rest.ops, 5, "less than the ceiling allows");
+        assert_eq!(pool.draw(ops(1), Resource::Ops), Budget::ZERO);
+        assert_eq!(pool.bounded_by(Resource::Ops), Some(1));
+    });
+}
+
+/// A recharge that comes when the pool closes is refused, or was there before: never both
+/// taken and gone without a trace.
+#[test]
+fn recharge_against_close() {
+    explore("pool::recharge_against_close", None, || {
+        let pool = pool(ops(5));
+        let recharger = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.recharge(ops(3)))
+        };
+        assert_eq!(pool.close().left, ops(5), "what somebody else put in is not given out");
+        let taken = recharger.join().unwrap();
+        assert_eq!(pool.standing(), Standing::default());
+        assert!(!pool.recharge(ops(1)) || taken);
+        assert_eq!(pool.draw(ops(9), Resource::Ops), Budget::ZERO);
+    });
+}

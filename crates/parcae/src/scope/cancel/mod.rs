@@ -1,0 +1,490 @@
+//! Cancellation: a tree of tokens.
+//!
+//! A [`CancelToken`] is a node. Cancelling one cancels everything below it, at once and in one
+//! pass: each node is marked under its lock, and whoever was registered there (child
+//! nodes, waiting tasks, callbacks) is taken out and told after the lock was released. No
+//! two locks are ever held, nothing recurses, and every node is kept alive by a count, so
+//! the pass needs no help from the tasks that it meets.
+//!
+//! Every nursery has a node, below that of the task that opened it. Its children and its body
+//! look at that node wherever they may be cancelled:
+//!
+//! | where | how it is noticed |
+//! |---|---|
+//! | a checkpoint | `limit` becomes so large that the checkpoint's one comparison fails |
+//! | a wait | the task registers with the node before its first wait, and is unparked |
+//! | before its first run | the task looks before it calls its closure |
+//!
+//! # Why no cancelled task waits for ever
+//!
+//! A task registers under the node's lock and looks at the mark in the same critical section.
+//! `cancel` sets the mark and reads the list in one critical section. So the task sees the mark, or `cancel` sees the
+//! task and unparks it; the state word latches an unpark that comes before the park. A task
+//! that registered once stays registered until it or the nursery ends: later
+//! waits look at the mark and need no lock.
+//!
+//! # Why a consequence never comes before its cause
+//!
+//! A pass marks one node after another. A task below a node that is marked already may end, and
+//! by its end break something for a task below a node that the pass has not reached. That task
+//! would find its own node unmarked and take the consequence for a cause. So a nursery that
+//! classifies a failure asks [`Node::reason_now`], which looks at the nodes above as well: the
+//! first mark of the pass was set before any task could learn of the cancellation, and whoever
+//! was affected by such a task's end (a channel's lock, a state word) sees that mark.
+
+mod slots;
+mod waiting;
+
+use crate::api::engine::{Wake, Waker};
+use crate::base::error::{Detail, Error, Result, discard};
+use crate::base::lock::{Guard, Lock};
+use crate::base::shim::atomic::{AtomicU64, Ordering};
+pub(crate) use slots::Slot;
+use slots::Slots;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+/// Why something was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CancelReason {
+    /// Cancelled explicitly: by a token, a handle or [`Nursery::cancel`](crate::Nursery::cancel).
+    Explicit,
+    /// A deadline was exceeded.
+    Timeout,
+    /// The nursery, task or token above it was cancelled.
+    Parent,
+    /// A sibling failed, or the body of the nursery did.
+    Failure,
+    /// The runtime is shutting down.
+    Shutdown,
+}
+
+impl CancelReason {
+    fn code(self) -> u64 {
+        match self {
+            CancelReason::Explicit => 1,
+            CancelReason::Timeout => 2,
+            CancelReason::Parent => 3,
+            CancelReason::Failure => 4,
+            CancelReason::Shutdown => 5,
+        }
+    }
+
+    /// What it is for those below. The end of the runtime is everybody's.
+    fn below(self) -> CancelReason {
+        match self {
+            CancelReason::Shutdown => self,
+            _ => CancelReason::Parent,
+        }
+    }
+
+    fn from_code(code: u64) -> Option<CancelReason> {
+        Some(match code {
+            1 => CancelReason::Explicit,
+            2 => CancelReason::Timeout,
+            3 => CancelReason::Parent,
+            4 => CancelReason::Failure,
+            5 => CancelReason::Shutdown,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CancelReason::Explicit => "cancelled explicitly",
+            CancelReason::Timeout => "deadline exceeded",
+            CancelReason::Parent => "the parent was cancelled",
+            CancelReason::Failure => "a sibling failed",
+            CancelReason::Shutdown => "the runtime is shutting down",
+        })
+    }
+}
+
+/// A switch that can be turned once, from any thread, and that turns all switches derived from it.
+///
+/// ```
+/// use parcae::CancelToken;
+///
+/// let all = CancelToken::new();
+/// let some = all.child();
+/// some.cancel();
+/// assert!(some.is_cancelled() && !all.is_cancelled());
+/// all.cancel();
+/// assert_eq!(all.child().reason(), Some(parcae::CancelReason::Parent)); // born cancelled
+/// ```
+#[derive(Clone)]
+pub struct CancelToken {
+    node: Arc<Node>,
+}
+
+/// A node of the tree. Who waits is a task; in the models, which have no scheduler, a flag.
+pub(crate) struct Node<W = Waker> {
+    /// 0, or [`u64::MAX`] once it is cancelled: what a checkpoint compares with.
+    limit: AtomicU64,
+    /// 0, or the code of the reason.
+    reason: AtomicU64,
+    /// The node above, and our place in it.
+    parent: Option<(Arc<Node<W>>, Slot)>,
+    /// The time limit that cancels it, in nanoseconds; 0 if there is none, `u64::MAX` if it is not
+    /// known. For error texts and the search for deadlocks: no part of the protocol.
+    expires: std::sync::atomic::AtomicU64,
+    /// The name of the nursery that it belongs to, for error texts.
+    label: OnceLock<Arc<str>>,
+    /// The place in the program that cancelled it, for error texts.
+    at: OnceLock<&'static Location<'static>>,
+    told: Lock<Told<W>>,
+}
+
+/// Who is told when a node is cancelled.
+struct Told<W> {
+    children: Slots<Weak<Node<W>>>,
+    waiters: Slots<W>,
+    callbacks: Slots<Box<dyn FnOnce(CancelReason) + Send>>,
+}
+
+impl<W> Default for Told<W> {
+    fn default() -> Told<W> {
+        Told { children: Slots::default(), waiters: Slots::default(), callbacks: Slots::default() }
+    }
+}
+
+impl<W> Node<W> {
+    fn lock(&self) -> Guard<'_, Told<W>> {
+        self.told.lock()
+    }
+}
+
+impl<W: Wake + Clone> Node<W> {
+    pub(crate) fn root() -> Arc<Node<W>> {
+        Arc::new(Node::new(None, None))
+    }
+
+    fn new(parent: Option<(Arc<Node<W>>, Slot)>, cancelled: Option<CancelReason>) -> Node<W> {
+        let limit = if cancelled.is_some() { u64::MAX } else { 0 };
+        Node {
+            limit: AtomicU64::new(limit),
+            reason: AtomicU64::new(cancelled.map_or(0, CancelReason::code)),
+            parent,
+            expires: std::sync::atomic::AtomicU64::new(0),
+            label: OnceLock::new(),
+            at: OnceLock::new(),
+            told: Lock::new(Told::default()),
+        }
+    }
+
+    /// A deadline was set that cancels this node: after `limit`, if that is known.
+    pub(crate) fn set_expires(&self, limit: Option<Duration>) {
+        let nanos = limit.and_then(|limit| u64::try_from(limit.as_nanos()).ok());
+        let nanos = nanos.unwrap_or(u64::MAX).max(1);
+        self.expires.store(nanos, std::sync::atomic::Ordering::Relaxed); // a hint: pairs with nothing
+    }
+
+    /// The time limit of this node itself, in nanoseconds; `u64::MAX` if its length is not known.
+    fn time_limit(&self) -> Option<u64> {
+        let nanos = self.expires.load(std::sync::atomic::Ordering::Relaxed); // as above
+        (nanos != 0).then_some(nanos)
+    }
+
+    /// Names the nursery that the node belongs to.
+    pub(crate) fn set_label(&self, name: &Arc<str>) {
+        let _ = self.label.set(Arc::clone(name)); // once, by its nursery
+    }
+
+    /// Whether there is a deadline that cancels it, or one above it.
+    pub(crate) fn expires(&self) -> bool {
+        let mut node = self;
+        loop {
+            if node.time_limit().is_some() {
+                return true;
+            }
+            match &node.parent {
+                Some((above, _)) => node = above,
+                None => return false,
+            }
+        }
+    }
+
+    /// A node below this one. Cancelled if this one is.
+    pub(crate) fn child(self: &Arc<Node<W>>) -> Arc<Node<W>> {
+        let mut told = self.lock();
+        if let Some(reason) = self.reason() {
+            return Arc::new(Node::new(None, Some(reason.below())));
+        }
+        // Locked until the child is there: until then its weak reference leads nowhere, and
+        // who cancels would pass it by.
+        Arc::new_cyclic(|child| {
+            let slot = told.children.insert(Weak::clone(child));
+            Node::new(Some((Arc::clone(self), slot)), None)
+        })
+    }
+
+    /// What a checkpoint compares its counter with.
+    #[inline]
+    pub(crate) fn limit(&self) -> &AtomicU64 {
+        &self.limit
+    }
+
+    /// Whether it was cancelled.
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        // Acquire: pairs with the Release in `mark`: whoever sees the mark finds the reason.
+        self.limit.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn reason(&self) -> Option<CancelReason> {
+        // Acquire: pairs with the Release in `mark`: what made the caller cancel is seen.
+        CancelReason::from_code(self.reason.load(Ordering::Acquire))
+    }
+
+    /// As [`reason`](Node::reason), and looks at the nodes above it too, whose pass may not have
+    /// come down here yet: see the module's header. For the slow path of a failure.
+    pub(crate) fn reason_now(&self) -> Option<CancelReason> {
+        if let Some(reason) = self.reason() {
+            return Some(reason);
+        }
+        let mut above = &self.parent;
+        while let Some((node, _)) = above {
+            if let Some(reason) = node.reason() {
+                return Some(reason.below());
+            }
+            above = &node.parent;
+        }
+        None
+    }
+
+    /// More about why this node was cancelled, in as far as it is known.
+    pub(crate) fn detail(&self) -> Option<Detail> {
+        match self.reason()? {
+            CancelReason::Timeout => {
+                let known = self.time_limit().filter(|&nanos| nanos != u64::MAX);
+                Some(Detail::After(known.map(Duration::from_nanos)))
+            }
+            CancelReason::Explicit => self.at.get().map(|at| Detail::At(at)),
+            CancelReason::Parent => {
+                let mut node = &*self.parent.as_ref()?.0;
+                while node.reason() == Some(CancelReason::Parent) {
+                    node = &node.parent.as_ref()?.0;
+                }
+                let within = Detail::Above {
+                    nursery: node.label.get().map(Arc::clone),
+                    reason: node.reason()?,
+                    detail: node.detail().map(Box::new),
+                };
+                Some(within)
+            }
+            CancelReason::Failure | CancelReason::Shutdown => None,
+        }
+    }
+
+    /// How many nodes are right below this one. None once it is cancelled.
+    pub(crate) fn below(&self) -> usize {
+        self.lock().children.len()
+    }
+
+    /// Marks the node; what there is to tell, if this was the first time.
+    fn mark(&self, reason: CancelReason) -> Option<Told<W>> {
+        let mut told = self.lock();
+        if self.is_cancelled() {
+            return None;
+        }
+        // Release: pairs with the Acquire in `reason`.
+        self.reason.store(reason.code(), Ordering::Release);
+        // Release: pairs with the Acquire in `is_cancelled`: whoever sees the mark finds the
+        // reason.
+        self.limit.store(u64::MAX, Ordering::Release);
+        let waiters = told.waiters.clone();
+        Some(Told {
+            children: std::mem::take(&mut told.children),
+            waiters,
+            callbacks: std::mem::take(&mut told.callbacks),
+        })
+    }
+
+    /// As [`cancel`](Node::cancel), explicitly, and notes the place for error texts.
+    pub(crate) fn cancel_at(self: &Arc<Node<W>>, at: &'static Location<'static>) -> bool {
+        if !self.is_cancelled() {
+            // Before the mark, so that whoever sees the mark finds it. Of two who race the place of
+            // either is kept.
+            let _ = self.at.set(at);
+        }
+        self.cancel(CancelReason::Explicit)
+    }
+
+    /// Cancels this node and all below it. True for whoever was first.
+    pub(crate) fn cancel(self: &Arc<Node<W>>, reason: CancelReason) -> bool {
+        let Some(told) = self.mark(reason) else { return false };
+        let mut below = Vec::new();
+        Node::tell(told, reason, &mut below);
+        let reason = reason.below();
+        while let Some(node) = below.pop() {
+            if let Some(told) = node.mark(reason) {
+                Node::tell(told, reason, &mut below);
+            }
+        }
+        true
+    }
+
+    fn tell(told: Told<W>, reason: CancelReason, below: &mut Vec<Arc<Node<W>>>) {
+        below.extend(told.children.into_values().filter_map(|child| child.upgrade()));
+        told.waiters.into_values().for_each(|waiter| waiter.wake());
+        for callback in told.callbacks.into_values() {
+            // A callback that panics keeps nobody else from being told.
+            let called =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(reason)));
+            if let Err(payload) = called {
+                discard(payload);
+            }
+        }
+    }
+
+    /// Has a task unparked when this node is cancelled; none if it is already.
+    pub(crate) fn register(&self, waiter: W) -> Option<Slot> {
+        let mut told = self.lock();
+        if self.is_cancelled() { None } else { Some(told.waiters.insert(waiter)) }
+    }
+
+    pub(crate) fn unregister(&self, slot: Slot) {
+        let waiter = self.lock().waiters.remove(slot);
+        drop(waiter); // outside of the lock
+    }
+}
+
+impl<W> Drop for Node<W> {
+    fn drop(&mut self) {
+        if let Some((parent, slot)) = self.parent.take() {
+            // Gone already if the parent was cancelled.
+            let _ = parent.lock().children.remove(slot);
+            // A long chain of tokens is not dropped by recursion.
+            let mut above = Arc::into_inner(parent);
+            while let Some(mut node) = above {
+                above = node.parent.take().and_then(|(parent, slot)| {
+                    let _ = parent.lock().children.remove(slot);
+                    Arc::into_inner(parent)
+                });
+            }
+        }
+    }
+}
+
+impl CancelToken {
+    /// A token of its own.
+    pub fn new() -> CancelToken {
+        CancelToken { node: Node::root() }
+    }
+
+    /// Whether a deadline cancels it.
+    pub(crate) fn expires(&self) -> bool {
+        self.node.expires()
+    }
+
+    pub(crate) fn of(node: &Arc<Node>) -> CancelToken {
+        CancelToken { node: Arc::clone(node) }
+    }
+
+    /// A token that is cancelled with this one, and can be cancelled by itself.
+    #[must_use]
+    pub fn child(&self) -> CancelToken {
+        CancelToken { node: self.node.child() }
+    }
+
+    /// Cancels this token and all that are derived from it. Later calls do nothing.
+    #[track_caller]
+    pub fn cancel(&self) {
+        self.node.cancel_at(Location::caller());
+    }
+
+    /// As [`cancel`](CancelToken::cancel), with a reason of the caller's choice.
+    pub fn cancel_because(&self, reason: CancelReason) {
+        self.node.cancel(reason);
+    }
+
+    /// Whether it was cancelled. Not a checkpoint: a loop around it needs one; better is [`wait`](CancelToken::wait).
+    pub fn is_cancelled(&self) -> bool {
+        self.node.is_cancelled()
+    }
+
+    /// Why it was cancelled; none if it was not.
+    pub fn reason(&self) -> Option<CancelReason> {
+        self.node.reason()
+    }
+
+    /// An error if it was cancelled: for `token.check()?`. Not a checkpoint: a loop around it needs one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+    pub fn check(&self) -> Result<()> {
+        self.reason().map_or(Ok(()), |reason| Err(Error::cancelled(reason)))
+    }
+
+    /// Calls `callback` once when the token is cancelled, on the thread that cancels it; at
+    /// once, on this one, if it is already. Dropping the guard takes the callback back.
+    pub fn on_cancel(&self, callback: impl FnOnce(CancelReason) + Send + 'static) -> OnCancel {
+        let mut told = self.node.lock();
+        if let Some(reason) = self.node.reason() {
+            drop(told);
+            callback(reason);
+            return OnCancel { place: None };
+        }
+        let slot = told.callbacks.insert(Box::new(callback));
+        drop(told);
+        OnCancel { place: Some((Arc::clone(&self.node), slot)) }
+    }
+}
+
+impl Default for CancelToken {
+    fn default() -> CancelToken {
+        CancelToken::new()
+    }
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelToken").field("reason", &self.reason()).finish_non_exhaustive()
+    }
+}
+
+/// Takes a callback of a [`CancelToken`] back when it is dropped.
+#[must_use = "dropping it takes the callback back"]
+pub struct OnCancel {
+    place: Option<(Arc<Node>, Slot)>,
+}
+
+impl OnCancel {
+    /// Leaves the callback in place for good.
+    pub fn forget(mut self) {
+        self.place = None;
+    }
+}
+
+impl OnCancel {
+    /// Why the token was cancelled, also if the callback was not called yet.
+    pub(crate) fn reason_now(&self) -> Option<CancelReason> {
+        self.place.as_ref()?.0.reason_now()
+    }
+}
+
+impl Drop for OnCancel {
+    fn drop(&mut self) {
+        if let Some((node, slot)) = self.place.take() {
+            let callback = node.lock().callbacks.remove(slot);
+            drop(callback); // outside of the lock
+        }
+    }
+}
+
+impl fmt::Debug for OnCancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnCancel")
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,176 @@
+//! The tree of tokens under loom: nobody is forgotten, whatever happens at the same time.
+//!
+//! Loom switches threads at its own operations, the locks and marks; the counts of nodes are
+//! of `std`, which it does not see. What happens between two locks is therefore explored only
+//! as far as an operation of loom's lies between; the mutation that opens such a gap in `child`
+//! puts one there.
+
+use super::*;
+use crate::base::shim::cell::UnsafeCell;
+use crate::base::shim::{Flag, explore};
+use loom::thread;
+
+type Tree = Arc<Node<Flag>>;
+
+fn cancel_in_thread(node: &Tree, reason: CancelReason) -> thread::JoinHandle<bool> {
+    let node = Arc::clone(node);
+    thread::spawn(move || node.cancel(reason))
+}
+
+/// Who registers while somebody cancels learns of it, or is woken once.
+#[test]
+fn register_against_cancel() {
+    explore("cancel::register_against_cancel", None, || {
+        let node: Tree = Node::root();
+        let canceller = cancel_in_thread(&node, CancelReason::Timeout);
+        let waiter = Flag::new();
+        let slot = node.register(waiter.clone());
+        if slot.is_none() {
+            assert_eq!(node.reason(), Some(CancelReason::Timeout), "told, but not why");
+        }
+        assert!(canceller.join().unwrap());
+        assert_eq!(waiter.woken(), usize::from(slot.is_some()), "wakes");
+    });
+}
+
+/// Who takes himself out while somebody cancels may be woken, and is gone afterwards.
+#[test]
+fn unregister_against_cancel() {
+    explore("cancel::unregister_against_cancel", None, || {
+        let node: Tree = Node::root();
+        let (gone, stays) = (Flag::new(), Flag::new());
+        let slot = node.register(gone.clone()).unwrap();
+        node.register(stays.clone()).unwrap();
+        let canceller = cancel_in_thread(&node, CancelReason::Explicit);
+        node.unregister(slot);
+        canceller.join().unwrap();
+        assert!(gone.woken() <= 1);
+        assert_eq!(stays.woken(), 1);
+        assert_eq!(std::mem::take(&mut *node.lock()).waiters.into_values().count(), 1);
+    });
+}
+
+/// A node that is made while somebody cancels above it is cancelled in the end, whether above
+/// means one level or two.
+#[test]
+fn child_against_cancel() {
+    explore("cancel::child_against_cancel", None, || {
+        let root: Tree = Node::root();
+        let middle = root.child();
+        let canceller = cancel_in_thread(&root, CancelReason::Explicit);
+        let below = middle.child();
+        let beside = root.child();
+        canceller.join().unwrap();
+        for node in [middle, below, beside] {
+            assert_eq!(node.reason(), Some(CancelReason::Parent));
+        }
+    });
+}
+
+/// A node goes away, with the one above it, while somebody cancels: whoever drops it last takes
+/// it out, no lock is waited for in a circle, and the rest of the tree is cancelled.
+#[test]
+fn drop_against_cancel() {
+    explore("cancel::drop_against_cancel", None, || {
+        let root: Tree = Node::root();
+        let stays = root.child();
+        let goes = root.child().child();
+        let canceller = cancel_in_thread(&root, CancelReason::Explicit);
+        drop(goes);
+        canceller.join().unwrap();
+        assert!(stays.is_cancelled());
+        drop(stays);
+        assert_eq!(Arc::strong_count(&root), 1, "a node was lost");
+    });
+}
+
+/// Of two who cancel one is first: its reason stays, and everybody is told once.
+#[test]
+fn two_cancels() {
+    explore("cancel::two_cancels", None, || {
+        let root: Tree = Node::root();
+        let child = root.child();
+        let (above, below) = (Flag::new(), Flag::new());
+        root.register(above.clone()).unwrap();
+        child.register(below.clone()).unwrap();
+        let other = cancel_in_thread(&root, CancelReason::Timeout);
+        let here = root.cancel(CancelReason::Explicit);
+        let there = other.join().unwrap();
+        assert!(here != there, "both or neither were first");
+        let first = if here { CancelReason::Explicit } else { CancelReason::Timeout };
+        assert_eq!(root.reason(), Some(first));
+        assert_eq!(child.reason(), Some(CancelReason::Parent));
+        assert_eq!((above.woken(), below.woken()), (1, 1));
+    });
+}
+
+/// A cancel from above meets one of the node itself: it is told once, by either.
+#[test]
+fn cancel_against_cancel_above() {
+    explore("cancel::cancel_against_cancel_above", None, || {
+        let root: Tree = Node::root();
+        let child = root.child();
+        let below = child.child();
+        let waiter = Flag::new();
+        below.register(waiter.clone()).unwrap();
+        let other = cancel_in_thread(&root, CancelReason::Timeout);
+        let first = child.cancel(CancelReason::Explicit);
+        assert!(other.join().unwrap());
+        let reason = if first { CancelReason::Explicit } else { CancelReason::Parent };
+        assert_eq!(child.reason(), Some(reason));
+        assert!(below.is_cancelled());
+        assert_eq!(waiter.woken(), 1);
+    });
+}
+
+struct Seen {
+    node: Tree,
+    cause: UnsafeCell<bool>,
+    /// Orders nothing. Who cancels looks at the mark first, and after a thread's own look loom
+    /// no longer tries others' looks before it; this one it tries.
+    marked: AtomicU64,
+}
+
+// SAFETY: the model is about just that.
+unsafe impl Send for Seen {}
+// SAFETY: as above.
+unsafe impl Sync for Seen {}
+
+fn watch(look: impl Fn(&Tree) -> bool + Send + Sync + 'static) -> impl Fn() + Send + Sync {
+    move || {
+        let seen = Arc::new(Seen {
+            node: Node::root(),
+            cause: UnsafeCell::new(false),
+            marked: AtomicU64::new(0),
+        });
+        let canceller = {
+            let seen = Arc::clone(&seen);
+            thread::spawn(move || {
+                // SAFETY: checked by loom.
+                seen.cause.with_mut(|cause| unsafe { *cause = true });
+                seen.node.cancel(CancelReason::Timeout);
+                seen.marked.store(1, Ordering::Relaxed);
+            })
+        };
+        if seen.marked.load(Ordering::Relaxed) != 0 && look(&seen.node) {
+            assert_eq!(seen.node.reason(), Some(CancelReason::Timeout), "seen, but not why");
+            // SAFETY: checked by loom.
+            seen.cause.with(|cause| assert!(unsafe { *cause }));
+        }
+        canceller.join().unwrap();
+    }
+}
+
+/// Whoever sees the reason sees what came before it, without a lock.
+#[test]
+fn the_reason_comes_with_its_cause() {
+    let model = watch(|node| node.reason().is_some());
+    explore("cancel::the_reason_comes_with_its_cause", None, model);
+}
+
+/// Whoever sees the mark finds the reason, without a lock.
+#[test]
+fn the_mark_comes_with_its_reason() {
+    let model = watch(|node| node.is_cancelled());
+    explore("cancel::the_mark_comes_with_its_reason", None, model);
+}

@@ -1,0 +1,230 @@
+//! The audit log: who got which authority, who lost it, who was refused.
+//!
+//! A ring of fixed size that is allocated when the log is made: recording allocates nothing,
+//! so that it is nobody's memory bill, and never waits for a reader. The newest entries win:
+//! a full ring overwrites its oldest one and counts what was lost.
+//!
+//! A task that hammers at a limit must not wash everything else out of the ring, so a denial
+//! that repeats the newest entry is counted in that entry.
+//!
+//! What is recorded depends on the [`AuditLevel`]. A successful use looks at the level and,
+//! unless uses are recorded, at nothing else: one relaxed load. All the rest is off the hot
+//! path and takes a lock, which is held for a few dozen instructions: time and sequence
+//! number are taken under it, so that both rise together.
+//!
+//! The primitives are `std`'s also in models: the log decides nothing, so no protocol
+//! rests on it.
+
+use super::{CapError, CapKind, Limits};
+use crate::scope::budget::Budget;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Tells the time, in a unit that is the runtime's choice. Called under the log's lock.
+pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// What an audit log records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[non_exhaustive]
+pub enum AuditLevel {
+    /// Nothing.
+    Off,
+    /// What was minted, attenuated, revoked and denied.
+    #[default]
+    Denials,
+    /// That, and every use. Costs a lock for each.
+    All,
+}
+
+impl AuditLevel {
+    fn from_u8(level: u8) -> AuditLevel {
+        match level {
+            0 => AuditLevel::Off,
+            1 => AuditLevel::Denials,
+            _ => AuditLevel::All,
+        }
+    }
+}
+
+/// What happened to a capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AuditEvent {
+    /// The root made it, with these limits.
+    Minted(Limits),
+    /// It was derived from its parent, with these limits.
+    Attenuated(Limits),
+    /// It was used.
+    Used(Usage),
+    /// It refused a use or a derivation.
+    Denied(CapError),
+    /// It was revoked, and with it everything derived from it.
+    Revoked,
+}
+
+/// What a capability was used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Usage {
+    /// A task was admitted.
+    Task {
+        /// How many were alive under it then, that one included.
+        live: u32,
+    },
+    /// A channel was admitted.
+    Channel {
+        /// How many were alive under it then, that one included.
+        live: u32,
+        /// The channel's buffer, in messages.
+        buffer: usize,
+    },
+    /// Budget was taken.
+    Budget {
+        /// What was granted.
+        granted: Budget,
+    },
+}
+
+/// One entry of an audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuditEntry {
+    /// Numbers the entries of a log, from 0, without gaps.
+    pub sequence: u64,
+    /// When it happened, by the runtime's clock; the first time, if it repeats.
+    pub time: u64,
+    /// The kind of the capability.
+    pub kind: CapKind,
+    /// The capability's serial number.
+    pub serial: u64,
+    /// The serial number of the one that it was derived from.
+    pub parent: Option<u64>,
+    /// What happened.
+    pub event: AuditEvent,
+    /// How often in a row; more than once only for denials.
+    pub times: u64,
+}
+
+impl fmt::Display for AuditEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AuditEntry { sequence, time, kind, serial, parent, event, times } = self;
+        write!(f, "{sequence} at {time}: {kind} capability #{serial}")?;
+        if let Some(parent) = parent {
+            write!(f, " (from #{parent})")?;
+        }
+        match event {
+            AuditEvent::Minted(limits) => write!(f, " minted: {limits:?}"),
+            AuditEvent::Attenuated(limits) => write!(f, " attenuated: {limits:?}"),
+            AuditEvent::Used(Usage::Task { live }) => write!(f, " used for a task, {live} live"),
+            AuditEvent::Used(Usage::Channel { live, buffer }) => {
+                write!(f, " used for a channel with buffer {buffer}, {live} live")
+            }
+            AuditEvent::Used(Usage::Budget { granted }) => write!(f, " used for {granted:?}"),
+            AuditEvent::Denied(error) if *times == 1 => write!(f, " denied: {error}"),
+            AuditEvent::Denied(error) => write!(f, " denied {times} times: {error}"),
+            AuditEvent::Revoked => f.write_str(" revoked"),
+        }
+    }
+}
+
+/// The audit log of a runtime's capabilities. Clones are the same log.
+#[derive(Clone)]
+pub struct Audit(Arc<Log>);
+
+struct Log {
+    /// An [`AuditLevel`]. Written by `set_level` only.
+    level: AtomicU8,
+    capacity: usize,
+    clock: Clock,
+    ring: Mutex<Ring>,
+}
+
+struct Ring {
+    entries: VecDeque<AuditEntry>,
+    /// The next sequence number.
+    next: u64,
+    /// Events that were overwritten before anybody drained them.
+    dropped: u64,
+}
+
+impl Audit {
+    pub(super) fn new(capacity: usize, level: AuditLevel, clock: Clock) -> Audit {
+        let entries = VecDeque::with_capacity(capacity);
+        let ring = Mutex::new(Ring { entries, next: 0, dropped: 0 });
+        Audit(Arc::new(Log { level: AtomicU8::new(level as u8), capacity, clock, ring }))
+    }
+
+    /// What is recorded at present.
+    #[inline]
+    pub fn level(&self) -> AuditLevel {
+        // Relaxed: a change may take effect a little later; nothing else depends on it.
+        AuditLevel::from_u8(self.0.level.load(Ordering::Relaxed))
+    }
+
+    /// Changes what is recorded from now on. A use that is under way may still go by the
+    /// former level.
+    pub fn set_level(&self, level: AuditLevel) {
+        self.0.level.store(level as u8, Ordering::Relaxed); // as in `level`
+    }
+
+    /// Takes all entries out, oldest first.
+    pub fn drain(&self) -> Vec<AuditEntry> {
+        let fresh = VecDeque::with_capacity(self.0.capacity); // not under the lock
+        let entries = std::mem::replace(&mut self.ring().entries, fresh);
+        entries.into()
+    }
+
+    /// How many events were overwritten before they were drained, since the log was made.
+    pub fn dropped(&self) -> u64 {
+        self.ring().dropped
+    }
+
+    pub(super) fn record(
+        &self,
+        kind: CapKind,
+        serial: u64,
+        parent: Option<u64>,
+        event: AuditEvent,
+    ) {
+        if self.level() == AuditLevel::Off {
+            return;
+        }
+        let mut ring = self.ring();
+        let ring = &mut *ring;
+        if let Some(newest) = ring.entries.back_mut()
+            && matches!(event, AuditEvent::Denied(_))
+            && newest.serial == serial
+            && newest.event == event
+        {
+            newest.times += 1;
+            return;
+        }
+        let time = (self.0.clock)(); // before anything changes: it might panic
+        let sequence = ring.next;
+        ring.next += 1;
+        if ring.entries.len() == self.0.capacity {
+            ring.dropped += ring.entries.pop_front().map_or(1, |oldest| oldest.times);
+        }
+        if self.0.capacity > 0 {
+            let times = 1;
+            let entry = AuditEntry { sequence, time, kind, serial, parent, event, times };
+            ring.entries.push_back(entry);
+        }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // Poisoned only by a clock that panics, which leaves the ring whole.
+        self.0.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Audit")
+            .field("level", &self.level())
+            .field("capacity", &self.0.capacity)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! Why a capability refused, and what to do about it.
+
+use super::MAX_DEPTH;
+use crate::scope::budget::Resource;
+use std::fmt;
+
+/// Why a capability refused.
+///
+/// Nothing is lost when one of these is returned: all counts are as they were before. `cap`
+/// is the serial number of the capability whose limit was hit: the one that was used, or one
+/// that it was derived from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CapError {
+    /// Nothing may be derived from this capability.
+    NotDelegable {
+        /// Its serial number.
+        cap: u64,
+    },
+    /// It was revoked, or one that it was derived from.
+    Revoked {
+        /// The serial number of the revoked one.
+        cap: u64,
+    },
+    /// As many tasks live as may.
+    TaskLimitExceeded {
+        /// Whose limit it is.
+        cap: u64,
+        /// How many may live at once.
+        limit: u32,
+        /// How many did.
+        live: u32,
+    },
+    /// As many channels live as may.
+    ChannelLimitExceeded {
+        /// Whose limit it is.
+        cap: u64,
+        /// How many may live at once.
+        limit: u32,
+        /// How many did.
+        live: u32,
+    },
+    /// A channel's buffer would be larger than allowed.
+    BufferTooLarge {
+        /// Whose limit it is.
+        cap: u64,
+        /// The largest buffer allowed, in messages.
+        limit: usize,
+        /// What was asked for.
+        requested: usize,
+    },
+    /// Less budget may be taken than was asked for.
+    BudgetLimitExceeded {
+        /// Whose limit it is.
+        cap: u64,
+        /// The first component that is short.
+        resource: Resource,
+        /// What was asked for.
+        wanted: u64,
+        /// What could be had.
+        left: u64,
+    },
+    /// It was minted by another runtime.
+    Foreign {
+        /// Its serial number.
+        cap: u64,
+    },
+    /// A derived capability would allow more than the one it is derived from.
+    Wider {
+        /// Which limit.
+        limit: Limit,
+        /// What was asked for.
+        asked: u64,
+        /// The most that can be derived.
+        allowed: u64,
+    },
+    /// The capability is derived over too many levels to derive another from it.
+    TooDeep {
+        /// How many levels there may be: [`MAX_DEPTH`].
+        limit: u32,
+    },
+}
+
+/// A limit of a capability, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Limit {
+    /// [`SpawnLimits::max_tasks`](super::SpawnLimits::max_tasks).
+    MaxTasks,
+    /// A component of [`SpawnLimits::task_budget`](super::SpawnLimits::task_budget).
+    TaskBudget(Resource),
+    /// A component of [`BudgetLimits::total`](super::BudgetLimits::total).
+    Total(Resource),
+    /// A component of [`BudgetLimits::per_request`](super::BudgetLimits::per_request).
+    PerRequest(Resource),
+    /// [`ChannelLimits::max_channels`](super::ChannelLimits::max_channels).
+    MaxChannels,
+    /// [`ChannelLimits::max_buffer`](super::ChannelLimits::max_buffer).
+    MaxBuffer,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::MaxTasks => f.write_str("max_tasks"),
+            Limit::TaskBudget(resource) => write!(f, "task_budget.{resource}"),
+            Limit::Total(resource) => write!(f, "total.{resource}"),
+            Limit::PerRequest(resource) => write!(f, "per_request.{resource}"),
+            Limit::MaxChannels => f.write_str("max_channels"),
+            Limit::MaxBuffer => f.write_str("max_buffer"),
+        }
+    }
+}
+
+impl fmt::Display for CapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            CapError::NotDelegable { cap } => write!(
+                f,
+                "capability #{cap} is not delegable: nothing can be derived from it; have it \
+                 minted with Delegation::Allowed or derived with attenuate_delegable"
+            ),
+            CapError::Revoked { cap } => write!(
+                f,
+                "capability #{cap} was revoked, and with it all that was derived from it; ask \
+                 who granted it for another"
+            ),
+            CapError::Foreign { cap } => write!(
+                f,
+                "capability #{cap} was minted by another runtime and gives no authority in this \
+                 one; use one that this runtime has minted"
+            ),
+            CapError::TaskLimitExceeded { cap, limit, live } => write!(
+                f,
+                "{live} tasks live under capability #{cap}, whose max_tasks is {limit}; wait \
+                 for one to end, or use a capability with a higher max_tasks"
+            ),
+            CapError::ChannelLimitExceeded { cap, limit, live } => write!(
+                f,
+                "{live} channels live under capability #{cap}, whose max_channels is {limit}; \
+                 drop one, or use a capability with a higher max_channels"
+            ),
+            CapError::BufferTooLarge { cap, limit, requested } => write!(
+                f,
+                "a buffer of {requested} messages is above the max_buffer of capability \
+                 #{cap}, which is {limit}; ask for less, or use a capability with a higher \
+                 max_buffer"
+            ),
+            CapError::BudgetLimitExceeded { cap, resource, wanted, left } => write!(
+                f,
+                "{wanted} {resource} wanted, but only {left} can be had through capability \
+                 #{cap}; ask for less, or use one with more {resource} in total and \
+                 per_request"
+            ),
+            CapError::Wider { limit, asked, allowed } => write!(
+                f,
+                "a derived capability may not be wider: {limit} of {asked} asked for, \
+                 {allowed} allowed; ask for at most that, or derive from a capability with a \
+                 higher {limit}"
+            ),
+            CapError::TooDeep { limit } => {
+                debug_assert_eq!(limit, MAX_DEPTH);
+                write!(
+                    f,
+                    "this capability is already derived over {limit} levels, which is the \
+                     most there may be; derive from one further up"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for CapError {}

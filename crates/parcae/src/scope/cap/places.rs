@@ -1,0 +1,295 @@
+//! Counted places in a tree: what spawn and channel capabilities are made of.
+//!
+//! Each capability has a node. A use takes a place in the node and in all its ancestors, and
+//! gives them back when its permit is dropped. A node is one word that threads share, beside
+//! what never changes:
+//!
+//! ```text
+//!    63     62              32 31              0
+//! ┌─────────┬─────────────────┬─────────────────┐
+//! │ REVOKED │ references      │ live            │
+//! └─────────┴─────────────────┴─────────────────┘
+//! ```
+//!
+//! - `live`: places taken. Raised only by a CAS that found it below `max_live` and REVOKED
+//!   unset; lowered by the permit, or by the use itself if an ancestor refuses.
+//! - `references`: the capability, its revokers, and nodes derived from it.
+//! - `REVOKED`: set once, by revoke; never cleared. From then on `live` only falls.
+//!
+//! # Who owns a node
+//!
+//! Whoever is counted in its word, be it as a place or as a reference; who takes the sum of
+//! both to 0 frees the node. That a place keeps its node alive makes a permit one pointer,
+//! and a task costs one read-modify-write per level when it starts and one when it ends;
+//! with an `Arc` it would be one more at each end.
+//!
+//! # Why the limits hold
+//!
+//! `live` of a node counts the permits below it, and uses that are still climbing. The CAS
+//! that raises it compares the value it was computed from, so it is never above `max_live`, not
+//! even for a moment. An optimistic `fetch_add` that takes itself back would be cheaper, but
+//! for that moment others see a full node that is not: one tenant could make
+//! another fail by failing often enough.
+//!
+//! A use climbs from its own node to the root, so what it gives back after a refusal lies
+//! below the node that refused, where everybody was refused at that time. The tightest
+//! limits, which are nearest, refuse first; a tenant at its own limit does not touch what it
+//! shares with others. What remains: a node may refuse a use because of a place that another
+//! use took in it and is about to give back, as one of the node's ancestors was full.
+//!
+//! # Why revoking holds
+//!
+//! The mark is in the word that uses count in. A use that comes by after the mark is
+//! refused; one that was counted before it goes first, and whoever revokes sees it in
+//! `live`. So "revoke, then wait until `live` is 0" leaves nobody behind.
+
+use super::{Attenuate, AuditEvent, CapError, Delegation, Identity};
+use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// One place.
+const PLACE: u64 = 1;
+const LIVE: u64 = (1 << 32) - 1;
+/// One reference.
+const REFERENCE: u64 = 1 << 32;
+const REFERENCES: u64 = REVOKED - REFERENCE;
+const REVOKED: u64 = 1 << 63;
+/// How many references a node may have.
+pub(super) const MAX_REFERENCES: u64 = REFERENCES / REFERENCE;
+
+/// Why a place could not be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Revoked { cap: u64 },
+    Full { cap: u64, limit: u32 },
+}
+
+/// A capability's node. Only `word` ever changes.
+pub(super) struct Node<L> {
+    word: AtomicU64,
+    max_live: u32,
+    pub(super) limits: L,
+    pub(super) id: Identity,
+    parent: Option<NodeRef<L>>,
+}
+
+/// A reference to a node.
+pub(super) struct NodeRef<L>(NonNull<Node<L>>);
+
+/// A place in a node and in all its ancestors, given back on drop.
+pub(super) struct Place<L>(NonNull<Node<L>>);
+
+// SAFETY: a node is shared like one in an `Arc`: `word` is atomic, the rest is read-only
+// until it is freed, which may happen on any thread; so its contents must be both.
+unsafe impl<L: Send + Sync> Send for NodeRef<L> {}
+// SAFETY: as above.
+unsafe impl<L: Send + Sync> Sync for NodeRef<L> {}
+// SAFETY: as above.
+unsafe impl<L: Send + Sync> Send for Place<L> {}
+// SAFETY: as above.
+unsafe impl<L: Send + Sync> Sync for Place<L> {}
+
+impl<L> NodeRef<L> {
+    pub(super) fn root(id: Identity, max_live: u32, limits: L) -> NodeRef<L> {
+        NodeRef::new(id, max_live, limits, None)
+    }
+
+    fn new(id: Identity, max_live: u32, limits: L, parent: Option<NodeRef<L>>) -> NodeRef<L> {
+        let word = AtomicU64::new(REFERENCE);
+        let node = Box::new(Node { word, max_live, limits, id, parent });
+        NodeRef(NonNull::from(Box::leak(node)))
+    }
+
+    /// A node below this one, if it may have one.
+    pub(super) fn derive(
+        &self,
+        max_live: u32,
+        limits: L,
+        delegation: Delegation,
+    ) -> Result<NodeRef<L>, CapError>
+    where
+        L: Attenuate,
+    {
+        let checked = match self.revoked() {
+            Some(cap) => Err(CapError::Revoked { cap }),
+            None => self.id.derive(limits, &self.limits, delegation),
+        };
+        let id = checked.map_err(|error| self.id.denied(error))?;
+        Ok(NodeRef::new(id, max_live, limits, Some(self.clone())))
+    }
+
+    /// Takes a place here and in all ancestors, or none. Also tells how many were taken here.
+    #[inline]
+    pub(super) fn enter(&self) -> Result<(Place<L>, u32), Refusal> {
+        let live = self.take_place()?;
+        let mut node = self;
+        while let Some(parent) = &node.parent {
+            if let Err(refusal) = parent.take_place() {
+                self.retreat(parent);
+                return Err(refusal);
+            }
+            node = parent;
+        }
+        Ok((Place(self.0), live))
+    }
+
+    /// Gives the places back that were taken below `refused`.
+    #[cold]
+    fn retreat(&self, refused: &NodeRef<L>) {
+        let mut node = self;
+        loop {
+            // Relaxed: nothing was done in this place that the next holder would have to see,
+            // and what was done in it before reaches the next holder through any
+            // read-modify-write. Not the last count: the caller's reference is still there.
+            node.word.fetch_sub(PLACE, Ordering::Relaxed);
+            match &node.parent {
+                Some(parent) if parent.0 != refused.0 => node = parent,
+                _ => return,
+            }
+        }
+    }
+}
+
+impl<L> Node<L> {
+    #[inline]
+    fn take_place(&self) -> Result<u32, Refusal> {
+        // Acquire: pairs with the Release in `revoke`: who is refused sees what the revoker
+        // did before.
+        let mut seen = self.word.load(Ordering::Acquire);
+        loop {
+            if seen & REVOKED != 0 {
+                return Err(Refusal::Revoked { cap: self.id.serial });
+            }
+            let live = live_in(seen);
+            if live >= self.max_live {
+                return Err(Refusal::Full { cap: self.id.serial, limit: self.max_live });
+            }
+            // Acquire: pairs with the Release in `release`: what was done in the place that
+            // was given back comes before what will be done in it. On failure for the same
+            // reason as the load above. No carry into the references: `live` is below a u32.
+            let next = seen + PLACE;
+            match self.word.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Acquire)
+            {
+                Ok(_) => return Ok(live + 1),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Marks the node; uses of it and of all nodes below are refused from now on.
+    pub(super) fn revoke(&self) {
+        // Release: pairs with the Acquires in `take_place` and `revoked`.
+        if self.word.fetch_or(REVOKED, Ordering::Release) & REVOKED == 0 {
+            self.id.record(AuditEvent::Revoked);
+        }
+    }
+
+    /// The nearest revoked node on the way up, this one included.
+    pub(super) fn revoked(&self) -> Option<u64> {
+        let mut node = self;
+        loop {
+            // Acquire: pairs with the Release in `revoke`.
+            if node.word.load(Ordering::Acquire) & REVOKED != 0 {
+                return Some(node.id.serial);
+            }
+            node = node.parent.as_deref()?;
+        }
+    }
+
+    /// How many places are taken.
+    pub(super) fn live(&self) -> u32 {
+        // Acquire: pairs with the Release in `release`: who reads 0 sees all that was done.
+        live_in(self.word.load(Ordering::Acquire))
+    }
+
+    /// Pretends that there are so many references.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn set_references(&self, references: u64) {
+        // Relaxed: one thread.
+        let word = self.word.load(Ordering::Relaxed);
+        self.word.store((word & !REFERENCES) + references * REFERENCE, Ordering::Relaxed);
+    }
+}
+
+fn live_in(word: u64) -> u32 {
+    (word & LIVE) as u32
+}
+
+/// Takes `count` off a node's word, and frees the node with the last of it.
+///
+/// # Safety
+///
+/// The caller owns this place or reference and does not touch the node afterwards.
+#[inline]
+unsafe fn release<L>(node: NonNull<Node<L>>, count: u64) {
+    // Release: pairs with the Acquire of the CAS in `take_place` (the next holder of the
+    // place), of `live`, and with the fence below (who frees).
+    // SAFETY: what the caller owns keeps the node alive up to here.
+    let before = unsafe { node.as_ref() }.word.fetch_sub(count, Ordering::Release);
+    debug_assert!(before & !REVOKED >= count, "gave back more than was taken");
+    if before & !REVOKED == count {
+        // Acquire: pairs with the Release above in all who gave their counts back before:
+        // their last look at the node comes before its end.
+        fence(Ordering::Acquire);
+        // SAFETY: nobody is counted any more, so nobody else has a pointer to it; it was
+        // made by a box.
+        #[cfg_attr(not(loom), expect(unused_mut, reason = "for the model's check"))]
+        let mut node = unsafe { Box::from_raw(node.as_ptr()) };
+        #[cfg(loom)]
+        node.word.with_mut(|_| ()); // a model fails here if any access is not ordered before
+        drop(node);
+    }
+}
+
+impl<L> Deref for NodeRef<L> {
+    type Target = Node<L>;
+
+    #[inline]
+    fn deref(&self) -> &Node<L> {
+        // SAFETY: the reference keeps it alive, and nobody has it exclusively before it ends.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<L> Clone for NodeRef<L> {
+    fn clone(&self) -> NodeRef<L> {
+        // Relaxed: the caller's reference keeps the node; nothing is read on account of it.
+        let counted = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            (word & REFERENCES != REFERENCES).then(|| word + REFERENCE)
+        });
+        // A CAS, not an addition: whoever leaks two billion revokers gets a panic, not a
+        // revoked capability.
+        assert!(counted.is_ok(), "more than {MAX_REFERENCES} references to a capability");
+        NodeRef(self.0)
+    }
+}
+
+impl<L> Drop for NodeRef<L> {
+    fn drop(&mut self) {
+        // SAFETY: this reference, once. The depth of a tree bounds how deep this nests.
+        unsafe { release(self.0, REFERENCE) };
+    }
+}
+
+impl<L> Place<L> {
+    /// The node that the place was taken through.
+    pub(super) fn node(&self) -> &Node<L> {
+        // SAFETY: the place keeps it alive, and nobody has it exclusively before it ends.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<L> Drop for Place<L> {
+    #[inline]
+    fn drop(&mut self) {
+        let mut next = Some(self.0);
+        while let Some(node) = next {
+            // SAFETY: the place here is not given back yet, so the node is alive. Its parent
+            // stays alive when it goes: there is a place to give back there too.
+            next = unsafe { node.as_ref() }.parent.as_ref().map(|parent| parent.0);
+            // SAFETY: this place, once; `node` is not used any more.
+            unsafe { release(node, PLACE) };
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The capability to spawn tasks.
+
+use super::places::{NodeRef, Place, Refusal};
+use super::{
+    Attenuate, CapError, Delegation, Identity, Issuer, Limit, Limits, Revocable, Revoker, Usage,
+    budget_not_wider, not_wider,
+};
+use crate::scope::budget::{Budget, Ceiling};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a [`CapSpawn`] allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SpawnLimits {
+    /// How many tasks may be alive at once.
+    pub max_tasks: u32,
+    /// The most that each task gets in all, and what it spawns in turn with it. A bound, not a gift: the task draws on its
+    /// nursery's budget like its siblings.
+    pub task_budget: Budget,
+}
+
+impl Attenuate for SpawnLimits {
+    fn within(&self, parent: &SpawnLimits) -> Result<(), CapError> {
+        not_wider(Limit::MaxTasks, self.max_tasks.into(), parent.max_tasks.into())?;
+        budget_not_wider(Limit::TaskBudget, self.task_budget, parent.task_budget)
+    }
+}
+
+impl From<SpawnLimits> for Limits {
+    fn from(limits: SpawnLimits) -> Limits {
+        Limits::Spawn(limits)
+    }
+}
+
+/// The capability to spawn tasks: so many at once, each with at most such a budget.
+///
+/// Minted by the runtime, lent by reference, checked at each spawn. From a delegable one,
+/// weaker ones can be derived:
+///
+/// ```no_run
+/// use parcae::cap::{CapError, CapSpawn, SpawnLimits};
+///
+/// fn for_a_tenant(cap: &CapSpawn) -> Result<CapSpawn, CapError> {
+///     cap.attenuate(SpawnLimits { max_tasks: 5, ..cap.limits() })
+/// }
+/// ```
+///
+/// Nobody can make one,
+///
+/// ```compile_fail,E0451
+/// use parcae::cap::CapSpawn;
+///
+/// fn forge(cap: CapSpawn) -> CapSpawn {
+///     CapSpawn { ..cap }
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// use parcae::cap::CapSpawn;
+///
+/// fn default<T: Default>() {}
+/// default::<CapSpawn>();
+/// ```
+///
+/// nor have it minted,
+///
+/// ```compile_fail,E0603
+/// use parcae::cap::Mint;
+/// ```
+///
+/// nor make two of one,
+///
+/// ```compile_fail,E0277
+/// use parcae::cap::CapSpawn;
+///
+/// fn clone<T: Clone>() {}
+/// clone::<CapSpawn>();
+/// ```
+///
+/// nor widen it.
+///
+/// ```compile_fail,E0070
+/// use parcae::cap::CapSpawn;
+///
+/// fn widen(cap: &mut CapSpawn) {
+///     cap.limits() = parcae::cap::SpawnLimits { max_tasks: 1_000, ..cap.limits() };
+/// }
+/// ```
+///
+/// ```compile_fail,E0616
+/// use parcae::cap::CapSpawn;
+///
+/// fn widen(cap: &mut CapSpawn) {
+///     cap.node = todo!();
+/// }
+/// ```
+pub struct CapSpawn {
+    node: NodeRef<SpawnLimits>,
+}
+
+/// The place of one live task under a [`CapSpawn`] and all that it was derived from. Dropping
+/// it gives the place back, also after the capability was revoked or dropped.
+///
+/// Its holder cannot make two of it:
+///
+/// ```compile_fail,E0277
+/// fn clone<T: Clone>() {}
+/// clone::<parcae::cap::TaskPermit>();
+/// ```
+#[must_use = "dropping a permit gives the task's place back"]
+pub struct TaskPermit(Place<SpawnLimits>);
+
+// It is kept in every task's record.
+const _: () = assert!(size_of::<Option<TaskPermit>>() == size_of::<usize>());
+
+impl CapSpawn {
+    pub(super) fn root(id: Identity, limits: SpawnLimits) -> CapSpawn {
+        CapSpawn { node: NodeRef::root(id, limits.max_tasks, limits) }
+    }
+
+    /// Derives a weaker capability, from which nothing more can be derived. Tasks under it
+    /// count against this one too.
+    ///
+    /// # Errors
+    ///
+    /// This one is revoked or not delegable, is derived over too many levels, or a limit is
+    /// wider than its own: [`CapError::Wider`] says which.
+    pub fn attenuate(&self, limits: SpawnLimits) -> Result<CapSpawn, CapError> {
+        self.derive(limits, Delegation::Forbidden)
+    }
+
+    /// Derives a weaker capability whose holder may derive further ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`attenuate`](CapSpawn::attenuate).
+    pub fn attenuate_delegable(&self, limits: SpawnLimits) -> Result<CapSpawn, CapError> {
+        self.derive(limits, Delegation::Allowed)
+    }
+
+    fn derive(&self, limits: SpawnLimits, delegation: Delegation) -> Result<CapSpawn, CapError> {
+        let node = self.node.derive(limits.max_tasks, limits, delegation)?;
+        Ok(CapSpawn { node })
+    }
+
+    /// Takes a place for one task, here and in all that this was derived from.
+    ///
+    /// # Errors
+    ///
+    /// One of them is revoked, or has as many live tasks as it may.
+    #[inline]
+    pub fn admit(&self) -> Result<TaskPermit, CapError> {
+        match self.node.enter() {
+            Ok((place, live)) => {
+                self.node.id.used(Usage::Task { live });
+                Ok(TaskPermit(place))
+            }
+            Err(refusal) => Err(self.node.id.denied(match refusal {
+                Refusal::Revoked { cap } => CapError::Revoked { cap },
+                // No place is taken beyond the limit, so there were just that many.
+                Refusal::Full { cap, limit } => {
+                    CapError::TaskLimitExceeded { cap, limit, live: limit }
+                }
+            })),
+        }
+    }
+
+    /// Revokes it and everything derived from it, from any thread: uses that start after
+    /// this returned are refused with [`CapError::Revoked`]. Tasks admitted before go on.
+    ///
+    /// Whoever can use a capability can give it up. Lend an attenuated one to those who
+    /// should not do that to others.
+    pub fn revoke(&self) {
+        self.node.revoke();
+    }
+
+    /// The right to revoke it, to be kept by who gives it away.
+    pub fn revoker(&self) -> Revoker {
+        Revoker(Revocable::Spawn(self.node.clone()))
+    }
+
+    /// Whether it was revoked, or one that it was derived from.
+    pub fn is_revoked(&self) -> bool {
+        self.node.revoked().is_some()
+    }
+
+    /// Its limits. Those above it may bind first.
+    pub fn limits(&self) -> SpawnLimits {
+        self.node.limits
+    }
+
+    /// The most that a task under it gets.
+    pub fn task_budget(&self) -> Budget {
+        self.node.limits.task_budget
+    }
+
+    /// The same for the pool of one of them.
+    pub(crate) fn ceiling(&self) -> Ceiling {
+        Ceiling { most: self.task_budget(), cap: self.serial() }
+    }
+
+    /// How many tasks are alive under it and all that was derived from it. Once it is revoked
+    /// this only falls.
+    pub fn live(&self) -> u32 {
+        self.node.live()
+    }
+
+    /// Whether weaker ones can be derived from it.
+    pub fn delegation(&self) -> Delegation {
+        self.node.id.delegation
+    }
+
+    /// An error if it was minted by another runtime.
+    pub(crate) fn check_issuer(&self, issuer: &Arc<Issuer>) -> Result<(), CapError> {
+        self.node.id.check_issuer(issuer)
+    }
+
+    /// The number that names it in errors and in the audit log.
+    pub fn serial(&self) -> u64 {
+        self.node.id.serial
+    }
+}
+
+impl fmt::Debug for CapSpawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        super::debug(f, "CapSpawn", &self.node.id, &self.node.limits)
+    }
+}
+
+impl fmt::Debug for TaskPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskPermit").field("cap", &self.0.node().id.serial).finish_non_exhaustive()
+    }
+}

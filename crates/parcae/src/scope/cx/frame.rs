@@ -1,0 +1,739 @@
+//! The frame of a running task.
+//!
+//! A [`Frame`] lies on the task's own stack, at the base, from its first to its last instruction;
+//! the task's record points to it. Only the task itself uses it, so it is made of cells. What
+//! others have to say to a task goes through atomics elsewhere: the `limit` of the node
+//! that it is cancelled by, and the `signal` of its record.
+//!
+//! # Checkpoints
+//!
+//! ```text
+//! slice > limit | signal   ⇒   slice -= 1, go on        (one comparison)
+//! otherwise                ⇒   attend: cancelled? end of the turn? out of budget?
+//! ```
+//!
+//! `limit` is 0 until the node is cancelled, then larger than any slice. Two quantities bound what
+//! a task does before its next slow checkpoint:
+//!
+//! - the **turn**: ops until the task lets others run, at most `YIELD_INTERVAL`. A new turn starts
+//!   in [`Frame::attend`], after the task has yielded, and nowhere else;
+//! - the **account**: ops that are paid for.
+//!
+//! `slice` is the part of both that checkpoints may use without a second look:
+//!
+//! ```text
+//! ops left in the turn = slice + turn        ops left in the account = slice + account.ops
+//! ```
+//!
+//! A charge, a refill or a recharge puts the slice back into both and cuts it anew
+//! (`set_balance`), so none of them makes a turn longer. When the slice is used up, either the turn
+//! is over (`turn` is 0) or the account is empty: then the pool is asked, as the policy of the
+//! nursery says.
+
+mod memory;
+mod nested;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod waiting;
+mod window;
+
+pub(crate) use nested::{Outer, Shares};
+pub(crate) use waiting::Seen;
+
+use crate::api::engine::Waker;
+use crate::base::error::{Error, Result, TaskId, TaskInfo};
+use crate::base::shim::atomic::{AtomicU64, Ordering};
+use crate::sched::Shared;
+use crate::sched::task::{Task, TaskRef};
+use crate::sched::worker;
+use crate::scope::budget::{Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, UNLIMITED};
+use crate::scope::cancel::{Node, Slot};
+use crate::scope::cap::Issuer;
+use crate::scope::nursery::{Hook, NurseryEvent};
+use crate::sync::time::Nanos;
+use crate::view::stats::Tally;
+use crate::view::trace::Kind;
+use crate::view::trace::spans::Span;
+use crate::wait::Why;
+use nested::gain;
+use std::cell::Cell;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU32};
+
+/// What the tasks of a nursery, or a root task, run under. Outlives them.
+pub(crate) struct Terms {
+    /// The nursery's number, and that of the task that opened it; 0 for the runtime itself.
+    pub(crate) nursery: u64,
+    pub(crate) owner: u64,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) pool: Arc<Pool>,
+    /// How much a task draws at a time, of what is counted.
+    pub(crate) grant: Budget,
+    /// What that comes to if the pool has enough.
+    pub(crate) usual: Budget,
+    /// What the children of its tasks draw, if nobody says otherwise.
+    pub(crate) child_grant: Budget,
+    /// Whose capabilities count.
+    pub(crate) issuer: Arc<Issuer>,
+    pub(crate) on_exhausted: OnExhausted,
+    /// Called when a task runs out of budget.
+    pub(crate) on_exhausted_child: Option<Hook>,
+    /// Ops between two yields.
+    pub(crate) interval: u64,
+    pub(crate) preempt: Preempt,
+    pub(crate) name: Option<Arc<str>>,
+    /// Where times and tasks are counted, if they are.
+    pub(crate) tally: Option<Arc<Tally>>,
+}
+
+impl Terms {
+    /// The same, for a task that is cancelled by itself.
+    pub(crate) fn for_root(&self) -> Terms {
+        Terms {
+            shared: Arc::clone(&self.shared),
+            node: self.node.child(),
+            pool: Arc::clone(&self.pool),
+            issuer: Arc::clone(&self.issuer),
+            name: self.name.clone(),
+            tally: self.tally.clone(),
+            on_exhausted_child: self.on_exhausted_child.clone(),
+            ..*self
+        }
+    }
+}
+
+/// When a task lets others run though it would not have to.
+///
+/// A task comes to a checkpoint, or waits, and only there do others get their turn. With
+/// [`Randomly`](Preempt::Randomly) the seed decides at which checkpoint, operations on channels and turns of `#[budgeted]` loops included,
+/// so that different seeds show different interleavings. For tests; [`explore`](crate::explore()) turns it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Preempt {
+    /// After [`yield_interval`](crate::Builder::yield_interval) ops.
+    #[default]
+    Never,
+    /// After a random number of ops, often only one or a few, and never more than that.
+    Randomly,
+}
+
+/// What a task is called, and where it comes from.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) spawned_at: &'static Location<'static>,
+}
+
+/// Whose pool a task draws on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kinship {
+    /// That of the nursery which waits for it.
+    Child,
+    /// Another, which may be gone when the task has ended: its own, or the runtime's.
+    Apart,
+}
+
+/// What a running task has of its own. The first three fields are what a checkpoint looks at; adapters show
+/// them to code that has its checkpoints inlined (`foreign::Meter` has the same layout).
+#[repr(C)]
+pub(crate) struct Frame {
+    slice: Cell<u64>,
+    limit: Cell<NonNull<AtomicU64>>,
+    /// That of the record, which outlives the frame: the lifetime is a lie.
+    signal: &'static AtomicU32,
+    record: NonNull<Task>,
+    /// Ops until the task lets others run, beside those in the slice.
+    turn: Cell<u64>,
+    /// The account: what is left of it beside the slice, and all that was drawn into it.
+    account: Cell<Budget>,
+    drawn: Cell<Budget>,
+    /// Bytes that may still be allocated; below 0 if they were allocated all the same.
+    memory: Cell<i64>,
+    /// What the task has allocated and not freed.
+    allocated: Cell<u64>,
+    /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner outlives
+    /// the frame, or takes itself out again.
+    scope: Cell<ScopeRef>,
+    /// How many shields are open.
+    shields: Cell<u32>,
+    /// When they cease to hold; none if they do not.
+    grace: Cell<Option<Nanos>>,
+    terms: NonNull<Terms>,
+    kinship: Kinship,
+    origin: Origin,
+    /// The lowest address that the task's stack may reach; 0 until somebody asks.
+    stack_end: Cell<usize>,
+    /// What others may see of it while it is parked.
+    seen: Seen,
+    /// What an adapter keeps for the task, at the base of its stack; null if there is none.
+    local: AtomicPtr<()>,
+    /// What it is for the `tracing` crate, with the feature of that name.
+    span: Span,
+}
+
+const _: () = assert!(std::mem::offset_of!(Frame, slice) == 0);
+const _: () = assert!(std::mem::offset_of!(Frame, limit) == 8);
+const _: () = assert!(std::mem::offset_of!(Frame, signal) == 16);
+
+/// What a task is cancelled by and draws on, at the moment.
+#[derive(Clone, Copy)]
+struct ScopeRef {
+    node: NonNull<Arc<Node>>,
+    pool: NonNull<Arc<Pool>>,
+    /// Its place among those who are told when the node is cancelled, after its first wait.
+    waiter: Option<Slot>,
+}
+
+/// A call should find at least so much stack: enough for a panic with a backtrace.
+pub(crate) const RED_ZONE: usize = 16 * 1024;
+/// No slice is longer: what a raised `signal` compares with is larger.
+pub(crate) const LONGEST_SLICE: u64 = u32::MAX as u64 - 1;
+
+/// A limit that is never reached: for shields.
+static NEVER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+impl Frame {
+    /// The frame of the task that runs here. It must be announced with
+    /// [`enter`](Frame::enter) once it has its place.
+    ///
+    /// # Safety
+    ///
+    /// `terms` outlives the frame. `account` was drawn from its pool.
+    #[inline]
+    pub(crate) unsafe fn new(
+        record: NonNull<Task>,
+        terms: &Terms,
+        account: Budget,
+        kinship: Kinship,
+        origin: Origin,
+    ) -> Frame {
+        let scope = ScopeRef {
+            node: NonNull::from(&terms.node),
+            pool: NonNull::from(&terms.pool),
+            waiter: None,
+        };
+        Frame {
+            slice: Cell::new(0),
+            limit: Cell::new(NonNull::from(terms.node.limit())),
+            // SAFETY: the record of the running task, which does not outlive it.
+            signal: unsafe { &(*record.as_ptr()).signal },
+            record,
+            turn: Cell::new(0),
+            account: Cell::new(account),
+            drawn: Cell::new(account),
+            memory: Cell::new(clamp(account.memory)),
+            allocated: Cell::new(0),
+            scope: Cell::new(scope),
+            shields: Cell::new(0),
+            grace: Cell::new(None),
+            terms: NonNull::from(terms),
+            kinship,
+            origin,
+            stack_end: Cell::new(0),
+            seen: Seen::new(terms.shared.coarse_now()),
+            local: AtomicPtr::new(std::ptr::null_mut()),
+            span: Span::new(),
+        }
+    }
+
+    /// Announces the frame of the running task, and takes its first slice.
+    #[inline]
+    pub(crate) fn enter(&self) {
+        // SAFETY: called by the task itself, which has started.
+        unsafe { self.record().set_frame(self) };
+        if let Some(name) = &self.origin.name {
+            worker::label_stack(name);
+        }
+        if self.terms().shared.witness.is_on()
+            && let Some(worker) = worker::current()
+        {
+            worker.note_origin(self);
+        }
+        let (origin, nursery) = (&self.origin, self.terms().name.as_deref());
+        self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
+        // Without a turn it lets others run at its first checkpoint.
+        if self.terms().preempt == Preempt::Never || random_turn(2) == 1 {
+            self.start_turn();
+        }
+    }
+
+    /// Ends the frame: gives back what is left of the account, and tells nobody any more.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        if let Some(worker) = self.terms().tally.as_ref().and_then(|_| worker::current()) {
+            self.seen.times.ran(worker.last_turn());
+            self.flush_times();
+        }
+        self.span.exit();
+        // SAFETY: as in `enter`.
+        unsafe { self.record().set_frame(std::ptr::null()) };
+        if self.origin.name.is_some() {
+            worker::label_stack("");
+        }
+        if self.scope.get().waiter.is_some() {
+            self.stop_waiting();
+        }
+        let pool = self.pool();
+        if pool.is_unlimited() {
+            return;
+        }
+        match (self.kinship, worker::current()) {
+            (Kinship::Child, Some(worker)) => {
+                worker.return_account(pool, &self.drawn.get(), &self.used());
+            }
+            _ => pool.settle(self.drawn.get(), self.balance()),
+        }
+    }
+
+    pub(crate) fn record(&self) -> &Task {
+        // SAFETY: the record of the running task.
+        unsafe { self.record.as_ref() }
+    }
+
+    pub(crate) fn terms(&self) -> &Terms {
+        // SAFETY: as `new` demands.
+        unsafe { self.terms.as_ref() }
+    }
+
+    pub(super) fn node(&self) -> &Arc<Node> {
+        // SAFETY: as `new` demands, or of a nursery that has not ended.
+        unsafe { self.scope.get().node.as_ref() }
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        // SAFETY: as above.
+        unsafe { self.scope.get().pool.as_ref() }
+    }
+
+    pub(crate) fn info(&self) -> TaskInfo {
+        TaskInfo {
+            id: TaskId(self.record().id()),
+            name: self.origin.name.clone(),
+            nursery: self.terms().name.clone(),
+            spawned_at: self.origin.spawned_at,
+        }
+    }
+
+    /// What the task is for the `tracing` crate.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    pub(crate) fn task(&self) -> NonNull<Task> {
+        self.record
+    }
+
+    /// What an adapter keeps for the task. Only the task itself asks: relaxed.
+    pub(crate) fn local(&self) -> *const () {
+        self.local.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Sets what `local` says. By the task itself.
+    pub(crate) fn set_local(&self, local: *const ()) {
+        self.local.store(local.cast_mut(), std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// A node for a nursery that this task opens.
+    pub(crate) fn child_node(&self) -> Arc<Node> {
+        // In a shield the task is not cancelled, and neither is what it opens there.
+        if self.shields.get() > 0 { Node::root() } else { self.node().child() }
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::new(Arc::clone(&self.terms().shared), self.task_ref())
+    }
+
+    /// The task, as others know it.
+    pub(crate) fn task_ref(&self) -> TaskRef {
+        TaskRef { task: self.record, generation: self.record().state.generation() }
+    }
+
+    // ----- checkpoints ------------------------------------------------------------------
+
+    /// Charges one op; false if the task has to [`attend`](Frame::attend) to something, and
+    /// nothing was charged.
+    #[inline(always)]
+    pub(crate) fn tick(&self) -> bool {
+        let slice = self.slice.get();
+        // Relaxed, both: requests that are looked at again in `attend`.
+        // SAFETY: the node is kept by the nursery, or it is `NEVER`.
+        let limit = unsafe { self.limit.get().as_ref() }.load(Ordering::Relaxed);
+        let signal = u64::from(self.signal.load(std::sync::atomic::Ordering::Relaxed));
+        let go_on = slice > (limit | signal);
+        if go_on {
+            self.slice.set(slice - 1);
+        }
+        go_on
+    }
+
+    /// What a checkpoint does that cannot simply go on; then charges the op.
+    #[cold]
+    pub(crate) fn attend(&self) -> Result<()> {
+        // Acquire: pairs with the Release in `TaskHandle::cancel`.
+        self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
+        if let Err(cancelled) = self.check_cancelled() {
+            // One that does not care lets others run all the same.
+            if let Some(worker) = worker::current() {
+                worker.yield_now();
+            }
+            return Err(cancelled);
+        }
+        self.pay_for_memory()?;
+        while self.slice.get() == 0 {
+            if self.turn.get() == 0 {
+                self.end_turn()?;
+            } else {
+                self.refill(Budget::OP)?;
+                self.cut_slice();
+            }
+        }
+        self.slice.set(self.slice.get() - 1);
+        Ok(())
+    }
+
+    /// Lets others run, and starts the next turn.
+    fn end_turn(&self) -> Result<()> {
+        if let Some(worker) = worker::current() {
+            worker.yield_now();
+        }
+        self.flush_times();
+        self.check_cancelled()?;
+        self.start_turn();
+        Ok(())
+    }
+
+    /// A new turn: the only place where a task gets one.
+    #[inline]
+    fn start_turn(&self) {
+        let interval = self.terms().interval;
+        self.turn.set(match self.terms().preempt {
+            Preempt::Never => interval,
+            Preempt::Randomly => random_turn(interval),
+        });
+        self.cut_slice();
+    }
+
+    /// Lets others run. A cancel point.
+    pub(crate) fn yield_now(&self) -> Result<()> {
+        self.check_cancelled()?;
+        self.pay_for_memory()?;
+        if let Some(worker) = worker::current() {
+            worker.yield_now();
+        }
+        self.check_cancelled()
+    }
+
+    /// Charges up to `steps` ops at once, as many as the slice has; at least one.
+    #[inline]
+    pub(super) fn strip(&self, steps: usize) -> Result<usize> {
+        if !self.tick() {
+            self.attend()?;
+        }
+        let more = self.slice.get().min(steps as u64 - 1);
+        self.slice.set(self.slice.get() - more);
+        Ok(1 + more as usize)
+    }
+
+    /// Moves ops that are paid for and belong to this turn into the slice.
+    #[inline]
+    fn cut_slice(&self) {
+        let mut account = self.account.get();
+        let slice = account.ops.min(self.turn.get());
+        if account.ops != UNLIMITED {
+            account.ops -= slice;
+            self.account.set(account);
+        }
+        self.turn.set(self.turn.get() - slice);
+        self.slice.set(self.slice.get() + slice);
+    }
+
+    /// What is left of the account, the slice and the memory included.
+    pub(crate) fn balance(&self) -> Budget {
+        let mut left = self.account.get();
+        left.absorb(Budget { ops: self.slice.get(), ..Budget::ZERO });
+        // A budget that is larger than any memory is not counted either.
+        if left.memory != UNLIMITED && self.memory.get() != i64::MAX {
+            left.memory = self.memory.get().max(0) as u64;
+        }
+        left
+    }
+
+    /// All that was drawn into the account and not booked as used.
+    pub(crate) fn drawn(&self) -> Budget {
+        self.drawn.get()
+    }
+
+    /// What is used up of what was drawn; anything, for what is not counted.
+    #[inline]
+    fn used(&self) -> Budget {
+        let (drawn, account, memory) = (self.drawn.get(), self.account.get(), self.memory.get());
+        let mut used = drawn.zip(account, u64::wrapping_sub);
+        used.ops = used.ops.wrapping_sub(self.slice.get());
+        if memory != i64::MAX {
+            used.memory = drawn.memory.wrapping_sub(memory.max(0) as u64);
+        }
+        used
+    }
+
+    /// A checkpoint that costs as much as its caller says. It counts for at least one op of the
+    /// turn, so that a loop of charges lets others run whatever it charges.
+    pub(crate) fn checkpoint_for(&self, cost: Budget) -> Result<()> {
+        self.check_cancelled()?;
+        // First: nothing is charged if the task turns out to be cancelled.
+        if self.slice.get() == 0 && self.turn.get() == 0 {
+            self.end_turn()?;
+        }
+        self.charge(cost)?;
+        if cost.ops == 0 {
+            self.set_balance_after(self.balance(), 1);
+        }
+        Ok(())
+    }
+
+    /// Takes `cost` off the account, all or nothing; draws more as the policy says.
+    pub(crate) fn charge(&self, cost: Budget) -> Result<()> {
+        loop {
+            let mut balance = self.balance();
+            match balance.charge(cost) {
+                Ok(()) => {
+                    self.set_balance_after(balance, cost.ops);
+                    return Ok(());
+                }
+                Err(_) => self.refill(cost)?,
+            }
+        }
+    }
+
+    /// Before an operation on a channel: a checkpoint, which charges one op, and makes sure that the rest of
+    /// [`Budget::CHANNEL_OP`] is covered.
+    ///
+    /// # Errors
+    ///
+    /// As for a checkpoint.
+    #[inline]
+    pub(crate) fn prepare_channel_op(&self) -> Result<()> {
+        if !self.tick() {
+            self.attend()?;
+        }
+        if self.account.get().channel_ops == 0 {
+            self.refill(Budget { channel_ops: 1, ..Budget::ZERO })?;
+        }
+        Ok(())
+    }
+
+    /// Charges the rest for an operation that happened. Only the task itself spends from its account, so
+    /// it is still covered.
+    #[inline]
+    pub(crate) fn charge_channel_op(&self) {
+        let mut account = self.account.get();
+        if account.channel_ops != UNLIMITED {
+            account.channel_ops = account.channel_ops.saturating_sub(1);
+            self.account.set(account);
+        }
+    }
+
+    /// Sets what is left of the account. The turn goes on: its ops are cut into a slice again, of
+    /// which there may be less now.
+    fn set_balance(&self, balance: Budget) {
+        self.set_balance_after(balance, 0);
+    }
+
+    /// As [`set_balance`](Frame::set_balance), after ops that count towards the turn.
+    fn set_balance_after(&self, balance: Budget, ops: u64) {
+        // What was allocated beyond the budget stays owed.
+        let owed = clamp(self.overdraft());
+        self.memory.set(clamp(balance.memory).saturating_sub(owed));
+        let turn = self.turn.get() + self.slice.take();
+        self.turn.set(turn.saturating_sub(ops));
+        self.account.set(balance);
+        self.cut_slice();
+    }
+
+    /// Takes the whole account out: for a nursery that shares it.
+    fn take_balance(&self) -> Budget {
+        let balance = self.balance();
+        self.set_balance(Budget::ZERO);
+        balance
+    }
+
+    /// Draws more, until `cost` is covered, by the policy of the nursery.
+    ///
+    /// # Errors
+    ///
+    /// If there is none to be had, or the task was cancelled while it waited.
+    #[cold]
+    fn refill(&self, cost: Budget) -> Result<()> {
+        let mut asked_all = false;
+        loop {
+            let Err(short) = self.balance().charge(cost) else { return Ok(()) };
+            self.book();
+            // Only what is short: the rest is for those who need it.
+            let wanted =
+                Budget::ZERO.with(short.resource, cost.max(self.terms().grant).get(short.resource));
+            let policy = self.terms().on_exhausted;
+            let drawn = match policy {
+                // What it put into the pool of a nursery of its own it has not used up.
+                OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
+                OnExhausted::Suspend if asked_all => {
+                    let sleeper = Sleeper {
+                        waker: self.waker(),
+                        task: self.info(),
+                        resource: short.resource,
+                    };
+                    self.pool().draw_or_wait(wanted, short.resource, sleeper)
+                }
+                _ => self.pool().draw(wanted, short.resource),
+            };
+            self.deposit(drawn);
+            if drawn.get(short.resource) > 0 {
+                self.note_budget(Kind::Recharged, short.resource);
+                continue;
+            }
+            // Siblings that have ended may have left some with the worker that they ended on. Once
+            // more when the task is registered as waiting: see the header of `budget::pool`.
+            self.terms().shared.return_accounts();
+            match policy {
+                _ if !std::mem::replace(&mut asked_all, true) => {}
+                OnExhausted::Suspend => {
+                    self.tell_exhausted(short.resource);
+                    self.park_as_it_is(Why::Budget(short.resource))?; // as BudgetExhausted
+                    asked_all = false;
+                }
+                _ => return Err(self.exhausted(short)),
+            }
+        }
+    }
+
+    /// The task gets no more.
+    fn exhausted(&self, short: Shortfall) -> Error {
+        self.tell_exhausted(short.resource);
+        self.short(short)
+    }
+
+    /// Tells those who watch that the task has run out of something.
+    fn tell_exhausted(&self, resource: Resource) {
+        self.note_budget(Kind::Exhausted, resource);
+        if let Some(hook) = &self.terms().on_exhausted_child {
+            self.run_hook(|| hook.call(&NurseryEvent::exhausted(self.info(), resource)));
+        }
+    }
+
+    /// Runs a hook of the host on this task, whose budget it does not use and whose cancellation it
+    /// does not see: an event is told also if it is a consequence of the cancellation.
+    pub(crate) fn run_hook(&self, hook: impl FnOnce()) {
+        let (account, slice, turn) = (self.account.get(), self.slice.get(), self.turn.get());
+        let memory = self.memory.get();
+        self.account.set(Budget::UNLIMITED);
+        self.memory.set(i64::MAX);
+        self.slice.set(self.terms().interval);
+        self.shielded(None, hook);
+        self.account.set(account);
+        self.memory.set(memory);
+        self.slice.set(slice);
+        self.turn.set(turn);
+    }
+
+    fn short(&self, short: Shortfall) -> Error {
+        Error::short(short).bounded_by(self.pool().bounded_by(short.resource))
+    }
+
+    /// Tells the pool what was used up of what was drawn there, since it is about to be asked anyway. Not of
+    /// memory, which may be freed; and not while a nursery is open, whose pool may have it.
+    pub(super) fn book(&self) {
+        if self.node_is_own() {
+            let (drawn, balance) = (self.drawn.get(), self.balance());
+            let used = drawn.zip(balance, u64::saturating_sub).with_memory(0);
+            self.drawn.set(drawn.zip(used, |drawn, used| drawn - used));
+            self.pool().spend(used);
+        }
+    }
+
+    /// Whether the task has no nursery open.
+    fn node_is_own(&self) -> bool {
+        std::ptr::eq(self.node(), &self.terms().node)
+    }
+
+    /// Whether the task draws on a pool that it has filled itself.
+    fn draws_on_its_own(&self) -> bool {
+        !std::ptr::eq(self.pool(), &self.terms().pool)
+    }
+
+    fn deposit(&self, drawn: Budget) {
+        let mut total = self.drawn.get();
+        total.absorb(drawn);
+        self.drawn.set(total);
+        let mut balance = self.balance();
+        gain(&mut balance, drawn);
+        self.set_balance(balance);
+    }
+
+    // ----- stack -----------------------------------------------------------------------------
+
+    /// Whether the caller runs on the task's own stack, and not on that of a [`Fiber`](crate::fiber::Fiber)
+    /// which the task has resumed.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        // The frame is at the base of that stack: below it, down to the stack's end.
+        let base = (&raw const *self).addr();
+        let here = 0_u8;
+        (&raw const here).addr() < base && self.stack_left() > 0
+    }
+
+    /// How much stack is left below the caller.
+    #[inline]
+    pub(crate) fn stack_left(&self) -> usize {
+        let mut end = self.stack_end.get();
+        if end == 0 {
+            end = worker::stack_end();
+            self.stack_end.set(end);
+        }
+        let here = 0_u8;
+        (&raw const here).addr().saturating_sub(end)
+    }
+}
+
+/// How long a turn of at most `longest` ops is. Mostly short: what goes wrong lies between two checkpoints that are
+/// close to each other. Now and then long, so that one gets far ahead of the others.
+#[cold]
+fn random_turn(longest: u64) -> u64 {
+    match worker::current() {
+        Some(worker) if longest > 0 => {
+            let most = [1, 4, 64, longest][worker.rng.below(4)].min(longest);
+            1 + worker.rng.below(most as usize) as u64
+        }
+        _ => longest,
+    }
+}
+
+fn clamp(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+fn never() -> NonNull<AtomicU64> {
+    #[cfg(not(loom))]
+    return NonNull::from(&NEVER);
+    #[cfg(loom)]
+    unreachable!("no task runs in a model")
+}
+
+/// The frame of the task that runs on this thread, if one does.
+#[inline]
+pub(crate) fn current() -> Option<&'static Frame> {
+    // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a
+    // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.
+    // Before it starts, and once its result is in the record, there is something else in its place.
+    unsafe {
+        let task = worker::running()?;
+        if !task.as_ref().has_started() {
+            return None;
+        }
+        task.as_ref().frame().as_ref()
+    }
+}

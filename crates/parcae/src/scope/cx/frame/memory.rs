@@ -1,0 +1,68 @@
+//! Memory of a task: what it has allocated, what it owes, and when it pays.
+//!
+//! The allocator only counts, in cells of the frame: it must neither allocate nor wait. What was
+//! allocated beyond the budget makes the headroom negative, and is drawn from the pool at the next
+//! checkpoint or wait, or when the task ends.
+
+use super::{Frame, clamp};
+use crate::base::error::Result;
+use crate::scope::budget::Budget;
+
+impl Frame {
+    /// The task has allocated, which costs it an op, if its slice has one left: if not, its next checkpoint looks at its
+    /// budget anyway. So it does if this was too much memory.
+    #[inline]
+    pub(crate) fn allocated(&self, bytes: usize) {
+        self.slice.set(self.slice.get().saturating_sub(1));
+        self.allocated.set(self.allocated.get().wrapping_add(bytes as u64));
+        let left = self.memory.get();
+        if left == i64::MAX {
+            return; // not counted
+        }
+        let left = left.saturating_sub(bytes as i64);
+        self.memory.set(left);
+        if left < 0 {
+            self.record().signal.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// The task has freed memory. It is credited with no more than it has allocated itself.
+    #[inline]
+    pub(crate) fn freed(&self, bytes: usize) {
+        let own = self.allocated.get();
+        let credit = own.min(bytes as u64);
+        self.allocated.set(own - credit);
+        if self.memory.get() != i64::MAX {
+            self.memory.set(self.memory.get().saturating_add(credit as i64));
+        }
+    }
+
+    /// Whether so much more is within `hard` times what the task was given.
+    #[cold]
+    pub(crate) fn may_allocate(&self, bytes: usize, hard: u64) -> bool {
+        let given = self.drawn.get().memory;
+        let beyond = self.memory.get().saturating_sub(bytes as i64).min(0).unsigned_abs();
+        beyond <= given.saturating_mul(hard.saturating_sub(1)) || self.memory.get() == i64::MAX
+    }
+
+    /// How far beyond its budget the task has allocated.
+    pub(crate) fn overdraft(&self) -> u64 {
+        self.memory.get().min(0).unsigned_abs()
+    }
+
+    /// Draws what was allocated beyond the budget, or fails.
+    pub(crate) fn pay_for_memory(&self) -> Result<()> {
+        let overdraft = self.overdraft();
+        if overdraft == 0 {
+            return Ok(());
+        }
+        let cost = Budget { memory: overdraft, ..Budget::ZERO };
+        self.memory.set(0);
+        let paid = self.charge(cost);
+        if paid.is_err() {
+            // What cannot be paid stays owed, for a task that goes on all the same.
+            self.memory.set(self.memory.get().saturating_sub(clamp(overdraft)));
+        }
+        paid
+    }
+}

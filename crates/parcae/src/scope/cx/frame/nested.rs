@@ -1,0 +1,120 @@
+//! Nurseries that a task has opened: what it gives them of its account, and what comes back.
+
+use super::{Frame, ScopeRef};
+use crate::base::error::Result;
+use crate::base::shim::atomic::AtomicU64;
+use crate::scope::budget::{Budget, Closed, More, OnExhausted, Pool, UNLIMITED};
+use crate::scope::cx::Terms;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+impl Frame {
+    /// Fills a pool for a nursery that this task opens: with a budget of its own, or with all
+    /// that the task has.
+    pub(crate) fn fund(&self, budget: Option<Budget>) -> Result<Arc<Pool>> {
+        if let Some(budget) = budget {
+            // What is asked for without limit is all that there is.
+            let cost = budget.min(self.balance().max(budget.counted()));
+            self.charge(cost)?;
+            return Ok(Arc::new(Pool::new(cost, None).filled_from(self.pool())));
+        }
+        if self.pool().is_unlimited() {
+            return Ok(Arc::clone(self.pool()));
+        }
+        let more = (self.terms().on_exhausted != OnExhausted::Fail).then(|| More {
+            pool: Arc::clone(self.pool()),
+            grant: self.terms().grant,
+            ceiling: None,
+        });
+        self.book();
+        let parent = Arc::clone(self.pool());
+        Ok(Arc::new(Pool::new(self.take_balance(), more).filled_from(&parent)))
+    }
+
+    /// Enters a nursery that this task has opened: from now on its node is what cancels the task.
+    /// Returns what [`leave_nursery`](Frame::leave_nursery) needs.
+    pub(crate) fn enter_nursery(&self, terms: &Terms, shares: Shares) -> Outer {
+        let outer = Outer {
+            scope: self.scope.get(),
+            limit: self.limit.get(),
+            drawn: self.drawn.get(),
+            marks: self.put_marks_aside(),
+        };
+        let pool = match shares {
+            Shares::All => {
+                self.drawn.set(Budget::ZERO);
+                NonNull::from(&terms.pool)
+            }
+            Shares::Nothing => outer.scope.pool,
+        };
+        self.scope.set(ScopeRef { node: NonNull::from(&terms.node), pool, waiter: None });
+        if self.shields.get() == 0 {
+            self.limit.set(NonNull::from(terms.node.limit()));
+        }
+        outer
+    }
+
+    /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
+    pub(crate) fn leave_nursery(&self, terms: &Terms, shares: Shares, outer: Outer) {
+        self.stop_waiting();
+        self.take_marks_up(outer.marks, terms.node.reason());
+        let mut surplus = Budget::ZERO;
+        if let Shares::All = shares
+            && !terms.pool.is_unlimited()
+        {
+            // More than was drawn here: memory that the task had allocated before, and freed.
+            surplus = self.take_balance();
+            let back = surplus.split(self.drawn.get());
+            terms.pool.settle(self.drawn.get(), back);
+        }
+        self.scope.set(outer.scope);
+        if self.shields.get() == 0 {
+            self.limit.set(outer.limit);
+        }
+        let mut drawn = match shares {
+            Shares::All => outer.drawn,
+            Shares::Nothing => self.drawn.get(), // it went on drawing on the same pool
+        };
+        let mut balance = self.balance();
+        gain(&mut balance, surplus);
+        if !(terms.pool.is_unlimited() && matches!(shares, Shares::All)) {
+            if let Some(tally) = &terms.tally {
+                tally.spend(terms.pool.standing().spent);
+            }
+            let Closed { left, topped_up } = terms.pool.close();
+            drawn.absorb(topped_up);
+            gain(&mut balance, left);
+            self.set_balance(balance);
+        }
+        self.drawn.set(drawn);
+    }
+
+    /// Moves budget from the account into the pool of a nursery that this task owns.
+    pub(crate) fn recharge(&self, pool: &Pool, amount: Budget) -> Result<()> {
+        self.charge(amount)?;
+        pool.recharge_from_owner(amount);
+        Ok(())
+    }
+}
+
+/// Which part of its account a task gives to a nursery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shares {
+    All,
+    Nothing,
+}
+
+/// What a task was cancelled by and drew on before it entered a nursery.
+pub(crate) struct Outer {
+    scope: ScopeRef,
+    limit: NonNull<AtomicU64>,
+    drawn: Budget,
+    marks: u8,
+}
+
+/// Adds what a task was given. What its giver does not count is not counted by the task either.
+pub(super) fn gain(balance: &mut Budget, part: Budget) {
+    let mut sum = *balance;
+    sum.absorb(part);
+    *balance = sum.zip(part, |sum, part| if part == UNLIMITED { UNLIMITED } else { sum });
+}

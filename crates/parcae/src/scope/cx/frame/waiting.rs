@@ -1,0 +1,313 @@
+//! Cancelling and waiting, and what others see of a task that waits.
+
+use super::{Frame, never, window};
+use crate::base::error::{Error, ErrorKind, Rank, Result};
+use crate::base::shim::atomic::AtomicU64;
+use crate::sched::worker;
+use crate::scope::budget::Resource;
+use crate::scope::cancel::CancelReason;
+use crate::scope::nursery::Core;
+use crate::sync::time::{Due, Nanos};
+use crate::view::inspect::Deadlock;
+use crate::view::stats::TaskTimes;
+use crate::view::trace::{Kind, cancel_code};
+use crate::wait::Why;
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What others may see of a task while it is parked, and observed by them (`task::state`). Everything is
+/// written by the task itself.
+pub(crate) struct Seen {
+    /// What it waits for.
+    pub(crate) why: Cell<Option<Why<'static>>>,
+    /// Whether it will not wait longer than some time.
+    pub(crate) timed: Cell<bool>,
+    /// How many waits there were: tells one wait from the next.
+    pub(crate) waits: Cell<u32>,
+    /// Waits that somebody outside of the runtime ends: how many such scopes are open.
+    pub(crate) external: Cell<u32>,
+    /// Since when it waits, and since when it is there; by the coarse clock.
+    pub(crate) since: Cell<Nanos>,
+    pub(crate) started: Nanos,
+    /// The innermost nursery that it has opened.
+    pub(crate) nursery: Cell<Option<NonNull<Core>>>,
+    /// Set by an observer who found that it waits in vain: what it ends with.
+    pub(crate) verdict: Cell<Option<Arc<Deadlock>>>,
+    /// Since when it could run, in ticks, where times are measured; 0 if it runs or waits. Written by whoever owns it.
+    pub(crate) ready: Cell<u64>,
+    /// Times that its nursery does not know yet. Written by its worker, and by itself.
+    pub(crate) times: TaskTimes,
+    /// What the task has learned: see [`marks`].
+    marks: Cell<u8>,
+}
+
+/// Facts about a task that say what its errors are worth (`nursery::failures`). All but `NOTED` are
+/// about the innermost nursery that the task has open, or its own: see `enter_nursery`.
+pub(super) mod marks {
+    /// Set when the first cancellation was noted for traces. Never cleared.
+    pub(super) const NOTED: u8 = 1;
+    /// Set when a cancel point returned that the task is cancelled. What it returns after that is a
+    /// consequence.
+    pub(super) const TOLD: u8 = 2;
+    /// Set when the task has seen that another one is gone: a channel whose other end was dropped
+    /// or closed. What it returns after that may be made from it.
+    pub(super) const PEER_GONE: u8 = 4;
+    /// Set when the task was told that it waits in vain. What it returns is about that.
+    pub(super) const SENTENCED: u8 = 8;
+}
+
+impl Seen {
+    #[inline]
+    pub(super) fn new(now: Nanos) -> Seen {
+        Seen {
+            why: Cell::new(None),
+            timed: Cell::new(false),
+            waits: Cell::new(0),
+            external: Cell::new(0),
+            since: Cell::new(now),
+            started: now,
+            nursery: Cell::new(None),
+            verdict: Cell::new(None),
+            ready: Cell::new(0),
+            times: TaskTimes::default(),
+            marks: Cell::new(0),
+        }
+    }
+}
+
+impl Frame {
+    /// Why the task is to end, if it is.
+    pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
+        if self.is_shielded() {
+            return None;
+        }
+        let own = || self.record().state.is_cancelled().then_some(CancelReason::Explicit);
+        self.node().reason().or_else(own)
+    }
+
+    /// Whether a shield holds cancellation off.
+    pub(crate) fn is_shielded(&self) -> bool {
+        self.shields.get() > 0
+            && self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
+    }
+
+    /// Whether a deadline will cancel what the task does.
+    pub(crate) fn expires(&self) -> bool {
+        !self.is_shielded() && self.node().expires()
+    }
+
+    /// Whether this task, and not its nursery, was asked to end.
+    pub(crate) fn was_asked_to_end(&self) -> bool {
+        !self.is_shielded() && self.record().state.is_cancelled()
+    }
+
+    #[inline]
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        // A node is marked when its reason is there, so without the mark there is nothing to look for. In a
+        // shield that may have a grace the slow way decides.
+        if self.node().is_cancelled() || self.record().state.is_cancelled() {
+            return self.check_closely();
+        }
+        Ok(())
+    }
+
+    /// Somebody was asked to end; whether this task is, and how.
+    #[cold]
+    fn check_closely(&self) -> Result<()> {
+        if let Some(deadlock) = self.seen.verdict.take() {
+            self.mark(marks::SENTENCED); // also in a shield: nothing else can end this wait
+            self.note_cancel(CancelReason::Explicit);
+            return Err(Error::new(ErrorKind::Deadlock(deadlock)));
+        }
+        let Some(reason) = self.cancel_reason() else { return Ok(()) };
+        self.note_cancel(reason);
+        self.mark(marks::TOLD);
+        Err(Error::cancelled(reason))
+    }
+
+    fn note_cancel(&self, reason: CancelReason) {
+        if !self.has(marks::NOTED) {
+            self.mark(marks::NOTED);
+            self.note(Kind::Cancel, cancel_code(reason));
+            self.span.note(Kind::Cancel, None);
+        }
+    }
+
+    fn has(&self, mark: u8) -> bool {
+        self.seen.marks.get() & mark != 0
+    }
+
+    fn mark(&self, mark: u8) {
+        self.seen.marks.set(self.seen.marks.get() | mark);
+    }
+
+    /// Notes that another task is gone that this one had to do with.
+    #[cold]
+    pub(crate) fn sees_peer_gone(&self) {
+        self.mark(marks::PEER_GONE);
+    }
+
+    /// Whether a cancel point has told the task that it is cancelled, since it entered the innermost
+    /// nursery that it has open.
+    pub(crate) fn was_told(&self) -> bool {
+        self.has(marks::TOLD)
+    }
+
+    /// Whether the task was told that it waits in vain.
+    pub(crate) fn was_sentenced(&self) -> bool {
+        self.has(marks::SENTENCED)
+    }
+
+    /// An error with which the task ends, or leaves a nursery: says which task that was, and how
+    /// likely the error is a cause. One that was passed on from another task has been signed there.
+    pub(crate) fn sign(&self, error: Error) -> Error {
+        let rank = match error.task() {
+            _ if self.was_told() => error.rank().min(Rank::Derived),
+            None if self.has(marks::PEER_GONE) => error.rank().min(Rank::Doubtful),
+            _ => error.rank(),
+        };
+        // Late was about the nursery that it comes from.
+        error.in_task(|| self.info()).ranked(rank.max(Rank::Derived))
+    }
+
+    /// What the task has learned so far, which is of no concern for a nursery that it enters.
+    pub(super) fn put_marks_aside(&self) -> u8 {
+        self.seen.marks.replace(self.seen.marks.get() & marks::NOTED)
+    }
+
+    /// Takes them out again when it leaves the nursery, and adds what it has learned there and still holds:
+    /// that it is cancelled, if that came from above.
+    pub(super) fn take_marks_up(&self, aside: u8, reason: Option<CancelReason>) {
+        let mut learned = self.seen.marks.get();
+        let from_above = matches!(reason, Some(CancelReason::Parent | CancelReason::Shutdown));
+        if !from_above && !self.was_asked_to_end() {
+            learned &= !marks::TOLD;
+        }
+        self.seen.marks.set(aside | learned);
+    }
+
+    /// Notes something about the task, which runs.
+    #[inline]
+    fn note(&self, kind: Kind, detail: u64) {
+        if let Some(worker) = worker::current() {
+            worker.note(kind, self.record().id(), detail);
+        }
+    }
+
+    /// Notes that budget is used up, or that there is more.
+    pub(super) fn note_budget(&self, kind: Kind, resource: Resource) {
+        self.note(kind, resource as u64);
+        self.span.note(kind, Some(resource));
+    }
+
+    /// Tells the nursery how long the task ran and waited, where that is measured.
+    #[inline]
+    pub(super) fn flush_times(&self) {
+        if let Some(tally) = &self.terms().tally {
+            self.seen.times.flush(tally);
+        }
+    }
+
+    /// What others may see of the task while it is parked.
+    pub(crate) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// Runs a closure whose waits are ended by somebody outside of the runtime.
+    pub(in crate::scope::cx) fn externally<R>(&self, body: impl FnOnce() -> R) -> R {
+        struct Close<'f>(&'f Cell<u32>);
+        impl Drop for Close<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() - 1);
+            }
+        }
+        let open = &self.seen.external;
+        open.set(open.get() + 1);
+        let _close = Close(open);
+        body()
+    }
+
+    /// Waits to be woken, or cancelled; may return early.
+    pub(crate) fn park(&self, why: Why<'_>) -> Result<()> {
+        if std::thread::panicking() {
+            // It could only spin: whoever would wake it may need this worker.
+            return Err(Error::new(ErrorKind::Unwinding));
+        }
+        self.pay_for_memory()?;
+        self.park_as_it_is(why)
+    }
+
+    /// As `park`, whatever the task owes.
+    pub(super) fn park_as_it_is(&self, why: Why<'_>) -> Result<()> {
+        self.start_waiting()?;
+        self.leave_to_others(why);
+        self.check_cancelled()
+    }
+
+    /// Waits to be woken; may return early. Not a cancel point.
+    pub(crate) fn leave_to_others(&self, why: Why<'_>) {
+        // SAFETY: taken back before this returns.
+        self.seen.why.set(Some(unsafe { why.forget_lifetime() }));
+        self.seen.waits.set(self.seen.waits.get().wrapping_add(1));
+        self.seen.since.set(self.terms().shared.coarse_now());
+        if let Some(worker) = worker::current() {
+            worker.wait();
+        }
+        self.seen.why.set(None);
+        self.seen.timed.set(false);
+        self.flush_times();
+    }
+
+    /// Makes sure that a cancellation wakes the task. One that comes after the first look and before
+    /// the task is registered wakes nobody, and registering fails: so there is a second look.
+    fn start_waiting(&self) -> Result<()> {
+        self.check_cancelled()?;
+        let mut scope = self.scope.get();
+        if scope.waiter.is_none() && (self.shields.get() == 0 || self.grace.get().is_some()) {
+            window::before_registering();
+            scope.waiter = self.node().register(self.waker());
+            self.scope.set(scope);
+            return self.check_cancelled(); // again: see above
+        }
+        Ok(())
+    }
+
+    pub(super) fn stop_waiting(&self) {
+        let mut scope = self.scope.get();
+        if let Some(slot) = scope.waiter.take() {
+            self.node().unregister(slot);
+            self.scope.set(scope);
+        }
+    }
+
+    /// Lets the closure run as if nobody had cancelled; for a time, if one is given.
+    pub(crate) fn shielded<R>(&self, grace: Option<Duration>, body: impl FnOnce() -> R) -> R {
+        struct Unshield<'f> {
+            frame: &'f Frame,
+            limit: NonNull<AtomicU64>,
+            grace: Option<Nanos>,
+        }
+        impl Drop for Unshield<'_> {
+            fn drop(&mut self) {
+                self.frame.shields.set(self.frame.shields.get() - 1);
+                self.frame.limit.set(self.limit);
+                self.frame.grace.set(self.grace);
+            }
+        }
+        let shared = &self.terms().shared;
+        let outer = self.grace.get();
+        // A shield within a shield does not hold for longer.
+        let asked = grace.map(|grace| shared.later(grace));
+        let until = match (asked, outer) {
+            (Some(until), Some(outer)) => Some(until.min(outer)),
+            (until, outer) => until.or(outer),
+        };
+        let _timer = asked.map(|at| shared.at(at, Due::Attend(self.task_ref())));
+        self.shields.set(self.shields.get() + 1);
+        self.grace.set(until);
+        let _unshield = Unshield { frame: self, limit: self.limit.replace(never()), grace: outer };
+        body()
+    }
+}

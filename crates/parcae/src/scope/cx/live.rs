@@ -1,0 +1,126 @@
+//! How a budget stands at this moment.
+//!
+//! A pool knows what its tasks have drawn, and learns what they have used when they draw more or
+//! end. So that a checkpoint costs nothing more, the rest is found out when somebody asks: every
+//! parked task of the runtime is held still for a moment (`task::state`), and what it has used of its
+//! account is added up. The same goes for the pools of nurseries further down: what is spent there is
+//! spent of the pool that they were filled from.
+//!
+//! Of a task that runs or is about to, nobody else can read the account: it counts as holding all of
+//! its slice, or all of its own budget if it has one. So the result is exact to within that for each
+//! of those, and exact for all others.
+//!
+//! # Why nothing is counted twice
+//!
+//! While the tasks are looked at, one that was counted may run on, end and tell its pool. That
+//! changes the pool. The pool is therefore read before and after; if it has changed the look is
+//! repeated, [`ROUNDS`] times at most. After that the sum is cut to what is held, so that the
+//! conserved quantity holds in any case.
+
+use super::{Frame, Observed};
+use crate::sched::Shared;
+use crate::scope::budget::{Budget, Pool, Standing};
+use crate::scope::nursery::Core;
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// How often a pool that changes is looked at.
+const ROUNDS: usize = 4;
+
+/// A pool that tasks draw on, and what they have used that it does not know of.
+struct Seen {
+    pool: Arc<Pool>,
+    used: Budget,
+}
+
+/// How a pool stands, as far as can be told from outside.
+pub(crate) fn live_standing(shared: &Shared, pool: &Arc<Pool>) -> Standing {
+    if pool.is_unlimited() {
+        return pool.standing();
+    }
+    shared.return_accounts();
+    let mut before = pool.standing();
+    for _ in 0..ROUNDS {
+        let used = used_below(shared, pool);
+        let after = pool.standing();
+        let same = after == before;
+        before = after;
+        if same {
+            return told(before, used);
+        }
+    }
+    told(before, used_below(shared, pool))
+}
+
+/// The standing, with what is known to be used of what is held.
+fn told(mut standing: Standing, used: Budget) -> Standing {
+    let used = used.min(standing.held).with_memory(0);
+    standing.held = standing.held.zip(used, |held, used| held - used);
+    standing.spent.absorb(used);
+    standing
+}
+
+/// What parked tasks have used of what they hold of `pool`, directly and through nurseries that were
+/// filled from it.
+fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
+    let mut seen: HashMap<usize, Seen> = HashMap::new();
+    let mut see = |pool: &Arc<Pool>, used: Budget| {
+        let entry = seen.entry(Arc::as_ptr(pool).addr());
+        let seen = entry.or_insert_with(|| Seen { pool: Arc::clone(pool), used: Budget::ZERO });
+        seen.used.absorb(used);
+    };
+    Observed::each(shared, |frame| {
+        // What it has moved into a nursery with a budget of its own is not used.
+        let mut used = frame.used_and_unknown();
+        let mut inner = frame.seen().nursery.get();
+        while let Some(core) = inner {
+            // SAFETY: on the stack of the observed task, which has not left the nursery.
+            let core: &Core = unsafe { NonNull::as_ref(&core) };
+            let pool = &core.terms().pool;
+            if pool.parent().is_some_and(|parent| Arc::ptr_eq(parent, frame.pool())) {
+                used = used.zip(pool.owners_part(), u64::saturating_sub);
+            }
+            see(pool, Budget::ZERO);
+            inner = core.outer();
+        }
+        see(frame.pool(), used);
+        see(&frame.terms().pool, Budget::ZERO);
+    });
+    let mut sum = Budget::ZERO;
+    for Seen { pool: below, used } in seen.values() {
+        if Arc::ptr_eq(below, pool) {
+            sum.absorb(*used);
+        } else if !below.is_unlimited() && is_below(below, pool) {
+            // What it has spent came from above, but for what somebody recharged it with.
+            let mut spent = below.standing().spent.with_memory(0);
+            spent.absorb(*used);
+            sum.absorb(spent.min(below.part_from_above()));
+        }
+    }
+    sum
+}
+
+/// Whether `pool` was filled from `above`, directly or not. A pool in between does not know yet what
+/// is spent here: it learns that when this one is closed.
+fn is_below(pool: &Pool, above: &Arc<Pool>) -> bool {
+    let mut next = pool.parent();
+    while let Some(parent) = next {
+        if Arc::ptr_eq(parent, above) {
+            return true;
+        }
+        next = parent.parent();
+    }
+    false
+}
+
+impl Frame {
+    /// What the task has used of its account and has not told its pool.
+    fn used_and_unknown(&self) -> Budget {
+        if self.pool().is_unlimited() {
+            return Budget::ZERO;
+        }
+        let counted = |drawn: u64, left: u64| drawn.saturating_sub(left);
+        self.drawn().counted().zip(self.balance().counted(), counted)
+    }
+}

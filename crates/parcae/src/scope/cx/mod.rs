@@ -1,0 +1,337 @@
+//! What a running task has of its own: its account, its place in the tree of cancellation
+//! (`frame.rs`), and [`Cx`], through which it opens nurseries and looks around.
+
+mod frame;
+mod live;
+mod loops;
+mod meter;
+mod observed;
+
+pub use frame::Preempt;
+pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Terms, current};
+pub(crate) use live::live_standing;
+pub use loops::{Each, Strips};
+pub use meter::Meter;
+pub(crate) use observed::{Observed, alone, live_state};
+
+use crate::api::engine::Waker;
+use crate::base::error::{Result, TaskInfo};
+use crate::sched::Shared;
+use crate::scope::budget::Budget;
+use crate::scope::cancel::CancelToken;
+use crate::scope::nursery::Account;
+use crate::scope::profile::{Profile, Service};
+use crate::sync::time::{Deadline, Due};
+use crate::wait::Why;
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The running task, as it sees itself: what it may do, and how it stands.
+///
+/// Every task is handed a `&Cx`. It cannot leave the task: not to another thread, and not to a
+/// child, which has its own. What may be done with it depends on the profile `P`, see
+/// [`profile`](crate::profile).
+pub struct Cx<P: Profile = Service> {
+    frame: OwnFrame,
+    /// The profile; and neither `Send` nor `Sync`, with a name that the compiler's message shows.
+    _profile: PhantomData<(P, *const EachTaskHasItsOwnCx)>,
+}
+
+/// Named by the compiler where the `cx` of a task is used in another one: write `|cx| …`, so that
+/// the child uses the context that it is called with.
+struct EachTaskHasItsOwnCx;
+
+/// The frame of the task, of which the compiler's message need not list every field.
+struct OwnFrame(Frame);
+
+// SAFETY: only within a `Cx`, which is not `Sync`.
+unsafe impl Sync for OwnFrame {}
+// SAFETY: only within a `Cx`, which is not `Send`.
+unsafe impl Send for OwnFrame {}
+
+impl<P: Profile> Cx<P> {
+    pub(crate) fn new(frame: Frame) -> Cx<P> {
+        Cx { frame: OwnFrame(frame), _profile: PhantomData }
+    }
+
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.frame.0
+    }
+
+    /// Charges one op of the task's budget, lets others run when it is their turn, and ends
+    /// the task if somebody asked for that.
+    ///
+    /// A loop that may take long calls this in every round: it costs about a nanosecond. For
+    /// short loop bodies see [`strips`](Cx::strips).
+    ///
+    /// # Errors
+    ///
+    /// If the task was cancelled, or has used up its budget and gets no more. Pass it on with
+    /// `?`.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().budget(Budget { ops: 1_000, ..Budget::UNLIMITED }).build()?;
+    /// let error = rt.run(|cx| cx.forever(|| Ok(()))).unwrap_err(); // a checkpoint each time
+    /// assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    #[inline]
+    pub fn checkpoint(&self) -> Result<()> {
+        if self.frame.0.tick() { Ok(()) } else { self.frame.0.attend() }
+    }
+
+    /// Charges any cost to the task's budget, all of it or nothing: for operations that cost
+    /// more than an op, such as memory that the allocator does not see. A checkpoint: the ops count
+    /// towards the task's turn, and others run when it is over.
+    ///
+    /// # Errors
+    ///
+    /// As for [`checkpoint`](Cx::checkpoint).
+    pub fn charge(&self, cost: Budget) -> Result<()> {
+        self.frame.0.checkpoint_for(cost)
+    }
+
+    /// What the task has left, beside what its nursery would still give it.
+    pub fn budget(&self) -> Budget {
+        self.frame.0.balance()
+    }
+
+    /// Does something again and again, with a checkpoint before each round, until it fails or the task is to end.
+    ///
+    /// It never returns a value, and the type says so: a task that is there to serve needs no other.
+    ///
+    /// ```
+    /// use parcae::channel::channel;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let sum = rt.run(|cx| {
+    ///     let (sender, receiver) = channel(4);
+    ///     cx.nursery(|n| {
+    ///         n.spawn(move |cx| {
+    ///             let mut next = 0;
+    ///             cx.forever(|| {
+    ///                 next += 1;
+    ///                 Ok(sender.send(next)?)
+    ///             })
+    ///         })?;
+    ///         let mut sum = 0;
+    ///         for number in receiver.iter().take(4) {
+    ///             sum += number?;
+    ///         }
+    ///         n.wind_down(); // ends the task above
+    ///         Ok(sum)
+    ///     })
+    /// })?;
+    /// assert_eq!(sum, 1 + 2 + 3 + 4);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first error of `round`; or as for [`checkpoint`](Cx::checkpoint). Where a function has to return something
+    /// else, `match cx.forever(…)? {}` does.
+    pub fn forever(&self, mut round: impl FnMut() -> Result<()>) -> Result<Infallible> {
+        loop {
+            self.checkpoint()?;
+            round()?;
+        }
+    }
+
+    /// The budget that this task draws on: its own, that of the nursery that it belongs to, or that of the one that it has open.
+    /// With a [`CapBudget`](crate::cap::CapBudget) a task recharges itself.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().budget(Budget::SERVICE).build()?;
+    /// let spare = Budget::ZERO.with_syscalls(50);
+    /// let cap = rt.cap_budget(BudgetLimits::total(spare), Delegation::Forbidden);
+    /// rt.run(|cx| {
+    ///     cx.charge(Budget::ZERO.with_syscalls(100))?;
+    ///     assert!(cx.charge(Budget::SYSCALL).is_err());
+    ///     cx.account().recharge(&cap, spare)?;
+    ///     cx.charge(Budget::SYSCALL)
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn account(&self) -> Account {
+        Account::of(self.frame.0.terms(), self.frame.0.pool())
+    }
+
+    /// Lets others run that are ready. Costs no budget. A cancel point.
+    ///
+    /// # Errors
+    ///
+    /// If the task was cancelled.
+    pub fn yield_now(&self) -> Result<()> {
+        self.frame.0.yield_now()
+    }
+
+    /// Waits until the task's [`waker`](Cx::waker) is used. May return early: look at what you
+    /// wait for, and call it again. A checkpoint, which comes after the wait: one before it could let
+    /// others run, and with that forget a wake that the caller has not seen the reason of.
+    ///
+    /// # Errors
+    ///
+    /// If the task was cancelled, or has no budget left.
+    pub fn park(&self) -> Result<()> {
+        self.frame.0.park(Why::Wake)?;
+        self.checkpoint()
+    }
+
+    /// Runs a closure in which the task may wait for somebody outside of the runtime: another thread, another
+    /// runtime, a signal. Such a wait is never taken for a [deadlock](crate::inspect).
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let (tx, rx) = parcae::channel::channel(1);
+    /// let outside = std::thread::spawn(move || tx.send("from outside"));
+    /// let said = rt.run(|cx| cx.external(|| Ok(rx.recv()?)))?;
+    /// assert_eq!(said, "from outside");
+    /// # outside.join().unwrap().unwrap();
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn external<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.frame.0.externally(body)
+    }
+
+    /// Waits for a time. Under the deterministic executor that is virtual time, which passes at once
+    /// when nobody can run. A checkpoint, and others run, also if there is nothing to wait for.
+    ///
+    /// # Errors
+    ///
+    /// If the task was cancelled, or has used up its budget.
+    pub fn sleep(&self, time: Duration) -> Result<()> {
+        self.frame.0.sleep_until(self.frame.0.terms().shared.later(time))?;
+        self.frame.0.check_cancelled()
+    }
+
+    /// A token below [the task's own](Cx::token) that is cancelled after a time, unless the guard
+    /// is dropped before.
+    pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
+        let node = self.frame.0.child_node();
+        let shared = &self.frame.0.terms().shared;
+        let expiry = shared.at_for(shared.later(time), Due::Cancel(Arc::downgrade(&node)));
+        node.set_expires(Some(time));
+        (CancelToken::of(&node), Expiry(expiry))
+    }
+
+    /// What wakes this task from a [`park`](Cx::park), from any thread, before, during or after it.
+    pub fn waker(&self) -> Waker {
+        self.frame.0.waker()
+    }
+
+    /// Whether somebody asked the task to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.frame.0.cancel_reason().is_some()
+    }
+
+    /// The token that this task is cancelled by: that of the innermost nursery that it has open, or
+    /// else of the nursery that it belongs to.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(self.frame.0.node())
+    }
+
+    /// Runs a closure that is not to be interrupted, such as cleaning up: in it nothing is a
+    /// cancel point. A request that came meanwhile is noticed at the first cancel point after it.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// rt.run(|cx| {
+    ///     cx.token().cancel();
+    ///     assert!(cx.checkpoint().is_err());
+    ///     cx.shield(|| cx.checkpoint())?; // goes on
+    ///     assert!(cx.checkpoint().is_err());
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn shield<R>(&self, cleanup: impl FnOnce() -> R) -> R {
+        self.frame.0.shielded(None, cleanup)
+    }
+
+    /// As [`shield`](Cx::shield), for at most so long: after that the task can be cancelled
+    /// again.
+    pub fn shield_for<R>(&self, grace: Duration, cleanup: impl FnOnce() -> R) -> R {
+        self.frame.0.shielded(Some(grace), cleanup)
+    }
+
+    /// Who this task is.
+    pub fn info(&self) -> TaskInfo {
+        self.frame.0.info()
+    }
+
+    /// Bytes of stack that are left.
+    pub fn stack_left(&self) -> usize {
+        self.frame.0.stack_left()
+    }
+
+    /// Cuts a range into strips of at most [`yield_interval`](crate::Builder::yield_interval) steps, with a checkpoint before
+    /// each, which charges all its steps at once. The inner loop has nothing in it that keeps the compiler from
+    /// unrolling and vectorising.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let numbers: Vec<u64> = (0..100_000).collect();
+    /// let rt = Runtime::builder().build()?;
+    /// let sum = rt.run(|cx| {
+    ///     let mut sum = 0;
+    ///     for strip in cx.strips(0..numbers.len()) {
+    ///         sum += numbers[strip?].iter().sum::<u64>();
+    ///     }
+    ///     Ok(sum)
+    /// })?;
+    /// assert_eq!(sum, 4_999_950_000);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn strips(&self, range: std::ops::Range<usize>) -> Strips<'_> {
+        Strips { frame: &self.frame.0, rest: range }
+    }
+
+    /// An iterator with a checkpoint before each item.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let words = rt.run(|cx| {
+    ///     let mut words = 0;
+    ///     for line in cx.each("one\ntwo three".lines()) {
+    ///         words += line?.split_whitespace().count();
+    ///     }
+    ///     Ok(words)
+    /// })?;
+    /// assert_eq!(words, 3);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn each<I: IntoIterator>(&self, items: I) -> Each<'_, I::IntoIter> {
+        Each { frame: &self.frame.0, items: items.into_iter() }
+    }
+}
+
+impl<P: Profile> fmt::Debug for Cx<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx").field("task", &self.info()).finish_non_exhaustive()
+    }
+}
+
+/// Keeps a deadline; see [`Cx::token_with_timeout`].
+#[must_use = "dropping it takes the deadline back"]
+pub struct Expiry(#[allow(dead_code)] Deadline<Arc<Shared>>);
+
+impl fmt::Debug for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Expiry")
+    }
+}

@@ -1,0 +1,92 @@
+//! Holding a parked task still, to read its frame from outside.
+//!
+//! The observer takes the task out of the wakers' reach ([`StateWord::observe`]), so that its stack
+//! is quiescent and its frame, which lies there, can be read like one's own. A wake that comes
+//! meanwhile is carried out when the observer lets go. That takes some microseconds; a task is never
+//! observed for longer than it takes to copy what is wanted.
+//!
+//! [`StateWord::observe`]: crate::sched::task::state::StateWord::observe
+
+use super::Frame;
+use crate::sched::Shared;
+use crate::sched::task::state::{Generation, Phase};
+use crate::sched::task::{Task, TaskRef, TaskState};
+use crate::wait::Why;
+use std::ptr::NonNull;
+use std::sync::{MutexGuard, PoisonError};
+
+/// A parked task that this thread holds still.
+pub(crate) struct Observed<'s> {
+    pub(crate) shared: &'s Shared,
+    pub(crate) task: &'s Task,
+}
+
+impl<'s> Observed<'s> {
+    /// None if the task is not parked, or the record is another task's by now.
+    pub(crate) fn try_of(
+        shared: &'s Shared,
+        task: &'s Task,
+        generation: Generation,
+    ) -> Option<Observed<'s>> {
+        task.state.observe(generation).then(|| Observed { shared, task })
+    }
+
+    /// Calls `look` with the frame of every parked task, one after the other.
+    pub(crate) fn each(shared: &'s Shared, mut look: impl FnMut(&Frame)) {
+        shared.slab.each(|record| {
+            let seen = record.state.look();
+            if let Phase::Parked(_) = seen.phase {
+                let _alone = alone(shared);
+                let observed = Observed::try_of(shared, record, seen.generation);
+                if let Some(frame) = observed.as_ref().and_then(Observed::frame) {
+                    look(frame);
+                }
+            }
+        });
+    }
+
+    /// What the task has noted of itself; none if it is one of the engine's own.
+    pub(crate) fn frame(&self) -> Option<&Frame> {
+        if !self.task.has_started() {
+            return None;
+        }
+        // SAFETY: observed, so it is ours to read; it has started, and a frame is there until it has left.
+        unsafe { self.task.frame().as_ref() }
+    }
+}
+
+impl Drop for Observed<'_> {
+    fn drop(&mut self) {
+        let woken = self.task.state.unobserve();
+        self.shared.follow_up(NonNull::from(self.task), woken);
+    }
+}
+
+/// The state of a task; none if it has ended.
+pub(crate) fn live_state(shared: &Shared, task: TaskRef) -> Option<TaskState> {
+    // SAFETY: records are never freed while their scheduler is there.
+    let record = unsafe { task.task.as_ref() };
+    let seen = record.state.look();
+    if seen.generation != task.generation {
+        return None;
+    }
+    match seen.phase {
+        Phase::Gone => None,
+        Phase::Queued => Some(TaskState::Ready),
+        Phase::Owned(_) => Some(TaskState::Running),
+        Phase::Parked(_) => {
+            let _alone = alone(shared);
+            let Some(observed) = Observed::try_of(shared, record, task.generation) else {
+                return Some(TaskState::Ready); // woken meanwhile
+            };
+            let why = observed.frame().and_then(|frame| frame.seen().why.get());
+            let exhausted = matches!(why, Some(Why::Budget(_)));
+            Some(if exhausted { TaskState::Exhausted } else { TaskState::Waiting })
+        }
+    }
+}
+
+/// Keeps other observers out.
+pub(crate) fn alone(shared: &Shared) -> MutexGuard<'_, ()> {
+    shared.looking.lock().unwrap_or_else(PoisonError::into_inner)
+}

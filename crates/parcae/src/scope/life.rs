@@ -1,0 +1,108 @@
+//! The life of a task, from its first instruction to its last: once, for children and for root
+//! tasks.
+//!
+//! ```text
+//! enter the frame ─ cancelled, or no stack? ─ no ──► body ──► pay for memory ─┐
+//!                            │ yes                                            ▼
+//!                            └──────► drop the body, end with that error ──► classify ──► keep
+//!                                                                                          │
+//!                                          give the account back, leave the frame ◄────────┘
+//! ```
+//!
+//! A panic of the body is an error like any other. A task pays for the memory that it has allocated
+//! and keeps, its result too, before its result counts. `keep` is called while it still is a task:
+//! it may wait there, for instance in the destructor of a result that has no taker.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::sched::task::{Start, Task};
+use crate::scope::budget::Budget;
+use crate::scope::cx::{Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::profile::Profile;
+use crate::view::stats::End;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+
+/// What a task starts with, beside its body.
+pub(crate) struct Birth<'t> {
+    pub(crate) record: NonNull<Task>,
+    pub(crate) start: Start,
+    pub(crate) terms: &'t Terms,
+    /// Drawn from the pool of the terms.
+    pub(crate) account: Budget,
+    pub(crate) kinship: Kinship,
+    pub(crate) origin: Origin,
+}
+
+/// How a task has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Well,
+    /// Because it was cancelled.
+    Cancelled,
+    Failed,
+}
+
+/// A failure of the runtime while a task was leaving, to be resumed when its result is in place.
+#[must_use]
+pub(crate) struct Leaving(std::thread::Result<()>);
+
+impl Leaving {
+    /// Goes on, or resumes the panic.
+    pub(crate) fn finish(self) {
+        if let Err(payload) = self.0 {
+            resume_unwind(payload);
+        }
+    }
+}
+
+/// Runs a task from beginning to end. `sign` notes on an error which task it came from. Everything that is its own is gone when this returns, but
+/// for what `keep` made of its result.
+///
+/// # Safety
+///
+/// Called on the task's own stack, once. The terms outlive the call, and the account was drawn from
+/// their pool.
+#[inline]
+pub(crate) unsafe fn live<P: Profile, T, K>(
+    birth: Birth<'_>,
+    body: impl FnOnce(&Cx<P>) -> Result<T>,
+    sign: impl FnOnce(Error, &Frame) -> Error,
+    keep: impl FnOnce(&Frame, Result<T>, Ending) -> K,
+) -> (K, Leaving) {
+    let Birth { record, start, terms, account, kinship, origin } = birth;
+    // SAFETY: as the caller says.
+    let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, kinship, origin) });
+    let frame = cx.frame();
+    frame.enter();
+    let refused = match start {
+        Start::Run => frame.check_cancelled(), // before its first run it ends without one
+        Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
+    };
+    let output = catch_unwind(AssertUnwindSafe(|| match refused {
+        Ok(()) => body(&cx).and_then(|value| frame.pay_for_memory().map(|()| value)),
+        Err(error) => {
+            drop(body);
+            Err(error)
+        }
+    }));
+    let output = output.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
+    let (output, ending) = match output {
+        Ok(value) => (Ok(value), Ending::Well),
+        Err(error) => {
+            let told = frame.cancel_reason().is_some();
+            let error = sign(error, frame);
+            let cancelled = told && error.is_cancelled();
+            (Err(error), if cancelled { Ending::Cancelled } else { Ending::Failed })
+        }
+    };
+    frame.span().end(output.as_ref().err());
+    if let Some(tally) = &terms.tally {
+        tally.ended(if ending == Ending::Failed { End::Failed } else { End::Well });
+    }
+    let kept = catch_unwind(AssertUnwindSafe(|| keep(frame, output, ending)));
+    let left = catch_unwind(AssertUnwindSafe(|| frame.leave()));
+    match kept {
+        Ok(kept) => (kept, Leaving(left)),
+        Err(payload) => resume_unwind(payload),
+    }
+}

@@ -1,0 +1,12 @@
+//! What a task lives in: its budget, its nursery, its capabilities, and the `Cx` by which it reaches
+//! them. `life` is a task from entry to end.
+
+pub(crate) mod ambient;
+pub mod budget;
+pub(crate) mod cancel;
+pub mod cap;
+pub(crate) mod cx;
+pub(crate) mod life;
+pub(crate) mod memory;
+pub(crate) mod nursery;
+pub mod profile;

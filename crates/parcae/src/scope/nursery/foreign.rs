@@ -1,0 +1,314 @@
+//! Nurseries without a body, for adapters to languages that have no closures.
+//!
+//! [`OpenNursery`] is opened by one call and closed by another, where [`Cx::nursery`](crate::Cx::nursery) has
+//! a body in between. It is the same nursery with the same core; what the borrow checker proves for a body
+//! is the caller's obligation here: the flow of control that opened it closes it, innermost first.
+//!
+//! # Nurseries of threads
+//!
+//! A task waits for its children by parking; whoever counts the last child down unparks it
+//! (`task::group`). A thread that is no worker has no task. Its nursery is owned by a *proxy*: a task
+//! that is made parked and has not started, so that to wake it is to run it. All it does is to set an event, for
+//! which the thread waits.
+//!
+//! ```text
+//!   thread:   open ── spawn … spawn ── close ── children left? ── no ──► unpark the proxy, go on
+//!                                                    │ yes
+//!                                                    ▼
+//!                                              wait for the event
+//!   last child: counts to 0 ── unpark the proxy ── it runs ── sets the event
+//! ```
+//!
+//! Why no wake-up is lost: after `close` exactly one count-down ends at 0. If that is `close` itself, the thread
+//! finds no children left and waits for nothing. Otherwise it is a child's, which unparks the owner, as
+//! ever; the proxy is PARKED since before the first child was spawned, so it is queued, runs and sets the event. The
+//! thread may also find none left although a child was last: then both unpark the proxy, and the second
+//! unpark finds it queued, or another life of its record, and does nothing. Either way the proxy
+//! runs once, and the scheduler counts it as ended. Modelled in `task::group::models`.
+//!
+//! The thread counts its children as a guest does (`task::group`). A thread's nursery keeps the
+//! runtime: its workers stay until it is closed.
+
+use super::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
+use crate::Account;
+use crate::api::runtime::{Handle, Inner};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::sched::task::state::{Handle as Held, Parking};
+use crate::sched::task::{TaskRef, Traits};
+use crate::sched::worker;
+use crate::scope::budget::{Budget, Closed, More, Pool, Resource, Standing, Suspended};
+use crate::scope::cancel::{CancelReason, CancelToken};
+use crate::scope::cap::CapSpawn;
+use crate::scope::cx::{self, Cx, Outer, Shares, Terms};
+use crate::scope::profile::Service;
+use crate::sync::Event;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A nursery between its opening and its closing. Its children are migratable.
+///
+/// Dropping it cancels the children and waits for them.
+pub struct OpenNursery {
+    /// From a box: children point to it.
+    nursery: NonNull<Nursery<'static, 'static, Service>>,
+    owner: Option<Owner>,
+}
+
+/// Who waits for the children, and what is given back in the end.
+enum Owner {
+    Task { shares: Shares, outer: Outer },
+    Thread { runtime: Arc<Inner>, proxy: TaskRef, all_ended: Arc<Event>, drawn: Budget },
+}
+
+impl OpenNursery {
+    /// Opens a nursery: on the running task, or, outside of the runtime's tasks, for this thread.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Cx::nursery_with`](crate::Cx::nursery_with).
+    ///
+    /// # Safety
+    ///
+    /// The flow of control that opens it, a task or a thread, is the only one to use it, and closes or drops it: after
+    /// all nurseries that it opens later, and before the task ends. What its children run obeys the
+    /// contract of [`SpawnOpts::migratable`], and what they use outlives them.
+    pub unsafe fn open(runtime: &Handle<Service>, opts: NurseryOpts) -> Result<OpenNursery> {
+        let shared = &runtime.inner().terms().shared;
+        match cx::current().filter(|frame| Arc::ptr_eq(&frame.terms().shared, shared)) {
+            Some(frame) => {
+                let (core, shares) = Core::open(frame, opts)?;
+                let nursery = place(core, Some(NonNull::from(frame)));
+                // SAFETY: just made.
+                let terms = unsafe { &nursery.as_ref().core.terms };
+                let outer = frame.enter_nursery(terms, shares);
+                // SAFETY: as above.
+                frame.seen().nursery.set(Some(NonNull::from(unsafe { &nursery.as_ref().core })));
+                Ok(OpenNursery { nursery, owner: Some(Owner::Task { shares, outer }) })
+            }
+            None => OpenNursery::open_for_thread(runtime, opts),
+        }
+    }
+
+    fn open_for_thread(runtime: &Handle<Service>, opts: NurseryOpts) -> Result<OpenNursery> {
+        let runtime = Arc::clone(runtime.inner());
+        let terms = runtime.terms();
+        if let Some(reason) = terms.node.reason() {
+            return Err(Error::cancelled(reason));
+        }
+        // Its children may be the first tasks of the runtime, and they do not pass the engine.
+        runtime.watch();
+        let (pool, drawn) = fund(terms, opts.budget)?;
+        let all_ended = Arc::new(Event::new());
+        let proxy = match proxy(terms, Arc::clone(&all_ended)) {
+            Ok(proxy) => proxy,
+            Err(error) => {
+                terms.pool.settle(drawn, drawn);
+                return Err(error);
+            }
+        };
+        let core = opts.core(terms, terms.node.child(), pool, proxy);
+        let owner = Owner::Thread { proxy, all_ended, drawn, runtime };
+        Ok(OpenNursery { nursery: place(core, None), owner: Some(owner) })
+    }
+
+    fn nursery(&self) -> &'static Nursery<'static, 'static, Service> {
+        // SAFETY: lives as long as this. The lifetime is a lie: handles are used before the nursery is closed,
+        // as `spawn` demands.
+        unsafe { self.nursery.as_ref() }
+    }
+
+    /// Spawns a child, by the authority of a capability if one is given.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Nursery::spawn`].
+    ///
+    /// # Safety
+    ///
+    /// The handle is dropped before the nursery is closed.
+    #[track_caller]
+    #[inline]
+    pub unsafe fn spawn<T: Send + 'static>(
+        &self,
+        cap: Option<&CapSpawn>,
+        child: impl FnOnce(&Cx<Service>) -> Result<T> + Send + 'static,
+    ) -> Result<TaskHandle<'static, T>> {
+        match cap {
+            None => self.nursery().start((), child),
+            // SAFETY: as the caller says.
+            Some(_) => unsafe { self.spawn_with(cap, SpawnOpts::new(), child) },
+        }
+    }
+
+    /// As [`spawn`](OpenNursery::spawn), with options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Nursery::spawn_with`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`spawn`](OpenNursery::spawn).
+    #[track_caller]
+    pub unsafe fn spawn_with<T: Send + 'static>(
+        &self,
+        cap: Option<&CapSpawn>,
+        opts: SpawnOpts,
+        child: impl FnOnce(&Cx<Service>) -> Result<T> + Send + 'static,
+    ) -> Result<TaskHandle<'static, T>> {
+        let cap = cap.map(|cap| self.nursery().authorize(cap)).transpose()?;
+        // SAFETY: as whoever opened the nursery has promised.
+        self.nursery().start_with(unsafe { opts.migratable() }, cap, child)
+    }
+
+    /// Waits for all children and ends the nursery.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of a child, or that the nursery was cancelled.
+    pub fn close(mut self) -> Result<()> {
+        self.finish();
+        self.nursery().core.result(Some(()))
+    }
+
+    fn finish(&mut self) {
+        let core = &self.nursery().core;
+        let Some(owner) = self.owner.take() else { return };
+        core.closing.store(true, std::sync::atomic::Ordering::Relaxed);
+        match owner {
+            Owner::Task { shares, outer } => {
+                // By the contract this is the task that opened it.
+                let Some(frame) = cx::current() else { abort("closed outside of its task") };
+                core.wait_for_children(frame);
+                frame.leave_nursery(&core.terms, shares, outer);
+            }
+            Owner::Thread { runtime, proxy, all_ended, drawn } => {
+                core.group.close();
+                if core.group.is_empty() {
+                    core.terms.shared.unpark(proxy); // to end it
+                }
+                while !core.group.is_empty() {
+                    // On a task of another runtime the wait is cut short if that is cancelled; this
+                    // one's children are waited for all the same.
+                    if all_ended.wait().is_err() {
+                        worker::current().inspect(|worker| worker.yield_now());
+                    }
+                }
+                core.announce_end();
+                let above = &runtime.terms().pool;
+                if !Arc::ptr_eq(above, &core.terms.pool) {
+                    let Closed { left, topped_up } = core.terms.pool.close();
+                    let mut drawn = drawn;
+                    drawn.absorb(topped_up);
+                    above.settle(drawn, left);
+                }
+            }
+        }
+    }
+
+    /// Asks the children and the owner to end.
+    pub fn cancel(&self) {
+        self.nursery().cancel();
+    }
+
+    /// What cancels the nursery, from anywhere.
+    pub fn token(&self) -> CancelToken {
+        self.nursery().token()
+    }
+
+    /// How many children have not ended.
+    pub fn live(&self) -> usize {
+        self.nursery().live()
+    }
+
+    /// What recharges the nursery, by the authority of a capability.
+    pub fn account(&self) -> Account {
+        self.nursery().account()
+    }
+
+    /// How the nursery's budget stands.
+    pub fn budget(&self) -> Standing {
+        self.nursery().budget()
+    }
+
+    /// The children that wait for a recharge of the nursery's budget.
+    pub fn suspended(&self) -> Vec<Suspended> {
+        self.nursery().suspended()
+    }
+}
+
+impl Drop for OpenNursery {
+    fn drop(&mut self) {
+        if self.owner.is_some() {
+            self.nursery().core.cancel(CancelReason::Failure);
+            self.finish();
+        }
+        // SAFETY: from a box; no child is left that points to it.
+        drop(unsafe { Box::from_raw(self.nursery.as_ptr()) });
+    }
+}
+
+impl fmt::Debug for OpenNursery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.nursery().fmt(f)
+    }
+}
+
+/// Gives a nursery its place, where children find it.
+fn place(
+    mut core: Core,
+    owner: Option<NonNull<cx::Frame>>,
+) -> NonNull<Nursery<'static, 'static, Service>> {
+    core.traits.migratable = true;
+    let nursery =
+        Nursery { core, owner, _profile: PhantomData, _scope: PhantomData, _env: PhantomData };
+    NonNull::from(Box::leak(Box::new(nursery)))
+}
+
+/// The pool of a nursery that no task pays for, and what it has drawn on the runtime's.
+fn fund(terms: &Terms, budget: Option<Budget>) -> Result<(Arc<Pool>, Budget)> {
+    let above = &terms.pool;
+    if budget.is_none() && above.is_unlimited() {
+        return Ok((Arc::clone(above), Budget::ZERO));
+    }
+    let wanted = budget.unwrap_or(terms.grant);
+    let drawn = above.draw(wanted, Resource::Ops);
+    let given = if budget.is_some() { drawn.min(wanted) } else { drawn };
+    if let Some(budget) = budget
+        && let Err(short) = { given }.charge(budget.counted())
+    {
+        above.settle(drawn, drawn);
+        return Err(Error::short(short));
+    }
+    let more = || More { pool: Arc::clone(above), grant: terms.grant, ceiling: None };
+    let pool = Pool::new(given, budget.is_none().then(more)).filled_from(above);
+    Ok((Arc::new(pool), drawn))
+}
+
+/// The task that stands for a thread: see the header.
+fn proxy(terms: &Terms, all_ended: Arc<Event>) -> Result<TaskRef> {
+    let shared = &terms.shared;
+    let traits = Traits { migratable: true, ..shared.usual_traits() };
+    // Until it is counted.
+    let _entered = shared.gate.enter().ok_or(Error::new(ErrorKind::ShuttingDown))?;
+    // SAFETY: owns what it uses.
+    let made =
+        unsafe { shared.make_outside(None, traits, Held::None, move |_, _| all_ended.set()) };
+    let proxy = made?;
+    // SAFETY: records live as long as the scheduler.
+    let state = unsafe { &proxy.task.as_ref().state };
+    // Nobody knows it yet. As if a worker had taken it and left it again, before it began.
+    state.claim(0);
+    let parked = state.park();
+    debug_assert_eq!(parked, Parking::Parked, "nobody could wake it");
+    Ok(proxy)
+}
+
+/// A promise of `open` was broken: there is no way to go on that keeps memory safe.
+fn abort(what: &str) -> ! {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "parcae: a foreign nursery was {what}");
+    std::process::abort()
+}

@@ -1,0 +1,437 @@
+//! Handles: the result of one child.
+//!
+//! Who waits is told in one of two ways (`task::joiner`). A task of the same runtime that joins is noted in the
+//! child's record and unparked. For everybody else, and where the handle outlives the wait, there is an
+//! [`End`]; it is made when it is first needed, and noted in the record once and for all. So what the record notes
+//! never changes while it can be read.
+
+use super::{Account, Core, OnFailure};
+use crate::base::error::{Detail, Error, ErrorKind, Result, TaskId};
+use crate::sched::task::joiner::Joiner;
+use crate::sched::task::state::LetGo;
+use crate::sched::task::{Task, TaskRef, TaskState};
+use crate::scope::budget::{Budget, Pool};
+use crate::scope::cancel::CancelReason;
+use crate::scope::cx::{self, Frame};
+use crate::sync::select::{Ends, TaskEnd};
+use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Of so many children that were cancelled one by one a nursery remembers where. Enough for those that
+/// are joined soon after; the others have errors without a place.
+const PLACES: usize = 64;
+
+/// A child and its result. See [`Nursery::spawn`](crate::Nursery::spawn).
+///
+/// Dropping it lets the child run on; the nursery waits for it.
+pub struct TaskHandle<'scope, T> {
+    task: TaskRef,
+    core: &'scope Core,
+    /// The child's own pool, if it has one.
+    pool: Option<Arc<Pool>>,
+    /// Where others wait than the one task that joins.
+    end: OnceLock<Arc<End<Waiter>>>,
+    _result: PhantomData<fn() -> T>,
+}
+
+// SAFETY: made for any thread: the state word decides who takes the result, which is `Send`.
+unsafe impl<T: Send> Send for TaskHandle<'_, T> {}
+// SAFETY: shared, it only asks.
+unsafe impl<T: Send> Sync for TaskHandle<'_, T> {}
+
+impl<'scope, T> TaskHandle<'scope, T> {
+    pub(super) fn new(
+        task: TaskRef,
+        core: &'scope Core,
+        pool: Option<Arc<Pool>>,
+    ) -> TaskHandle<'scope, T> {
+        TaskHandle { task, core, pool, end: OnceLock::new(), _result: PhantomData }
+    }
+
+    fn record(&self) -> &Task {
+        // SAFETY: held by this handle.
+        unsafe { self.task.task.as_ref() }
+    }
+
+    /// Waits until the child has ended and returns its result.
+    ///
+    /// A cancel point: if the caller is cancelled it returns at once, and the child goes on. Where the
+    /// child's nursery is cancelled as a whole the child ends too, and is waited for: its own failure
+    /// comes out, and not that it was cancelled.
+    ///
+    /// # Errors
+    ///
+    /// What the child failed with, or that the caller was cancelled.
+    pub fn join(self) -> Result<T> {
+        self.wait()?;
+        self.take()
+    }
+
+    /// The result if the child has ended, or the handle again. Not a checkpoint, as
+    /// [`is_finished`](TaskHandle::is_finished).
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the child has not ended.
+    pub fn try_join(self) -> Result<Result<T>, TaskHandle<'scope, T>> {
+        if self.is_finished() { Ok(self.take()) } else { Err(self) }
+    }
+
+    /// As [`join`](TaskHandle::join), and waits no longer than `time`; then there is the handle again. Under the
+    /// deterministic executor that is virtual time.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let rounds = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let mut slow = n.spawn(|cx| cx.sleep(Duration::from_secs(25)))?;
+    ///         for round in 1.. {
+    ///             match slow.join_timeout(Duration::from_secs(10)) {
+    ///                 Ok(result) => return result.map(|()| round),
+    ///                 Err(handle) => slow = handle, // and something else can be done
+    ///             }
+    ///         }
+    ///         unreachable!()
+    ///     })
+    /// })?;
+    /// assert_eq!(rounds, 3);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The handle, if the time is up.
+    pub fn join_timeout(self, time: Duration) -> Result<Result<T>, TaskHandle<'scope, T>> {
+        match self.wait_until(Deadline::after(time)) {
+            Ok(Ended::Woken) => Ok(self.take()),
+            Ok(Ended::TimedOut) => Err(self),
+            // The child ends too: as in `join`.
+            Err(_) if self.core.terms.node.is_cancelled() => Ok(self.join()),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// The caller, if it is a task of the child's runtime.
+    fn own_frame(&self) -> Option<&'static Frame> {
+        let shared = &self.core.terms.shared;
+        cx::current().filter(|cx| Arc::ptr_eq(&cx.terms().shared, shared))
+    }
+
+    /// Waits until the child has ended, and leaves the handle as it is. A cancel point.
+    pub(crate) fn wait_until(&self, deadline: Deadline) -> Result<Ended> {
+        if self.is_finished() {
+            return Ok(Ended::Woken);
+        }
+        let end = self.end();
+        let why = match self.own_frame() {
+            Some(_) => Why::Task(self.record().id()),
+            None => Why::Elsewhere,
+        };
+        end.wait(deadline, why)
+    }
+
+    /// The end of the child, for any number of others.
+    fn end(&self) -> &Arc<End<Waiter>> {
+        self.end.get_or_init(|| {
+            let end = Arc::new(End::new());
+            let joiner = Joiner::end(Arc::clone(&end));
+            self.record().joiner.set(Some(joiner));
+            if !self.record().state.join() {
+                // It has ended and looks for nobody.
+                // SAFETY: JOIN was not set.
+                drop(unsafe { joiner.into_end() });
+                end.tell();
+            }
+            end
+        })
+    }
+
+    /// The end, to see whether it goes.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn weak_end(&self) -> std::sync::Weak<End<Waiter>> {
+        Arc::downgrade(self.end())
+    }
+
+    /// The result of a child that has ended.
+    fn take(self) -> Result<T> {
+        let mut this = std::mem::ManuallyDrop::new(self);
+        drop((this.pool.take(), this.end.take()));
+        // SAFETY: it has ended, so the record is ours; nobody has taken the result, for that
+        // consumes the handle.
+        let mut output = unsafe { this.output() };
+        if let Err(error) = &mut output {
+            this.add_place(error);
+        }
+        this.core.terms.shared.recycle(this.task.task);
+        output
+    }
+
+    /// # Safety
+    ///
+    /// The child has ended, and nobody has taken its result.
+    unsafe fn output(&self) -> Result<T> {
+        if !self.record().has_output() {
+            return Err(Error::new(ErrorKind::WorkerPanic)); // the runtime failed before there was one
+        }
+        // SAFETY: as the caller says; nurseries leave a `Result<T>`.
+        unsafe { Task::take_output(self.task.task) }
+    }
+
+    fn wait(&self) -> Result<()> {
+        if self.is_finished() {
+            return Ok(());
+        }
+        let Some(frame) = self.own_frame() else {
+            // A thread, or a task of another runtime.
+            return self.wait_until(Deadline::Never).map(drop);
+        };
+        let place = match self.end.get() {
+            Some(end) => end.place(),
+            None => {
+                self.record().joiner.set(Some(Joiner::task(frame.task())));
+                self.record().state.join();
+                None
+            }
+        };
+        while !self.is_finished() {
+            match frame.park(Why::Task(self.record().id())) {
+                Ok(()) => {}
+                // Its nursery was cancelled, perhaps because this very child has failed:
+                // it ends, and says how.
+                Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
+                    // Looked at again: its end may be what we were woken for.
+                    if !self.is_finished() {
+                        frame.leave_to_others(Why::Task(self.record().id()));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        drop(place);
+        Ok(())
+    }
+
+    /// The state of the child at this moment. Not a checkpoint.
+    ///
+    /// ```
+    /// use parcae::inspect::TaskState;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let child = n.spawn(|cx| cx.forever(|| Ok(())))?;
+    ///         child.cancel();
+    ///         while !child.is_finished() {
+    ///             cx.yield_now()?;
+    ///         }
+    ///         assert_eq!(child.state(), TaskState::Cancelled);
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn state(&self) -> TaskState {
+        if let Some(state) = cx::live_state(&self.core.terms.shared, self.task) {
+            return state;
+        }
+        // SAFETY: it has ended; taking the result consumes the handle.
+        let cancelled = self.record().has_output()
+            && unsafe {
+                Task::peek_output(self.task.task, |output: &Result<T>| {
+                    output.as_ref().is_err_and(Error::is_cancelled)
+                })
+            };
+        if cancelled { TaskState::Cancelled } else { TaskState::Completed }
+    }
+
+    /// Whether the child has ended. Not a checkpoint: a loop that does nothing but ask needs one of its
+    /// own, and [`join`](TaskHandle::join) waits without a loop.
+    pub fn is_finished(&self) -> bool {
+        self.record().state.is_done(self.task.generation)
+    }
+
+    /// Asks this child to end, without its siblings. The error of [`join`](TaskHandle::join) names the
+    /// place of the first call.
+    #[track_caller]
+    pub fn cancel(&self) {
+        let (id, at) = (self.record().id(), Location::caller());
+        let mut places = self.core.cancelled_at.lock();
+        if places.iter().all(|&(known, _)| known != id) {
+            // Handles that are dropped leave theirs behind.
+            if places.len() == PLACES {
+                places.remove(0);
+            }
+            places.push((id, at));
+        }
+        drop(places);
+        self.core.terms.shared.ask_to_end(self.task);
+    }
+
+    /// Adds to a cancellation the place where it was asked for, and forgets that.
+    #[cold]
+    fn add_place(&self, error: &mut Error) {
+        let mut places = self.core.cancelled_at.lock();
+        let found = places.iter().position(|&(id, _)| id == self.record().id());
+        let at = found.map(|index| places.swap_remove(index).1);
+        drop(places);
+        if matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Explicit)) {
+            *error = error.clone().detailed(at.map(Detail::At));
+        }
+    }
+
+    /// The budget that the child draws on: its own, or its nursery's.
+    pub fn account(&self) -> Account {
+        let pool = self.pool.as_ref().unwrap_or(&self.core.terms.pool);
+        Account::of(&self.core.terms, pool)
+    }
+
+    /// Moves budget from the nursery's to that of a child which has one of its own, and wakes
+    /// it if it is suspended. To a child that shares the nursery's there is nothing to move.
+    ///
+    /// # Errors
+    ///
+    /// If the nursery has less, or the capability that the child was spawned by does not allow the
+    /// child as much. Nothing is moved then.
+    pub fn recharge(&self, amount: Budget) -> Result<()> {
+        let Some(pool) = &self.pool else { return Ok(()) };
+        pool.recharge_from(&self.core.terms.pool, amount)
+            .map_err(|(short, cap)| Error::short(short).bounded_by(cap))
+    }
+
+    /// The child's number, unique in its runtime.
+    pub fn id(&self) -> TaskId {
+        TaskId(self.record().id())
+    }
+}
+
+impl<T> Drop for TaskHandle<'_, T> {
+    fn drop(&mut self) {
+        if self.record().state.let_go() == LetGo::Running {
+            if let Some(end) = self.end.get() {
+                // SAFETY: made by `Joiner::end`; letting go has taken JOIN out, and with it the right to its count.
+                unsafe { Arc::decrement_strong_count(Arc::as_ptr(end)) };
+            }
+            return;
+        }
+        // SAFETY: as in `take`; the handle is not used again.
+        let output = unsafe { self.output() };
+        self.core.terms.shared.recycle(self.task.task);
+        if let Err(error) = output
+            && self.core.on_failure != OnFailure::FailFast
+            && !error.is_cancelled()
+        {
+            self.core.failed(error);
+        }
+    }
+}
+
+impl<T> Ends for TaskHandle<'_, T> {
+    fn has_ended(&self) -> bool {
+        self.is_finished()
+    }
+
+    fn end(&self) -> TaskEnd<'_> {
+        TaskEnd(self.end())
+    }
+}
+
+/// For async code inside of the nursery, on any executor: the child's result when it has ended. Dropping the future
+/// lets the child run on, as dropping the handle does.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().build()?;
+/// let sum = rt.run(|cx| {
+///     cx.nursery(|n| {
+///         let (a, b) = (n.spawn(|_| Ok(20))?, n.spawn(|_| Ok(22))?);
+///         parcae::block_on(async { Ok(a.await? + b.await?) })?
+///     })
+/// })?;
+/// assert_eq!(sum, 42);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+impl<'scope, T> IntoFuture for TaskHandle<'scope, T> {
+    type Output = Result<T>;
+    type IntoFuture = TaskFuture<'scope, T>;
+
+    fn into_future(self) -> TaskFuture<'scope, T> {
+        TaskFuture { handle: Some(self), polled: Polled::default() }
+    }
+}
+
+/// A child that is awaited: [`TaskHandle`]'s future. It borrows what the child borrows, so it cannot be taken out of the
+/// nursery:
+///
+/// ```compile_fail,E0521
+/// use parcae::prelude::*;
+/// let rt = Runtime::builder().build().unwrap();
+/// let mut kept = None;
+/// rt.run(|cx| cx.nursery(|n| {
+///     kept = Some(n.spawn(|_| Ok(1))?.into_future()); // would outlive what `n` waits for
+///     Ok(())
+/// })).unwrap();
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct TaskFuture<'scope, T> {
+    /// None once it was ready.
+    handle: Option<TaskHandle<'scope, T>>,
+    polled: Polled,
+}
+
+impl<T> Future for TaskFuture<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        let handle = this.handle.as_ref().expect("polled after it was ready");
+        if !handle.is_finished() && !this.polled.poll(handle.end(), context.waker()) {
+            return Poll::Pending;
+        }
+        this.give_up_place();
+        match this.handle.take() {
+            Some(handle) => Poll::Ready(handle.take()),
+            None => unreachable!(),
+        }
+    }
+}
+
+impl<T> TaskFuture<'_, T> {
+    fn give_up_place(&mut self) {
+        if let Some(end) = self.handle.as_ref().and_then(|handle| handle.end.get()) {
+            self.polled.withdraw(end);
+        }
+    }
+}
+
+impl<T> Drop for TaskFuture<'_, T> {
+    fn drop(&mut self) {
+        self.give_up_place();
+    }
+}
+
+impl<T> fmt::Debug for TaskFuture<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TaskFuture").field(&self.handle).finish()
+    }
+}
+
+impl<T> fmt::Debug for TaskHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandle")
+            .field("id", &self.id())
+            .field("finished", &self.is_finished())
+            .finish()
+    }
+}

@@ -1,0 +1,650 @@
+//! Nurseries: tasks that end before the place that spawned them goes on.
+//!
+//! [`Cx::nursery`] works like [`std::thread::scope`]: its body spawns children, which may borrow
+//! whatever outlives the call, and the call returns when the body and all children have
+//! ended, however the body ends.
+//!
+//! # States
+//!
+//! ```text
+//!            body returns              all children ended
+//!   Open ─────────────────► Closing ────────────────────────► Closed
+//!     │                        │
+//!     │ cancel: by somebody, by the parent, by a failure
+//!     ▼                        ▼       all children ended
+//!   Cancelling ◄───────────────┘ ────────────────────────────► Cancelled
+//! ```
+//!
+//! The state is not stored. It follows from three facts that only ever go one way, so no other
+//! transition is possible: the body has returned (`closing`), the node is cancelled (`cancel`), all
+//! children have ended (the group's counter, `task::group`).
+//!
+//! # Who owns what
+//!
+//! The [`Core`] lies on the stack of the task that opened the nursery, which does not leave
+//! before its group is empty. Children reach it through their record; they are counted as
+//! ended when nothing of them is left that could use it, or anything that was lent to them.
+//!
+//! `Nursery` is `Sync`: its children may spawn siblings, and so may threads that the body waits for.
+//! All of them end before the owner can find its group empty, so the core is there for as long as
+//! they can reach it. The owner counts its children without atomics, everybody else with one.
+//!
+//! # Results
+//!
+//! A child's result stays in its record until its [`TaskHandle`] takes it; if the handle is
+//! gone the child drops it itself (`task::state` has the protocol). The first failure is kept
+//! in the core, the others are counted. A child that ended because it was cancelled has not
+//! failed.
+
+mod event;
+mod failures;
+pub(crate) mod foreign;
+mod handle;
+mod opts;
+mod spawn;
+
+pub(crate) use event::Hook;
+pub use event::NurseryEvent;
+pub use handle::{TaskFuture, TaskHandle};
+pub(crate) use opts::Own;
+pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
+
+use crate::base::error::{Error, ErrorKind, Rank, Result};
+use crate::base::lock::Lock;
+use crate::sched::Shared;
+use crate::sched::task::group::Group;
+use crate::sched::task::{Task, Traits};
+use crate::sched::worker;
+use crate::scope::budget::{Budget, Pool, Shortfall, Standing, Suspended};
+use crate::scope::cancel::{CancelReason, CancelToken, OnCancel};
+use crate::scope::cap::Issuer;
+use crate::scope::cx::{self, Cx, Frame, Shares, Terms};
+use crate::scope::profile::{Profile, Service, Spawns};
+use crate::sync::time::Deadline;
+use crate::wait::Why;
+use failures::{Failures, Keep, Outcome};
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// The five states of a nursery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NurseryState {
+    /// Children can be spawned.
+    Open,
+    /// The body has returned; children run.
+    Closing,
+    /// Children were asked to end.
+    Cancelling,
+    /// All have ended.
+    Closed,
+    /// All have ended, after they were asked to.
+    Cancelled,
+}
+
+/// What a child was paid.
+enum Paid {
+    /// What is usual in its nursery.
+    Usual,
+    /// Something else.
+    Other(Budget),
+    /// Nothing yet: it gets a budget of its own.
+    Own,
+}
+
+/// What a nursery is made of, on its owner's stack.
+#[repr(C)]
+pub(crate) struct Core {
+    /// First, because a child's record points to it.
+    group: Group,
+    terms: Terms,
+    on_failure: OnFailure,
+    traits: Traits,
+    /// Children that came to an end by a failure.
+    failures: Failures,
+    /// The body has returned. Written by the owner. Relaxed throughout: others read it for figures.
+    closing: AtomicBool,
+    /// The rest was asked to end, but the result counts. Relaxed throughout: the owner reads it when
+    /// all children have ended, which the group's counter orders.
+    winding_down: AtomicBool,
+    /// When it is cancelled by itself. Taken back with the core.
+    #[allow(dead_code)]
+    deadline: Option<Deadline<Arc<Shared>>>,
+    /// Cancel it when other tokens are. Taken back with the core.
+    #[allow(dead_code)]
+    tokens: Vec<OnCancel>,
+    /// What each child may use in all, if the options say so.
+    child_budget: Option<Budget>,
+    /// Nothing has to be paid for a usual child.
+    free: bool,
+    /// Called when a child fails, and at the end.
+    on_event: Option<Hook>,
+    /// Children that were cancelled one by one, and where: for error texts.
+    cancelled_at: Lock<Vec<(u64, &'static Location<'static>)>>,
+    /// The next nursery of the same owner, further out.
+    outer: Option<NonNull<Core>>,
+}
+
+// SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and by
+// those who hold the owner still. The rest is made for sharing.
+unsafe impl Sync for Core {}
+
+impl fmt::Display for NurseryState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NurseryState::Open => "open",
+            NurseryState::Closing => "closing",
+            NurseryState::Cancelling => "cancelling",
+            NurseryState::Closed => "closed",
+            NurseryState::Cancelled => "cancelled",
+        })
+    }
+}
+
+impl Core {
+    /// The core that a child belongs to.
+    ///
+    /// # Safety
+    ///
+    /// The task was spawned by a nursery and is not counted as ended.
+    unsafe fn of<'c>(task: NonNull<Task>) -> &'c Core {
+        // SAFETY: as the caller says; the group is the core's first field, and the pointer was
+        // made from the core.
+        unsafe {
+            match task.as_ref().group.get() {
+                Some(group) => group.cast::<Core>().as_ref(),
+                None => unreachable!("a child without a nursery"),
+            }
+        }
+    }
+
+    /// The core of a nursery that the running task opens.
+    fn open(frame: &Frame, opts: NurseryOpts) -> Result<(Core, Shares)> {
+        if std::thread::panicking() {
+            return Err(Error::new(ErrorKind::Unwinding));
+        }
+        frame.check_cancelled()?;
+        // Of this task and no other, also if somebody carried the `Cx` to one on the same thread.
+        let running = worker::current().and_then(worker::Worker::task);
+        let Some(owner) = running.filter(|task| task.task == frame.task()) else {
+            return Err(Error::new(ErrorKind::NurseryNotActive));
+        };
+        opts.open(frame, owner)
+    }
+
+    /// Takes no more children and waits for those that there are. The owner's.
+    fn wait_for_children(&self, frame: &Frame) {
+        self.group.close();
+        while !self.group.is_empty() {
+            // Not a cancel point: children that are cancelled end, and are waited for. They have
+            // not heard of a request that went to this task alone.
+            if frame.was_asked_to_end() && !self.terms.node.is_cancelled() {
+                self.cancel(CancelReason::Parent);
+            }
+            frame.leave_to_others(Why::Children);
+        }
+        frame.seen().nursery.set(self.outer);
+        if self.on_event.is_some() {
+            frame.run_hook(|| self.announce_end());
+        }
+    }
+
+    /// Tells the hook in which state the nursery ended. Called when no child is left.
+    fn announce_end(&self) {
+        if let Some(hook) = &self.on_event {
+            hook.call(&NurseryEvent::Ended { state: self.state() });
+        }
+    }
+
+    /// Pays for a child.
+    #[inline]
+    fn pay(&self) -> Result<Paid> {
+        if self.free || self.terms.pool.take_prepaid() { Ok(Paid::Usual) } else { self.pay_pool() }
+    }
+
+    #[inline(never)]
+    fn pay_pool(&self) -> Result<Paid> {
+        if self.child_budget.is_some() {
+            return Ok(Paid::Own);
+        }
+        let Terms { pool, usual, grant, .. } = &self.terms;
+        let account = self.or_ask_all(|| pool.spawn_usual(*usual, *grant))?;
+        Ok(if account == *usual { Paid::Usual } else { Paid::Other(account) })
+    }
+
+    /// Tries to draw. If there is not enough, siblings that have ended may have left some with the
+    /// worker that they ended on: asks for that and tries again.
+    fn or_ask_all<R>(&self, draw: impl Fn() -> Result<R, Shortfall>) -> Result<R> {
+        let again = |_| {
+            self.terms.shared.return_accounts();
+            draw()
+        };
+        draw().or_else(again).map_err(|short| self.short(short))
+    }
+
+    #[cold]
+    fn short(&self, short: Shortfall) -> Error {
+        Error::short(short).bounded_by(self.terms.pool.bounded_by(short.resource))
+    }
+
+    /// The terms, for an observer of the owner.
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Children that have not ended, for an observer of the owner.
+    pub(crate) fn live(&self) -> usize {
+        self.group.live()
+    }
+
+    /// The next nursery of the same owner, further out.
+    pub(crate) fn outer(&self) -> Option<NonNull<Core>> {
+        self.outer
+    }
+
+    /// Where the nursery is in its life.
+    pub(crate) fn state(&self) -> NurseryState {
+        let closing = self.closing.load(Ordering::Relaxed);
+        let ended = closing && self.group.live() == 0;
+        match (self.terms.node.is_cancelled(), closing) {
+            (true, _) if ended => NurseryState::Cancelled,
+            (true, _) => NurseryState::Cancelling,
+            (false, true) if ended => NurseryState::Closed,
+            (false, true) => NurseryState::Closing,
+            (false, false) => NurseryState::Open,
+        }
+    }
+
+    /// Which failures are kept.
+    fn keep(&self) -> Keep {
+        if self.on_failure == OnFailure::Collect { Keep::All } else { Keep::First }
+    }
+
+    /// A child has failed, and nobody else will hear of it.
+    fn failed(&self, error: Error) {
+        self.failures.add(error, self.keep());
+    }
+
+    fn cancel(&self, reason: CancelReason) {
+        self.terms.node.cancel(reason);
+    }
+
+    /// Why the nursery is being cancelled, if it is. One whose parent or token is cancelled is
+    /// cancelled too, even if the pass that cancels has not come here yet: see `cancel`.
+    fn why_cancelled(&self) -> Option<CancelReason> {
+        let node = &self.terms.node;
+        if let Some(reason) = node.reason() {
+            return Some(reason);
+        }
+        let tokens = || self.tokens.iter().find_map(OnCancel::reason_now);
+        self.cancel(node.reason_now().or_else(tokens)?);
+        node.reason()
+    }
+
+    /// An error with which a child or the body ends, signed: whether it came too late to be the
+    /// cause of anything. `failures` has the rule.
+    fn is_late(&self, error: &Error, frame: &Frame) -> bool {
+        match self.why_cancelled() {
+            None => frame.was_told() && !frame.was_sentenced() && !error.is_panic(),
+            Some(CancelReason::Failure) => frame.was_told(),
+            Some(_) => true,
+        }
+    }
+
+    /// Signs a child's error.
+    #[cold]
+    fn sign(&self, error: Error, frame: &Frame) -> Error {
+        let error = frame.sign(error);
+        if self.is_late(&error, frame) { error.ranked(Rank::Late) } else { error }
+    }
+
+    /// The body has returned an error.
+    fn body_failed(&self, error: Error, frame: &Frame) {
+        let reason = self.why_cancelled();
+        let asked = reason.is_none() && frame.was_asked_to_end() && !frame.was_sentenced();
+        // That it was cancelled is no news; nor is what came out of a child that has failed.
+        let known = (error.is_cancelled() && reason.is_some()) || self.failures.knows(&error);
+        if !known {
+            let error = frame.sign(error);
+            let speaks = self.winds_down() || (error.rank() == Rank::Own && !frame.was_told());
+            let late = match reason {
+                Some(CancelReason::Explicit) => !speaks,
+                _ => self.is_late(&error, frame),
+            };
+            if late && asked && !error.is_cancelled() {
+                self.failed(Error::cancelled(CancelReason::Explicit).in_task(|| frame.info()));
+            }
+            let is_reason = asked && error.is_cancelled();
+            self.failed(if late && !is_reason { error.ranked(Rank::Late) } else { error });
+        }
+        self.cancel(CancelReason::Failure);
+    }
+
+    fn winds_down(&self) -> bool {
+        self.winding_down.load(Ordering::Relaxed)
+    }
+
+    /// What the nursery comes to, when all has ended and the body has returned `value`.
+    fn result<R>(&self, value: Option<R>) -> Result<R> {
+        let Outcome { failure, late } = self.failures.take(self.keep());
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        match (value, self.terms.node.reason()) {
+            (Some(value), None) => Ok(value),
+            (Some(value), Some(CancelReason::Explicit)) if self.winds_down() => Ok(value),
+            (_, reason) => Err(self.cancelled(reason.unwrap_or(CancelReason::Failure), late)),
+        }
+    }
+
+    #[cold]
+    fn cancelled(&self, reason: CancelReason, late: usize) -> Error {
+        Error::cancelled(reason).detailed(self.terms.node.detail()).with_others(late)
+    }
+}
+
+/// An open nursery: where children are spawned. See [`Cx::nursery`].
+///
+/// The body has it, and may lend it to children, which then spawn siblings as in
+/// [`std::thread::scope`]. The nursery's budget pays for them:
+///
+/// ```
+/// use parcae::prelude::*;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// let visited = AtomicUsize::new(0);
+/// let rt = Runtime::builder().workers(2).build()?;
+/// rt.run(|cx| {
+///     cx.nursery(|n| {
+///         n.spawn(|_| {
+///             for _ in 0..3 {
+///                 n.spawn(|_| Ok(visited.fetch_add(1, Ordering::Relaxed)))?; // a sibling
+///             }
+///             Ok(())
+///         })?;
+///         Ok(())
+///     }) // waits for all four
+/// })?;
+/// assert_eq!(visited.into_inner(), 3);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// Nothing that lives inside of the body can be lent to a child:
+///
+/// ```compile_fail,E0373
+/// use parcae::prelude::*;
+/// let rt = Runtime::builder().build().unwrap();
+/// rt.run(|cx| cx.nursery(|n| {
+///     let local = 1;
+///     n.spawn(|_| Ok(local == 1))?; // ends before the child
+///     Ok(())
+/// })).unwrap();
+/// ```
+///
+/// A child has a [`Cx`] of its own, which it is called with; that of its parent stays with the
+/// parent:
+///
+/// ```compile_fail,E0277
+/// use parcae::prelude::*;
+/// let rt = Runtime::builder().build().unwrap();
+/// rt.run(|cx| cx.nursery(|n| {
+///     n.spawn(|_| cx.checkpoint())?; // write `|cx| cx.checkpoint()`
+///     Ok(())
+/// })).unwrap();
+/// ```
+pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
+    core: Core,
+    /// The owner's frame, at the base of the stack that this is on; none if a thread owns it (`foreign`).
+    owner: Option<NonNull<Frame>>,
+    _profile: PhantomData<P>,
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+// SAFETY: `owner` is used by the owner alone, as `recharge` checks; the rest is made for sharing.
+unsafe impl<P: Profile> Sync for Nursery<'_, '_, P> {}
+
+impl<P: Spawns> Cx<P> {
+    /// Opens a nursery, runs `body` in it, and waits for all children.
+    ///
+    /// Returns what the body returned, or the first failure of a child. When a child fails, or
+    /// the body does, the others are cancelled; [`nursery_with`](Cx::nursery_with) offers other
+    /// ways. A panic of the body cancels the children, waits for them, and goes on.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let text = String::from("the thread of life");
+    /// let longest = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let mut lengths = Vec::new();
+    ///         for word in text.split(' ') {
+    ///             lengths.push(n.spawn(move |_| Ok(word.len()))?); // borrows from outside
+    ///         }
+    ///         let mut longest = 0;
+    ///         for length in lengths {
+    ///             longest = longest.max(length.join()?);
+    ///         }
+    ///         Ok(longest)
+    ///     })
+    /// })?;
+    /// assert_eq!(longest, 6);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A child's failure comes before a cancellation, a cancellation before the body's
+    /// value.
+    pub fn nursery<'env, R>(
+        &self,
+        body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
+    ) -> Result<R> {
+        self.nursery_with(NurseryOpts::new(), body)
+    }
+
+    /// As [`nursery`](Cx::nursery), with options: a name, a budget of its own, what happens when
+    /// a child fails or has used up its budget.
+    ///
+    /// # Errors
+    ///
+    /// As for [`nursery`](Cx::nursery), and if the task has less than the budget that the
+    /// options name.
+    pub fn nursery_with<'env, R>(
+        &self,
+        opts: NurseryOpts,
+        body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
+    ) -> Result<R> {
+        let frame = self.frame();
+        let (core, shares) = Core::open(frame, opts)?;
+        let nursery = Nursery {
+            core,
+            owner: Some(NonNull::from(frame)),
+            _profile: PhantomData,
+            _scope: PhantomData,
+            _env: PhantomData,
+        };
+        let core = &nursery.core;
+        let outer = frame.enter_nursery(&core.terms, shares);
+        frame.seen().nursery.set(Some(NonNull::from(core)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| body(&nursery)));
+        core.closing.store(true, Ordering::Relaxed);
+        let value = match outcome {
+            Ok(Ok(value)) => Ok(Some(value)),
+            Ok(Err(error)) => {
+                // Whatever happens there: children are waited for first.
+                catch_unwind(AssertUnwindSafe(|| core.body_failed(error, frame))).map(|()| None)
+            }
+            Err(payload) => {
+                core.cancel(CancelReason::Failure);
+                Err(payload)
+            }
+        };
+        core.wait_for_children(frame);
+        frame.leave_nursery(&core.terms, shares, outer);
+        if core.terms.tally.is_some() {
+            core.terms.shared.tallies.close(core.terms.nursery);
+        }
+        match value {
+            Ok(value) => core.result(value),
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+}
+
+impl<P: Spawns> Nursery<'_, '_, P> {
+    /// Cancels the children and the body. The nursery then returns an error that says so, unless a
+    /// child has failed before, or the body returns an error of its own.
+    #[track_caller]
+    pub fn cancel(&self) {
+        self.core.terms.node.cancel_at(Location::caller());
+    }
+
+    /// Asks the children to end; what the body returns counts all the same. For a race of which
+    /// the first to arrive wins:
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let winner = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let fast = n.spawn(|_| Ok("hare"))?;
+    ///         n.spawn(|cx| cx.forever(|| Ok(())))?; // the tortoise
+    ///         let winner = fast.join()?;
+    ///         n.wind_down();
+    ///         Ok(winner)
+    ///     })
+    /// })?;
+    /// assert_eq!(winner, "hare");
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn wind_down(&self) {
+        self.core.winding_down.store(true, Ordering::Relaxed);
+        self.core.cancel(CancelReason::Explicit);
+    }
+
+    /// Whether somebody asked the children to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.core.terms.node.is_cancelled()
+    }
+
+    /// What cancels this nursery, from anywhere.
+    pub fn token(&self) -> CancelToken {
+        CancelToken::of(&self.core.terms.node)
+    }
+
+    /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`. A child
+    /// that was lent the nursery sees `Closing` too. `Closed` and `Cancelled` are told to the hook of
+    /// [`NurseryOpts::on_event`].
+    pub fn state(&self) -> NurseryState {
+        self.core.state()
+    }
+
+    /// How many children have not ended. One that has just ended may count for a moment.
+    pub fn live(&self) -> usize {
+        self.core.group.live()
+    }
+
+    /// How the nursery's budget stands.
+    pub fn budget(&self) -> Standing {
+        cx::live_standing(&self.core.terms.shared, &self.core.terms.pool)
+    }
+
+    /// Moves budget from the owner's account into the nursery's, and wakes children that are
+    /// suspended. Only the task that opened the nursery can do that; others recharge its
+    /// [`account`](Nursery::account) by the authority of a capability.
+    ///
+    /// # Errors
+    ///
+    /// If the owner has less, or the caller is another task. Nothing is moved then.
+    pub fn recharge(&self, amount: Budget) -> Result<()> {
+        let owner = cx::current().filter(|frame| self.owner == Some(NonNull::from(*frame)));
+        match owner {
+            Some(owner) => owner.recharge(&self.core.terms.pool, amount),
+            None => Err(Error::msg(
+                "only the task that opened a nursery recharges it from its own budget; elsewhere \
+                 use `account().recharge` with a `CapBudget`",
+            )),
+        }
+    }
+
+    /// The tasks that wait for a recharge of the nursery's budget, and of what.
+    pub fn suspended(&self) -> Vec<Suspended> {
+        self.core.terms.pool.suspended()
+    }
+
+    /// What recharges this nursery from elsewhere, by the authority of a
+    /// [`CapBudget`](crate::cap::CapBudget).
+    pub fn account(&self) -> Account {
+        Account::of(&self.core.terms, &self.core.terms.pool)
+    }
+}
+
+/// The budget of a nursery, for somebody who may recharge it: from any thread. After the
+/// nursery has ended it does nothing.
+#[derive(Clone)]
+pub struct Account {
+    pool: Arc<Pool>,
+    issuer: Arc<Issuer>,
+    shared: Weak<Shared>,
+}
+
+impl Account {
+    pub(crate) fn of(terms: &Terms, pool: &Arc<Pool>) -> Account {
+        let shared = Weak::clone(&terms.shared.me);
+        Account { pool: Arc::clone(pool), issuer: Arc::clone(&terms.issuer), shared }
+    }
+
+    /// How it stands. After the runtime has ended, as far as it was known then.
+    pub fn standing(&self) -> Standing {
+        match self.shared.upgrade() {
+            Some(shared) => cx::live_standing(&shared, &self.pool),
+            None => self.pool.standing(),
+        }
+    }
+
+    /// The tasks that wait for a recharge, and of what.
+    pub fn suspended(&self) -> Vec<Suspended> {
+        self.pool.suspended()
+    }
+
+    /// Adds as much of `amount` as the capability allows, and wakes tasks that wait for it.
+    /// Returns what was added: nothing where nothing is counted.
+    ///
+    /// # Errors
+    ///
+    /// If the capability was revoked or has nothing left of what is asked for, or the nursery
+    /// has ended.
+    pub fn recharge(&self, cap: &crate::scope::cap::CapBudget, amount: Budget) -> Result<Budget> {
+        cap.check_issuer(&self.issuer)?;
+        if self.pool.is_unlimited() {
+            return Ok(Budget::ZERO); // nothing is counted
+        }
+        let granted = cap.take(amount)?;
+        if !self.pool.recharge(granted) {
+            cap.give_back(granted);
+            return Err(Error::new(ErrorKind::NurseryNotActive));
+        }
+        Ok(granted)
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Account").field(&self.pool.standing()).finish()
+    }
+}
+
+impl<P: Profile> fmt::Debug for Nursery<'_, '_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nursery").field("name", &self.core.terms.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,513 @@
+//! How nurseries and children are set up.
+
+use super::{Core, Failures, Hook, NurseryEvent};
+use crate::base::error::Result;
+use crate::base::lock::Lock;
+use crate::sched::task::group::Group;
+use crate::sched::task::{Priority, TaskRef, Traits};
+use crate::sched::worker::{self, Worker};
+use crate::scope::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, UNLIMITED};
+use crate::scope::cancel::{CancelToken, Node, OnCancel};
+use crate::scope::cx::{Frame, Shares, Terms};
+use crate::stack::StackSize;
+use crate::sync::time::Due;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What happens to the others when a child fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// They are cancelled, and so is the body.
+    #[default]
+    FailFast,
+    /// They go on. The first failure that nobody learned of by joining is the nursery's result.
+    Isolate,
+    /// They go on. All failures that nobody learned of by joining are the nursery's result.
+    Collect,
+}
+
+/// How a nursery is set up; see [`Cx::nursery_with`](crate::Cx::nursery_with).
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().build()?;
+/// rt.run(|cx| {
+///     let tenant = NurseryOpts::new()
+///         .name("tenant-7")
+///         .budget(Budget { ops: 1_000_000, spawn_count: 64, ..Budget::UNLIMITED })
+///         .on_exhausted(OnExhausted::Suspend)
+///         .on_failure(OnFailure::Isolate);
+///     cx.nursery_with(tenant, |n| {
+///         n.spawn(|_| Ok(()))?;
+///         assert_eq!(n.budget().granted.spawn_count, 64);
+///         Ok(())
+///     })
+/// })?;
+/// # Ok::<(), parcae::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct NurseryOpts {
+    name: Option<Arc<str>>,
+    pub(super) budget: Option<Budget>,
+    child_budget: Option<Budget>,
+    slice: Option<Budget>,
+    on_event: Option<Hook>,
+    on_failure: OnFailure,
+    on_exhausted: Option<OnExhausted>,
+    stack_size: Option<StackSize>,
+    priority: Option<Priority>,
+    timeout: Option<Duration>,
+    tokens: Vec<CancelToken>,
+}
+
+impl NurseryOpts {
+    /// Nothing special: shares the budget of the task that opens it, and fails fast.
+    pub fn new() -> NurseryOpts {
+        NurseryOpts::default()
+    }
+
+    /// A name, for errors and tools.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> NurseryOpts {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// A budget of its own, moved out of that of the task that opens the nursery. What is left
+    /// of it goes back in the end.
+    pub fn budget(mut self, budget: Budget) -> NurseryOpts {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// What each child may use in all, as if it were spawned with
+    /// [`SpawnOpts::budget`]. It is moved out of the nursery's budget, and binds whatever that has
+    /// left.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let each = NurseryOpts::new().child_budget(Budget { ops: 1_000, ..Budget::UNLIMITED });
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery_with(each, |n| n.spawn(|cx| cx.forever(|| Ok(())))?.join())
+    /// }).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::BudgetExceeded(_)));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn child_budget(mut self, budget: Budget) -> NurseryOpts {
+        self.child_budget = Some(budget);
+        self
+    }
+
+    /// How much a child draws at a time from a nursery that counts, when it is spawned and again
+    /// when that is used up. Small slices let many children share a small budget; a child asks less
+    /// often with large ones. If it is not set, as for the task that opens the nursery:
+    /// [`Builder::slice`](crate::Builder::slice), or [`Budget::CHILD`], with which a child cannot
+    /// spawn.
+    pub fn slice(mut self, budget: Budget) -> NurseryOpts {
+        self.slice = Some(budget);
+        self
+    }
+
+    /// Calls `hook` as soon as a child fails or runs out of budget, whatever the policies are: so
+    /// that a host hears of it while the nursery goes on. The last event is the end of the nursery,
+    /// with its final [state](crate::NurseryState).
+    ///
+    /// The hook runs on the task that the event is about, outside of its budget and shielded from
+    /// cancellation; the end is told by the task or thread that opened the nursery. It should be
+    /// short, and pass the event on; a panic in it is dropped.
+    ///
+    /// ```
+    /// use parcae::channel::unbounded;
+    /// use parcae::prelude::*;
+    /// use parcae::NurseryEvent;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// rt.run(|cx| {
+    ///     let (sender, events) = unbounded();
+    ///     let host = NurseryOpts::new()
+    ///         .on_failure(OnFailure::Isolate)
+    ///         .on_event(move |event| drop(sender.try_send(event.clone())));
+    ///     cx.nursery_with(host, |n| {
+    ///         let plugin = n.spawn(|_| -> parcae::Result<()> { Err(parcae::Error::msg("no such plugin")) })?;
+    ///         let NurseryEvent::Failed { error, .. } = events.recv()? else { unreachable!() };
+    ///         assert!(error.to_string().contains("no such plugin"));
+    ///         plugin.join().unwrap_err();
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn on_event(mut self, hook: impl Fn(&NurseryEvent) + Send + Sync + 'static) -> NurseryOpts {
+        self.on_event = Some(Hook::new(hook));
+        self
+    }
+
+    /// What happens when a child fails.
+    ///
+    /// With every policy the nursery reports why it ended, and not what broke because of that:
+    ///
+    /// | ended because of | with `FailFast`, `Isolate` and `Collect` alike, the nursery returns |
+    /// |---|---|
+    /// | its own deadline | `Cancelled(Timeout)`, "deadline exceeded after 50 ms"; `is_cancelled` and `is_timed_out` |
+    /// | `cx.timeout` around it | `Cancelled(Parent)`; `cx.timeout` itself returns `TimedOut` |
+    /// | its token, `cancel()` | `Cancelled(Explicit)`, or the reason that the token was given |
+    /// | its parent | `Cancelled(Parent)`, with the parent's name and reason |
+    /// | shutdown | `Cancelled(Shutdown)` |
+    /// | a child that failed, panicked, or ran out of budget | that failure; with `Collect` it is the first of `Several` |
+    /// | its body | the body's error; a panic goes on |
+    ///
+    /// An error that says that its cause is elsewhere, such as a closed channel, gives way to the cause, even if that
+    /// is known later. Errors that come after the nursery was cancelled are counted
+    /// ([`Error::others`](crate::Error::others)) and do not replace the reason.
+    ///
+    /// ```
+    /// use parcae::channel::channel;
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let error = rt.run(|cx| {
+    ///     let (tx, rx) = channel(1);
+    ///     cx.nursery_with(NurseryOpts::new().timeout(Duration::from_millis(50)), |n| {
+    ///         n.spawn(|cx| cx.forever(|| Ok(tx.send(1)?)))?;
+    ///         n.spawn(move |cx| {
+    ///             for value in rx.iter() {
+    ///                 value?;
+    ///                 cx.sleep(Duration::from_millis(20))?;
+    ///             }
+    ///             Ok(())
+    ///         })?;
+    ///         Ok(())
+    ///     })
+    /// }).unwrap_err();
+    /// assert!(error.is_timed_out()); // and not: the channel is closed
+    /// assert!(error.to_string().starts_with("deadline exceeded after 50 ms"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn on_failure(mut self, policy: OnFailure) -> NurseryOpts {
+        self.on_failure = policy;
+        self
+    }
+
+    /// What happens to a child that has used up its budget. If it is not set, the same as to
+    /// the task that opens the nursery.
+    pub fn on_exhausted(mut self, policy: OnExhausted) -> NurseryOpts {
+        self.on_exhausted = Some(policy);
+        self
+    }
+
+    /// How much stack a child gets.
+    pub fn stack_size(mut self, size: StackSize) -> NurseryOpts {
+        self.stack_size = Some(size);
+        self
+    }
+
+    /// Cancels the nursery when it has not ended after this time.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery_with(NurseryOpts::new().timeout(Duration::from_millis(5)), |n| {
+    ///         n.spawn(|cx| cx.sleep(Duration::from_secs(60)))?.join()
+    ///     })
+    /// });
+    /// assert!(matches!(error.unwrap_err().kind(), ErrorKind::Cancelled(parcae::CancelReason::Timeout)));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn timeout(mut self, time: Duration) -> NurseryOpts {
+        self.timeout = Some(time);
+        self
+    }
+
+    /// Has the nursery cancelled when this token is, too, for the same reason: beside all that it belongs to. Several
+    /// tokens may be given, one call each.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let hangup = CancelToken::new(); // of a connection, say, that several nurseries serve
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery_with(NurseryOpts::new().token(&hangup), |n| {
+    ///         n.spawn(|cx| cx.forever(|| Ok(())))?;
+    ///         hangup.cancel();
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert!(error.unwrap_err().is_cancelled());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn token(mut self, token: &CancelToken) -> NurseryOpts {
+        self.tokens.push(token.clone());
+        self
+    }
+
+    /// How urgent children are.
+    pub fn priority(mut self, priority: Priority) -> NurseryOpts {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// The core of a nursery that this task opens.
+    pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(Core, Shares)> {
+        let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
+        let pool = frame.fund(self.budget)?;
+        let mut core = self.core(frame.terms(), frame.child_node(), pool, owner);
+        core.terms.owner = frame.record().id();
+        core.outer = frame.seen().nursery.get();
+        Ok((core, shares))
+    }
+
+    /// The core of a nursery with this pool, cancelled by this node; of no task.
+    pub(super) fn core(
+        self,
+        outer: &Terms,
+        node: Arc<Node>,
+        pool: Arc<Pool>,
+        owner: TaskRef,
+    ) -> Core {
+        let grant = self.slice.unwrap_or(outer.child_grant);
+        // A task further down that draws on this budget is this host's concern.
+        let on_exhausted_child = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
+        let free = pool.is_unlimited() && self.child_budget.is_none();
+        let nursery = worker::current().map_or(0, Worker::fresh_id);
+        let tally = || Some(outer.shared.tallies.open(nursery, self.name.as_ref(), &pool));
+        let terms = Terms {
+            tally: outer.tally.as_ref().and_then(|_| tally()),
+            nursery,
+            owner: 0,
+            shared: Arc::clone(&outer.shared),
+            node,
+            usual: pool.usual(grant),
+            pool,
+            grant,
+            child_grant: grant,
+            issuer: Arc::clone(&outer.issuer),
+            on_exhausted: self.on_exhausted.unwrap_or(outer.on_exhausted),
+            on_exhausted_child,
+            interval: outer.interval,
+            preempt: outer.preempt,
+            name: self.name,
+        };
+        let traits = Traits {
+            priority: self.priority.unwrap_or(Priority::Normal),
+            migratable: false,
+            stack: self.stack_size.unwrap_or(outer.shared.config.stack_size),
+        };
+        let expire = |time| {
+            let node = Arc::downgrade(&terms.node);
+            terms.shared.at_for(terms.shared.later(time), Due::Cancel(node))
+        };
+        let follow = |token: &CancelToken| -> OnCancel {
+            let node = Arc::downgrade(&terms.node);
+            token.on_cancel(move |reason| {
+                if let Some(node) = node.upgrade() {
+                    node.cancel(reason);
+                }
+            })
+        };
+        if self.tokens.iter().any(CancelToken::expires) {
+            terms.node.set_expires(None); // either deadline may come first
+        } else if self.timeout.is_some() {
+            terms.node.set_expires(self.timeout);
+        }
+        if let Some(name) = &terms.name {
+            terms.node.set_label(name);
+        }
+        Core {
+            deadline: self.timeout.map(expire),
+            tokens: self.tokens.iter().map(follow).collect(),
+            group: Group::new(owner),
+            terms,
+            on_failure: self.on_failure,
+            traits,
+            failures: Failures::new(),
+            closing: AtomicBool::new(false),
+            winding_down: AtomicBool::new(false),
+            child_budget: self.child_budget,
+            free,
+            on_event: self.on_event,
+            cancelled_at: Lock::new(Vec::new()),
+            outer: None,
+        }
+    }
+}
+
+/// A budget of a task's own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    /// The bound that somebody named, lowered to what a capability allows; unlimited where there is
+    /// none.
+    named: Budget,
+    /// What the task begins with.
+    pub(crate) first: Budget,
+    /// What it gets at a time after that, of what is not named.
+    grant: Budget,
+    ceiling: Option<Ceiling>,
+}
+
+/// What a task gets at a time of something that it may use by its capability, and that the nursery gives no
+/// child by itself: enough for most.
+const ON_DEMAND: u64 = 16;
+
+impl Own {
+    /// What a task that is spawned under `terms` has of its own, if anything: the budget that its options name,
+    /// the most that a capability allows.
+    ///
+    /// What is named is moved to the task at once and is never refilled: it binds. The rest is drawn
+    /// as by other children, up to what the capability allows.
+    pub(crate) fn of(
+        terms: &Terms,
+        budget: Option<Budget>,
+        ceiling: Option<Ceiling>,
+    ) -> Option<Own> {
+        let ceiling = ceiling.filter(|ceiling| ceiling.most != Budget::UNLIMITED);
+        let most = ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
+        let named = match budget {
+            Some(budget) => budget.min(most),
+            None => {
+                ceiling?;
+                Budget::UNLIMITED
+            }
+        };
+        let (slice, fails) = (terms.grant, terms.on_exhausted == OnExhausted::Fail);
+        let first = slice.zip(named, |slice, named| match named {
+            // Under `Fail` there is no refill, so the full allowance is granted up front.
+            UNLIMITED if fails => UNLIMITED,
+            UNLIMITED => slice,
+            named => named,
+        });
+        let grant = slice.zip(named, |slice, named| match named {
+            UNLIMITED => slice.max(ON_DEMAND),
+            _ => 0,
+        });
+        Some(Own { named, first: first.min(most), grant: grant.min(most), ceiling })
+    }
+
+    /// Whether what could be had is enough: all that is named.
+    pub(crate) fn check(self, mut account: Budget) -> Result<(), Shortfall> {
+        account.charge(self.named.counted())
+    }
+}
+
+impl Terms {
+    /// The same, for a task with a budget of its own, of which `account` was paid.
+    pub(crate) fn with_budget(&self, own: Own, account: Budget) -> Terms {
+        let fails = self.on_exhausted == OnExhausted::Fail;
+        let grant = if fails { Budget::ZERO } else { own.grant };
+        let more = More { pool: Arc::clone(&self.pool), grant, ceiling: own.ceiling };
+        let granted = account.min(own.first);
+        // What neither the nursery counts nor anybody has named is not counted here either.
+        let most = own.ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
+        let free = account.zip(own.named.min(most), u64::min);
+        let granted = granted.zip(free, |granted, free| match free {
+            UNLIMITED => UNLIMITED,
+            _ => granted,
+        });
+        let pool = Arc::new(Pool::new(granted, Some(more)));
+        let grant = own.first.zip(own.grant, u64::max);
+        Terms {
+            nursery: self.nursery,
+            owner: self.owner,
+            shared: Arc::clone(&self.shared),
+            node: Arc::clone(&self.node),
+            usual: pool.usual(grant),
+            pool,
+            grant,
+            child_grant: self.child_grant,
+            issuer: Arc::clone(&self.issuer),
+            on_exhausted: self.on_exhausted,
+            on_exhausted_child: self.on_exhausted_child.clone(),
+            interval: self.interval,
+            preempt: self.preempt,
+            name: self.name.clone(),
+            tally: self.tally.clone(),
+        }
+    }
+}
+
+/// How a task is set up: a child by [`Nursery::spawn_with`](crate::Nursery::spawn_with), a root task by
+/// [`Runtime::run_with`](crate::Runtime::run_with) and [`Handle::spawn_with`](crate::Handle::spawn_with).
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().build()?;
+/// let opts = SpawnOpts::new().name("nightly report").priority(Priority::Low).budget(Budget::SERVICE);
+/// let name = rt.run_with(opts, |cx| Ok(cx.info().name().map(String::from)))?;
+/// assert_eq!(name.as_deref(), Some("nightly report"));
+/// # Ok::<(), parcae::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct SpawnOpts {
+    pub(crate) name: Option<Arc<str>>,
+    priority: Option<Priority>,
+    stack_size: Option<StackSize>,
+    pub(crate) budget: Option<Budget>,
+    migratable: bool,
+}
+
+impl SpawnOpts {
+    /// Nothing special.
+    pub fn new() -> SpawnOpts {
+        SpawnOpts::default()
+    }
+
+    /// A name, for errors and tools.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> SpawnOpts {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How urgent it is.
+    pub fn priority(mut self, priority: Priority) -> SpawnOpts {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// How much stack it gets.
+    pub fn stack_size(mut self, size: StackSize) -> SpawnOpts {
+        self.stack_size = Some(size);
+        self
+    }
+
+    /// A budget of its own, moved out of its nursery's, or a root task's out of its runtime's. It
+    /// binds, whatever those have left: when it is used up the task fails, or under
+    /// [`OnExhausted::Suspend`] waits until its [handle](crate::TaskHandle::recharge) or
+    /// [account](crate::TaskHandle::account) recharges it. What the budget leaves
+    /// [unlimited](crate::budget::UNLIMITED) is drawn from the nursery as it is needed.
+    pub fn budget(mut self, budget: Budget) -> SpawnOpts {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// What is unusual about it.
+    pub(crate) fn traits(&self, usual: Traits) -> Traits {
+        Traits {
+            priority: self.priority.unwrap_or(usual.priority),
+            stack: self.stack_size.unwrap_or(usual.stack),
+            migratable: self.migratable,
+        }
+    }
+
+    /// The task may move to another thread while it waits, and is stolen at any time.
+    ///
+    /// # Safety
+    ///
+    /// Everything that lives on the task's stack while it waits is `Send`. No function on it
+    /// uses thread-local data both before and after a wait: the compiler may remember where
+    /// it was.
+    pub unsafe fn migratable(mut self) -> SpawnOpts {
+        self.migratable = true;
+        self
+    }
+}

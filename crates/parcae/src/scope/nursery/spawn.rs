@@ -1,0 +1,449 @@
+//! From a closure to a task that runs and leaves its result.
+
+use super::opts::Own;
+use super::{Core, Nursery, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle};
+use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
+use crate::sched::task::group::Group;
+use crate::sched::task::state::Handle as Held;
+use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
+use crate::sched::worker::{self, Worker};
+use crate::scope::budget::{Budget, Ceiling};
+use crate::scope::cancel::CancelReason;
+use crate::scope::cap::{CapSpawn, TaskPermit};
+use crate::scope::cx::{Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::life::{self, Birth, Ending};
+use crate::scope::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
+    /// Spawns a child.
+    ///
+    /// The handle gives the child's result to whoever [joins](TaskHandle::join) it. It may be
+    /// dropped: the child runs all the same, and the nursery waits for it.
+    ///
+    /// # Errors
+    ///
+    /// If the nursery was cancelled, or there is no budget for another child, or no memory.
+    #[track_caller]
+    #[inline]
+    pub fn spawn<T, F>(&'scope self, child: F) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        self.start((), child)
+    }
+
+    /// Spawns a child with options: a name, a priority, a stack size, a budget of its own.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let opts = SpawnOpts::new()
+    ///             .name("parser")
+    ///             .budget(Budget { ops: 100, ..Budget::UNLIMITED });
+    ///         n.spawn_with(opts, |cx| cx.forever(|| Ok(())))?.join()
+    ///     })
+    /// }).unwrap_err();
+    /// assert_eq!(error.task().and_then(|task| task.name()), Some("parser"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](Nursery::spawn), and if the nursery has less than the budget that the
+    /// options name.
+    #[track_caller]
+    pub fn spawn_with<T, F>(
+        &'scope self,
+        opts: SpawnOpts,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        self.start_with(opts, None, child)
+    }
+}
+
+impl<'scope> Nursery<'scope, '_, Sovereign> {
+    /// Spawns a child by the authority of a capability.
+    ///
+    /// The child gets what other children of the nursery get, and more of it as the nursery's
+    /// policy says, but in all no more than the capability's `task_budget`; so do the children that it spawns in turn, all
+    /// together. It may spawn, as often as the `task_budget` says.
+    ///
+    /// ```
+    /// use parcae::cap::{Delegation, SpawnLimits};
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().profile::<Sovereign>().build()?;
+    /// let limits = SpawnLimits { max_tasks: 8, task_budget: Budget::CHILD.with_spawn_count(3) };
+    /// let cap = rt.cap_spawn(limits, Delegation::Forbidden);
+    /// let error = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         n.spawn(&cap, |cx| cx.nursery(|n| n.spawn(&cap, |_| Ok(()))?.join()))?.join()?; // nested, by the same
+    ///         n.spawn(&cap, |cx| cx.forever(|| Ok(())))?.join()
+    ///     })
+    /// }).unwrap_err();
+    /// assert!(error.to_string().contains("under spawn capability #1, whose `task_budget` is all"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the capability was revoked or has as many tasks as it allows; and as in the other
+    /// profiles.
+    #[track_caller]
+    pub fn spawn<T, F>(&'scope self, cap: &CapSpawn, child: F) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'scope,
+    {
+        if cap.task_budget() != Budget::UNLIMITED {
+            return self.spawn_with(cap, SpawnOpts::new(), child);
+        }
+        cap.check_issuer(&self.core.terms.issuer)?;
+        self.start(cap.admit()?, child)
+    }
+
+    /// As [`spawn`](Nursery::spawn), with options. A budget is lowered to what the capability
+    /// allows for a task.
+    ///
+    /// # Errors
+    ///
+    /// As for [`spawn`](Nursery::spawn).
+    #[track_caller]
+    pub fn spawn_with<T, F>(
+        &'scope self,
+        cap: &CapSpawn,
+        opts: SpawnOpts,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'scope,
+    {
+        self.start_with(opts, Some(self.authorize(cap)?), child)
+    }
+}
+
+/// What a child is spawned by, and keeps until it has ended.
+pub(super) trait Authority: Send {
+    fn into_permit(self) -> Option<TaskPermit>;
+}
+
+/// The profile's.
+impl Authority for () {
+    fn into_permit(self) -> Option<TaskPermit> {
+        None
+    }
+}
+
+impl Authority for TaskPermit {
+    fn into_permit(self) -> Option<TaskPermit> {
+        Some(self)
+    }
+}
+
+/// What an unusual child starts with, beside its closure.
+struct Extra {
+    origin: Origin,
+    account: Budget,
+    /// A budget of its own.
+    own: Option<Terms>,
+    permit: Option<TaskPermit>,
+}
+
+impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
+    /// A place for one task under a capability, and what bounds it.
+    pub(super) fn authorize(&self, cap: &CapSpawn) -> Result<(Ceiling, TaskPermit)> {
+        cap.check_issuer(&self.core.terms.issuer)?;
+        let permit = cap.admit()?;
+        Ok((cap.ceiling(), permit))
+    }
+
+    /// The usual child: its record's first line has room for two words, the place where it was
+    /// spawned and one that it captures, or a permit.
+    #[track_caller]
+    #[inline]
+    pub(super) fn start<T, F>(
+        &'scope self,
+        by: impl Authority,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        self.check_open()?;
+        let spawned_at = Location::caller();
+        match self.core.pay()? {
+            Paid::Usual => {}
+            Paid::Other(account) => {
+                let origin = Origin { name: None, spawned_at };
+                let extra = Extra { origin, account, own: None, permit: by.into_permit() };
+                return self.start_unusual(self.core.traits, extra, child);
+            }
+            Paid::Own => return self.start_own(SpawnOpts::new(), None, by.into_permit(), child),
+        }
+        let usual = &self.core.terms.usual;
+        let task = self.submit(self.core.traits, usual, move |record, start| {
+            // SAFETY: a child of this nursery.
+            let core = unsafe { Core::of(record) };
+            let (terms, origin) = (&core.terms, Origin { name: None, spawned_at });
+            let (account, kinship) = (terms.usual, Kinship::Child);
+            let birth = Birth { record, start, terms, account, kinship, origin };
+            // SAFETY: the task itself; the terms are the nursery's, and the account was paid.
+            unsafe { run::<P, T, F>(birth, core, child) };
+            drop(by);
+        })?;
+        Ok(TaskHandle::new(task, &self.core, None))
+    }
+
+    #[track_caller]
+    pub(super) fn start_with<T, F>(
+        &'scope self,
+        opts: SpawnOpts,
+        cap: Option<(Ceiling, TaskPermit)>,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        self.check_open()?;
+        let (ceiling, permit) = cap.unzip();
+        self.start_own(opts, ceiling, permit, child)
+    }
+
+    /// A child with options, or with a budget of its own.
+    #[track_caller]
+    fn start_own<T, F>(
+        &'scope self,
+        opts: SpawnOpts,
+        ceiling: Option<Ceiling>,
+        permit: Option<TaskPermit>,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        let (core, terms) = (&self.core, &self.core.terms);
+        let own = Own::of(terms, opts.budget.or(core.child_budget), ceiling);
+        let first = own.map_or(terms.grant, |own| own.first);
+        let account = core.or_ask_all(|| {
+            let account = terms.pool.spawn(first)?;
+            own.map_or(Ok(()), |own| own.check(account))
+                .inspect_err(|_| terms.pool.unspawn(account))
+                .map(|()| account)
+        })?;
+        let own = own.map(|own| terms.with_budget(own, account));
+        let traits = opts.traits(core.traits);
+        let origin = Origin { name: opts.name, spawned_at: Location::caller() };
+        self.start_unusual(traits, Extra { origin, account, own, permit }, child)
+    }
+
+    fn start_unusual<T, F>(
+        &'scope self,
+        traits: Traits,
+        extra: Extra,
+        child: F,
+    ) -> Result<TaskHandle<'scope, T>>
+    where
+        T: Send + 'scope,
+        F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
+    {
+        let account = extra.account;
+        let pool = extra.own.as_ref().map(|own| Arc::clone(&own.pool));
+        let extra = Box::new(extra);
+        let task = self.submit(traits, &account, move |record, start| {
+            // SAFETY: a child of this nursery.
+            let core = unsafe { Core::of(record) };
+            let Extra { origin, account, own, permit } = *extra;
+            match own {
+                None => {
+                    let (terms, kinship) = (&core.terms, Kinship::Child);
+                    let birth = Birth { record, start, terms, account, kinship, origin };
+                    // SAFETY: the task itself; the terms are the nursery's, and the account was paid.
+                    unsafe { run::<P, T, F>(birth, core, child) };
+                }
+                Some(own) => {
+                    let (all, kinship) = (own.pool.draw_all(), Kinship::Apart);
+                    let terms = &own;
+                    let birth = Birth { record, start, terms, account: all, kinship, origin };
+                    // SAFETY: the task itself; the terms outlive the call, and all was drawn.
+                    unsafe { run::<P, T, F>(birth, core, child) };
+                    let closed = own.pool.close();
+                    let mut drawn = account;
+                    drawn.absorb(closed.topped_up);
+                    core.terms.pool.settle(drawn, closed.left);
+                }
+            }
+            drop(permit);
+        })?;
+        Ok(TaskHandle::new(task, &self.core, pool))
+    }
+
+    /// Puts a child into a queue, which has been paid for with `account`.
+    #[inline]
+    fn submit<F>(&self, traits: Traits, account: &Budget, closure: F) -> Result<TaskRef>
+    where
+        F: FnOnce(NonNull<Task>, Start) + Send,
+    {
+        let core = NonNull::from(&self.core).cast::<Group>();
+        let group = &self.core.group;
+        let here = worker::current_of(&self.core.terms.shared);
+        let by_owner = here.filter(|worker| worker.runs(group.owner()));
+        let spawned = match (by_owner, here) {
+            // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
+            (Some(worker), _) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
+                .map_err(|_| ErrorKind::OutOfMemory),
+            (None, here) => self.submit_as_guest(here, traits, closure),
+        };
+        match spawned {
+            Ok(task) => {
+                // Counted when it is certain; the bias covers a child that has ended already.
+                if by_owner.is_some() {
+                    group.add();
+                }
+                if let Some(tally) = &self.core.terms.tally {
+                    tally.spawned();
+                }
+                Ok(task)
+            }
+            Err(kind) => {
+                self.core.terms.pool.unspawn(*account);
+                Err(Error::new(kind))
+            }
+        }
+    }
+
+    /// As `submit`, for another task or thread than the owner: a child, or a thread that the owner
+    /// waits for, or that owns the nursery itself (`foreign`).
+    #[cold]
+    fn submit_as_guest<F>(
+        &self,
+        here: Option<&Worker>,
+        traits: Traits,
+        closure: F,
+    ) -> Result<TaskRef, ErrorKind>
+    where
+        F: FnOnce(NonNull<Task>, Start) + Send,
+    {
+        let core = NonNull::from(&self.core).cast::<Group>();
+        self.core.group.add_shared();
+        let spawned = match here {
+            // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
+            Some(worker) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
+                .map_err(|_| ErrorKind::OutOfMemory),
+            // SAFETY: as above.
+            None => unsafe {
+                let shared = &self.core.terms.shared;
+                shared.spawn_outside_as(Some(core), traits, Held::Held, closure)
+            }
+            .map_err(ErrorKind::from),
+        };
+        spawned.inspect_err(|_| self.core.group.sub_shared())
+    }
+
+    #[inline]
+    fn check_open(&self) -> Result<()> {
+        if self.core.terms.node.is_cancelled() { Err(self.not_open()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn not_open(&self) -> Error {
+        let reason = self.core.terms.node.reason();
+        reason.map_or_else(|| Error::new(ErrorKind::NurseryNotActive), Error::cancelled)
+    }
+}
+
+/// Runs a child from beginning to end, and leaves its result in its record.
+///
+/// # Safety
+///
+/// As for [`life::live`]; the task is a child of the nursery with this core.
+#[inline]
+unsafe fn run<P: Profile, T, F>(birth: Birth<'_>, core: &Core, child: F)
+where
+    F: FnOnce(&Cx<P>) -> Result<T>,
+{
+    let record = birth.record;
+    let keep = |frame: &Frame, output: Result<T>, ending: Ending| {
+        // SAFETY: the running task. Asked once: if the handle goes after that, `unheard` is called.
+        let held = unsafe { record.as_ref().state.is_held() };
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            if let Err(error) = &output
+                && ending == Ending::Failed
+            {
+                failed(core, frame, held, error);
+            }
+        }));
+        // What nobody takes is dropped while the task is still one, and may wait.
+        let output = if held {
+            Some(output)
+        } else {
+            discard(output);
+            None
+        };
+        (output, told)
+    };
+    let sign = |error, frame: &Frame| core.sign(error, frame);
+    // SAFETY: as the caller says.
+    let ((output, told), leaving) = unsafe { life::live(birth, child, sign, keep) };
+    if let Some(output) = output {
+        // SAFETY: the running task: its record is its own, its closure was moved out of it, and it
+        // does not wait any more.
+        unsafe { Task::put_output(record, output, unheard::<T>) };
+    }
+    // Failures of the runtime: now that there is a result.
+    leaving.finish();
+    if let Err(payload) = told {
+        resume_unwind(payload);
+    }
+}
+
+/// What a child's failure means for its siblings.
+#[cold]
+fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
+    if let Some(hook) = &core.on_event {
+        let event = NurseryEvent::Failed { error: error.clone() };
+        frame.run_hook(|| hook.call(&event));
+    }
+    match core.on_failure {
+        OnFailure::FailFast => {
+            core.failed(error.clone());
+            if error.rank() != Rank::Late {
+                core.cancel(CancelReason::Failure);
+            }
+        }
+        // Whoever has the handle hears of it.
+        _ if held => {}
+        _ => core.failed(error.clone()),
+    }
+}
+
+/// Drops a result whose handle went between the child's last look and its end.
+///
+/// # Safety
+///
+/// The record of a child that has ended and is not counted, with a `Result<T>` in it.
+unsafe fn unheard<T>(task: NonNull<Task>, _: Start) -> Outcome {
+    // SAFETY: as the caller says.
+    let (core, output) = unsafe { (Core::of(task), Task::take_output::<Result<T>>(task)) };
+    if let Err(error) = &output
+        && core.on_failure != OnFailure::FailFast
+        && !error.is_cancelled()
+    {
+        core.failed(error.clone());
+    }
+    catch_unwind(AssertUnwindSafe(|| drop(output)))
+}

@@ -1,0 +1,110 @@
+//! The context switch: the only code that knows registers.
+//!
+//! Each architecture supplies one `.s` file and one Rust file with the same
+//! names:
+//!
+//! | name | what it is |
+//! |---|---|
+//! | `janus_context_switch` | leave one context, go on in another |
+//! | `switch` | the same for Rust callers, inlined where that is faster |
+//! | `janus_fiber_entry` | first instruction of every fiber, last frame of every backtrace |
+//! | [`janus_context_observe`] | call a function whose caller, for unwinders, is a suspended context |
+//! | [`Context`] | a saved stack pointer and the registers a callee must preserve |
+//! | [`Context::prepare`] | the initial frame of a fiber that has not run yet |
+//! | `shadow_stack_active` | whether the hardware would veto a switch on this thread |
+//! | `fp_control` | the thread's floating-point control bits, checked in debug builds |
+//!
+//! What the switch preserves, what it may clobber and who may call it is in
+//! `CONTEXT-SWITCH-INVARIANTS.md` beside this file. The layouts are asserted at
+//! compile time in the architecture's Rust file; the assembly is also driven
+//! without any Rust by the C harness in `tests/asm`.
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!(
+    "parcae runs on Linux on x86_64 and aarch64 (64-bit). The context switch of this target is \
+     not written: see crates/parcae/src/stack/arch for the operations it would need."
+);
+
+// The Rust half of the other architecture holds no instructions, so tests
+// compile both: a wrong offset in aarch64.rs is found on any machine.
+#[cfg(any(target_arch = "aarch64", test))]
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code, unreachable_pub))]
+mod aarch64;
+#[cfg(any(target_arch = "x86_64", test))]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unreachable_pub))]
+mod x86_64;
+
+#[cfg(all(target_arch = "aarch64", debug_assertions))]
+pub(crate) use aarch64::fp_control;
+#[cfg(all(target_arch = "x86_64", debug_assertions))]
+pub(crate) use x86_64::fp_control;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::{Context, shadow_stack_active, switch};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::{Context, shadow_stack_active, switch};
+
+/// What a fiber runs first: `entry(argument)`.
+pub(crate) type Entry = unsafe extern "C" fn(*mut ());
+
+/// What runs when the entry function has returned: `cleanup(argument)`. It
+/// leaves the stack for good by a last switch.
+pub(crate) type Cleanup = unsafe extern "C" fn(*mut ()) -> !;
+
+unsafe extern "C" {
+    /// Saves the caller's context in `from` and goes on in `to`. Returns when
+    /// somebody switches to `from` again.
+    ///
+    /// # Safety
+    ///
+    /// - `to` was filled by [`Context::prepare`] or by an earlier switch away
+    ///   from it, and has not been resumed since. Its stack is mapped, is run
+    ///   on by no thread, and was not freed.
+    /// - `from` stays valid until it is resumed.
+    /// - The thread is not unwinding, and no reference to thread-local data is
+    ///   held over the call if the context may go on on another thread.
+    #[cfg(any(test, not(target_arch = "x86_64")))]
+    pub(crate) fn janus_context_switch(from: *mut Context, to: *const Context);
+
+    /// Calls `visit(arg)` with unwind information that names `context` as the
+    /// caller, so that a backtrace taken in `visit` shows that context's frames.
+    ///
+    /// # Safety
+    ///
+    /// `context` is suspended and stays so for the duration of the call. `visit`
+    /// must not unwind: it would unwind into the suspended context.
+    pub(crate) fn janus_context_observe(
+        context: *const Context,
+        visit: extern "C" fn(*mut ()),
+        arg: *mut (),
+    );
+}
+
+unsafe extern "C" {
+    // Never called from Rust: only its address goes into a new fiber's frame.
+    fn janus_fiber_entry();
+}
+
+#[cfg(test)]
+mod tests;
+
+/// Asks for the memory at an address that will be used soon. A hint: no address is wrong.
+#[inline]
+pub(crate) fn prefetch<T>(address: std::ptr::NonNull<T>) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.as_ptr().cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address.as_ptr(),
+            options(nostack, readonly, preserves_flags));
+    }
+}

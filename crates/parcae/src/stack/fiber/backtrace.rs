@@ -1,0 +1,37 @@
+//! The backtrace of a fiber that does not run; `inspect::frames` says how it is taken.
+
+use crate::stack::arch::Context;
+use crate::view::inspect::Frames;
+use std::fmt::{self, Write};
+
+/// The frames of a suspended fiber, innermost first, down to its base.
+///
+/// Names are looked up when it is printed.
+pub struct FiberBacktrace(Frames);
+
+impl FiberBacktrace {
+    /// # Safety
+    ///
+    /// `context` is suspended and stays so during the call.
+    pub(super) unsafe fn of(context: *const Context) -> FiberBacktrace {
+        // SAFETY: as the caller says.
+        FiberBacktrace(unsafe { Frames::whole(context) })
+    }
+}
+
+impl fmt::Display for FiberBacktrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let functions = self.0.all_functions();
+        functions
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, function)| writeln!(f, "{at:4}: {function}"))
+    }
+}
+
+impl fmt::Debug for FiberBacktrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('\n')?;
+        fmt::Display::fmt(self, f)
+    }
+}

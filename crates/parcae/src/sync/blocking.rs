@@ -1,0 +1,484 @@
+//! Calls that block the thread they run on, on threads of their own.
+//!
+//! A worker that is blocked by one task runs no other. So a task hands such a call to a pool of threads, and
+//! parks until it has ended. The pool belongs to the scheduler: its threads start when they are needed,
+//! up to a limit, retire when they have had nothing to do for a while, and end with the scheduler.
+//!
+//! # Bounds
+//!
+//! `room` has a permit for every call that may run or be queued. A task takes one before it submits, and
+//! waits if there is none, so the queue has a bound, however large that is: memory is taken for calls that
+//! are there, not for those that might come.
+//!
+//! Nothing is allocated under the lock of the queue, because a task that is out of memory waits in the allocator: a call
+//! comes in a list of its own, of one node, which is made before the lock is taken and appended under it.
+//!
+//! # Cancelling
+//!
+//! A call that has begun cannot be interrupted. Whether it was begun is decided under the lock of the queue, by the thread that takes
+//! it out first. If the task is cancelled, or a deadline passes, while it waits:
+//!
+//! | the call | [`blocking`], which may borrow | [`blocking_static`], which owns |
+//! |---|---|---|
+//! | is queued | is taken out and not made | is taken out and not made |
+//! | has begun | is waited for: what it borrows has to stay | is left behind |
+//! | has ended | its result counts | its result counts |
+//!
+//! In the first two rows the task gets the cancellation as an error, which says what became of the call. A call that
+//! was waited for may have had an effect, and its result is dropped: a panic of the call is reported instead of the
+//! cancellation. In a shield nothing is cancelled, and the result comes out.
+//!
+//! Rejected: to return the result of a call that was waited for although the task was cancelled meanwhile. A timeout around it would
+//! return late and say nothing about it.
+
+use crate::base::error::{Error, Result};
+use crate::scope::cx;
+use crate::sync::{Semaphore, park};
+use crate::wait::{self, Deadline, Waiter, Why};
+use std::collections::LinkedList;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How large the pool may get.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The most threads.
+    pub threads: usize,
+    /// The most calls that wait for a thread.
+    pub queue: usize,
+    /// How long a thread waits for work before it retires.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    /// Blocking calls wait for disks and others' locks, not for processors: more threads than processors, but
+    /// no more than a system gives without being asked.
+    fn default() -> Limits {
+        Limits { threads: 128, queue: 1024, idle: Duration::from_secs(10) }
+    }
+}
+
+/// The threads of a scheduler for calls that block.
+pub(crate) struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    limits: Limits,
+    room: Semaphore,
+    state: Mutex<State>,
+    /// There is work, or the threads are to end.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: LinkedList<Job>,
+    next_id: u64,
+    idle: usize,
+    threads: usize,
+    handles: LinkedList<JoinHandle<()>>,
+    stopping: bool,
+}
+
+type Call = Box<dyn FnOnce() + Send>;
+
+struct Job {
+    id: u64,
+    call: Call,
+    room: Room,
+}
+
+/// A permit of `room`, which comes back when the call has ended or was taken back.
+struct Room(Arc<Inner>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.room.add(1);
+    }
+}
+
+impl Job {
+    fn run(self) {
+        let Job { call, room, .. } = self;
+        // The call catches its own panics; what is caught here comes from dropping a result that nobody wants.
+        let _ = catch_unwind(AssertUnwindSafe(call));
+        drop(room);
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(limits: Limits) -> Pool {
+        let limits = Limits { threads: limits.threads.max(1), ..limits };
+        let room = Semaphore::new(limits.threads.saturating_add(limits.queue));
+        let inner = Inner { limits, room, state: Mutex::default(), changed: Condvar::new() };
+        Pool { inner: Arc::new(inner) }
+    }
+
+    /// Threads there are, at this moment.
+    #[cfg(test)]
+    fn threads(&self) -> usize {
+        self.inner.lock().threads
+    }
+
+    /// Ends the threads when they have done what is queued.
+    pub(crate) fn stop(&self) {
+        drop(self.begin_stop());
+    }
+
+    fn begin_stop(&self) -> LinkedList<JoinHandle<()>> {
+        let mut state = self.inner.lock();
+        state.stopping = true;
+        self.inner.changed.notify_all();
+        std::mem::take(&mut state.handles)
+    }
+
+    /// The same, and waits for them; those that are late are left behind. Says how many.
+    pub(crate) fn stop_and_wait(&self, deadline: Option<Instant>) -> usize {
+        let handles = self.begin_stop();
+        if let Some(deadline) = deadline {
+            let mut state = self.inner.lock();
+            while state.threads > 0 {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return state.threads;
+                }
+                let waited = self.inner.changed.wait_timeout(state, left);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        for handle in handles {
+            if handle.thread().id() != thread::current().id() {
+                let _ = handle.join();
+            }
+        }
+        0
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is room for a call.
+    fn room(self: &Arc<Inner>) -> Result<Room> {
+        self.room.acquire()?.forget();
+        Ok(Room(Arc::clone(self)))
+    }
+
+    /// Queues a call, for which the caller has room, and makes sure that somebody takes it.
+    fn submit(self: &Arc<Inner>, call: Call, room: Room) -> u64 {
+        let mut one = LinkedList::from([Job { id: 0, call, room }]); // not under the lock
+        let mut state = self.lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        one.iter_mut().for_each(|job| job.id = id);
+        state.queue.append(&mut one);
+        let start = state.queue.len() > state.idle && state.threads < self.limits.threads;
+        state.threads += usize::from(start);
+        drop(state);
+        self.changed.notify_one();
+        if start {
+            self.start();
+        }
+        id
+    }
+
+    /// Takes a call out of the queue that nobody has begun.
+    fn withdraw(&self, id: u64) -> Option<Job> {
+        let mut taken = take_out(&mut self.lock().queue, |job| job.id == id);
+        taken.pop_front()
+    }
+
+    fn start(self: &Arc<Inner>) {
+        let pool = Arc::clone(self);
+        let named = thread::Builder::new().name("parcae-blocking".into());
+        match named.spawn(move || pool.work()) {
+            Ok(handle) => {
+                let mut one = LinkedList::from([handle]); // not under the lock
+                self.lock().handles.append(&mut one);
+            }
+            Err(_) => {
+                // No thread to be had. If others are there they will do it; otherwise it is done here.
+                let mut jobs = LinkedList::new();
+                let mut state = self.lock();
+                state.threads -= 1;
+                if state.threads == 0 {
+                    jobs.append(&mut state.queue);
+                }
+                drop(state);
+                jobs.into_iter().for_each(Job::run);
+            }
+        }
+    }
+
+    /// A thread of the pool, until it retires.
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                drop(state);
+                job.run();
+                state = self.lock();
+                continue;
+            }
+            if state.stopping {
+                break;
+            }
+            state.idle += 1;
+            let waited = self.changed.wait_timeout(state, self.limits.idle);
+            let (now, ended) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = now;
+            state.idle -= 1;
+            if ended.timed_out() && state.queue.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+        if state.stopping {
+            self.changed.notify_all(); // somebody may wait for the last one
+        }
+        let id = thread::current().id();
+        let own = take_out(&mut state.handles, |handle| handle.thread().id() == id);
+        drop(state);
+        drop(own);
+    }
+}
+
+/// Takes one element out of a list, in a list of its own; neither allocates nor frees anything.
+fn take_out<T>(list: &mut LinkedList<T>, wanted: impl Fn(&T) -> bool) -> LinkedList<T> {
+    let Some(index) = list.iter().position(wanted) else { return LinkedList::new() };
+    let mut taken = list.split_off(index);
+    let mut rest = taken.split_off(1);
+    list.append(&mut rest);
+    taken
+}
+
+/// Where a call leaves its result.
+struct Slot<R> {
+    state: Mutex<Option<thread::Result<R>>>,
+    waiter: Waiter,
+}
+
+impl<R: Send> Slot<R> {
+    /// A slot, and what fills it.
+    fn for_call<'c>(
+        call: impl FnOnce() -> R + Send + 'c,
+    ) -> (Arc<Slot<R>>, Box<dyn FnOnce() + Send + 'c>)
+    where
+        R: 'c,
+    {
+        let slot = Arc::new(Slot { state: Mutex::new(None), waiter: Waiter::current() });
+        let theirs = Arc::clone(&slot);
+        (slot, Box::new(move || theirs.set(catch_unwind(AssertUnwindSafe(call)))))
+    }
+}
+
+impl<R> Slot<R> {
+    fn take(&self) -> Option<thread::Result<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn set(&self, result: thread::Result<R>) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        self.waiter.wake();
+    }
+}
+
+/// A checkpoint, and the pool of the running task; none where the call is made in place.
+fn pool() -> Result<Option<Arc<Inner>>> {
+    let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
+    wait::checkpoint(frame)?;
+    let shared = &frame.terms().shared;
+    Ok((!shared.config.deterministic).then(|| Arc::clone(&shared.blocking.inner)))
+}
+
+fn in_place<R>(call: impl FnOnce() -> R) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(Error::from_panic)
+}
+
+/// The error of a task that was cancelled during a call that has begun, and what became of the call.
+fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
+    error.noting(Some(format!("the blocking call at {at} {fate}").into()))
+}
+
+/// Runs a call that blocks its thread on a thread that is meant for that. The task is parked meanwhile, and its
+/// worker runs others.
+///
+/// # Deadlines and cancellation
+///
+/// A thread that is in a call cannot be interrupted, and this call may borrow. So if the task is cancelled or a
+/// deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), a call that has begun **is waited for**;
+/// only then the error is returned, which says so, and the result of the call is dropped. **The deadline does not bound the
+/// wait.** A call that owns what it uses can be left behind instead: [`blocking_static`] returns at the deadline.
+/// Give a call that can take long a time limit of its own, too: a read timeout of its socket, for example.
+///
+/// - A call that waits in the queue because all threads of the pool are busy is not made if the task is cancelled.
+/// - A result that is there before the cancellation is noticed is returned.
+/// - To have the result in any case, make the call in a [shield](crate::Cx::shield).
+///
+/// ```
+/// use parcae::prelude::*;
+/// use std::time::Duration;
+///
+/// let rt = Runtime::builder().build()?;
+/// let log = std::sync::Mutex::new(Vec::new());
+/// let outcome = rt.run(|cx| {
+///     cx.timeout(Duration::from_millis(5), || {
+///         parcae::blocking(|| {
+///             std::thread::sleep(Duration::from_millis(50));
+///             log.lock().unwrap().push("written"); // borrows: nobody returns before this is done
+///         })
+///     })
+/// });
+/// let error = outcome.unwrap_err();
+/// assert!(error.is_timed_out() && error.to_string().contains("was waited for because it may borrow"));
+/// assert_eq!(*log.lock().unwrap(), ["written"]);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Where there is no pool
+///
+/// On a thread that runs no task the call is simply made. Under the deterministic executor too, because
+/// other threads would make runs differ: all tasks stand still meanwhile, and the call must not wait for any
+/// of them.
+///
+/// A checkpoint: charges one op, and on a cancelled task the call is not made.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().workers(1).build()?;
+/// let path = String::from("/proc/self/status");
+/// let text = rt.run(|_| parcae::blocking(|| std::fs::read_to_string(&path)))??;
+/// assert!(text.contains("Threads"));
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// If the call panicked, or the task was cancelled before it had ended, or has used up its budget.
+#[track_caller]
+pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
+    let at = Location::caller();
+    let Some(pool) = pool()? else { return in_place(call) };
+    let room = pool.room()?;
+    let (slot, job) = Slot::for_call(call);
+    // SAFETY: only the lifetime changes. The closure is called and dropped before this function returns or
+    // unwinds: `pending` takes it out of the queue, or waits for its result. What is left of it when the result
+    // is there is the slot, which is empty once the result was taken.
+    let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Call>(job) };
+    let mut pending = Pending { pool: &pool, slot: &slot, id: Some(pool.submit(job, room)) };
+    loop {
+        if let Some(result) = slot.take() {
+            pending.id = None;
+            return result.map_err(Error::from_panic);
+        }
+        if let Err(error) = park(Deadline::Never, Why::Blocking) {
+            return match pending.withdraw() {
+                None => Err(error),
+                Some(Err(payload)) => Err(Error::from_panic(payload)),
+                Some(Ok(_)) => {
+                    let fate = "was waited for because it may borrow, and its result dropped; \
+                                `blocking_static` leaves it behind";
+                    Err(interrupted(error, at, fate))
+                }
+            };
+        }
+    }
+}
+
+/// As [`blocking()`], for calls that may take long and borrow nothing: the task does not wait for the call if it is cancelled.
+///
+/// # Deadlines and cancellation
+///
+/// If the task is cancelled or a deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), this returns at once, with
+/// an error that says what became of the call. A call that is queued is not made. A call that has begun **is left
+/// running**: it goes on, keeps its thread and its place in the pool, and its result is dropped when it has
+/// ended. The end of the runtime waits for it, as long as [shutdown](crate::Runtime::shutdown) allows.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let rt = Runtime::builder().build()?;
+/// let (never, receiver) = mpsc::channel::<()>();
+/// let outcome = rt.run(|cx| {
+///     cx.timeout(Duration::from_millis(5), || {
+///         parcae::blocking_static(move || receiver.recv().is_ok())
+///     })
+/// });
+/// let error = outcome.unwrap_err(); // and the call still waits
+/// assert!(error.is_timed_out() && error.to_string().contains("was left running"));
+/// drop(never); // now it has ended
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// A checkpoint, as [`blocking()`].
+///
+/// # Errors
+///
+/// If the call panicked, or the task was cancelled before it had ended, or has used up its budget.
+#[track_caller]
+pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+    let at = Location::caller();
+    let Some(pool) = pool()? else { return in_place(call) };
+    let room = pool.room()?;
+    let (slot, job) = Slot::for_call(call);
+    let id = pool.submit(job, room);
+    loop {
+        if let Some(result) = slot.take() {
+            return result.map_err(Error::from_panic);
+        }
+        if let Err(error) = park(Deadline::Never, Why::Blocking) {
+            return match pool.withdraw(id) {
+                Some(_) => Err(error),
+                // It may have ended in this moment.
+                None => match slot.take() {
+                    Some(result) => result.map_err(Error::from_panic),
+                    None => Err(interrupted(error, at, "was left running")),
+                },
+            };
+        }
+    }
+}
+
+/// A call that was submitted, and that must have ended before this is gone.
+struct Pending<'p, R> {
+    pool: &'p Inner,
+    slot: &'p Slot<R>,
+    id: Option<u64>,
+}
+
+impl<R> Pending<'_, R> {
+    /// Takes the call back; or waits for its result if it has begun.
+    fn withdraw(&mut self) -> Option<thread::Result<R>> {
+        if let Some(job) = self.pool.withdraw(self.id.take()?) {
+            drop(job);
+            return None;
+        }
+        loop {
+            if let Some(result) = self.slot.take() {
+                return Some(result);
+            }
+            // Not a cancel point.
+            match cx::current() {
+                Some(frame) => frame.leave_to_others(Why::Blocking),
+                None => thread::park(),
+            }
+        }
+    }
+}
+
+impl<R> Drop for Pending<'_, R> {
+    fn drop(&mut self) {
+        drop(self.withdraw());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,250 @@
+//! What operations on channels fail with.
+
+use super::value_box::ValueBox;
+use crate::base::error::{Error, ErrorKind};
+use crate::scope::cx;
+use std::error::Error as StdError;
+use std::fmt;
+use std::ptr::NonNull;
+
+/// Why an operation on a channel did not happen. There are two sides to it: the channel's
+/// ([`Closed`](Reason::Closed)), which is final, and the caller's (all others), which says nothing about the channel.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The channel is closed, and there is nothing left in it to receive. Here is what it was
+    /// [closed with](super::Sender::close_with).
+    Closed(Option<Error>),
+    /// It would have had to wait: there is no room, or no value, or nobody at the other end.
+    WouldWait,
+    /// The time is up.
+    TimedOut,
+    /// The task was cancelled, or has no budget for it.
+    Interrupted(Error),
+    /// So many values of a [`broadcast`](super::broadcast()) were not received in time.
+    Lagged(u64),
+}
+
+/// A value that was not sent. It is still the caller's: [`into_inner`](SendError::into_inner).
+///
+/// ```
+/// use parcae::channel::{Reason, channel};
+///
+/// let (tx, rx) = channel(1);
+/// tx.try_send("one").unwrap();
+/// let full = tx.try_send("two").unwrap_err();
+/// assert!(matches!(full.reason(), Reason::WouldWait));
+/// drop(rx);
+/// let closed = tx.send(full.into_inner()).unwrap_err();
+/// assert!(closed.is_closed());
+/// assert_eq!(closed.into_inner(), "two");
+/// ```
+///
+/// With `?` it becomes an [`Error`]; the value is dropped then.
+///
+/// Its size does not depend on that of the value: one of more than four words is kept on the heap.
+pub struct SendError<T> {
+    value: ValueBox<T, 4>,
+    reason: Reason,
+}
+
+/// Nothing was received.
+///
+/// With `?` it becomes an [`Error`].
+#[derive(Clone)]
+pub struct RecvError {
+    reason: Reason,
+}
+
+impl Reason {
+    /// As an error of the runtime.
+    fn into_error(self) -> Error {
+        match self {
+            Reason::Closed(Some(error)) | Reason::Interrupted(error) => error,
+            Reason::Closed(None) => Error::new(ErrorKind::ChannelClosed),
+            Reason::WouldWait => Error::new(ErrorKind::WouldWait),
+            Reason::TimedOut => Error::new(ErrorKind::TimedOut),
+            Reason::Lagged(_) => Error::msg(self.to_string()),
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        matches!(self, Reason::Interrupted(error) if error.is_cancelled())
+    }
+
+    /// Notes for the running task that the other end is gone: an error that it returns later may be
+    /// made from that (`nursery::failures`).
+    pub(super) fn note(&self) {
+        if let Reason::Closed(_) = self
+            && let Some(frame) = cx::current()
+        {
+            frame.sees_peer_gone();
+        }
+    }
+}
+
+impl<T> SendError<T> {
+    pub(crate) fn new(value: T, reason: Reason) -> SendError<T> {
+        reason.note();
+        SendError { value: ValueBox::new(value), reason }
+    }
+
+    /// With the value at an address, which it is moved from.
+    ///
+    /// # Safety
+    ///
+    /// There is a value, and nobody uses it there afterwards.
+    #[inline]
+    pub(crate) unsafe fn from_address(value: NonNull<T>, reason: Reason) -> SendError<T> {
+        reason.note();
+        // SAFETY: as the caller says.
+        SendError { value: unsafe { ValueBox::from_address(value) }, reason }
+    }
+
+    /// The value that was not sent.
+    pub fn into_inner(mut self) -> T {
+        self.value.take()
+    }
+
+    /// The value, and why it was not sent.
+    pub fn into_parts(mut self) -> (T, Reason) {
+        (self.value.take(), self.reason)
+    }
+
+    /// Why it was not sent.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// Whether the channel is closed.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.reason, Reason::Closed(_))
+    }
+
+    /// Whether the time was up.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.reason, Reason::TimedOut)
+    }
+
+    /// Whether the task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.reason.is_cancelled()
+    }
+}
+
+impl RecvError {
+    pub(crate) fn new(reason: Reason) -> RecvError {
+        reason.note();
+        RecvError { reason }
+    }
+
+    pub(super) fn into_reason(self) -> Reason {
+        self.reason
+    }
+
+    /// Why nothing was received.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// Whether the channel is closed, and nothing is left in it.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.reason, Reason::Closed(_))
+    }
+
+    /// How many values of a [`broadcast`](super::broadcast()) were missed, if that is the reason.
+    pub fn missed(&self) -> Option<u64> {
+        if let Reason::Lagged(missed) = self.reason { Some(missed) } else { None }
+    }
+
+    /// Whether the time was up.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.reason, Reason::TimedOut)
+    }
+
+    /// Whether the task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.reason.is_cancelled()
+    }
+}
+
+// Like `Error`, these two do not implement `std`'s trait, so that `?` finds out what they say.
+
+impl<T> From<SendError<T>> for Error {
+    fn from(error: SendError<T>) -> Error {
+        error.reason.into_error()
+    }
+}
+
+impl From<RecvError> for Error {
+    fn from(error: RecvError) -> Error {
+        error.reason.into_error()
+    }
+}
+
+impl<T> From<SendError<T>> for Box<dyn StdError + Send + Sync> {
+    fn from(error: SendError<T>) -> Box<dyn StdError + Send + Sync> {
+        Error::from(error).into_std()
+    }
+}
+
+impl From<RecvError> for Box<dyn StdError + Send + Sync> {
+    fn from(error: RecvError) -> Box<dyn StdError + Send + Sync> {
+        Error::from(error).into_std()
+    }
+}
+
+impl<T> From<SendError<T>> for Box<dyn StdError> {
+    fn from(error: SendError<T>) -> Box<dyn StdError> {
+        Error::from(error).into_std()
+    }
+}
+
+impl From<RecvError> for Box<dyn StdError> {
+    fn from(error: RecvError) -> Box<dyn StdError> {
+        Error::from(error).into_std()
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Closed(Some(error)) => write!(f, "the channel is closed: {error}"),
+            Reason::Closed(None) => f.write_str("the channel is closed"),
+            Reason::WouldWait => f.write_str("it would have had to wait"),
+            Reason::TimedOut => f.write_str("the time is up"),
+            Reason::Interrupted(error) => write!(f, "{error}"),
+            Reason::Lagged(missed) => write!(f, "{missed} values were not received in time"),
+        }
+    }
+}
+
+impl<T> fmt::Display for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not sent: {}", self.reason)
+    }
+}
+
+impl fmt::Display for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "nothing received: {}", self.reason)
+    }
+}
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Debug for RecvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}

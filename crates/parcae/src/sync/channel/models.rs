@@ -1,0 +1,614 @@
+//! The state of a channel under loom. Run: `.ci/run loom`.
+//!
+//! The models use the functions of `state.rs` as `ends.rs` and `select` do, with threads of loom for waiters.
+//! A wake-up that is lost is a deadlock, which loom reports; a value that is lost or doubled fails an
+//! assertion.
+
+use super::bell::Bell;
+use super::claim::Claim;
+use super::places::{PlaceEnd, Waiting};
+use super::pool::Idle;
+use super::state::{Begun, Core, Put, Took, Wake};
+use super::{Overflow, UNBOUNDED};
+use crate::base::lock::Lock;
+use crate::base::shim::cell::UnsafeCell;
+use crate::base::shim::explore;
+use loom::sync::Arc as Shared;
+use loom::thread::{self, Thread};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+impl Wake for Thread {
+    fn wake(&self) {
+        self.unpark();
+    }
+}
+
+type Channel<T = u32> = Core<T, Thread>;
+
+fn channel(capacity: usize) -> Shared<Channel> {
+    Shared::new(Core::new(capacity, Overflow::Block))
+}
+
+/// Memory of whoever sends or receives, as the channel knows it. Loom reports an access that is not ordered after the one before.
+struct Memory(UnsafeCell<u32>);
+
+impl Memory {
+    fn new(value: u32) -> Box<Memory> {
+        Box::new(Memory(UnsafeCell::new(value)))
+    }
+
+    fn address(&mut self) -> NonNull<u32> {
+        self.0.with_mut(|value| NonNull::new(value).unwrap())
+    }
+
+    fn get(&self) -> u32 {
+        // SAFETY: checked by loom, as far as it sees the accesses; it was given back under the channel's lock.
+        self.0.with(|value| unsafe { *value })
+    }
+}
+
+fn try_send(core: &Channel, value: u32) -> Put<Thread> {
+    let mut memory = Memory::new(value);
+    // SAFETY: a value.
+    unsafe { core.try_send(memory.address()) }
+}
+
+fn try_recv(core: &Channel) -> Result<u32, Took<Thread>> {
+    let mut memory = Memory::new(0);
+    // SAFETY: memory for a value.
+    match unsafe { core.try_recv(memory.address()) } {
+        Took::Done(wakes) => {
+            wakes.wake();
+            Ok(memory.get())
+        }
+        took => Err(took),
+    }
+}
+
+/// Sends as `Sender::send` does; the value again if the channel is closed.
+fn send(core: &Channel, value: u32) -> Result<(), u32> {
+    let mut memory = Memory::new(value);
+    // SAFETY: a value, whose memory is there until the place was given up.
+    let mut ticket = match unsafe { core.send(memory.address(), thread::current) } {
+        Begun::Now(Put::Done(wakes)) => {
+            wakes.wake();
+            return Ok(());
+        }
+        Begun::Now(Put::Closed(_)) => return Err(memory.get()),
+        Begun::Now(_) => unreachable!(),
+        Begun::Wait(ticket) => ticket,
+    };
+    loop {
+        thread::park();
+        match core.poll_send(ticket) {
+            Ok(PlaceEnd::Done) => return Ok(()),
+            Ok(PlaceEnd::Closed) => return Err(memory.get()),
+            Ok(other) => panic!("{other:?}"),
+            Err(again) => ticket = again,
+        }
+    }
+}
+
+/// Receives as `Receiver::recv` does; none if the channel is closed.
+fn recv(core: &Channel) -> Option<u32> {
+    let mut memory = Memory::new(0);
+    // SAFETY: memory for a value, which is there until the place was given up.
+    let mut ticket = match unsafe { core.recv(memory.address(), thread::current) } {
+        Begun::Now(Took::Done(wakes)) => {
+            wakes.wake();
+            return Some(memory.get());
+        }
+        Begun::Now(_) => return None,
+        Begun::Wait(ticket) => ticket,
+    };
+    loop {
+        thread::park();
+        match core.poll_recv(ticket) {
+            Ok(PlaceEnd::Done) => return Some(memory.get()),
+            Ok(PlaceEnd::Closed) => return None,
+            Ok(other) => panic!("{other:?}"),
+            Err(again) => ticket = again,
+        }
+    }
+}
+
+/// A receive that is given up as soon as it would wait.
+fn recv_briefly(core: &Channel) -> Option<u32> {
+    let mut memory = Memory::new(0);
+    // SAFETY: as in `recv`.
+    match unsafe { core.recv(memory.address(), thread::current) } {
+        Begun::Now(Took::Done(wakes)) => {
+            wakes.wake();
+            Some(memory.get())
+        }
+        Begun::Now(_) => None,
+        Begun::Wait(ticket) => match core.withdraw_recv(ticket) {
+            PlaceEnd::Done => Some(memory.get()),
+            PlaceEnd::Closed | PlaceEnd::Withdrawn => None,
+        },
+    }
+}
+
+/// A send that is given up as soon as it would wait.
+fn send_briefly(core: &Channel, value: u32) -> Result<(), u32> {
+    let mut memory = Memory::new(value);
+    // SAFETY: as in `send`.
+    match unsafe { core.send(memory.address(), thread::current) } {
+        Begun::Now(Put::Done(wakes)) => {
+            wakes.wake();
+            Ok(())
+        }
+        Begun::Now(Put::Closed(_)) => Err(memory.get()),
+        Begun::Now(_) => unreachable!(),
+        Begun::Wait(ticket) => match core.withdraw_send(ticket) {
+            PlaceEnd::Done => Ok(()),
+            PlaceEnd::Closed | PlaceEnd::Withdrawn => Err(memory.get()),
+        },
+    }
+}
+
+fn close(core: &Channel) {
+    core.close(None).iter().for_each(Wake::wake);
+}
+
+fn spawn<R: 'static>(
+    core: &Shared<Channel>,
+    body: impl FnOnce(&Channel) -> R + 'static,
+) -> thread::JoinHandle<R> {
+    let core = Shared::clone(core);
+    thread::spawn(move || body(&core))
+}
+
+#[test]
+fn a_rendezvous_meets_in_either_order() {
+    explore("channel: rendezvous", None, || {
+        let core = channel(0);
+        let sender = spawn(&core, |core| {
+            assert_eq!(send(core, 1), Ok(()));
+            assert_eq!(send(core, 2), Ok(()));
+        });
+        assert_eq!([recv(&core), recv(&core)], [Some(1), Some(2)]);
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_full_buffer_makes_room_for_who_waits() {
+    explore("channel: capacity 1, three values", None, || {
+        let core = channel(1);
+        let sender = spawn(&core, |core| (1..=3).for_each(|i| assert_eq!(send(core, i), Ok(()))));
+        (1..=3).for_each(|i| assert_eq!(recv(&core), Some(i)));
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn two_senders_and_a_receiver() {
+    explore("channel: two senders, one receiver", None, || {
+        let core = channel(0);
+        let senders = [1, 2].map(|i| spawn(&core, move |core| assert_eq!(send(core, i), Ok(()))));
+        let mut got = [recv(&core).unwrap(), recv(&core).unwrap()];
+        got.sort_unstable();
+        assert_eq!(got, [1, 2]);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+#[test]
+fn close_against_a_send_and_a_receive() {
+    for capacity in [0, 1] {
+        explore("channel: close, send, receive", None, move || {
+            let core = channel(capacity);
+            let sender = spawn(&core, |core| send(core, 7));
+            let closer = spawn(&core, close);
+            let got = recv(&core);
+            closer.join().unwrap();
+            let sent = sender.join().unwrap();
+            // Closed while it was in the buffer: it comes out all the same.
+            let got = got.or_else(|| recv(&core));
+            assert_eq!(got.is_some(), sent.is_ok(), "it has one owner");
+            assert!(matches!(sent, Ok(()) | Err(7)));
+        });
+    }
+}
+
+#[test]
+fn a_receive_that_is_given_up_against_a_hand_off() {
+    explore("channel: withdrawn receive, send, second receive", None, || {
+        let core = channel(0);
+        let brief = spawn(&core, recv_briefly);
+        let sender = spawn(&core, |core| assert_eq!(send(core, 7), Ok(())));
+        let mut got = recv_briefly(&core);
+        let theirs = brief.join().unwrap();
+        if got.or(theirs).is_none() {
+            got = recv(&core); // it is still to be had
+        }
+        assert_eq!([got, theirs].into_iter().flatten().collect::<Vec<_>>(), [7]);
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_send_that_is_given_up_against_a_receive() {
+    explore("channel: withdrawn send, receive", None, || {
+        let core = channel(0);
+        let brief = spawn(&core, |core| {
+            let sent = send_briefly(core, 7);
+            close(core);
+            sent
+        });
+        let got = recv(&core);
+        let sent = brief.join().unwrap();
+        assert_eq!((got, sent), if sent.is_ok() { (Some(7), Ok(())) } else { (None, Err(7)) });
+    });
+}
+
+#[test]
+fn an_unbounded_channel_wakes_the_one_who_waits() {
+    explore("channel: unbounded", None, || {
+        let core = channel(UNBOUNDED);
+        let sender = spawn(&core, |core| (1..=2).for_each(|i| assert_eq!(send(core, i), Ok(()))));
+        assert_eq!([recv(&core), recv(&core)], [Some(1), Some(2)]);
+        sender.join().unwrap();
+    });
+}
+
+/// What a select does if none of its cases is possible.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Otherwise {
+    Waits,
+    Default,
+}
+
+/// Receives from one of two channels, as a select does; says from which. None is its `default`.
+fn select_or(
+    channels: &[Shared<Channel>; 2],
+    otherwise: Otherwise,
+) -> Option<(usize, Option<u32>)> {
+    const RETRY: usize = usize::MAX - 1;
+    const DEFAULT: usize = usize::MAX - 2;
+    loop {
+        for (i, core) in channels.iter().enumerate() {
+            match try_recv(core) {
+                Ok(value) => return Some((i, Some(value))),
+                Err(Took::Closed(_)) => return Some((i, None)),
+                Err(_) => {}
+            }
+        }
+        let claim = Arc::new(Claim::new());
+        let mut tickets = [None, None];
+        let mut memory = [Memory::new(0), Memory::new(0)];
+        for (i, core) in channels.iter().enumerate() {
+            let into = memory[i].address();
+            // SAFETY: memory that is there until the place was given up.
+            tickets[i] = unsafe { core.register_recv(into, thread::current(), &claim, i) };
+            if tickets[i].is_none() {
+                claim.fire(RETRY);
+            }
+            if !claim.is_open() {
+                break;
+            }
+        }
+        if otherwise == Otherwise::Default {
+            claim.fire(DEFAULT);
+        }
+        let winner = loop {
+            match claim.winner() {
+                Some(winner) => break winner,
+                None => thread::park(),
+            }
+        };
+        let mut outcome = None;
+        for (i, ticket) in tickets.into_iter().enumerate() {
+            match ticket.map(|ticket| channels[i].withdraw_recv(ticket)) {
+                Some(PlaceEnd::Done) => {
+                    assert!(outcome.replace((i, Some(memory[i].get()))).is_none())
+                }
+                Some(PlaceEnd::Closed) => assert!(outcome.replace((i, None)).is_none()),
+                Some(PlaceEnd::Withdrawn) | None => {}
+            }
+        }
+        match outcome {
+            Some(outcome) => {
+                assert_eq!(outcome.0, winner, "the case that was claimed");
+                return Some(outcome);
+            }
+            None if winner == DEFAULT => return None,
+            None => assert_eq!(winner, RETRY),
+        }
+    }
+}
+
+fn select(channels: &[Shared<Channel>; 2]) -> (usize, Option<u32>) {
+    select_or(channels, Otherwise::Waits).unwrap()
+}
+
+/// Waits until a receive is possible, as `Select::ready` does; nothing is received.
+fn ready(core: &Channel) {
+    loop {
+        if core.can_recv() {
+            return;
+        }
+        let claim = Arc::new(Claim::new());
+        let Some(ticket) = core.watch_recv(thread::current(), &claim, 0) else { continue };
+        while claim.is_open() {
+            thread::park();
+        }
+        core.withdraw_recv(ticket);
+        return;
+    }
+}
+
+#[test]
+fn whoever_watches_is_told_of_a_value_of_a_sender_that_waits_and_of_a_close() {
+    for (capacity, closes) in [(1, false), (0, false), (0, true)] {
+        explore("channel: somebody watches", None, move || {
+            let core = channel(capacity);
+            let other =
+                spawn(&core, move |core| if closes { close(core) } else { send(core, 7).unwrap() });
+            ready(&core);
+            assert_eq!(recv(&core), (!closes).then_some(7), "it is still there");
+            other.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn whoever_watches_takes_nothing_from_those_who_wait() {
+    explore("channel: one watches, one receives", Some(3), || {
+        let core = channel(0);
+        let watcher = spawn(&core, ready);
+        let receiver = spawn(&core, recv);
+        assert_eq!(send(&core, 1), Ok(()));
+        assert_eq!(receiver.join().unwrap(), Some(1));
+        close(&core); // whatever it has seen, it is told of this
+        watcher.join().unwrap();
+    });
+}
+
+/// A value moves from one channel to the other, in which it is before it leaves the first: at every moment a case is possible.
+#[test]
+fn a_default_needs_a_moment_without_a_possible_case() {
+    explore("select: default, while a value moves", Some(3), || {
+        let channels = [channel(2), channel(2)];
+        assert!(matches!(try_send(&channels[1], 7), Put::Done(_)));
+        let (from, to) = (Shared::clone(&channels[1]), Shared::clone(&channels[0]));
+        let mover = thread::spawn(move || {
+            assert_eq!(send(&to, 7), Ok(()));
+            recv_briefly(&from).is_some()
+        });
+        assert!(matches!(select_or(&channels, Otherwise::Default), Some((_, Some(7)))));
+        mover.join().unwrap();
+    });
+}
+
+#[test]
+fn a_select_has_one_winner_and_the_loser_keeps_its_value() {
+    explore("select: two senders", None, || {
+        let channels = [channel(0), channel(0)];
+        let senders = [0, 1]
+            .map(|i| spawn(&channels[i], move |core| assert_eq!(send(core, i as u32), Ok(()))));
+        let (first, value) = select(&channels);
+        assert_eq!(value, Some(first as u32));
+        assert_eq!(recv(&channels[1 - first]), Some(1 - first as u32), "untouched");
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+#[test]
+fn a_select_against_a_send_and_a_close() {
+    explore("select: a send and a close", None, || {
+        let channels = [channel(0), channel(0)];
+        let sender = spawn(&channels[0], |core| send(core, 7));
+        let closer = spawn(&channels[1], close);
+        match select(&channels) {
+            (0, Some(7)) => {}
+            (1, None) => assert_eq!(recv(&channels[0]), Some(7), "untouched"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(sender.join().unwrap(), Ok(()));
+        closer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_select_that_is_decided_is_passed_over() {
+    explore("select: a select and a receiver", Some(2), || {
+        let channels = [channel(0), channel(0)];
+        let theirs = channels.clone();
+        let selecting = thread::spawn(move || select(&theirs));
+        let receiver = spawn(&channels[0], recv);
+        let senders = [0, 1].map(|i| spawn(&channels[i], move |core| send(core, i as u32)));
+        match selecting.join().unwrap() {
+            // Its place in the first channel must not swallow what is sent there.
+            (1, Some(1)) => {}
+            (0, Some(0)) => {
+                assert_eq!(recv(&channels[1]), Some(1));
+                assert_eq!(send(&channels[0], 0), Ok(()));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(receiver.join().unwrap(), Some(0));
+        senders.into_iter().for_each(|sender| assert_eq!(sender.join().unwrap(), Ok(())));
+    });
+}
+
+/// What a bell is part of: as the state of a broadcast or of what is watched.
+struct Rings {
+    version: u64,
+    bell: Bell<Thread>,
+}
+
+fn rings() -> Shared<Lock<Rings>> {
+    Shared::new(Lock::new(Rings { version: 0, bell: Bell::new() }))
+}
+
+fn change(rings: &Lock<Rings>) {
+    let mut state = rings.lock();
+    state.version += 1;
+    let rung = state.bell.ring();
+    drop(state);
+    rung.wake();
+}
+
+/// Waits for a version, as `Look::wait_until` does.
+fn watch(rings: &Lock<Rings>, version: u64) {
+    loop {
+        let mut state = rings.lock();
+        if state.version >= version {
+            return;
+        }
+        let waiting = Waiting { waiter: thread::current(), claim: None, value: None };
+        let ticket = state.bell.join(waiting);
+        drop(state);
+        thread::park();
+        rings.lock().bell.withdraw(ticket);
+    }
+}
+
+#[test]
+fn a_bell_rings_for_all_who_wait() {
+    explore("bell: two wait for a change", Some(3), || {
+        let rings = rings();
+        let watchers = [(); 2].map(|()| {
+            let rings = Shared::clone(&rings);
+            thread::spawn(move || watch(&rings, 1))
+        });
+        change(&rings);
+        watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
+    });
+}
+
+#[test]
+fn a_bell_rings_for_the_last_change() {
+    explore("bell: two changes", None, || {
+        let rings = rings();
+        let watcher = {
+            let rings = Shared::clone(&rings);
+            thread::spawn(move || watch(&rings, 2))
+        };
+        change(&rings);
+        change(&rings);
+        watcher.join().unwrap();
+    });
+}
+
+/// A select over two bells, as `BellCase` takes part in it: decided once, and there is something to be seen.
+#[test]
+fn a_select_of_two_bells_sees_what_it_was_rung_for() {
+    explore("bell: a select", None, || {
+        let both = [rings(), rings()];
+        let setters = [0, 1].map(|i| {
+            let rings = Shared::clone(&both[i]);
+            thread::spawn(move || change(&rings))
+        });
+        let claim = Arc::new(Claim::new());
+        let mut tickets = [None, None];
+        for (i, rings) in both.iter().enumerate() {
+            let mut state = rings.lock();
+            if state.version > 0 {
+                claim.fire(i);
+                break;
+            }
+            let waiter = thread::current();
+            let claim = Some((Arc::clone(&claim), i));
+            tickets[i] = Some(state.bell.join(Waiting { waiter, claim, value: None }));
+        }
+        let winner = loop {
+            match claim.winner() {
+                Some(winner) => break winner,
+                None => thread::park(),
+            }
+        };
+        for (rings, ticket) in both.iter().zip(tickets) {
+            if let Some(ticket) = ticket {
+                rings.lock().bell.withdraw(ticket);
+            }
+        }
+        assert!(both[winner].lock().version > 0, "rung for nothing");
+        setters.into_iter().for_each(|setter| setter.join().unwrap());
+    });
+}
+
+/// As [`recv`], of something without a size, which has no memory.
+fn recv_permit(core: &Channel<()>) -> bool {
+    // SAFETY: nothing is at any address.
+    let mut ticket = match unsafe { core.recv(NonNull::dangling(), thread::current) } {
+        Begun::Now(Took::Done(wakes)) => {
+            wakes.wake();
+            return true;
+        }
+        Begun::Now(_) => return false,
+        Begun::Wait(ticket) => ticket,
+    };
+    loop {
+        thread::park();
+        match core.poll_recv(ticket) {
+            Ok(gone) => return gone == PlaceEnd::Done,
+            Err(again) => ticket = again,
+        }
+    }
+}
+
+/// A pool of one: its permits, its idle item, and how many were made.
+struct Lent {
+    permits: Channel<()>,
+    idle: Idle<u32>,
+    made: AtomicUsize,
+}
+
+impl Lent {
+    fn new() -> Shared<Lent> {
+        let lent = Lent {
+            permits: Core::new(1, Overflow::Block),
+            idle: Idle::new(),
+            made: AtomicUsize::new(0),
+        };
+        lent.permits.fill(1);
+        Shared::new(lent)
+    }
+
+    /// Borrows an item and gives it back; false if the pool is closed.
+    fn borrow(&self) -> bool {
+        if !recv_permit(&self.permits) {
+            return false;
+        }
+        let item = self.idle.take().unwrap_or_else(|| {
+            self.made.fetch_add(1, Ordering::Relaxed); // a figure for the end
+            7
+        });
+        drop(self.idle.give_back(Some(item), &self.permits));
+        true
+    }
+}
+
+#[test]
+fn a_pool_finds_its_idle_item_before_it_makes_another() {
+    explore("pool: two borrowers of one", None, || {
+        let lent = Lent::new();
+        let other = {
+            let lent = Shared::clone(&lent);
+            thread::spawn(move || assert!(lent.borrow()))
+        };
+        assert!(lent.borrow());
+        other.join().unwrap();
+        assert_eq!(lent.made.load(Ordering::Relaxed), 1, "no more than the capacity");
+    });
+}
+
+#[test]
+fn a_pool_that_is_closed_keeps_nothing() {
+    explore("pool: a borrower against a close", None, || {
+        let lent = Lent::new();
+        let borrower = {
+            let lent = Shared::clone(&lent);
+            thread::spawn(move || lent.borrow())
+        };
+        lent.permits.close(None).iter().for_each(Wake::wake);
+        drop(lent.idle.empty(&lent.permits));
+        borrower.join().unwrap();
+        assert!(lent.idle.take().is_none(), "an item that nobody will borrow");
+    });
+}

@@ -1,0 +1,237 @@
+//! A pool of things that are costly to make.
+//!
+//! At most `capacity` *permits* go round in a channel. Whoever has one takes an idle item, or makes one
+//! if none is idle; it gives the item back first and the permit after it. So
+//!
+//! ```text
+//! idle items ≤ permits in the channel        items in all ≤ capacity
+//! ```
+//!
+//! and waiting, order, timeouts and cancelling are those of the channel. Making, resetting and dropping run
+//! outside of all locks; whatever they do, the permit goes back.
+
+use super::ends::drop_all;
+use super::error::RecvError;
+use super::state::{Core, Put, Wake};
+use super::{Receiver, Sender, channel};
+use crate::base::error::{Error, Result};
+use crate::base::lock::{Guard, Lock};
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+/// A pool of up to so many items, which are made when they are first needed and lent to one borrower at a time.
+///
+/// ```
+/// use parcae::channel::Pool;
+///
+/// let buffers = Pool::new(2, || Ok(Vec::with_capacity(4096))).reset(|buffer: &mut Vec<u8>| {
+///     buffer.clear();
+///     buffer.capacity() <= 65_536 // others are not kept
+/// });
+/// let mut buffer = buffers.borrow()?;
+/// buffer.extend_from_slice(b"scratch");
+/// drop(buffer); // goes back
+/// assert!(buffers.borrow()?.is_empty());
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// Items that are not kept, and idle ones when the pool is closed or dropped, are dropped.
+pub struct Pool<T> {
+    permits: (Sender<()>, Receiver<()>),
+    idle: Idle<T>,
+    make: Box<dyn Fn() -> Result<T> + Send + Sync>,
+    reset: Box<Reset<T>>,
+}
+
+/// The items that are not lent. The one given back last is at the back, and the first to be lent.
+pub(super) struct Idle<T>(Lock<VecDeque<T>>);
+
+impl<T> Idle<T> {
+    pub(super) fn new() -> Idle<T> {
+        Idle(Lock::new(VecDeque::new()))
+    }
+
+    fn lock(&self) -> Guard<'_, VecDeque<T>> {
+        self.0.lock()
+    }
+
+    /// An item, for whoever has a permit; none if one has to be made.
+    pub(super) fn take(&self) -> Option<T> {
+        self.lock().pop_back()
+    }
+
+    /// Takes an item back, if there is one, and then its permit: who gets the permit finds the item. Returns what
+    /// is to be dropped.
+    #[must_use = "it is dropped outside of all locks"]
+    pub(super) fn give_back<W: Wake>(&self, item: Option<T>, permits: &Core<(), W>) -> VecDeque<T> {
+        if let Some(item) = item {
+            self.lock().push_back(item);
+        }
+        // Neither a cancel point nor charged: it has to happen.
+        // SAFETY: a permit is nothing, and nothing is at any address.
+        match unsafe { permits.try_send(NonNull::dangling()) } {
+            Put::Done(wakes) => {
+                wakes.wake();
+                VecDeque::new()
+            }
+            _ => self.empty(permits), // closed meanwhile: nobody will borrow it
+        }
+    }
+
+    /// Takes out all that nobody will borrow, once the permits are closed.
+    #[must_use = "it is dropped outside of all locks"]
+    pub(super) fn empty<W>(&self, permits: &Core<(), W>) -> VecDeque<T> {
+        drop(permits.drain());
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+/// Makes an item ready for the next borrower; false if it is not to be kept.
+type Reset<T> = dyn Fn(&mut T) -> bool + Send + Sync;
+
+impl<T> Pool<T> {
+    /// A pool of up to `capacity` items, at least one, and how to make one.
+    pub fn new(capacity: usize, make: impl Fn() -> Result<T> + Send + Sync + 'static) -> Pool<T> {
+        let permits = channel(capacity.max(1));
+        // Not by `send`: nobody is charged. And at once, however many they are.
+        permits.0.shared().core.fill(capacity.max(1));
+        Pool { permits, idle: Idle::new(), make: Box::new(make), reset: Box::new(|_| true) }
+    }
+
+    /// What is done to an item that comes back; if it returns false the item is not kept.
+    #[must_use = "it is the pool with this addition"]
+    pub fn reset(mut self, reset: impl Fn(&mut T) -> bool + Send + Sync + 'static) -> Pool<T> {
+        self.reset = Box::new(reset);
+        self
+    }
+
+    /// Borrows an item; waits if all are lent. It goes back when the guard is dropped. A cancel point, charged as a
+    /// receive.
+    ///
+    /// # Errors
+    ///
+    /// The pool is closed, the task was cancelled or has no budget left, or what making an item failed with.
+    pub fn borrow(&self) -> Result<Borrowed<'_, T>> {
+        self.lend(self.permits.1.recv())
+    }
+
+    /// As [`borrow`](Pool::borrow), and waits no longer than `time`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`borrow`](Pool::borrow), or the time is up.
+    pub fn borrow_timeout(&self, time: Duration) -> Result<Borrowed<'_, T>> {
+        self.lend(self.permits.1.recv_timeout(time))
+    }
+
+    /// As [`borrow`](Pool::borrow), if one is to be had at once.
+    ///
+    /// # Errors
+    ///
+    /// As for [`borrow`](Pool::borrow), or it would have had to wait.
+    pub fn try_borrow(&self) -> Result<Borrowed<'_, T>> {
+        self.lend(self.permits.1.try_recv())
+    }
+
+    fn lend(&self, permit: Result<(), RecvError>) -> Result<Borrowed<'_, T>> {
+        permit?;
+        // From here on the guard gives the permit back, also if making fails or panics.
+        let mut borrowed = Borrowed { pool: self, item: None };
+        let idle = self.idle.take();
+        borrowed.item = Some(match idle {
+            Some(item) => item,
+            None => (self.make)()?,
+        });
+        Ok(borrowed)
+    }
+
+    /// How many more could be borrowed at once.
+    pub fn available(&self) -> usize {
+        self.permits.1.len()
+    }
+
+    /// Closes the pool: nothing more is lent, whoever waits is told, idle items are dropped, and lent ones
+    /// when they come back. Later calls do nothing.
+    pub fn close(&self) {
+        self.permits.0.close();
+        drop_all(self.idle.empty(&self.permits.0.shared().core));
+    }
+
+    /// As [`close`](Pool::close), with what later borrowers are told.
+    pub fn close_with(&self, error: impl Into<Error>) {
+        self.permits.0.close_with(error);
+        self.close();
+    }
+
+    /// Takes an item back, if there is one, and its permit.
+    fn give_back(&self, item: Option<T>) {
+        let mut refused = None;
+        let kept = catch_unwind(AssertUnwindSafe(|| {
+            let mut item = item?;
+            if (self.reset)(&mut item) { Some(item) } else { None } // dropped here
+        }));
+        let kept = kept.unwrap_or_else(|panic| {
+            refused = Some(panic);
+            None
+        });
+        drop_all(self.idle.give_back(kept, &self.permits.0.shared().core));
+        if let Some(panic) = refused
+            && !std::thread::panicking()
+        {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Pool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("capacity", &self.permits.0.capacity())
+            .field("available", &self.available())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An item of a [`Pool`], which goes back when this is dropped.
+pub struct Borrowed<'p, T> {
+    pool: &'p Pool<T>,
+    /// None while it is made, and after it was taken out.
+    item: Option<T>,
+}
+
+impl<T> Borrowed<'_, T> {
+    /// Keeps the item; the pool may make another in its place.
+    pub fn take(mut self) -> T {
+        self.item.take().expect("lent with an item")
+    }
+}
+
+impl<T> Deref for Borrowed<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.item.as_ref().expect("lent with an item")
+    }
+}
+
+impl<T> DerefMut for Borrowed<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.item.as_mut().expect("lent with an item")
+    }
+}
+
+impl<T> Drop for Borrowed<'_, T> {
+    fn drop(&mut self) {
+        self.pool.give_back(self.item.take());
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Borrowed<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Borrowed").field(&self.item).finish()
+    }
+}

@@ -1,0 +1,123 @@
+//! A task that is to end is told so, and not that a channel is closed: that is mostly a consequence.
+
+use super::*;
+use crate::{CancelReason, Error};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// How a task waits for a channel whose other end somebody drops who is cancelled too.
+const WAYS: u64 = 10;
+
+fn wait_in_one_way(way: u64, tx: &Sender<u8>, rx: &Receiver<u8>) -> Error {
+    let (mut news, mut level) = (broadcast::<u8>(1).1, watch(0).1);
+    loop {
+        let outcome: Result<()> = match way {
+            0 => rx.recv().map(drop).map_err(Error::from),
+            1 => rx.recv_timeout(LONG).map(drop).map_err(Error::from),
+            2 => rx.try_recv().map(drop).map_err(Error::from),
+            3 => rx.iter().next().unwrap_or(Err(Error::new(ErrorKind::ChannelClosed))).map(drop),
+            4 => tx.send(1).map_err(Error::from),
+            5 => tx.send_timeout(1, LONG).map_err(Error::from),
+            6 => tx.try_send(1).map_err(Error::from),
+            7 => crate::select! {
+                recv(rx) -> v => v.map(drop).map_err(Error::from),
+                timeout(LONG) => panic!("out of time"),
+            }
+            .and_then(|received| received),
+            8 => crate::select! {
+                send(tx, 1) -> sent => sent.map_err(Error::from),
+                timeout(LONG) => panic!("out of time"),
+            }
+            .and_then(|sent| sent),
+            _ => rx.recv_many(&mut Vec::new(), 3).map(drop).map_err(Error::from),
+        };
+        let error = match outcome {
+            Err(error) if !matches!(error.kind(), ErrorKind::WouldWait) => error,
+            // In virtual time nothing comes while somebody runs.
+            _ => match crate::sync::time::sleep(Duration::from_micros(1)) {
+                Err(error) => error,
+                Ok(()) => continue,
+            },
+        };
+        if error.is_cancelled() {
+            // The others are closed from the start, and it is told the same there.
+            assert!(news.recv().unwrap_err().is_cancelled());
+            assert!(level.changed().unwrap_err().is_cancelled());
+        }
+        return error;
+    }
+}
+
+/// A pipeline of two that is ended from outside: both ends are told that, whoever is first, and the pipeline is.
+fn pipeline(cx: &Cx, seed: u64) -> Result<()> {
+    let errors = Mutex::new(Vec::new());
+    let by_deadline = seed.is_multiple_of(2);
+    let opts = NurseryOpts::new();
+    let opts = if by_deadline { opts.timeout(Duration::from_micros(seed % 90)) } else { opts };
+    let outcome = cx.nursery_with(opts, |n| {
+        let ((tx, rx), (back_tx, back_rx)) = (channel(1), channel(1));
+        let errors = &errors;
+        // Either drops its ends as soon as it has noticed.
+        n.spawn(move |_| {
+            let (rx, tx) = (rx, back_tx);
+            let error = wait_in_one_way(seed / 2 % WAYS, &tx, &rx);
+            errors.lock().unwrap().push(error.clone());
+            Err::<(), _>(error)
+        })?;
+        n.spawn(move |_| {
+            let (rx, tx) = (back_rx, tx);
+            let error = wait_in_one_way(seed / 20 % WAYS, &tx, &rx);
+            errors.lock().unwrap().push(error.clone());
+            Err::<(), _>(error)
+        })?;
+        if by_deadline {
+            return cx.forever(|| cx.sleep(LONG)).map(|never| match never {});
+        }
+        pause(cx, seed % 7)?;
+        n.cancel();
+        Ok(())
+    });
+    let why = if by_deadline { CancelReason::Timeout } else { CancelReason::Explicit };
+    for error in errors.into_inner().unwrap() {
+        assert!(matches!(error.kind(), ErrorKind::Cancelled(reason) if *reason == why), "{error}");
+    }
+    assert!(outcome.is_err_and(|error| !matches!(error.kind(), ErrorKind::ChannelClosed)));
+    Ok(())
+}
+
+#[test]
+fn whoever_is_cancelled_is_told_that_and_not_that_the_other_has_gone() {
+    deterministic(1_000, pipeline);
+}
+
+#[test]
+fn whoever_is_cancelled_is_told_that_on_threads() {
+    threads(100, pipeline);
+}
+
+#[test]
+fn a_closed_channel_is_closed_for_a_shielded_task_and_cancelled_for_others() {
+    deterministic(20, |cx, _| {
+        let (tx, rx) = channel(1);
+        tx.send(1)?;
+        tx.close();
+        let outcome = cx.nursery(|n| {
+            n.cancel();
+            let (error, shielded) =
+                (tx.send(2).unwrap_err(), cx.shield(|| tx.send(2)).unwrap_err());
+            assert!(error.is_cancelled() && shielded.is_closed());
+            assert_eq!((error.into_inner(), shielded.into_inner()), (2, 2));
+            assert!(rx.recv().unwrap_err().is_cancelled());
+            assert_eq!(cx.shield(|| rx.recv())?, 1, "it is still there");
+            assert!(cx.shield(|| rx.recv()).unwrap_err().is_closed());
+            let mut slot = Some(3);
+            let select = crate::select! { offer(tx, &mut slot) -> _ => panic!("cancelled") };
+            assert!(select.unwrap_err().is_cancelled() && slot == Some(3));
+            Ok(())
+        });
+        assert!(outcome.unwrap_err().is_cancelled());
+        Ok(())
+    });
+}

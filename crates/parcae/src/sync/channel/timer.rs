@@ -1,0 +1,266 @@
+//! Receivers of points in time: what a clock sends.
+//!
+//! There is no channel behind them and nobody sends: whoever receives looks at its clock. So they cost nothing until
+//! somebody waits for them, need no runtime, and are dropped without a trace. What is kept is what was received: that an
+//! [`After`] has come, and when the next of [`Ticks`] is due, under a lock, so that each point in time is received
+//! once, whoever else waits for it.
+//!
+//! Points in time are those of [`time::now`]: on a task of its runtime's clock, elsewhere of the system's.
+
+use super::ends::{may_wait, prepare, settle};
+use super::error::{Reason, RecvError};
+use crate::base::lock::Lock;
+use crate::sync::select::{NeverCase, TimerCase};
+use crate::sync::time;
+use crate::wait::{self, Deadline, Why};
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+/// A receiver that gets one value, the time that was asked for, when `time` has passed from now.
+///
+/// For a case of `select!` that is counted from here, not from each call:
+///
+/// ```
+/// use parcae::channel::{after, channel};
+/// use parcae::prelude::*;
+/// use std::time::Duration;
+///
+/// let rt = Runtime::builder().deterministic(1).build()?;
+/// let sum = rt.run(|cx| {
+///     cx.nursery(|n| {
+///         let (tx, rx) = channel(4);
+///         n.spawn(move |cx| {
+///             for i in 1.. {
+///                 cx.sleep(Duration::from_secs(1))?;
+///                 if tx.send(i).is_err() {
+///                     break; // nobody wants more
+///                 }
+///             }
+///             Ok(())
+///         })?;
+///         let enough = after(Duration::from_millis(3_500));
+///         let mut sum = 0;
+///         loop {
+///             parcae::select! {
+///                 recv(rx) -> i => sum += i?,
+///                 recv(enough) -> _ => break,
+///             }?;
+///         }
+///         drop(rx);
+///         Ok(sum)
+///     })
+/// })?;
+/// assert_eq!(sum, 1 + 2 + 3);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+pub fn after(time: Duration) -> After {
+    After { due: Lock::new(time::now().checked_add(time)) }
+}
+
+/// A receiver that gets one value, `instant`, when it is as late as that.
+///
+/// ```
+/// use parcae::channel::at;
+/// use parcae::time;
+/// use std::time::Duration;
+///
+/// let noon = time::now() + Duration::from_millis(2);
+/// let bell = at(noon);
+/// assert!(bell.try_recv().is_err());
+/// assert_eq!(bell.recv()?, noon);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+pub fn at(instant: Instant) -> After {
+    After { due: Lock::new(Some(instant)) }
+}
+
+/// A receiver that gets the time every `period`, for the first time after one period.
+///
+/// A tick waits until it is received, and those that come meanwhile are left out: they stay at multiples of the
+/// period. For another choice see [`Interval`](crate::time::Interval).
+///
+/// ```
+/// use parcae::channel::tick;
+/// use parcae::prelude::*;
+/// use parcae::time;
+/// use std::time::Duration;
+///
+/// let rt = Runtime::builder().deterministic(1).build()?;
+/// rt.run(|_| {
+///     let (start, minutes) = (time::now(), tick(Duration::from_secs(60)));
+///     for minute in 1..=3 {
+///         assert_eq!(minutes.recv()?, start + minute * Duration::from_secs(60));
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Panics
+///
+/// If the period is zero.
+pub fn tick(period: Duration) -> Ticks {
+    assert!(!period.is_zero(), "ticks without a period");
+    Ticks { next: Lock::new(time::now().checked_add(period)), period }
+}
+
+/// A receiver that never gets a value: for a case of `select!` that is not wanted at the moment.
+///
+/// ```
+/// use parcae::channel::{Receiver, channel, never};
+///
+/// let (tx, rx) = channel(1);
+/// tx.send(7)?;
+/// let nothing = never::<u8>();
+/// let got = parcae::select! {
+///     recv(rx) -> v => v?,
+///     recv(nothing) -> v => v?,
+/// }?;
+/// assert_eq!(got, 7);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+pub fn never<T>() -> Never<T> {
+    Never(PhantomData)
+}
+
+/// A point in time that comes once: see [`after`] and [`at`]. Received by one; whoever waits after that waits
+/// for ever, or until it is cancelled.
+pub struct After {
+    /// None once it was received, or if it is farther away than the clock goes.
+    due: Lock<Option<Instant>>,
+}
+
+/// A point in time that comes again and again: see [`tick`]. Each is received by one.
+pub struct Ticks {
+    next: Lock<Option<Instant>>,
+    period: Duration,
+}
+
+/// Nothing: see [`never()`].
+pub struct Never<T>(PhantomData<fn() -> T>);
+
+/// What comes at a point in time.
+pub(crate) trait Timer {
+    /// When; none if never.
+    fn due(&self) -> Option<Instant>;
+
+    /// Takes what is due by now.
+    fn take(&self, now: Instant) -> Option<Instant>;
+}
+
+impl Timer for After {
+    fn due(&self) -> Option<Instant> {
+        *self.due.lock()
+    }
+
+    fn take(&self, now: Instant) -> Option<Instant> {
+        self.due.lock().take_if(|due| *due <= now)
+    }
+}
+
+impl Timer for Ticks {
+    fn due(&self) -> Option<Instant> {
+        *self.next.lock()
+    }
+
+    fn take(&self, now: Instant) -> Option<Instant> {
+        let mut next = self.next.lock();
+        let due = next.filter(|&due| due <= now)?;
+        // To the next multiple that has not passed. Less than a period, so it fits if the period does.
+        let late = (now - due).as_nanos() % self.period.as_nanos();
+        let left = self.period - Duration::from_nanos(u64::try_from(late).unwrap_or(0));
+        *next = now.checked_add(left);
+        Some(due)
+    }
+}
+
+fn interrupted(error: crate::Error) -> RecvError {
+    RecvError::new(Reason::Interrupted(error))
+}
+
+/// Waits for it. A cancel point, charged as a receive.
+fn recv(timer: &dyn Timer, name: &'static str) -> Result<Instant, RecvError> {
+    let payer = prepare().map_err(interrupted)?;
+    loop {
+        let now = time::now();
+        if let Some(due) = timer.take(now) {
+            settle(payer, None);
+            return Ok(due);
+        }
+        let (deadline, why) = match timer.due() {
+            Some(due) => (Deadline::after(due.saturating_duration_since(now)), Why::Sleep),
+            None => (Deadline::Never, Why::signal(name, timer)),
+        };
+        may_wait().and_then(|()| wait::wait(deadline, why)).map_err(interrupted)?;
+    }
+}
+
+fn try_recv(timer: &dyn Timer) -> Result<Instant, RecvError> {
+    let payer = prepare().map_err(interrupted)?;
+    let due = timer.take(time::now()).ok_or_else(|| RecvError::new(Reason::WouldWait))?;
+    settle(payer, None);
+    Ok(due)
+}
+
+/// What both have.
+macro_rules! timer {
+    ($Timer:ident, $name:literal, $due:ident) => {
+        impl $Timer {
+            /// Waits for the point in time, and returns it; the present may be later. A cancel point, charged as a receive from
+            /// a channel.
+            ///
+            /// # Errors
+            ///
+            /// The task was cancelled or has no budget left: it is still to come.
+            pub fn recv(&self) -> Result<Instant, RecvError> {
+                recv(self, $name)
+            }
+
+            /// The point in time, if it has come.
+            ///
+            /// # Errors
+            ///
+            /// As for `recv`, or it would have had to wait.
+            pub fn try_recv(&self) -> Result<Instant, RecvError> {
+                try_recv(self)
+            }
+
+            /// As a case of `select!`.
+            #[doc(hidden)]
+            pub fn __select(&self) -> TimerCase<'_> {
+                TimerCase::new(self)
+            }
+        }
+
+        impl fmt::Debug for $Timer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let due = *self.$due.lock(); // not held while somebody writes
+                f.debug_struct(stringify!($Timer)).field("due", &due).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+timer!(After, "a time that has passed", due);
+timer!(Ticks, "a tick", next);
+
+impl<T> Never<T> {
+    /// As a case of `select!`.
+    #[doc(hidden)]
+    pub fn __select(&self) -> NeverCase<T> {
+        NeverCase::new()
+    }
+}
+
+impl<T> Clone for Never<T> {
+    fn clone(&self) -> Never<T> {
+        never()
+    }
+}
+
+impl<T> fmt::Debug for Never<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Never")
+    }
+}

@@ -1,0 +1,395 @@
+//! A value that changes, of which watchers see the newest.
+//!
+//! The value has a version. A watcher has the version that it has seen last and waits for another one; those in between it
+//! may miss.
+//!
+//! Watchers wait at one bell, setters that wait for the last watcher to go at another: a select that has a watcher among
+//! its cases takes the bell for a change, so nothing else may ring it.
+//!
+//! No code of the program runs under the lock. A change in place works on a copy, and is tried again if somebody else was
+//! faster, which the version tells.
+
+use super::bell::{Bell, Look};
+use super::error::{Reason, RecvError};
+use crate::base::lock::Lock;
+use crate::wait::Deadline;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A value that changes, such as a configuration: watchers see the newest, not each one.
+///
+/// ```
+/// use parcae::channel::watch;
+///
+/// let (level, mut watcher) = watch(1);
+/// level.set(2);
+/// level.set(3);
+/// assert_eq!(*watcher.changed()?, 3);
+/// drop(level);
+/// assert!(watcher.changed().unwrap_err().is_closed());
+/// assert_eq!(*watcher.get(), 3);
+/// # Ok::<(), parcae::Error>(())
+/// ```
+pub fn watch<T>(initial: T) -> (Watched<T>, Watcher<T>) {
+    let state = State {
+        value: Arc::new(initial),
+        version: 0,
+        setters: 1,
+        watchers: 1,
+        bell: Bell::new(),
+        gone: Bell::new(),
+    };
+    let state = Arc::new(Lock::new(state));
+    (Watched { state: Arc::clone(&state) }, Watcher { state, seen: 0 })
+}
+
+pub(crate) struct State<T> {
+    value: Arc<T>,
+    version: u64,
+    /// It does not change any more when there are none.
+    setters: usize,
+    watchers: usize,
+    /// Rings for watchers when the value has changed, or will not change any more.
+    bell: Bell,
+    /// Rings for setters when the last watcher has gone.
+    gone: Bell,
+}
+
+/// Changes a value that is watched. Clones change the same.
+pub struct Watched<T> {
+    state: Arc<Lock<State<T>>>,
+}
+
+impl<T> Watched<T> {
+    /// Sets another value, and wakes those who wait for that. Returns the old one. Not a checkpoint: a loop around it
+    /// needs one.
+    pub fn set(&self, value: T) -> Arc<T> {
+        let value = Arc::new(value);
+        let mut state = self.state.lock();
+        let old = std::mem::replace(&mut state.value, value);
+        state.version += 1;
+        let rung = state.bell.ring();
+        drop(state);
+        rung.wake();
+        old
+    }
+
+    /// Changes the value, and wakes those who wait for that. The closure works on a copy; it is called again, with a copy of the
+    /// newer value, if another one was set meanwhile, so that no change is lost. Not a checkpoint: a loop
+    /// around it needs one.
+    ///
+    /// ```
+    /// use parcae::channel::watch;
+    ///
+    /// let (limits, mut watcher) = watch(vec![1, 2]);
+    /// limits.modify(|limits| limits.push(3));
+    /// assert_eq!(*watcher.changed()?, [1, 2, 3]);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    #[doc(alias = "send_modify")]
+    pub fn modify(&self, mut change: impl FnMut(&mut T))
+    where
+        T: Clone,
+    {
+        self.modify_if(|value| {
+            change(value);
+            true
+        });
+    }
+
+    /// As [`modify`](Watched::modify), if the closure says that it has changed something; otherwise nobody is woken and the value
+    /// stays as it is. Says which.
+    ///
+    /// ```
+    /// use parcae::channel::watch;
+    ///
+    /// let (highest, watcher) = watch(7);
+    /// let raise = |to: i32| highest.modify_if(|now| to > std::mem::replace(now, to.max(*now)));
+    /// assert!(!raise(5) && !watcher.has_changed());
+    /// assert!(raise(9) && watcher.has_changed());
+    /// ```
+    #[doc(alias = "send_if_modified")]
+    pub fn modify_if(&self, mut change: impl FnMut(&mut T) -> bool) -> bool
+    where
+        T: Clone,
+    {
+        loop {
+            let (before, version) = {
+                let state = self.state.lock();
+                (Arc::clone(&state.value), state.version)
+            };
+            let mut value = (*before).clone();
+            if !change(&mut value) {
+                return false;
+            }
+            let value = Arc::new(value);
+            let mut state = self.state.lock();
+            if state.version != version {
+                drop(state);
+                continue; // and the copy is dropped outside of the lock
+            }
+            let old = std::mem::replace(&mut state.value, value);
+            state.version += 1;
+            let rung = state.bell.ring();
+            drop(state);
+            rung.wake();
+            drop((old, before)); // code of the program
+            return true;
+        }
+    }
+
+    /// How many watchers there are.
+    pub fn watchers(&self) -> usize {
+        self.state.lock().watchers
+    }
+
+    /// Waits until there are no watchers: nobody is interested any more. A checkpoint, as operations on channels are.
+    ///
+    /// ```
+    /// use parcae::channel::watch;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// rt.run(|cx| {
+    ///     let (level, mut watcher) = watch(1);
+    ///     cx.nursery(|n| {
+    ///         n.spawn(move |_| Ok(*watcher.changed()?))?;
+    ///         level.set(2);
+    ///         level.closed() // the watcher has ended with its task
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The task was cancelled or has no budget left.
+    pub fn closed(&self) -> crate::Result<()> {
+        Ok(Gone { state: &self.state, cursor: 0 }.wait_until(|| Deadline::Never)?)
+    }
+
+    /// The value as it is. Not a checkpoint: a loop around it needs one.
+    pub fn get(&self) -> Arc<T> {
+        Arc::clone(&self.state.lock().value)
+    }
+
+    /// Another watcher, which waits for the next change.
+    pub fn watcher(&self) -> Watcher<T> {
+        let mut state = self.state.lock();
+        state.watchers += 1;
+        Watcher { state: Arc::clone(&self.state), seen: state.version }
+    }
+}
+
+impl<T> Clone for Watched<T> {
+    fn clone(&self) -> Watched<T> {
+        self.state.lock().setters += 1;
+        Watched { state: Arc::clone(&self.state) }
+    }
+}
+
+impl<T> Drop for Watched<T> {
+    fn drop(&mut self) {
+        let mut state = self.state.lock();
+        state.setters -= 1;
+        if state.setters == 0 {
+            let rung = state.bell.ring();
+            drop(state);
+            rung.wake();
+        }
+    }
+}
+
+/// Watches a value. A clone has seen what this one has.
+pub struct Watcher<T> {
+    state: Arc<Lock<State<T>>>,
+    seen: u64,
+}
+
+impl<T> Watcher<T> {
+    /// The value as it is. Not a checkpoint: a loop around it needs one. Does not count as seen by [`changed`](Watcher::changed).
+    pub fn get(&self) -> Arc<T> {
+        Arc::clone(&self.state.lock().value)
+    }
+
+    /// Has the value count as not seen: [`changed`](Watcher::changed) returns it at once.
+    pub fn mark_changed(&mut self) {
+        self.seen = self.state.lock().version.wrapping_sub(1);
+    }
+
+    /// Has the value count as seen: [`changed`](Watcher::changed) waits for the next one.
+    ///
+    /// ```
+    /// use parcae::channel::watch;
+    ///
+    /// let (level, mut watcher) = watch(1);
+    /// level.set(2);
+    /// watcher.mark_unchanged();
+    /// assert!(!watcher.has_changed());
+    /// watcher.mark_changed();
+    /// assert_eq!(*watcher.changed()?, 2);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn mark_unchanged(&mut self) {
+        self.seen = self.state.lock().version;
+    }
+
+    /// Waits until the value is as wanted, and returns it: the present one, seen or not, or a later one. Values that come and go
+    /// in between may be missed. The closure runs outside of all locks.
+    ///
+    /// ```
+    /// use parcae::channel::watch;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let (level, mut watcher) = watch(0);
+    /// rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         let high = n.spawn(move |_| Ok(*watcher.wait_for(|&level| level > 5)?))?;
+    ///         for now in [3, 9, 9] {
+    ///             level.set(now);
+    ///             cx.yield_now()?;
+    ///         }
+    ///         assert_eq!(high.join()?, 9);
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// It is not as wanted and will not change any more, or the task was cancelled or has no budget left.
+    pub fn wait_for(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Result<Arc<T>, RecvError> {
+        self.mark_changed();
+        loop {
+            let value = self.changed()?;
+            if wanted(&value) {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// Whether [`changed`](Watcher::changed) would find something at once. Not a checkpoint: a loop around it needs
+    /// one.
+    pub fn has_changed(&self) -> bool {
+        self.state.lock().version != self.seen
+    }
+
+    /// Waits until the value is another than what was seen last, and returns the newest.
+    ///
+    /// # Errors
+    ///
+    /// It will not change any more, or the task was cancelled or has no budget left.
+    pub fn changed(&mut self) -> Result<Arc<T>, RecvError> {
+        self.wait_until(|| Deadline::Never)
+    }
+
+    /// As [`changed`](Watcher::changed), and waits no longer than `time`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`changed`](Watcher::changed), or the time is up.
+    pub fn changed_timeout(&mut self, time: Duration) -> Result<Arc<T>, RecvError> {
+        self.wait_until(|| Deadline::after(time))
+    }
+
+    /// As [`changed`](Watcher::changed), and waits no longer than until `at`, by the clock of
+    /// [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// As for [`changed`](Watcher::changed), or that time has come.
+    pub fn changed_deadline(&mut self, at: Instant) -> Result<Arc<T>, RecvError> {
+        self.wait_until(|| Deadline::at(at))
+    }
+}
+
+/// Waits until there are no watchers.
+struct Gone<'w, T> {
+    state: &'w Lock<State<T>>,
+    cursor: u64,
+}
+
+impl<T> Look for Gone<'_, T> {
+    const NAME: &'static str = "end of the last watcher";
+
+    type State = State<T>;
+    type Found = ();
+    type Value = ();
+
+    fn parts(&mut self) -> (&Lock<State<T>>, &mut u64) {
+        (self.state, &mut self.cursor)
+    }
+
+    fn bell(state: &mut State<T>) -> &mut Bell {
+        &mut state.gone
+    }
+
+    fn look(state: &State<T>, _: &mut u64) -> Option<Result<(), Reason>> {
+        (state.watchers == 0).then_some(Ok(()))
+    }
+
+    fn value((): ()) {}
+}
+
+impl<T> Look for Watcher<T> {
+    const NAME: &'static str = "change of a watched value";
+
+    type State = State<T>;
+    type Found = Arc<T>;
+    type Value = Arc<T>;
+
+    fn parts(&mut self) -> (&Lock<State<T>>, &mut u64) {
+        (&self.state, &mut self.seen)
+    }
+
+    fn bell(state: &mut State<T>) -> &mut Bell {
+        &mut state.bell
+    }
+
+    fn look(state: &State<T>, seen: &mut u64) -> Option<Result<Arc<T>, Reason>> {
+        if state.version != *seen {
+            *seen = state.version;
+            return Some(Ok(Arc::clone(&state.value)));
+        }
+        (state.setters == 0).then_some(Err(Reason::Closed(None)))
+    }
+
+    fn value(found: Arc<T>) -> Arc<T> {
+        found
+    }
+}
+
+impl<T> Clone for Watcher<T> {
+    fn clone(&self) -> Watcher<T> {
+        self.state.lock().watchers += 1;
+        Watcher { state: Arc::clone(&self.state), seen: self.seen }
+    }
+}
+
+impl<T> Drop for Watcher<T> {
+    fn drop(&mut self) {
+        let mut state = self.state.lock();
+        state.watchers -= 1;
+        if state.watchers == 0 {
+            let rung = state.gone.ring();
+            drop(state);
+            rung.wake();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = self.state.lock().version; // the lock is not held while somebody writes
+        f.debug_struct("Watched").field("version", &version).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Watcher<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watcher").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}

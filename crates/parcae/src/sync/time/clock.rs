@@ -1,0 +1,142 @@
+//! What time it is for a scheduler, and what it does about its deadlines.
+
+use super::timers::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers};
+use crate::sched::Shared;
+use crate::sched::worker;
+use crate::sched::worker::faults::Step;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How far the coarse clock may be behind while somebody reads the real one.
+const COARSE: Nanos = 1_000_000;
+
+impl Shared {
+    /// What time it is.
+    #[inline]
+    pub(crate) fn now(&self) -> Nanos {
+        if let Some(log) = &self.log {
+            return log.now().saturating_mul(STEP);
+        }
+        let now = self.started.elapsed().as_nanos() as Nanos;
+        // Relaxed, here and below: a clock that is known to be late. Not written for every look at it.
+        if now.saturating_sub(self.coarse.load(Ordering::Relaxed)) > COARSE {
+            self.coarse.store(now, Ordering::Relaxed);
+        }
+        now
+    }
+
+    /// What time it was a moment ago, without asking the system: for reports.
+    #[inline]
+    pub(crate) fn coarse_now(&self) -> Nanos {
+        match &self.log {
+            Some(log) => log.now().saturating_mul(STEP),
+            None => self.coarse.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What the monotonic clock says at this time of ours; of virtual time, would say.
+    pub(crate) fn instant(&self, at: Nanos) -> Instant {
+        self.started + Duration::from_nanos(at)
+    }
+
+    /// The reverse: what was before the scheduler is the beginning.
+    pub(crate) fn nanos(&self, at: Instant) -> Nanos {
+        let since = at.saturating_duration_since(self.started);
+        Nanos::try_from(since.as_nanos()).map_or(FOREVER, |at| at.min(FOREVER))
+    }
+
+    /// A time from now.
+    pub(crate) fn later(&self, time: Duration) -> Nanos {
+        let time = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
+        self.now().saturating_add(time).min(FOREVER)
+    }
+
+    /// Has something happen at a time, unless what is returned is dropped before.
+    pub(crate) fn at(&self, at: Nanos, what: Due) -> Deadline<&Shared> {
+        let worker = worker::current_of(self).map(|worker| worker.index);
+        let (wheel, ring) = self.timers.of(worker);
+        let (entry, is_first) = ring.insert(at, what);
+        if is_first && self.log.is_none() {
+            let overdue = ring.next().saturating_add(worker.map_or(0, |_| GRACE));
+            if self.watch.horizon.must_tell(overdue) {
+                self.watch.tell(&self.me);
+            }
+        }
+        Deadline::new(self, self.timers.key(wheel, entry))
+    }
+
+    /// As [`at`](Shared::at), for what outlives the caller.
+    pub(crate) fn at_for(self: &Arc<Shared>, at: Nanos, what: Due) -> Deadline<Arc<Shared>> {
+        self.at(at, what).owned(Arc::clone(self))
+    }
+
+    /// The earliest deadline of a worker.
+    #[inline]
+    pub(crate) fn next_of(&self, worker: usize) -> Nanos {
+        self.timers.of(Some(worker)).1.next()
+    }
+
+    /// A worker acts on up to `limit` of its own deadlines.
+    pub(crate) fn fire_own(&self, worker: usize, now: Nanos, limit: usize) -> Rest {
+        let ring = self.timers.of(Some(worker)).1;
+        let fired = &self.remotes[worker].stats.fired;
+        let rest = ring.fire(now, limit, |due| {
+            fired.bump();
+            due.act(self);
+            self.fault_in_loop(Step::Timers);
+        });
+        ring.looked(now);
+        rest
+    }
+
+    /// Acts on deadlines that should have been acted on by others. For any thread, at any time.
+    /// Does nothing about a wheel whose worker looks after it.
+    pub(crate) fn fire_overdue(&self, now: Nanos) {
+        for (ring, grace) in self.timers.graces() {
+            if ring.overdue(grace) <= now {
+                // However many: each is late.
+                ring.fire(now, Timers::ALL, |due| due.act(self));
+            }
+        }
+    }
+
+    /// Under the deterministic executor: acts on the deadlines that have passed, in their order.
+    pub(crate) fn fire_timers(&self) {
+        let now = self.now();
+        while let Some((ring, next)) = self.timers.earliest()
+            && next <= now
+        {
+            // Those of this tick: another wheel may have something that comes before the rest.
+            ring.fire(next, Timers::ALL, |due| due.act(self));
+        }
+    }
+
+    /// Under the deterministic executor, when nobody can run: jumps to the next deadline;
+    /// false if there is none.
+    pub(crate) fn jump_to_next_deadline(&self) -> bool {
+        let (Some(log), Some((_, next))) = (&self.log, self.timers.earliest()) else {
+            return false;
+        };
+        log.advance_to(next / STEP); // a multiple
+        true
+    }
+
+    /// Whether there are deadlines that have not passed.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.timers.earliest().is_some()
+    }
+
+    /// How long until the next deadline of anybody; none if there is none.
+    pub(crate) fn until_next_deadline(&self) -> Option<Duration> {
+        let (_, next) = self.timers.earliest()?;
+        Some(Duration::from_nanos(next.saturating_sub(self.now())))
+    }
+
+    /// When a worker that has nothing to do has to be awake again.
+    pub(crate) fn wake_up_time(&self, worker: usize) -> Option<Instant> {
+        let (_, ring) = self.timers.of(Some(worker));
+        let next = ring.next();
+        (next != NEVER).then(|| self.instant(next.max(ring.last_look() + PACE)))
+    }
+}

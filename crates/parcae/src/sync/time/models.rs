@@ -1,0 +1,159 @@
+//! Timers under loom: each acts once, and the watch does not oversleep. Run: `.ci/run loom`.
+
+use super::timers::{NEVER, Nanos, Rest, Ring};
+use super::watch::Horizon;
+use crate::base::shim::cell::UnsafeCell;
+use crate::base::shim::explore;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+/// What a timer refers to: memory of whoever set it, who may use it as he likes once the timer is
+/// out of the wheel by his own hand. Loom reports an access that is not ordered.
+struct Place(UnsafeCell<usize>);
+
+// SAFETY: what the models check.
+unsafe impl Sync for Place {}
+// SAFETY: as above.
+unsafe impl Send for Place {}
+
+impl Place {
+    fn new() -> Arc<Place> {
+        Arc::new(Place(UnsafeCell::new(0)))
+    }
+
+    fn bump(&self) {
+        // SAFETY: what the models check.
+        self.0.with_mut(|count| unsafe { *count += 1 });
+    }
+}
+
+/// A timer fires while it is taken back: one of the two has it, and nobody else touches what it was for.
+#[test]
+fn fire_against_take_back() {
+    explore("time::fire_against_take_back", None, || {
+        let ring = Arc::new(Ring::new(1));
+        let place = Place::new();
+        let (entry, _) = ring.insert(5, Arc::clone(&place));
+        let firing = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let mut fired = 0;
+                ring.fire(5, usize::MAX, |place: Arc<Place>| {
+                    place.bump();
+                    fired += 1;
+                });
+                fired
+            })
+        };
+        let taken_back = ring.remove(entry).is_some();
+        if taken_back {
+            place.bump(); // ours again
+        }
+        let fired = firing.join().unwrap();
+        assert_eq!(fired + usize::from(taken_back), 1, "a timer acts once or is taken back");
+        assert_eq!(ring.next(), NEVER);
+        place.bump();
+    });
+}
+
+/// A worker and the watch fire the same wheel, and its node gets another life meanwhile: each timer
+/// acts once, and taking back the first does not take the second.
+#[test]
+fn two_fire_while_a_node_is_reused() {
+    explore("time::two_fire_while_a_node_is_reused", Some(3), || {
+        let ring = Arc::new(Ring::new(1));
+        let acted = Arc::new(AtomicUsize::new(0));
+        let (first, _) = ring.insert(5, 1_usize);
+        let fire = |ring: &Ring<usize>, acted: &AtomicUsize| {
+            ring.fire(9, usize::MAX, |what| {
+                acted.fetch_add(what, Ordering::Relaxed);
+            })
+        };
+        let other = {
+            let (ring, acted) = (Arc::clone(&ring), Arc::clone(&acted));
+            thread::spawn(move || fire(&ring, &acted))
+        };
+        assert_eq!(fire(&ring, &acted), Rest::Nothing);
+        ring.insert(7, 10);
+        assert!(ring.remove(first).is_none(), "the first has fired: this is another");
+        assert_eq!(other.join().unwrap(), Rest::Nothing);
+        fire(&ring, &acted);
+        assert_eq!(acted.load(Ordering::Relaxed), 11);
+    });
+}
+
+/// A watch that looks and falls asleep while a deadline is set. Returns how long it sleeps.
+fn fall_asleep(horizon: &Horizon, ring: &Ring<()>) -> Nanos {
+    loop {
+        if let Some(until) = horizon.sleep(4, || ring.overdue(0)) {
+            return until;
+        }
+    }
+}
+
+/// A deadline is set while the watch falls asleep: it sleeps no longer, or is told.
+#[test]
+fn set_against_sleep() {
+    explore("time::set_against_sleep", None, || {
+        let (ring, horizon) = (Arc::new(Ring::new(1)), Arc::new(Horizon::new()));
+        // It sleeps for a deadline that was taken back, and passes.
+        assert_eq!(horizon.sleep(0, || 3), Some(3));
+        let watch = {
+            let (ring, horizon) = (Arc::clone(&ring), Arc::clone(&horizon));
+            thread::spawn(move || fall_asleep(&horizon, &ring))
+        };
+        let (_, is_first) = ring.insert(5, ());
+        let told = is_first && horizon.must_tell(ring.next());
+        let until = watch.join().unwrap();
+        assert!(told || until <= 5, "the watch oversleeps");
+    });
+}
+
+/// Two threads set deadlines in two wheels while the watch falls asleep.
+#[test]
+fn two_set_against_sleep() {
+    explore("time::two_set_against_sleep", Some(3), || {
+        let rings = Arc::new([Ring::new(1), Ring::new(1)]);
+        let horizon = Arc::new(Horizon::new());
+        let set = |ring: &Ring<()>, horizon: &Horizon, at| {
+            let (_, is_first) = ring.insert(at, ());
+            is_first && horizon.must_tell(ring.next())
+        };
+        let setter = {
+            let (rings, horizon) = (Arc::clone(&rings), Arc::clone(&horizon));
+            thread::spawn(move || set(&rings[0], &horizon, 5))
+        };
+        let watch = {
+            let (rings, horizon) = (Arc::clone(&rings), Arc::clone(&horizon));
+            thread::spawn(move || {
+                loop {
+                    let overdue = || rings[0].overdue(0).min(rings[1].overdue(0));
+                    if let Some(until) = horizon.sleep(4, overdue) {
+                        return until;
+                    }
+                }
+            })
+        };
+        let told = set(&rings[1], &horizon, 7);
+        let told = setter.join().unwrap() | told;
+        assert!(told || watch.join().unwrap() <= 5, "the watch oversleeps");
+    });
+}
+
+/// Timeouts that are taken back at once do not tell the watch again and again.
+#[test]
+fn what_was_told_is_kept() {
+    explore("time::what_was_told_is_kept", None, || {
+        let (ring, horizon) = (Ring::new(1), Horizon::new());
+        let mut told = 0;
+        for at in 100..110 {
+            let (entry, _) = ring.insert(at, ());
+            told += usize::from(horizon.must_tell(ring.next()));
+            ring.remove(entry);
+            assert_eq!(horizon.sleep(5, || ring.overdue(0)), Some(100));
+        }
+        assert_eq!(told, 1);
+        assert_eq!(horizon.sleep(100, || ring.overdue(0)), Some(NEVER));
+    });
+}

@@ -1,0 +1,189 @@
+//! Timers on threads: who acts on them, who takes them back.
+
+use crate::api::engine::{Engine, EngineOpts};
+use crate::prelude::*;
+use crate::scope::cancel::Node;
+use crate::scope::cx;
+use crate::sync::time::{Due, now, sleep, sleep_until};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+#[test]
+fn nobody_wakes_early() {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            for task in 0..200_u64 {
+                n.spawn(move |_| {
+                    for turn in 0..5 {
+                        let due = now() + Duration::from_micros((task * 31 + turn * 17) % 3_000);
+                        sleep_until(due)?;
+                        assert!(now() >= due);
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    })
+    .unwrap();
+}
+
+/// The only worker is stuck in the task that set the deadline.
+#[test]
+fn a_stuck_worker_does_not_hold_its_deadlines_up() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    rt.run(|cx| {
+        for _ in 0..3 {
+            let (token, _expiry) = cx.token_with_timeout(MILLISECOND);
+            while !token.is_cancelled() {
+                std::hint::spin_loop(); // no checkpoint
+            }
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// A worker that is never without work acts on its deadlines all the same, itself.
+#[test]
+fn a_busy_worker_acts_on_its_deadlines() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let fired = || rt.stats().iter().map(|worker| worker.fired).sum::<u64>();
+    let done = AtomicBool::new(false);
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            for _ in 0..2 {
+                n.spawn(|cx| {
+                    while !done.load(Ordering::Relaxed) {
+                        cx.yield_now()?;
+                    }
+                    Ok(())
+                })?;
+            }
+            // Some are left to the watch, if this machine is as busy as the worker.
+            while fired() == 0 {
+                sleep(MILLISECOND)?;
+            }
+            done.store(true, Ordering::Relaxed);
+            Ok(())
+        })
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_worker_that_sleeps_wakes_for_its_deadline_and_not_before() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let slept = || rt.stats().iter().map(|worker| worker.slept).sum::<u64>();
+    rt.run(|_| {
+        let before = slept();
+        sleep(MILLISECOND * 200)?;
+        // Once; perhaps again for the wake of another runtime's test that it lost. Ticks would be many.
+        assert!(slept() - before < 5, "{} times", slept() - before);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_deadline_is_taken_back_on_any_thread() {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    rt.run(|cx| {
+        let shared = &cx::current().unwrap().terms().shared;
+        for _ in 0..50 {
+            let (token, expiry) = cx.token_with_timeout(Duration::from_secs(3_600));
+            std::thread::scope(|s| s.spawn(move || drop(expiry)).join()).unwrap();
+            assert!(!token.is_cancelled());
+        }
+        assert_eq!(shared.timers.counts().1, 0);
+        // After it has passed there is nothing to take back.
+        let (token, expiry) = cx.token_with_timeout(MILLISECOND);
+        while !token.is_cancelled() {
+            cx.yield_now()?;
+        }
+        std::thread::scope(|s| s.spawn(move || drop(expiry)).join()).unwrap();
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// Deadlines that pass while they are taken back, from both sides.
+#[test]
+fn races_of_passing_and_taking_back() {
+    let rt = Runtime::builder().workers(2).build().unwrap();
+    let (passed, called) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            for task in 0..100_u64 {
+                let (passed, called) = (&passed, &called);
+                n.spawn(move |cx| {
+                    for turn in 0..20 {
+                        let time = Duration::from_micros((task + turn * 7) % 150);
+                        let (token, expiry) = cx.token_with_timeout(time);
+                        let called = Arc::clone(called);
+                        let callback = token.on_cancel(move |_| {
+                            called.fetch_add(1, Ordering::Relaxed);
+                        });
+                        callback.forget();
+                        sleep(Duration::from_micros((task * 13 + turn) % 150))?;
+                        drop(expiry);
+                        sleep(Duration::from_micros(300))?; // firing comes to its end
+                        passed.fetch_add(usize::from(token.is_cancelled()), Ordering::Relaxed);
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    })
+    .unwrap();
+    drop(rt);
+    assert!(called.load(Ordering::Relaxed) >= passed.load(Ordering::Relaxed));
+    assert!(called.load(Ordering::Relaxed) <= 2_000);
+}
+
+#[test]
+fn threads_that_are_no_workers_set_deadlines() {
+    let engine = Engine::new(EngineOpts { workers: 1, ..EngineOpts::default() }).unwrap();
+    let shared = engine.shared();
+    let node: Arc<Node> = Node::root();
+    let stay = Node::root();
+    let later = |time| shared.later(time);
+    let kept = shared.at(later(Duration::from_secs(3_600)), Due::Cancel(Arc::downgrade(&stay)));
+    let _first = shared.at(later(MILLISECOND), Due::Cancel(Arc::downgrade(&node)));
+    while !node.is_cancelled() {
+        std::thread::yield_now();
+    }
+    drop(kept);
+    assert!(!stay.is_cancelled());
+    assert_eq!(shared.timers.counts(), (2, 0));
+}
+
+/// A callback may set and take back timers, and wake tasks.
+#[test]
+fn a_callback_of_a_deadline_uses_the_runtime() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    rt.run(|cx| {
+        let (outer, _expiry) = cx.token_with_timeout(MILLISECOND);
+        let shared = Arc::clone(&cx::current().unwrap().terms().shared);
+        let (waker, woken) = (cx.waker(), Arc::new(AtomicBool::new(false)));
+        let flag = Arc::clone(&woken);
+        let callback = outer.on_cancel(move |_| {
+            let node = Node::root();
+            let at = shared.later(Duration::from_secs(60));
+            drop(shared.at(at, Due::Cancel(Arc::downgrade(&node))));
+            flag.store(true, Ordering::Release);
+            waker.wake();
+        });
+        while !woken.load(Ordering::Acquire) {
+            cx.park()?;
+        }
+        drop(callback);
+        Ok(())
+    })
+    .unwrap();
+}

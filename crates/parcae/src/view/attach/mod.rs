@@ -1,0 +1,318 @@
+//! Letting another process look inside: a Unix socket that a program opens on purpose.
+//!
+//! ```no_run
+//! use parcae::attach::AttachOpts;
+//! use parcae::prelude::*;
+//!
+//! let rt = Runtime::builder().build()?;
+//! let _attached = rt.attach(AttachOpts::new())?; // `parcae top` finds it
+//! # Ok::<(), parcae::Error>(())
+//! ```
+//!
+//! It shows what [`dump`](crate::Runtime::dump) and [`stats`](crate::Runtime::stats) show. It changes nothing unless
+//! the program says so: [`AttachOpts::allow_cancel`], and [`AttachOpts::allow_recharge`], which takes a capability
+//! and cannot give more than that has. The socket belongs to the user who runs the program and to nobody else (mode 0600).
+//!
+//! # The protocol
+//!
+//! A request is a line of words, an answer is a line of JSON. Requests on one connection are answered in turn.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `hello` | `{"parcae":"0.1.0","pid":1,"program":"…","workers":2,"may":["cancel","recharge"]}` |
+//! | `dump` | as [`Dump::to_json`](crate::inspect::Dump::to_json); `dump full` has whole stacks |
+//! | `tasks` | the same without `frames`, which take longest: for one who asks every second |
+//! | `task TASK` | one of the tasks of `dump`, by its `id` or its `label` |
+//! | `text` | `{"text":"…"}`: the dump as people read it; `text full` has whole stacks |
+//! | `stats` | `{"live":3,"workers":[{"executed":9,…}]}` |
+//! | `deadlock` | `{"deadlock":null}`, or as [`Deadlock::to_json`](crate::inspect::Deadlock::to_json) in its place |
+//! | `cancel TASK` | `{"ok":true}` |
+//! | `recharge NURSERY ops=100 memory=4096 …` | `{"ok":true}` |
+//! | `trace start events=N` | `{"ok":true}`: each worker keeps its last N events, see [`trace`](crate::trace) |
+//! | `trace stop` | `{"bytes":N,"lost":N}`, and after that line so many bytes, as [`Trace::write_chrome`](crate::trace::Trace::write_chrome) |
+//! | anything else, or what is not allowed | `{"error":"…"}` |
+//!
+//! # Who owns what
+//!
+//! One thread listens, and each of up to [`CONNECTIONS`] connections has its own. They hold the scheduler weakly, so they
+//! do not keep a runtime alive; when it is gone they say so. Dropping [`Attached`] wakes the listener through a
+//! pipe, shuts the connections down, and waits for their threads: no request runs after it. A client that does not read
+//! is cut off after five seconds. The socket's file is `Bound`'s, which removes no other.
+
+mod recording;
+mod requests;
+mod socket;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::api::runtime::Runtime;
+use crate::scope::cap::CapBudget;
+use crate::scope::profile::Profile;
+use recording::Recorder;
+use requests::Server;
+use socket::Bound;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The most connections at a time; another one is told to come later.
+pub const CONNECTIONS: usize = 8;
+/// How long a client may take to read an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the listener waits when it cannot take a connection.
+const RETRY: Duration = Duration::from_millis(50);
+/// The longest request.
+const LONGEST: u64 = 4096;
+
+/// What a program lets others see and do.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct AttachOpts {
+    path: Option<PathBuf>,
+    cancel: bool,
+    recharge: Option<CapBudget>,
+}
+
+impl AttachOpts {
+    /// Looking only, at the [usual place](default_dir).
+    pub fn new() -> AttachOpts {
+        AttachOpts::default()
+    }
+
+    /// Another place for the socket.
+    pub fn path(mut self, path: impl Into<PathBuf>) -> AttachOpts {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// Others may cancel tasks.
+    pub fn allow_cancel(mut self) -> AttachOpts {
+        self.cancel = true;
+        self
+    }
+
+    /// Others may recharge nurseries, with as much as the capability has.
+    pub fn allow_recharge(mut self, cap: CapBudget) -> AttachOpts {
+        self.recharge = Some(cap);
+        self
+    }
+}
+
+/// Where sockets are if nobody says otherwise: `$XDG_RUNTIME_DIR/parcae`, or `parcae-UID` among the temporary files.
+/// Each is called by the number of its process, and of the runtime in it.
+pub fn default_dir() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("parcae"),
+        // SAFETY: asks only.
+        _ => std::env::temp_dir().join(format!("parcae-{}", unsafe { libc::getuid() })),
+    }
+}
+
+/// A socket that others may use; gone when it is dropped.
+pub struct Attached {
+    /// Dropped last: its file goes when nobody serves it any more.
+    bound: Bound,
+    /// Dropping it tells the listener to end.
+    stop: Option<UnixStream>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Attached {
+    /// Where the socket is.
+    pub fn path(&self) -> &Path {
+        self.bound.path()
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join(); // it has said what it had to say
+        }
+    }
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attached").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+impl<P: Profile> Runtime<P> {
+    /// Opens a socket through which other processes of the same user may look inside. See [`attach`](crate::attach).
+    ///
+    /// # Errors
+    ///
+    /// If the socket cannot be made: another program listens at the same place, there is a file that is
+    /// no socket, or the directory cannot be written. Only a socket of this user is ever replaced, and only
+    /// if nobody listens to it.
+    pub fn attach(&self, opts: AttachOpts) -> io::Result<Attached> {
+        use io::ErrorKind::{AddrInUse, AlreadyExists};
+        let bound = match opts.path {
+            Some(path) => Bound::at(path)?,
+            None => loop {
+                match Bound::at(usual_path()?) {
+                    // The next number.
+                    Err(error) if matches!(error.kind(), AddrInUse | AlreadyExists) => {}
+                    bound => break bound?,
+                }
+            },
+        };
+        let listener = bound.listener()?;
+        let (stop, stopped) = UnixStream::pair()?;
+        let server = Server::new(self.shared(), opts.cancel, opts.recharge);
+        let thread = thread::Builder::new()
+            .name("parcae-attach".into())
+            .spawn(move || serve(&listener, &stopped, &Arc::new(server)))?;
+        Ok(Attached { bound, stop: Some(stop), listener: Some(thread) })
+    }
+}
+
+/// A place that no other runtime of this process has.
+fn usual_path() -> io::Result<PathBuf> {
+    /// How many places there were.
+    static PLACES: AtomicU64 = AtomicU64::new(0);
+    let dir = default_dir();
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+    let found = fs::symlink_metadata(&dir)?;
+    // SAFETY: has no preconditions.
+    let ours = found.uid() == unsafe { libc::geteuid() };
+    if !(ours && found.is_dir() && found.mode() & 0o022 == 0) {
+        let text = format!(
+            "{} is not a folder that only this user may write to; choose a path of your own",
+            dir.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    sweep(&dir);
+    let number = PLACES.fetch_add(1, Ordering::Relaxed); // only to be another one each time
+    Ok(dir.join(format!("{}-{number}.sock", std::process::id())))
+}
+
+/// Removes what programs have left that are no more: they were killed, or ended without dropping it.
+fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let pid = name.strip_suffix(".sock").and_then(|name| name.split_once('-'));
+        if let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok())
+            && !Path::new(&format!("/proc/{pid}")).exists()
+        {
+            // It may be of another container, whose numbers are not ours: then somebody listens.
+            let _ = socket::remove_dead(&path);
+        }
+    }
+}
+
+/// Whether the other end is of our user, or root's. The mode of the socket says the same, but not in the moment between
+/// making it and setting that.
+fn is_ours(stream: &UnixStream) -> bool {
+    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the descriptor is open, and there is room for as much as `size` says.
+    let told = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    // SAFETY: has no preconditions.
+    told == 0 && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
+}
+
+/// A connection: how to end it, and its thread.
+type Connections = HashMap<u64, (UnixStream, JoinHandle<()>)>;
+
+/// Takes connections until the other end of `stopped` is closed.
+fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
+    let open: Mutex<Connections> = Mutex::default();
+    let lock = || open.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut number = 0;
+    while wait_for_either(listener.as_raw_fd(), stopped.as_raw_fd()) {
+        let stream = match listener.accept() {
+            Ok((stream, _)) if is_ours(&stream) => stream,
+            Ok(_) => continue,
+            // Nobody there: a signal has ended the wait, or the client has gone again.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(_) => {
+                thread::sleep(RETRY); // no descriptor to be had, most likely
+                continue;
+            }
+        };
+        lock().retain(|_, (_, thread)| !thread.is_finished());
+        if lock().len() >= CONNECTIONS {
+            let _ =
+                writeln!(&stream, r#"{{"error":"{CONNECTIONS} connections are open; try again"}}"#);
+            continue;
+        }
+        let Ok(end) = stream.try_clone() else { continue };
+        let server = Arc::clone(server);
+        let thread = thread::Builder::new().name("parcae-attach".into());
+        // A client that is gone is no error of ours.
+        let serve_one = move || {
+            let closes = Closes(stream);
+            drop(talk(&closes.0, &server));
+        };
+        if let Ok(thread) = thread.spawn(serve_one) {
+            lock().insert(number, (end, thread));
+            number += 1;
+        }
+    }
+    for (_, (stream, thread)) in lock().drain() {
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+        let _ = thread.join();
+    }
+}
+
+/// Ends its connection with itself, for the client too: the listener has another descriptor of it.
+struct Closes(UnixStream);
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(std::net::Shutdown::Both); // the client may have gone first
+    }
+}
+
+/// Waits until there may be a connection; false if the second is closed.
+fn wait_for_either(listener: i32, stopped: i32) -> bool {
+    let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut fds = [poll(listener), poll(stopped)];
+    // SAFETY: two entries, both descriptors are open.
+    let ready = unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) };
+    ready < 0 || fds[1].revents == 0
+}
+
+/// Answers the requests of one connection.
+fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut requests = BufReader::new(stream);
+    let mut recorder = Recorder::default();
+    loop {
+        let mut line = Vec::new();
+        let mut limited = io::Read::take(&mut requests, LONGEST);
+        if limited.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let answer = server.answer(String::from_utf8_lossy(&line).trim(), &mut recorder);
+        (&mut &*stream).write_all(&answer)?;
+        if !line.ends_with(
+            b"
+",
+        ) {
+            return Ok(()); // longer than any request
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Recording for a client.
+//!
+//! A recording belongs to the connection that has started it, and ends with it: a client that is gone leaves nothing
+//! behind that costs. While it is on it holds the scheduler's records, though not its workers: a runtime ends as
+//! ever.
+
+use super::requests::{error, number, ok};
+use crate::sched::Shared;
+use crate::view::inspect::json::Object;
+use crate::view::trace::{self, Recording, TraceOpts};
+use std::sync::Arc;
+
+/// The most events of each worker that a client may ask for: 32 MiB in rings, some hundred as JSON.
+const MOST: u64 = 1 << 20;
+
+/// What a connection has recorded.
+#[derive(Default)]
+pub(super) struct Recorder {
+    recording: Option<Recording>,
+}
+
+impl Recorder {
+    /// The answer to `trace …`: a line, and what follows it.
+    pub(super) fn answer(&mut self, shared: Arc<Shared>, words: &[&str]) -> Vec<u8> {
+        let answer = match words {
+            ["start", opts @ ..] => self.start(shared, opts),
+            ["stop"] => self.stop(),
+            _ => Err("there are `trace start events=N` and `trace stop`".to_owned()),
+        };
+        answer.unwrap_or_else(|text| line(error(&text)))
+    }
+
+    fn start(&mut self, shared: Arc<Shared>, words: &[&str]) -> Result<Vec<u8>, String> {
+        let mut opts = TraceOpts::new();
+        for word in words {
+            let events = word.strip_prefix("events=").ok_or(format!("`{word}`: say events=N"))?;
+            let events = number(events)?;
+            if events > MOST {
+                return Err(format!("{events} events are too many: {MOST} at most"));
+            }
+            opts = opts.events(events as usize); // not more than `MOST`
+        }
+        self.recording = Some(trace::start(shared, &opts).map_err(|error| error.to_string())?);
+        Ok(line(ok()))
+    }
+
+    fn stop(&mut self) -> Result<Vec<u8>, String> {
+        let recording = self.recording.take().ok_or("nothing is recorded: `trace start`")?;
+        let trace = recording.stop();
+        let mut file = Vec::new();
+        trace.write_chrome(&mut file).map_err(|error| error.to_string())?;
+        let mut head = String::new();
+        Object::begin(&mut head).plain("bytes", file.len()).plain("lost", trace.lost()).end();
+        let mut answer = line(head);
+        answer.append(&mut file);
+        Ok(answer)
+    }
+}
+
+fn line(mut text: String) -> Vec<u8> {
+    text.push('\n');
+    text.into_bytes()
+}

@@ -1,0 +1,237 @@
+//! Finding deadlocks, and saying so.
+//!
+//! # What is called one
+//!
+//! | who asks | executor | counts |
+//! |---|---|---|
+//! | the monitor | threads | proven: cycles of joins and of nurseries' ends |
+//! | [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) | threads | the same and guesses; also that all tasks wait, none of them for a time. Reported as [`Possible`](Certainty::Possible), never acted on |
+//! | the conductor | deterministic | all tasks asleep without a deadline, whatever for; if one is exempt, proven cycles of the others |
+//!
+//! *Why a join and the end of a nursery are proof.* Both waits end when tasks that are known by number have
+//! ended, and a parked task ends only after its own wait has. Nobody outside has a part in it, but for a
+//! request to end, which is always possible and no reason to stay silent.
+//!
+//! *Why a lock is not.* A guard is `Send`: the holder of a lock is the owner of the guard, and the lock knows only
+//! who took it. The guard may be with another task, with a thread, or in a channel. Following it would cost
+//! every lock and unlock, so the holder is a guess and nothing is ended because of it. The same is true of the ends of a
+//! channel: their number is known, their owners are not.
+//!
+//! *Why everything is under the deterministic executor.* All that runs there are tasks, on one thread. When no task
+//! can run and no deadline is left, only another thread could change that, and a program that depends on one is
+//! not deterministic. One that does so knowingly says it: [`Cx::external`](crate::Cx::external). Calls on threads
+//! of the runtime (`blocking`) end by themselves and are exempt.
+//!
+//! # Why what is found was true at one moment
+//!
+//! Tasks are looked at one after another, and may go on between two looks. So there are two scans, and only what
+//! both have seen counts: the same wait of the same task, told by its count of waits. A task that was in the
+//! same wait in both was in it all the time between the end of the first scan and the beginning of the
+//! second. That is one moment for all of them.
+//!
+//! A waker that has made the condition true and is just about to wake the task would be missed in that moment. Under the
+//! deterministic executor there is none; with threads the scans are [`PAUSE`] apart, which is longer than anybody is
+//! kept from finishing a wake on a machine that works.
+
+use super::graph::{Graph, Trust};
+use super::look::{self, Stacks};
+use super::{Task, json};
+use crate::base::error::TaskId;
+use crate::sched::Shared;
+use crate::view::inspect::frames::Shown;
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The least time between the two scans.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
+/// What happens when tasks are found that wait in vain; see [`inspect`](super).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnDeadlock {
+    /// Nobody looks for them. [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) still does.
+    Ignore,
+    /// They are reported, once, on the standard error output. With threads this is the default.
+    Report,
+    /// They end with [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock), which has the report. Under the deterministic executor this
+    /// is the default: nobody else could end their waits.
+    Fail,
+    /// The process ends, after the report.
+    Abort,
+}
+
+/// Tasks that wait in vain.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Deadlock {
+    /// The tasks, with backtraces.
+    pub tasks: Vec<Task>,
+    /// Whether they are all that there are.
+    pub all: bool,
+    /// Whether that is certain.
+    pub certainty: Certainty,
+}
+
+/// How certain a [`Deadlock`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Certainty {
+    /// Nobody but the tasks named could end their waits.
+    Proven,
+    /// It seems so; but a guard or the end of a channel may have been given to somebody else, or
+    /// somebody outside of the runtime may act. Only
+    /// [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) says this.
+    Possible,
+}
+
+impl Deadlock {
+    /// The report as JSON: `{"all": …, "proven": …, "tasks": […]}`, with tasks as in [`Dump::to_json`](super::Dump::to_json).
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        let mut object = json::Object::begin(&mut out);
+        let task = |out: &mut String, task| super::dump::task_json(out, task, Shown::default());
+        object.plain("all", self.all).plain("proven", self.certainty == Certainty::Proven);
+        object.list("tasks", &self.tasks, task).end();
+        out
+    }
+
+    /// What tells this deadlock from another.
+    fn key(&self) -> Vec<(TaskId, u32)> {
+        let mut key: Vec<_> = self.tasks.iter().map(|task| (task.id, task.waits)).collect();
+        key.sort_unstable();
+        key
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = if self.all { "all tasks" } else { "these tasks" };
+        match self.certainty {
+            Certainty::Proven => writeln!(f, "deadlock: {who} wait, and nobody is left to end it")?,
+            Certainty::Possible => {
+                writeln!(f, "possibly a deadlock: {who} wait, and nobody seems left to end it")?;
+            }
+        }
+        let graph = Graph::new(&self.tasks);
+        for (at, task) in self.tasks.iter().enumerate() {
+            super::dump::write_task(f, task, "  ")?;
+            for other in graph.waits_for(at) {
+                let own = if other == at { " itself:" } else { "" };
+                writeln!(f, "      waits for{own} {}", super::dump::title(&self.tasks[other]))?;
+            }
+        }
+        write!(
+            f,
+            "  if somebody outside of the runtime ends such a wait, put it into `cx.external(|| …)`"
+        )
+    }
+}
+
+impl std::error::Error for Deadlock {}
+
+/// Looks for deadlocks again and again.
+#[derive(Default)]
+pub(crate) struct Detector {
+    /// The waits that the last scan has seen.
+    before: HashMap<TaskId, u32>,
+    /// The last one that was reported.
+    reported: Vec<(TaskId, u32)>,
+}
+
+impl Detector {
+    /// Scans. Returns what has been there since the last scan, at least [`PAUSE`] ago, and was not returned before.
+    pub(crate) fn scan(&mut self, shared: &Shared, trust: Trust) -> Option<Deadlock> {
+        let tasks = look::all(shared, Stacks::Left);
+        // Those that have moved since are as good as running.
+        let seen: Vec<Task> = tasks
+            .iter()
+            .map(|task| match self.before.get(&task.id) == Some(&task.waits) {
+                true => task.clone(),
+                false => Task { wait: None, ..task.clone() },
+            })
+            .collect();
+        self.before = tasks.iter().map(|task| (task.id, task.waits)).collect();
+        let graph = Graph::new(&seen);
+        let proven = graph.in_vain(Trust::Proof);
+        let in_vain = match trust {
+            Trust::Proof => proven.clone(),
+            Trust::Guess if graph.all_seem_asleep() && !shared.has_deadlines() => {
+                vec![true; seen.len()]
+            }
+            Trust::Guess => graph.in_vain(Trust::Guess),
+        };
+        let certainty = if in_vain == proven { Certainty::Proven } else { Certainty::Possible };
+        let found = examine(shared, &seen, &in_vain, certainty);
+        let found = found.filter(|found| found.key() != self.reported)?;
+        self.reported = found.key();
+        Some(found)
+    }
+
+    /// Scans, waits and scans again; for somebody who wants to know, so guesses count.
+    pub(crate) fn scan_twice(shared: &Shared, pause: Duration) -> Option<Deadlock> {
+        let mut detector = Detector::default();
+        detector.scan(shared, Trust::Guess);
+        std::thread::sleep(pause);
+        detector.scan(shared, Trust::Guess)
+    }
+}
+
+/// Under the deterministic executor, when nobody can run and there is no deadline: who waits in vain.
+pub(crate) fn all_asleep(shared: &Shared) -> Option<Deadlock> {
+    let mut tasks = look::all(shared, Stacks::Left);
+    // Deadlines that a nursery or a wait had are over, or were taken back.
+    tasks.iter_mut().filter_map(|task| task.wait.as_mut()).for_each(|wait| wait.timed = false);
+    let graph = Graph::new(&tasks);
+    let in_vain = match graph.all_asleep() {
+        true => vec![true; tasks.len()],
+        false => graph.in_vain(Trust::Proof),
+    };
+    examine(shared, &tasks, &in_vain, Certainty::Proven)
+}
+
+/// The tasks that wait in vain, with their stacks; none if there are none, or one of them has gone on.
+fn examine(
+    shared: &Shared,
+    tasks: &[Task],
+    in_vain: &[bool],
+    certainty: Certainty,
+) -> Option<Deadlock> {
+    let guilty: HashMap<TaskId, u32> = (tasks.iter().zip(in_vain))
+        .filter(|(_, vain)| **vain)
+        .map(|(task, _)| (task.id, task.waits))
+        .collect();
+    if guilty.is_empty() {
+        return None;
+    }
+    let all = guilty.len() == tasks.len();
+    // Once more, for their stacks; who has gone on meanwhile was none of them.
+    let tasks: Vec<Task> = look::all(shared, Stacks::Walked)
+        .into_iter()
+        .filter(|task| guilty.get(&task.id) == Some(&task.waits))
+        .collect();
+    (tasks.len() == guilty.len()).then_some(Deadlock { tasks, all, certainty })
+}
+
+/// Writes to where errors go; if that fails there is nobody left to tell.
+fn report(deadlock: &Deadlock) {
+    let _ = writeln!(io::stderr(), "parcae: {deadlock}");
+}
+
+/// Does with a deadlock what was asked for. Returns how many tasks were told.
+pub(crate) fn act(shared: &Shared, deadlock: Deadlock, on: OnDeadlock) -> usize {
+    match on {
+        OnDeadlock::Ignore => 0,
+        OnDeadlock::Report => {
+            report(&deadlock);
+            0
+        }
+        OnDeadlock::Fail => look::sentence(shared, &Arc::new(deadlock)),
+        OnDeadlock::Abort => {
+            report(&deadlock);
+            std::process::abort();
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! All tasks of a runtime, as text and as JSON.
+
+use super::frames::{Frames, Function, Shown};
+use super::look::{self, Stacks};
+use super::{Children, Task, json};
+use crate::api::engine::WorkerStats;
+use crate::base::error::TaskId;
+use crate::sched::Shared;
+use crate::scope::budget::{Budget, UNLIMITED};
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+/// All tasks of a runtime, see [`Runtime::dump`](crate::Runtime::dump).
+///
+/// Its text is a tree: the root nursery with the root tasks, under each the nurseries that it has opened, under
+/// these their children.
+/// Tasks of a nursery that do the same in the same place are counted and shown once. Of each task the program's own
+/// functions are shown; [`full`](Dump::full) shows those of the runtime and of the standard library, too.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Dump {
+    /// The tasks, in the order of their numbers.
+    pub tasks: Vec<Task>,
+    /// The counters of each worker.
+    pub workers: Vec<WorkerStats>,
+    /// The runtime's root nursery, whose children are the root tasks. None once the runtime is gone.
+    pub root: Option<Children>,
+    shown: Shown,
+}
+
+impl Dump {
+    pub(crate) fn of(shared: &Shared) -> Dump {
+        let mut tasks = look::all(shared, Stacks::Walked);
+        name_running(shared, &mut tasks);
+        Dump::with(shared, tasks)
+    }
+
+    /// All but where tasks are.
+    pub(crate) fn without_stacks(shared: &Shared) -> Dump {
+        let mut tasks = Dump::tasks_of(shared);
+        name_running(shared, &mut tasks);
+        tasks.iter_mut().for_each(|task| task.frames = Frames::default());
+        Dump::with(shared, tasks)
+    }
+
+    fn with(shared: &Shared, mut tasks: Vec<Task>) -> Dump {
+        tasks.sort_by_key(|task| task.id);
+        let (workers, root) = (shared.worker_stats(), look::root(shared, &tasks));
+        Dump { tasks, workers, root, shown: Shown::default() }
+    }
+
+    /// The tasks alone, without their stacks.
+    pub(crate) fn tasks_of(shared: &Shared) -> Vec<Task> {
+        look::all(shared, Stacks::Left)
+    }
+
+    /// One task, with its stack.
+    pub(crate) fn task_of(shared: &Shared, id: u64) -> Option<Task> {
+        let mut task = look::find(shared, id)?;
+        name_running(shared, std::slice::from_mut(&mut task));
+        Some(task)
+    }
+
+    /// Shows whole stacks, as text and as JSON: also functions of the runtime and of the standard library. As text
+    /// `{:#}` does the same.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let asleep = rt.handle().spawn(|cx| cx.sleep(std::time::Duration::MAX))?;
+    /// while rt.dump().tasks.iter().all(|task| task.wait.is_none()) {}
+    /// let dump = rt.dump();
+    /// assert!(dump.clone().full().to_json().contains("parcae::"));
+    /// assert_eq!(format!("{dump:#}"), dump.full().to_string());
+    /// # asleep.cancel();
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    #[must_use]
+    pub fn full(mut self) -> Dump {
+        self.shown = Shown::All;
+        self
+    }
+
+    /// The dump as JSON:
+    ///
+    /// ```text
+    /// { "workers": [ { "executed": 3, … } ],
+    ///   "root": { "nursery": 0, "state": "Open", "live": 1, "left": { "ops": null, … }, "suspended": 0 },
+    ///   "tasks": [ { "id": 7, "label": "0.7", "name": "…", "state": "waiting", "worker": 0, "nursery": 5, "owner": 1,
+    ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
+    ///                "wait": { "what": "receive", "on": "0x…", "note": "…", "ms": 11, "timed": false, "external": false },
+    ///                "budget": { "ops": 12, … },      // a component that is not counted is null
+    ///                "nurseries": [ { "nursery": 9, "name": "…", "state": "Open", "live": 2,
+    ///                                 "left": { "ops": 12, … }, "suspended": 0 } ],
+    ///                "frames": [ { "name": "…", "file": "…", "line": 1 } ] } ] }
+    /// ```
+    ///
+    /// What is not known is left out.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        let mut object = json::Object::begin(&mut out);
+        object.list("workers", &self.workers, |out, worker| {
+            json::Object::begin(out).numbers(worker.named()).end();
+        });
+        if let Some(root) = &self.root {
+            nursery_json(object.field("root"), root);
+        }
+        let task = |out: &mut String, task| task_json(out, task, self.shown);
+        object.list("tasks", &self.tasks, task).end();
+        out
+    }
+}
+
+/// Of tasks that run their workers are asked, by a signal: who runs, and where it is.
+fn name_running(shared: &Shared, tasks: &mut [Task]) {
+    let Some(crew) = shared.crew() else { return };
+    for (_, seen) in crew.running() {
+        let frames = seen.frames();
+        let Some(info) = seen.task else { continue };
+        // One that has ended since is not among them.
+        let same = |task: &&mut Task| task.id == info.id && task.spawned_at.is_none();
+        if let Some(task) = tasks.iter_mut().find(same) {
+            task.name = info.name;
+            task.nursery_name = info.nursery;
+            task.spawned_at = Some(info.spawned_at);
+            task.frames = frames;
+        }
+    }
+}
+
+impl Task {
+    /// The task as JSON, as in [`Dump::to_json`].
+    pub(crate) fn to_json(&self) -> String {
+        let mut out = String::new();
+        task_json(&mut out, self, Shown::default());
+        out
+    }
+}
+
+pub(super) fn task_json(out: &mut String, task: &Task, shown: Shown) {
+    let mut object = json::Object::begin(out);
+    object.plain("id", task.id.as_u64()).text("label", &task.id.to_string());
+    object.text_if("name", task.name.as_deref());
+    object.text("state", &task.state.to_string());
+    if let Some(worker) = task.worker {
+        object.plain("worker", worker);
+    }
+    // Of one that runs its name is known, and not its place.
+    if task.age.is_some() {
+        object.plain("nursery", task.nursery);
+        object.plain("owner", task.owner.map_or(0, TaskId::as_u64));
+    }
+    if let Some(place) = task.spawned_at {
+        object.text_if("nursery_name", task.nursery_name.as_deref());
+        object.text("spawned_at", &place.to_string());
+    }
+    if let Some(age) = task.age {
+        object.plain("age_ms", age.as_millis());
+    }
+    if let Some(wait) = &task.wait {
+        let mut inner = json::Object::begin(object.field("wait"));
+        inner.text("what", wait.what);
+        if let Some(on) = wait.on {
+            inner.text("on", &format!("{on:#x}"));
+        }
+        inner.text_if("note", wait.note.as_deref()).plain("ms", wait.since.as_millis());
+        inner.plain("timed", wait.timed).plain("external", wait.external).end();
+    }
+    if let Some(budget) = task.budget {
+        budget_json(object.field("budget"), budget);
+    }
+    object.list("nurseries", &task.children, nursery_json);
+    object.list("frames", task.frames.shown(shown), |out, function| {
+        let mut object = json::Object::begin(out);
+        object.text("name", &function.name).text_if("file", function.file.as_deref());
+        if let Some(line) = function.line {
+            object.plain("line", line);
+        }
+        object.end();
+    });
+    object.end();
+}
+
+fn nursery_json(out: &mut String, nursery: &Children) {
+    let mut object = json::Object::begin(out);
+    object.plain("nursery", nursery.nursery).text_if("name", nursery.name.as_deref());
+    object.text("state", &format!("{:?}", nursery.state)).plain("live", nursery.live);
+    budget_json(object.field("left"), nursery.budget.left);
+    object.plain("suspended", nursery.budget.suspended).end();
+}
+
+fn budget_json(out: &mut String, budget: Budget) {
+    let mut object = json::Object::begin(out);
+    for (name, amount) in named(budget) {
+        match amount {
+            UNLIMITED => object.plain(name, "null"),
+            amount => object.plain(name, amount),
+        };
+    }
+    object.end();
+}
+
+fn named(budget: Budget) -> [(&'static str, u64); 5] {
+    [
+        ("ops", budget.ops),
+        ("memory", budget.memory),
+        ("spawn_count", budget.spawn_count),
+        ("channel_ops", budget.channel_ops),
+        ("syscalls", budget.syscalls),
+    ]
+}
+
+/// A task's name and number.
+pub(super) fn title(task: &Task) -> String {
+    match &task.name {
+        Some(name) => format!("task {} `{name}`", task.id),
+        None => format!("task {}", task.id),
+    }
+}
+
+/// A task in a few lines, with its stack; the whole of it for `{:#}`.
+pub(crate) fn write_task(f: &mut fmt::Formatter<'_>, task: &Task, indent: &str) -> fmt::Result {
+    writeln!(f, "{indent}{}", summary(task))?;
+    write_frames(f, &task.frames.shown(Shown::by(f)), indent)
+}
+
+fn write_frames(f: &mut fmt::Formatter<'_>, functions: &[Function], indent: &str) -> fmt::Result {
+    for function in functions {
+        writeln!(f, "{indent}      {function}")?;
+    }
+    Ok(())
+}
+
+/// A task in one line.
+fn summary(task: &Task) -> String {
+    let mut line = title(task);
+    if let Some(place) = task.spawned_at {
+        line += &format!(", spawned at {place}");
+    }
+    line += &format!(": {}", task.state);
+    if let Some(worker) = task.worker {
+        line += &format!(" (worker {worker})");
+    }
+    if let Some(wait) = &task.wait {
+        line += &format!(", {}", wait.what);
+        if let Some(on) = wait.on {
+            line += &format!(" {on:#x}");
+        }
+        if let Some(note) = &wait.note {
+            line += &format!(" ({note})");
+        }
+        line += &format!(", for {}", rough(wait.since));
+        if wait.timed {
+            line += ", with a timeout";
+        }
+        if wait.external {
+            line += ", declared external";
+        }
+    }
+    if let Some(age) = task.age {
+        line += &format!(", age {}", rough(age));
+    }
+    line + &left(task.budget)
+}
+
+/// The components of a budget that are counted.
+fn left(budget: Option<Budget>) -> String {
+    let counted: Vec<String> = budget
+        .into_iter()
+        .flat_map(named)
+        .filter(|&(_, amount)| amount != UNLIMITED)
+        .map(|(name, amount)| format!("{name} {amount}"))
+        .collect();
+    if counted.is_empty() { String::new() } else { format!(", left: {}", counted.join(", ")) }
+}
+
+fn rough(time: Duration) -> String {
+    if time.as_secs() > 0 {
+        format!("{:.1} s", time.as_secs_f64())
+    } else {
+        format!("{} ms", time.as_millis())
+    }
+}
+
+/// The tree that a dump is printed as.
+struct Tree<'d> {
+    tasks: &'d [Task],
+    by_nursery: HashMap<u64, Vec<&'d Task>>,
+    /// Which stacks look the same, by a number: they differ in what is not shown.
+    looks: HashMap<&'d Frames, usize>,
+    shown: Shown,
+}
+
+impl<'d> Tree<'d> {
+    fn new(tasks: &'d [Task], shown: Shown) -> Tree<'d> {
+        let (mut looks, mut seen) = (HashMap::new(), HashMap::new());
+        for task in tasks {
+            looks.entry(&task.frames).or_insert_with(|| {
+                let next = seen.len();
+                *seen.entry(format!("{:?}", task.frames.shown(shown))).or_insert(next)
+            });
+        }
+        Tree { tasks, by_nursery: HashMap::new(), looks, shown }
+    }
+
+    /// What tasks have in common that are shown once.
+    fn likeness(&self, task: &'d Task) -> Likeness<'d> {
+        // One with children of its own is like no other.
+        let own = (!task.children.is_empty()).then_some(task.id.as_u64());
+        let looks = self.looks.get(&task.frames).copied();
+        (task.name.as_deref(), task.state, task.wait.as_ref().map(|wait| wait.what), looks, own)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, nursery: u64, depth: usize) -> fmt::Result {
+        let indent = "  ".repeat(depth);
+        let mut alike: HashMap<Likeness<'_>, usize> = HashMap::new();
+        let tasks = self.by_nursery.get(&nursery).map_or(&[][..], Vec::as_slice);
+        for task in tasks {
+            *alike.entry(self.likeness(task)).or_default() += 1;
+        }
+        for task in tasks {
+            // The first of its kind stands for all of them.
+            let Some(count) = alike.remove(&self.likeness(task)) else { continue };
+            writeln!(f, "{indent}{}", summary(task))?;
+            if count > 1 {
+                writeln!(f, "{indent}      and {} more like it", count - 1)?;
+            }
+            write_frames(f, &task.frames.shown(self.shown), &indent)?;
+            for Children { nursery, name, state, live, .. } in &task.children {
+                let name = name.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
+                writeln!(f, "{indent}  nursery {nursery:#x}{name}: {state:?}, {live} live")?;
+                self.write(f, *nursery, depth + 2)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What tasks have in common that are shown once: name, state, wait, stack; or a number of its own.
+type Likeness<'t> =
+    (Option<&'t str>, super::TaskState, Option<&'static str>, Option<usize>, Option<u64>);
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |state| self.tasks.iter().filter(|task| task.state == state).count();
+        writeln!(
+            f,
+            "{} tasks: {} running, {} ready, {} waiting, {} out of budget; {} workers",
+            self.tasks.len(),
+            count(super::TaskState::Running),
+            count(super::TaskState::Ready),
+            count(super::TaskState::Waiting),
+            count(super::TaskState::Exhausted),
+            self.workers.len(),
+        )?;
+        if let Some(Children { state, live, budget, .. }) = &self.root {
+            writeln!(f, "root nursery: {state:?}, {live} live{}", left(Some(budget.left)))?;
+        }
+        let shown = if f.alternate() { Shown::All } else { self.shown };
+        let mut tree = Tree::new(&self.tasks, shown);
+        for task in tree.tasks.iter().filter(|task| task.spawned_at.is_some()) {
+            // Below what is not known there is no place: at the root then.
+            let known = self.tasks.iter().any(|owner| {
+                Some(owner.id) == task.owner
+                    && owner.children.iter().any(|c| c.nursery == task.nursery)
+            });
+            tree.by_nursery.entry(if known { task.nursery } else { 0 }).or_default().push(task);
+        }
+        tree.write(f, 0, 0)?;
+        for task in self.tasks.iter().filter(|task| task.spawned_at.is_none()) {
+            writeln!(f, "{}", summary(task))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! A dump when the process is sent a signal, as Java and Go give on `SIGQUIT`.
+//!
+//! # Who owns what
+//!
+//! Signal handlers belong to the process, so something about them has to be static. That is a table
+//! of [`LINES`] numbers of descriptors and the dispositions that were found: nothing in it leads to
+//! a scheduler. A [`DumpOnSignal`] owns one line of the table and a thread; the thread alone knows
+//! the runtime, weakly.
+//!
+//! | line | set by | left by |
+//! |---|---|---|
+//! | free: `signal` 0 | the thread, as the last thing that it does | `dump_on_signal`, under the lock |
+//! | taken: `signal` > 0 | `dump_on_signal`, under the lock, before the handler is installed | `drop`: closing |
+//! | closing: `signal` -1 | `drop`, which wakes the thread | the thread: free |
+//!
+//! The handler adds one to the event descriptor of every line with its signal, which is all that a
+//! handler may do; the thread of the line waits for that and writes the dump. Descriptors stay
+//! open for good and are used again with their line, so a handler that is late never writes to a
+//! descriptor that has become another file. At worst the next owner of the line writes a dump for
+//! nothing. Signals that come during a dump are one more dump.
+
+use super::Dump;
+use crate::api::runtime::Runtime;
+use crate::sched::Shared;
+use crate::scope::profile::Profile;
+use std::io::{self, Write};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, PoisonError, Weak};
+
+/// The most dumps on signals at a time, over all runtimes of the process.
+const LINES: usize = 32;
+const FREE: i32 = 0;
+const CLOSING: i32 = -1;
+
+/// Keeps dumps on a signal going; they end when it is dropped. See [`dump_on_signal`].
+#[derive(Debug)]
+#[must_use = "dumps end when it is dropped"]
+pub struct DumpOnSignal {
+    line: &'static Line,
+    signal: i32,
+}
+
+/// From the handler to one thread.
+#[derive(Debug)]
+struct Line {
+    /// Which signal it is for; see the table in the header.
+    signal: AtomicI32,
+    /// An event descriptor; -1 before the line was first used.
+    event: AtomicI32,
+}
+
+static TABLE: [Line; LINES] =
+    [const { Line { signal: AtomicI32::new(FREE), event: AtomicI32::new(-1) } }; LINES];
+
+/// Signals that are handled here, with what was there before. Also guards who takes a line.
+static HANDLED: Mutex<Vec<Handled>> = Mutex::new(Vec::new());
+
+struct Handled {
+    signal: i32,
+    before: libc::sigaction,
+    /// How many lines are for it.
+    lines: usize,
+}
+
+// SAFETY: plain data of the system.
+unsafe impl Send for Handled {}
+
+/// Writes a [`Dump`] of the runtime to the standard error output whenever the process is sent this signal, for example `libc::SIGQUIT`,
+/// which a terminal sends for `Ctrl-\`. It works when all workers are stuck.
+///
+/// ```
+/// use parcae::prelude::*;
+///
+/// let rt = Runtime::builder().build()?;
+/// let _dumps = parcae::inspect::dump_on_signal(&rt, libc::SIGQUIT)?;
+/// # Ok::<(), parcae::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// If the system refuses the handler, a descriptor or a thread, or if 32 others were asked for and
+/// not dropped.
+pub fn dump_on_signal<P: Profile>(rt: &Runtime<P>, signal: i32) -> io::Result<DumpOnSignal> {
+    let mut handled = HANDLED.lock().unwrap_or_else(PoisonError::into_inner);
+    // Acquire: pairs with the Release in `serve`: its thread is done with the line.
+    let free = TABLE.iter().find(|line| line.signal.load(Ordering::Acquire) == FREE);
+    let Some(line) = free else {
+        return Err(io::Error::other(format!(
+            "{LINES} dumps on signals are active; drop one of their `DumpOnSignal`s first"
+        )));
+    };
+    line.open()?;
+    handle(&mut handled, signal)?;
+    // Relaxed: a handler that reads it early or late writes a dump more or less.
+    line.signal.store(signal, Ordering::Relaxed);
+    let shared = rt.shared();
+    let thread = std::thread::Builder::new().name("parcae-dump".into());
+    if let Err(error) = thread.spawn(move || line.serve(&shared)) {
+        line.signal.store(FREE, Ordering::Relaxed); // under the lock; no thread has it
+        unhandle(&mut handled, signal);
+        return Err(error);
+    }
+    Ok(DumpOnSignal { line, signal })
+}
+
+impl Drop for DumpOnSignal {
+    fn drop(&mut self) {
+        let mut handled = HANDLED.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: the event below orders it before the thread's look.
+        self.line.signal.store(CLOSING, Ordering::Relaxed);
+        unhandle(&mut handled, self.signal);
+        self.line.ring();
+    }
+}
+
+/// One more line for a signal: installs the handler with the first.
+fn handle(handled: &mut Vec<Handled>, signal: i32) -> io::Result<()> {
+    if let Some(known) = handled.iter_mut().find(|known| known.signal == signal) {
+        known.lines += 1;
+        return Ok(());
+    }
+    // SAFETY: zeroed is a valid sigaction; the handler does only what handlers may.
+    let before = unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        if libc::sigaction(signal, &action, &mut before) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        before
+    };
+    handled.push(Handled { signal, before, lines: 1 });
+    Ok(())
+}
+
+/// One line less: puts back what was there before with the last.
+fn unhandle(handled: &mut Vec<Handled>, signal: i32) {
+    let Some(at) = handled.iter().position(|known| known.signal == signal) else { return };
+    handled[at].lines -= 1;
+    if handled[at].lines == 0 {
+        let gone = handled.swap_remove(at);
+        // SAFETY: what was there before us.
+        unsafe { libc::sigaction(gone.signal, &gone.before, std::ptr::null_mut()) };
+    }
+}
+
+extern "C" fn on_signal(signal: i32) {
+    // SAFETY: the thread's own; put back, because `ring` may change it.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        for line in TABLE.iter().filter(|line| line.signal.load(Ordering::Relaxed) == signal) {
+            line.ring();
+        }
+        *errno = before;
+    }
+}
+
+impl Line {
+    /// Makes sure that there is an event descriptor, and that nothing is left in it. Under the lock.
+    fn open(&self) -> io::Result<()> {
+        let event: RawFd = self.event.load(Ordering::Relaxed); // written under the lock
+        if event >= 0 {
+            let mut count = 0_u64;
+            // SAFETY: room for a count; the descriptor does not block.
+            unsafe { libc::read(event, (&raw mut count).cast(), size_of::<u64>()) };
+            return Ok(());
+        }
+        // Not blocking: a handler must not wait, whatever is in it already.
+        // SAFETY: has no preconditions.
+        let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if event < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.event.store(event, Ordering::Relaxed); // before any handler looks at the line
+        Ok(())
+    }
+
+    /// Wakes the thread of the line. May be called by a signal handler.
+    fn ring(&self) {
+        let one = 1_u64;
+        let event = self.event.load(Ordering::Relaxed); // set before `signal`, and for good
+        // SAFETY: writes a count to an event descriptor that is never closed.
+        unsafe { libc::write(event, (&raw const one).cast(), size_of::<u64>()) };
+    }
+
+    /// Waits for the next ring.
+    fn wait(&self) {
+        let event = self.event.load(Ordering::Relaxed); // as above
+        let mut poll = libc::pollfd { fd: event, events: libc::POLLIN, revents: 0 };
+        let mut count = 0_u64;
+        // SAFETY: one entry, and room for a count.
+        unsafe {
+            libc::poll(&raw mut poll, 1, -1);
+            libc::read(event, (&raw mut count).cast(), size_of::<u64>());
+        }
+    }
+
+    /// The thread: a dump for each ring, until the line is closed.
+    fn serve(&self, shared: &Weak<Shared>) {
+        loop {
+            self.wait();
+            if self.signal.load(Ordering::Relaxed) == CLOSING {
+                break;
+            }
+            // A runtime that is gone has nothing to show; whoever asked may still drop the line.
+            if let Some(shared) = shared.upgrade() {
+                // Nobody is left to hear of a failure.
+                let _ = write!(io::stderr(), "parcae: {}", Dump::of(&shared));
+            }
+        }
+        // Release: pairs with the Acquire in `dump_on_signal`: the next thread comes after this one.
+        self.signal.store(FREE, Ordering::Release);
+    }
+}

@@ -1,0 +1,209 @@
+//! What is known of nurseries: how long their tasks ran, waited and starved, how many there are and were, what they spent.
+//!
+//! Only where times are measured. Nurseries of the same name share one [`Tally`], for good: that is what names are
+//! for. One without a name has a tally of its own while it is open; then it is added to that of all unnamed ones, so that
+//! a server that opens a nursery for each request does not grow.
+
+use crate::scope::budget::{Budget, Pool};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The most names. Nurseries with others are counted with the unnamed.
+const MOST_NAMES: usize = 1024;
+
+/// Figures of one nursery, or of all of one name. Relaxed: nothing depends on them.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    ran: AtomicU64,
+    waited: AtomicU64,
+    starved: AtomicU64,
+    spawned: AtomicU64,
+    finished: AtomicU64,
+    failed: AtomicU64,
+    /// Of nurseries that have ended.
+    spent: Mutex<Budget>,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Well,
+    Failed,
+}
+
+impl Tally {
+    pub(crate) fn spawned(&self) {
+        self.spawned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ended(&self, end: End) {
+        let counter = if end == End::Well { &self.finished } else { &self.failed };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn spend_time(&self, ran: u64, waited: u64, starved: u64) {
+        for (total, part) in [(&self.ran, ran), (&self.waited, waited), (&self.starved, starved)] {
+            if part > 0 {
+                total.fetch_add(part, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The nursery ends, and has used up so much.
+    pub(crate) fn spend(&self, spent: Budget) {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).absorb(spent);
+    }
+
+    fn absorb(&self, other: &Tally) {
+        let all = [
+            (&self.ran, &other.ran),
+            (&self.waited, &other.waited),
+            (&self.starved, &other.starved),
+            (&self.spawned, &other.spawned),
+            (&self.finished, &other.finished),
+            (&self.failed, &other.failed),
+        ];
+        for (total, part) in all {
+            total.fetch_add(part.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.spend(*other.spent.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn read(&self) -> Figures {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        // Ended first: a task that ends meanwhile counts as live.
+        let (finished, failed) = (get(&self.finished), get(&self.failed));
+        Figures {
+            ticks: [get(&self.ran), get(&self.waited), get(&self.starved)],
+            live: get(&self.spawned).saturating_sub(finished + failed),
+            finished,
+            failed,
+            spent: *self.spent.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+/// What a tally says. Times in ticks: ran, waited, starved.
+pub(super) struct Figures {
+    pub(super) ticks: [u64; 3],
+    pub(super) live: u64,
+    pub(super) finished: u64,
+    pub(super) failed: u64,
+    pub(super) spent: Budget,
+}
+
+/// All tallies of a runtime.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    named: BTreeMap<Arc<str>, Arc<Tally>>,
+    unnamed: Arc<Tally>,
+    roots: Arc<Tally>,
+    /// Nurseries that have not ended, by their number.
+    open: HashMap<u64, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    name: Option<Arc<str>>,
+    tally: Arc<Tally>,
+    pool: Weak<Pool>,
+}
+
+/// One entry of a snapshot.
+pub(super) struct Entry {
+    pub(super) who: Who,
+    pub(super) open: u64,
+    pub(super) figures: Figures,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Who {
+    Roots,
+    Named(Arc<str>),
+    /// One without a name, which is open.
+    Number(u64),
+    /// Those without a name that have ended.
+    Unnamed,
+}
+
+impl Tallies {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That of root tasks.
+    pub(crate) fn roots(&self) -> Arc<Tally> {
+        Arc::clone(&self.lock().roots)
+    }
+
+    /// A nursery is opened.
+    pub(crate) fn open(
+        &self,
+        number: u64,
+        name: Option<&Arc<str>>,
+        pool: &Arc<Pool>,
+    ) -> Arc<Tally> {
+        let mut state = self.lock();
+        let full = state.named.len() >= MOST_NAMES;
+        let name = name.filter(|name| !full || state.named.contains_key(*name)).cloned();
+        let tally = match &name {
+            Some(name) => Arc::clone(state.named.entry(Arc::clone(name)).or_default()),
+            None => Arc::default(),
+        };
+        // A pool without limits counts nothing, and may be shared with others.
+        let pool = if pool.is_unlimited() { Weak::new() } else { Arc::downgrade(pool) };
+        state.open.insert(number, Open { name, tally: Arc::clone(&tally), pool });
+        tally
+    }
+
+    /// A nursery has ended.
+    pub(crate) fn close(&self, number: u64) {
+        let mut state = self.lock();
+        if let Some(Open { name: None, tally, .. }) = state.open.remove(&number) {
+            state.unnamed.absorb(&tally);
+        }
+    }
+
+    /// What all of them say.
+    pub(super) fn read(&self) -> Vec<Entry> {
+        let state = self.lock();
+        let mut named: BTreeMap<&Arc<str>, Entry> = BTreeMap::new();
+        for (name, tally) in &state.named {
+            named.insert(name, Entry::of(Who::Named(Arc::clone(name)), tally));
+        }
+        let mut unnamed = Vec::new();
+        for (number, open) in &state.open {
+            match open.name.as_ref().and_then(|name| named.get_mut(name)) {
+                Some(entry) => entry.add_open(open),
+                None => {
+                    let mut entry = Entry::of(Who::Number(*number), &open.tally);
+                    entry.add_open(open);
+                    unnamed.push((*number, entry));
+                }
+            }
+        }
+        unnamed.sort_unstable_by_key(|(number, _)| *number);
+        let mut entries = vec![Entry::of(Who::Roots, &state.roots)];
+        entries.extend(named.into_values());
+        entries.extend(unnamed.into_iter().map(|(_, entry)| entry));
+        entries.push(Entry::of(Who::Unnamed, &state.unnamed));
+        entries
+    }
+}
+
+impl Entry {
+    fn of(who: Who, tally: &Tally) -> Entry {
+        Entry { who, open: 0, figures: tally.read() }
+    }
+
+    fn add_open(&mut self, open: &Open) {
+        self.open += 1;
+        if let Some(pool) = open.pool.upgrade() {
+            self.figures.spent.absorb(pool.standing().spent);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Where a worker is: asked by a signal, answered by its own thread.
+//!
+//! # Protocol
+//!
+//! One question at a time in the process, under `ASKING`. The word `REQUEST`:
+//!
+//! | value | means | left by |
+//! |---|---|---|
+//! | 0 | nobody asks | the asker, who writes the thread's id |
+//! | a thread's id | that thread is to answer | its handler (CAS to ANSWERING), or the asker who gives up (CAS to 0) |
+//! | ANSWERING | the handler writes the answer, nobody else touches it | the handler, to ANSWERED |
+//! | ANSWERED | the answer is the asker's | the asker, to 0 |
+//!
+//! A signal that arrives after the asker gave up finds another value and does nothing. An asker that finds ANSWERING, because an
+//! earlier one could not wait for it, does not ask. So the answer has one owner at any time.
+//!
+//! # What the handler may do
+//!
+//! It runs on the signal stack of the worker's thread, on top of whatever the task was doing: inside of the
+//! allocator, perhaps, or with any lock held. So it does not allocate, lock, or format.
+//!
+//! - *Return addresses* come from `_Unwind_Backtrace` into a fixed array. The unwinder finds its tables by
+//!   `_dl_find_object`, which glibc ≥ 2.35 offers and which takes no lock; where it is missing addresses are not collected,
+//!   because what the unwinder would do instead takes a lock that the task may hold. The
+//!   first call, which sets the unwinder up, is made when the handler is installed. Limit: code that was announced by `__register_frame`
+//!   (JIT compilers) makes older unwinders (gcc ≤ 12) take a lock; programs with such code switch the signal off.
+//! - *Who runs* is read from the worker itself: the handler is on its thread, so nobody changes it meanwhile; what
+//!   may be half-written is checked (`Worker::observe`). Names are shared by counting references.
+//!
+//! Names of functions are looked up afterwards, by the thread that asked.
+//!
+//! # Manners
+//!
+//! The handler is installed when the first question is asked, with `SA_RESTART`: calls that can be restarted
+//! are. Calls that cannot (`poll`, `epoll_wait`, `nanosleep` …) return `EINTR` once; the standard library repeats
+//! them. Signals that are not ours go to the handler that was there before. Ours are told by a value
+//! that nobody else sends.
+
+use crate::base::error::TaskInfo;
+use crate::sched::worker;
+use crate::stack::{pass_on, program_counter, stay_loaded};
+use crate::view::inspect::frames::{Collected, Frames};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long an answer is waited for. A thread that is on no processor meanwhile does not answer.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+const ANSWERING: u64 = 1 << 32;
+const ANSWERED: u64 = 2 << 32;
+
+static ASKING: Mutex<()> = Mutex::new(());
+static REQUEST: AtomicU64 = AtomicU64::new(0);
+static ANSWER: Answer = Answer(UnsafeCell::new(Seen::nothing()));
+/// The dispositions that were in force before ours, by signal. Set once, never freed.
+static PREVIOUS: [AtomicPtr<libc::sigaction>; 65] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; 65];
+
+struct Answer(UnsafeCell<Seen>);
+
+// SAFETY: used by whoever the protocol above says.
+unsafe impl Sync for Answer {}
+
+/// What was seen of a worker.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// What the worker counted.
+    pub(crate) pulse: u64,
+    /// The task that runs.
+    pub(crate) task: Option<TaskInfo>,
+    /// Return addresses, innermost first; with those of the handler in front.
+    collected: Collected,
+    /// Where the thread was interrupted.
+    interrupted: usize,
+}
+
+impl Seen {
+    const fn nothing() -> Seen {
+        Seen { pulse: 0, task: None, collected: Collected::nothing(), interrupted: 0 }
+    }
+
+    /// Where the worker is, without the handler. Empty if that could not be found out.
+    pub(crate) fn frames(&self) -> Frames {
+        let all = self.collected.addresses();
+        let own = all.iter().position(|&address| address == self.interrupted).unwrap_or(0);
+        let mut frames = all[own..].to_vec();
+        if let Some(first) = frames.first_mut() {
+            *first += 1; // as if it returned to the next instruction, like the others
+        }
+        Frames::new(frames)
+    }
+}
+
+/// Whether a program may use this signal as it likes.
+pub(crate) fn is_realtime(signal: i32) -> bool {
+    (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal)
+}
+
+/// Lets this thread be asked by this signal, whoever blocked it.
+pub(crate) fn admit_signal(signal: i32) {
+    // SAFETY: changes the mask of this thread, by a set that is made here.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
+}
+
+/// Asks a thread where it is. None if it does not answer in time.
+///
+/// The thread is a worker's, has a signal stack, and does not end before this returns.
+pub(crate) fn ask(tid: i32, signal: i32) -> Option<Seen> {
+    let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
+    install(signal).then_some(())?;
+    // Acquire: pairs with the Release in `handler`.
+    if REQUEST.load(Ordering::Acquire) == ANSWERED {
+        drop(take_answer()); // to an earlier question
+    }
+    // Release: the handler's CAS comes after the answer was taken. Only an asker leaves 0.
+    let asked = REQUEST.compare_exchange(0, tid as u64, Ordering::Release, Ordering::Relaxed);
+    asked.ok()?;
+    let sent = send(tid, signal);
+    let deadline = Instant::now() + PATIENCE;
+    let mut pause = Duration::from_micros(20);
+    while REQUEST.load(Ordering::Acquire) != ANSWERED {
+        // Acquire: pairs with the Release in `handler`.
+        if !sent || Instant::now() >= deadline {
+            // Relaxed: nothing was written, or it is being written and is left alone.
+            let took_back =
+                REQUEST.compare_exchange(tid as u64, 0, Ordering::Relaxed, Ordering::Relaxed);
+            if took_back.is_ok() || Instant::now() >= deadline + PATIENCE {
+                return None;
+            }
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+    Some(take_answer())
+}
+
+/// Takes an answer that is there.
+fn take_answer() -> Seen {
+    // SAFETY: ANSWERED: the answer is the asker's.
+    let seen = unsafe { std::mem::replace(&mut *ANSWER.0.get(), Seen::nothing()) };
+    // Release: pairs with the CAS of a handler, which comes after the next question.
+    REQUEST.store(0, Ordering::Release);
+    seen
+}
+
+/// The value that tells our signals from others'.
+fn mark() -> *mut libc::c_void {
+    (&raw const REQUEST).cast_mut().cast()
+}
+
+/// What `rt_tgsigqueueinfo` takes: the head of a `siginfo_t` that was queued.
+#[repr(C)]
+struct Queued {
+    signo: libc::c_int,
+    errno: libc::c_int,
+    code: libc::c_int,
+    _pad: libc::c_int,
+    pid: libc::pid_t,
+    uid: libc::uid_t,
+    value: *mut libc::c_void,
+    _rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
+
+fn send(tid: i32, signal: i32) -> bool {
+    // SAFETY: the arguments are as the call demands; it concerns a thread of this process.
+    unsafe {
+        let pid = libc::getpid();
+        let info = Queued {
+            signo: signal,
+            errno: 0,
+            code: libc::SI_QUEUE,
+            _pad: 0,
+            pid,
+            uid: libc::getuid(),
+            value: mark(),
+            _rest: [0; 12],
+        };
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, signal, &raw const info) == 0
+    }
+}
+
+/// Installs the handler for a signal, once. False if that is not possible.
+fn install(signal: i32) -> bool {
+    let Some(previous) = PREVIOUS.get(signal as usize).filter(|_| is_realtime(signal)) else {
+        return false;
+    };
+    // Relaxed: written under `ASKING`, which the caller holds.
+    if !previous.load(Ordering::Relaxed).is_null() {
+        return true;
+    }
+    // Sets the unwinder up, outside of any handler.
+    if unwinder_takes_no_lock() {
+        Collected::nothing().collect();
+        // Relaxed: the signal that is sent afterwards orders it.
+        UNWINDS.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: `sigaction` is plain data; all zeroes is a value of it. The handler has the signature that
+    // SA_SIGINFO demands.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &mut before) != 0 {
+            return false;
+        }
+        // Release: pairs with the Acquire in `handler`. Stored before the handler can run.
+        previous.store(Box::into_raw(Box::new(before)), Ordering::Release);
+        stay_loaded();
+        let mut ours: libc::sigaction = std::mem::zeroed();
+        ours.sa_sigaction = handler as *const () as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        ours.sa_mask = before.sa_mask;
+        libc::sigaction(signal, &ours, std::ptr::null_mut()) == 0
+    }
+}
+
+/// Whether the unwinder may be used in a handler; see the header.
+fn unwinder_takes_no_lock() -> bool {
+    // SAFETY: looks for a symbol by name.
+    unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()).is_null() }
+}
+
+unsafe extern "C" fn handler(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel passes a valid siginfo; `si_value` is set for signals that were queued. `errno` is this
+    // thread's, and what was interrupted may be about to read it.
+    unsafe {
+        let errno = *libc::__errno_location();
+        if (*info).si_code != libc::SI_QUEUE || (*info).si_value().sival_ptr != mark() {
+            // Acquire: pairs with the Release in `install`.
+            let previous = PREVIOUS[signal as usize].load(Ordering::Acquire);
+            pass_on(previous, signal, info, context);
+        } else {
+            let tid = libc::syscall(libc::SYS_gettid) as u64;
+            // Acquire: pairs with the Release in `ask`: the answer is empty.
+            let mine =
+                REQUEST.compare_exchange(tid, ANSWERING, Ordering::Acquire, Ordering::Relaxed);
+            if mine.is_ok() {
+                // ANSWERING: the answer is this handler's.
+                answer(&mut *ANSWER.0.get(), context);
+                // Release: pairs with the Acquire in `ask`.
+                REQUEST.store(ANSWERED, Ordering::Release);
+            }
+        }
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// # Safety
+///
+/// To be called from the handler, with its last argument.
+unsafe fn answer(seen: &mut Seen, context: *mut libc::c_void) {
+    if let Some(worker) = worker::current() {
+        seen.pulse = worker.stats().pulse();
+        // SAFETY: this is a signal handler on the worker's thread.
+        seen.task = unsafe { worker.observe() };
+    }
+    // SAFETY: as the caller says.
+    seen.interrupted = unsafe { program_counter(context) };
+    // Relaxed: see `install`.
+    if UNWINDS.load(Ordering::Relaxed) {
+        seen.collected.collect();
+    }
+}
+
+/// Whether the unwinder was set up, and may be used in the handler.
+static UNWINDS: AtomicBool = AtomicBool::new(false);

@@ -1,0 +1,63 @@
+//! Models of the ring: one writer that does not wait, one reader.
+//!
+//! What can go wrong is that a reader takes an event that is not there yet, or that was overwritten while it read: an event whose
+//! words do not belong together, or that has another number than its place says.
+
+use super::*;
+use loom::sync::Arc;
+use loom::thread;
+
+fn event(n: u64) -> Words {
+    [n + 1, n + 1, n + 1, n + 1]
+}
+
+/// Reads once beside the writer and once after it; checks each event, and that every event was seen or counted as lost.
+fn run(size: usize, before: u64, events: u64, write: fn(&Ring, u64)) {
+    let ring = Arc::new(Ring::new(size));
+    (0..before).for_each(|n| ring.push(event(n)));
+    let writer = {
+        let ring = Arc::clone(&ring);
+        thread::spawn(move || (before..before + events).for_each(|n| write(&ring, n)))
+    };
+    let (mut cursor, mut all) = (0, 0);
+    let mut look = || {
+        let (mut out, from) = (Vec::new(), cursor);
+        let lost = ring.read(&mut cursor, &mut out);
+        for (at, words) in out.iter().enumerate() {
+            assert_eq!(*words, event(from + lost + at as u64), "an event that was never written");
+        }
+        all += lost + out.len() as u64;
+    };
+    look();
+    writer.join().unwrap();
+    look();
+    assert_eq!(all, before + events);
+}
+
+/// A reader that the writer overtakes throws away what it got.
+#[test]
+fn nothing_is_read_that_was_overwritten() {
+    crate::base::shim::explore("trace: overwritten", Some(3), || {
+        run(1, 1, 2, |ring, n| ring.push(event(n)));
+    });
+}
+
+/// Events appear whole: not before they are written.
+#[test]
+fn nothing_is_read_before_it_is_written() {
+    crate::base::shim::explore("trace: written", Some(3), || {
+        run(2, 0, 2, |ring, n| ring.push(event(n)));
+    });
+}
+
+/// What is staged is not seen before its last word is there.
+#[test]
+fn nothing_is_read_before_it_is_committed() {
+    crate::base::shim::explore("trace: staged", Some(3), || {
+        run(2, 1, 1, |ring, n| {
+            ring.stage([n + 1, n + 1, n + 1, 0]);
+            ring.amend(|words| words[3] == 0, n + 1);
+            ring.commit();
+        });
+    });
+}

@@ -1,0 +1,295 @@
+//! Recordings, and what they become.
+
+use super::TraceOpts;
+use super::clock::Rate;
+use super::event::{Event, What};
+use super::names::Table;
+use super::ring::{Ring, Words};
+use crate::base::error::TaskId;
+use crate::sched::Shared;
+use crate::view::inspect::Dump;
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a scheduler knows of its recording.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    is_on: bool,
+    /// Rings that were too small, which a worker may still have in its hands.
+    pub(super) retired: Vec<Retired>,
+}
+
+/// A ring that was replaced. Not a `Box`: as long as a worker may use it, it is not ours alone.
+#[derive(Debug)]
+pub(crate) struct Retired(pub(super) NonNull<Ring>);
+
+// SAFETY: a ring is made to be shared between threads.
+unsafe impl Send for Retired {}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        // SAFETY: made from a box by `Witness::provide`. This is dropped with the scheduler, whose workers are gone.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// Why nothing is recorded.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// Another recording of the same runtime has not been stopped.
+    Busy,
+    /// The file.
+    Io(io::Error),
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TraceError::Busy => f.write_str(
+                "another recording of this runtime has not been stopped: a runtime has one at a time",
+            ),
+            TraceError::Io(error) => write!(f, "the trace's file: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            TraceError::Busy => None,
+            TraceError::Io(error) => Some(error),
+        }
+    }
+}
+
+/// What is read of a scheduler, and how far it was read.
+pub(super) struct Source {
+    pub(super) shared: Arc<Shared>,
+    /// Of each worker's ring.
+    workers: Vec<u64>,
+    outside: u64,
+    /// Under the deterministic executor: of the log.
+    log: usize,
+    /// Whether no task was there when it began.
+    from_the_start: bool,
+    /// Otherwise those that had a name and could be asked for it.
+    pub(super) known: Arc<Known>,
+}
+
+/// What tasks are called that were there before the first event.
+pub(super) type Known = HashMap<u64, String>;
+
+/// What a task is called in a trace.
+pub(super) fn label(id: TaskId, name: Option<&str>, place: Option<&Location<'_>>) -> String {
+    match (name, place) {
+        (Some(name), _) => format!("{name} #{id}"),
+        (None, Some(place)) => format!("{}:{} #{id}", place.file(), place.line()),
+        (None, None) => format!("task #{id}"),
+    }
+}
+
+/// Labels of the tasks that are there.
+fn known(shared: &Shared) -> Known {
+    let tasks = Dump::tasks_of(shared).into_iter();
+    // Of one that neither its record nor its worker tells more of, its number says as much.
+    let told = tasks.filter(|task| task.name.is_some() || task.spawned_at.is_some());
+    told.map(|task| (task.id.as_u64(), label(task.id, task.name.as_deref(), task.spawned_at)))
+        .collect()
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// In the order of time; of one worker in the order in which it wrote them.
+    pub(super) events: Vec<Words>,
+    /// How many events of each worker, and of the outside, were overwritten before.
+    pub(super) lost: Vec<(Option<usize>, u64)>,
+}
+
+impl Source {
+    /// Switches recording on.
+    pub(super) fn open(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Source, TraceError> {
+        let witness = &shared.witness;
+        let mut running = witness.running();
+        if running.is_on {
+            return Err(TraceError::Busy);
+        }
+        running.is_on = true;
+        let log = shared.log.as_ref().map_or(0, |log| log.len());
+        if shared.log.is_none() {
+            witness.provide(opts.events, &mut running);
+        }
+        let ends =
+            (0..shared.remotes.len()).map(|worker| witness.ring(worker).map_or(0, Ring::done));
+        let workers = ends.collect();
+        let outside = witness.outside().as_ref().map_or(0, Ring::done);
+        let from_the_start = shared.live() == 0;
+        let known = if from_the_start { Known::new() } else { known(&shared) };
+        witness.start();
+        drop(running);
+        Ok(Source { known: Arc::new(known), shared, workers, outside, log, from_the_start })
+    }
+
+    /// Copies what has happened since the last time.
+    pub(super) fn read(&mut self) -> Batch {
+        let mut batch = Batch::default();
+        if let Some(log) = &self.shared.log {
+            batch.events = log.since(self.log);
+            self.log += batch.events.len();
+            return batch;
+        }
+        let witness = &self.shared.witness;
+        for (worker, cursor) in self.workers.iter_mut().enumerate() {
+            if let Some(ring) = witness.ring(worker) {
+                batch.lost.push((Some(worker), ring.read(cursor, &mut batch.events)));
+            }
+        }
+        if let Some(ring) = &*witness.outside() {
+            batch.lost.push((None, ring.read(&mut self.outside, &mut batch.events)));
+        }
+        batch.lost.retain(|lost| lost.1 > 0);
+        batch.sort();
+        batch
+    }
+}
+
+impl Batch {
+    /// Stable: what has the same stamp stays in the order in which its worker wrote it.
+    pub(super) fn sort(&mut self) {
+        self.events.sort_by_key(|words| words[0]);
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.shared.witness.stop();
+        self.shared.witness.running().is_on = false;
+    }
+}
+
+/// A recording that goes on; see [`Runtime::trace`](crate::Runtime::trace). Dropping it ends it.
+pub struct Recording {
+    source: Source,
+    /// Where the recording began.
+    began: (Vec<u64>, u64, usize),
+}
+
+/// Starts a recording.
+pub(crate) fn start(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Recording, TraceError> {
+    let source = Source::open(shared, opts)?;
+    let began = (source.workers.clone(), source.outside, source.log);
+    Ok(Recording { source, began })
+}
+
+impl Recording {
+    /// What was recorded so far, as far as there was room for it. The recording goes on.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::trace::TraceOpts;
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let mut recorder = rt.trace(TraceOpts::new().events(64))?;
+    /// rt.run(|cx| (0..1000).try_for_each(|_| cx.yield_now()))?;
+    /// let last = recorder.snapshot(); // the last 64 events of the worker
+    /// assert!(last.lost() > 900);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn snapshot(&mut self) -> Trace {
+        let source = &mut self.source;
+        (source.workers, source.outside, source.log) = self.began.clone();
+        let batch = source.read();
+        Trace {
+            complete: source.from_the_start && batch.lost.is_empty(),
+            batch,
+            rate: source.shared.rate(),
+            table: Arc::clone(source.shared.witness.table()),
+            workers: source.shared.config.workers,
+            known: Arc::clone(&source.known),
+        }
+    }
+
+    /// Ends the recording.
+    pub fn stop(mut self) -> Trace {
+        self.source.shared.witness.stop();
+        self.snapshot()
+    }
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recording")
+    }
+}
+
+/// What happened in a runtime for some time.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use parcae::trace::{TraceOpts, What};
+///
+/// let rt = Runtime::builder().deterministic(7).workers(2).build()?;
+/// let recording = rt.trace(TraceOpts::new())?;
+/// rt.run(|cx| cx.sleep(std::time::Duration::from_millis(3)))?;
+/// let trace = recording.stop();
+/// let waited = trace.events().find_map(|event| match event.what {
+///     What::Parked { reason, .. } => Some(reason),
+///     _ => None,
+/// });
+/// assert_eq!(waited.as_deref(), Some("time"));
+/// # Ok::<(), parcae::Error>(())
+/// ```
+pub struct Trace {
+    pub(super) batch: Batch,
+    pub(super) rate: Rate,
+    pub(super) table: Arc<Table>,
+    pub(super) workers: usize,
+    pub(super) known: Arc<Known>,
+    /// Nothing is missing: it began before the first task, and nothing was lost.
+    pub(super) complete: bool,
+}
+
+impl Trace {
+    /// All events in the order of time.
+    pub fn events(&self) -> impl Iterator<Item = Event> {
+        self.batch.events.iter().filter_map(|words| decode(words, &self.table, self.rate))
+    }
+
+    /// How many events there are.
+    pub fn len(&self) -> usize {
+        self.batch.events.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.batch.events.is_empty()
+    }
+
+    /// How many events were overwritten; more fit with [`TraceOpts::events`].
+    pub fn lost(&self) -> u64 {
+        self.batch.lost.iter().map(|lost| lost.1).sum()
+    }
+
+    /// Whether nothing is missing: no task was there when the recording began, and nothing was lost.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+}
+
+/// What the words of an event say.
+pub(super) fn decode(words: &Words, table: &Table, rate: Rate) -> Option<Event> {
+    let (worker, what) = What::of(words, table)?;
+    Some(Event { at: Duration::from_nanos(rate.nanos(words[0])), worker, task: words[2], what })
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("events", &self.len()).field("lost", &self.lost()).finish()
+    }
+}

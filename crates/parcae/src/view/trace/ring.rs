@@ -1,0 +1,203 @@
+//! The last events of one worker: a ring that overwrites.
+//!
+//! One thread writes, anybody reads, and the writer waits for nobody: who reads too slowly loses the oldest events, and is told
+//! how many. An event is four words, all atomic, so a reader that is overtaken reads nonsense but does nothing wrong; two
+//! counters tell it what to throw away.
+//!
+//! ```text
+//!   write event n:   begun = n + 1                       read:  end = done (Acquire)
+//!                    fence(Release)                              copy [max(cursor, end - N) .. end)
+//!                    words of slot n mod N (Relaxed)             fence(Acquire)
+//!                    done = n + 1 (Release)                      drop what is below begun - N
+//! ```
+//!
+//! *Nothing is read before it is written*: `end` pairs with the Release of `done`, so the words of all events below it are there.
+//!
+//! *Nothing is read that was overwritten*: let a reader's word of event `n` come from event `m = n + k·N`, k ≥ 1. That
+//! word was stored after the writer's fence, the reader's fence comes after its load, so the fences pair and the
+//! reader sees `begun ≥ m + 1 > n + N`: `n` is below `begun - N` and dropped.
+//!
+//! The last event may be held back (`stage`): it is written, and published by `commit` or with the next one. The start of a task
+//! is noted by its worker before the task can say where it comes from (`amend`).
+
+use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
+
+/// An event, as it is recorded; `event.rs` says what the words mean.
+pub(crate) type Words = [u64; 4];
+
+/// The last events of one writer.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    slots: Box<[[AtomicU64; 4]]>,
+    /// How many events were begun to be written, and how many are complete. Written by the writer.
+    begun: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Ring {
+    /// Room for the last `events`, a power of two.
+    pub(crate) fn new(events: usize) -> Ring {
+        assert!(events.is_power_of_two(), "a ring has a power of two of slots");
+        let slot = || std::array::from_fn(|_| AtomicU64::new(0));
+        Ring {
+            slots: std::iter::repeat_with(slot).take(events).collect(),
+            begun: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    fn slot(&self, n: u64) -> &[AtomicU64; 4] {
+        &self.slots[n as usize & (self.slots.len() - 1)]
+    }
+
+    /// Writes an event, with which the one before is published. The writer's.
+    #[inline]
+    pub(crate) fn push(&self, words: Words) {
+        self.write(words);
+        self.commit();
+    }
+
+    /// Writes an event that nobody sees yet; the one before is published. The writer's.
+    #[inline]
+    pub(crate) fn stage(&self, words: Words) {
+        self.commit();
+        self.write(words);
+    }
+
+    #[inline]
+    fn write(&self, words: Words) {
+        let n = self.begun.load(Ordering::Relaxed); // the writer's own
+        self.begun.store(n + 1, Ordering::Relaxed); // ordered by the fence
+        // Pairs with the fence in `read`: whoever sees a word of this event sees that it was begun.
+        fence(Ordering::Release);
+        for (slot, word) in self.slot(n).iter().zip(words) {
+            slot.store(word, Ordering::Relaxed); // published by `commit`; see also above
+        }
+    }
+
+    /// Publishes what was staged. The writer's.
+    #[inline]
+    pub(crate) fn commit(&self) {
+        let n = self.begun.load(Ordering::Relaxed); // the writer's own
+        self.done.store(n, Ordering::Release); // pairs with the Acquire in `read`
+    }
+
+    /// The last event, for the writer to change its last word before it is published.
+    #[inline]
+    pub(crate) fn amend(&self, is_it: impl FnOnce(&Words) -> bool, last_word: u64) {
+        let n = self.begun.load(Ordering::Relaxed); // the writer's own
+        if n == 0 || self.done.load(Ordering::Relaxed) == n {
+            return; // there is nothing that was staged
+        }
+        let slot = self.slot(n - 1);
+        let words = std::array::from_fn(|i| slot[i].load(Ordering::Relaxed)); // as above
+        if is_it(&words) {
+            slot[3].store(last_word, Ordering::Relaxed); // published by `commit`
+        }
+    }
+
+    /// How many events there were.
+    pub(crate) fn done(&self) -> u64 {
+        self.done.load(Ordering::Acquire) // pairs with the Release in `commit`
+    }
+
+    /// Copies the events from `cursor` on to the end of `out`, and moves the cursor behind them. Returns how many
+    /// were overwritten before they could be read.
+    pub(crate) fn read(&self, cursor: &mut u64, out: &mut Vec<Words>) -> u64 {
+        let (size, from) = (self.slots.len() as u64, out.len());
+        let end = self.done();
+        let first = (*cursor).max(end.saturating_sub(size));
+        for n in first..end {
+            // Relaxed: written before `done`; or overwritten, which is noticed below.
+            let slot = self.slot(n);
+            out.push(std::array::from_fn(|i| slot[i].load(Ordering::Relaxed)));
+        }
+        // Pairs with the fence in `write`.
+        fence(Ordering::Acquire);
+        let begun = self.begun.load(Ordering::Relaxed); // ordered by the fence
+        let good = begun.saturating_sub(size).clamp(first, end);
+        out.drain(from..from + (good - first) as usize);
+        let lost = good - *cursor;
+        *cursor = end;
+        lost
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "models.rs"]
+mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn event(n: u64) -> Words {
+        [n, n.wrapping_mul(3), n ^ 0xff, !n]
+    }
+
+    #[test]
+    fn the_last_events_are_kept_and_the_rest_is_counted() {
+        let ring = Ring::new(8);
+        let (mut cursor, mut out) = (0, Vec::new());
+        (0..5).for_each(|n| ring.push(event(n)));
+        assert_eq!(ring.read(&mut cursor, &mut out), 0);
+        assert_eq!(out, (0..5).map(event).collect::<Vec<_>>());
+        out.clear();
+        (5..25).for_each(|n| ring.push(event(n)));
+        assert_eq!(ring.read(&mut cursor, &mut out), 12);
+        assert_eq!(out, (17..25).map(event).collect::<Vec<_>>());
+        assert_eq!((cursor, ring.done()), (25, 25));
+        assert_eq!(ring.read(&mut cursor, &mut out), 0);
+    }
+
+    #[test]
+    fn what_is_staged_is_seen_when_it_is_committed() {
+        let ring = Ring::new(4);
+        let (mut cursor, mut out) = (0, Vec::new());
+        ring.push(event(1));
+        ring.amend(|_| true, 7); // published: too late
+        ring.stage(event(2));
+        assert_eq!((ring.read(&mut cursor, &mut out), out.len()), (0, 1));
+        assert_eq!(out[0], event(1));
+        ring.amend(|words| words[0] == 1, 7); // another one
+        ring.amend(|words| words[0] == 2, 8);
+        ring.commit();
+        assert_eq!((ring.read(&mut cursor, &mut out), out.len()), (0, 2));
+        assert_eq!(out[1], [2, 6, 2 ^ 0xff, 8]);
+        ring.stage(event(3));
+        ring.push(event(4));
+        assert_eq!((ring.read(&mut cursor, &mut out), out.len()), (0, 4));
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer_sees_whole_events_in_order() {
+        let (ring, stop) = (Ring::new(16), AtomicBool::new(false));
+        std::thread::scope(|s| {
+            let writer = s.spawn(|| {
+                (0..200_000).for_each(|n| ring.push(event(n)));
+                stop.store(true, Ordering::Release);
+            });
+            let (mut cursor, mut seen, mut lost) = (0, 0, 0);
+            loop {
+                let last = stop.load(Ordering::Acquire);
+                let (mut out, before) = (Vec::new(), cursor);
+                let gone = ring.read(&mut cursor, &mut out);
+                for (at, words) in out.iter().enumerate() {
+                    assert_eq!(*words, event(before + gone + at as u64));
+                }
+                (seen, lost) = (seen + out.len() as u64, lost + gone);
+                if last {
+                    break;
+                }
+            }
+            writer.join().unwrap();
+            assert_eq!(seen + lost, 200_000);
+        });
+    }
+}
