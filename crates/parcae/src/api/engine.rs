@@ -11,6 +11,7 @@ use crate::sched::idle::Parker;
 use crate::sched::task::group::Group;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::{Handle as Held, LetGo};
+pub use crate::sched::task::waker::Waker;
 use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::sched::worker::{self, Worker};
 use crate::sched::{Config, Refused, Shared};
@@ -509,56 +510,6 @@ pub fn park() -> Result<(), Cancelled> {
     worker::current().map_or(Ok(()), Worker::park)
 }
 
-/// Wakes a task.
-#[derive(Clone)]
-pub struct Waker {
-    shared: Arc<Shared>,
-    task: TaskRef,
-}
-
-impl Waker {
-    pub(crate) fn new(shared: Arc<Shared>, task: TaskRef) -> Waker {
-        Waker { shared, task }
-    }
-
-    /// The waker of the running task.
-    pub fn current() -> Waker {
-        let shared = worker::current().map(|worker| Arc::clone(&worker.shared));
-        Waker { shared: shared.expect("called on a task"), task: current_task() }
-    }
-
-    /// Wakes the task, from anywhere, at any time.
-    pub fn wake(&self) {
-        self.shared.unpark(self.task);
-    }
-
-    /// Asks the task to end. For tests of the scheduler: a program that may wake a task may not
-    /// cancel it.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn cancel(&self) {
-        self.shared.cancel(self.task);
-    }
-}
-
-/// Somebody who waits and can be told to look again. A task; in the models a flag, for they
-/// have no scheduler.
-pub(crate) trait Wake {
-    /// From anywhere, at any time.
-    fn wake(&self);
-    /// Whether both are the same.
-    fn is(&self, other: &Self) -> bool;
-}
-
-impl Wake for Waker {
-    fn wake(&self) {
-        Waker::wake(self);
-    }
-
-    fn is(&self, other: &Waker) -> bool {
-        self.task == other.task
-    }
-}
-
 /// The index of the worker that runs this task.
 pub fn worker_index() -> Option<usize> {
     worker::current().map(|worker| worker.index)
@@ -573,12 +524,6 @@ impl std::fmt::Debug for Engine {
 impl std::fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Scope")
-    }
-}
-
-impl std::fmt::Debug for Waker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waker").field("task", &self.task).finish_non_exhaustive()
     }
 }
 

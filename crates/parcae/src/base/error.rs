@@ -5,14 +5,16 @@
 //! task that was and where it was spawned ([`TaskInfo`]). It is cheap to clone: a nursery
 //! and a handle may both report the same failure.
 
+mod cap;
 mod info;
 #[cfg(feature = "anyhow")]
 mod interop;
 mod show;
 
+pub use cap::{CapError, Limit};
 pub use info::{TaskId, TaskInfo};
 
-use crate::scope::cancel::CancelReason;
+use crate::base::reason::CancelReason;
 use crate::stack::StackError;
 use crate::view::inspect::Deadlock;
 use parcae_core::{Resource, Shortfall};
@@ -191,7 +193,7 @@ pub enum ErrorKind {
     /// The runtime itself failed while it ran the task.
     WorkerPanic,
     /// A capability does not allow it.
-    Capability(crate::scope::cap::CapError),
+    Capability(crate::base::error::CapError),
     /// All failures of a nursery that collects them.
     Several(Arc<[Error]>),
     /// The runtime is shutting down.
@@ -464,7 +466,7 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Error {
             Ok(short) => return Error::short(*short),
             Err(error) => error,
         };
-        match error.downcast::<crate::scope::cap::CapError>() {
+        match error.downcast::<crate::base::error::CapError>() {
             Ok(refused) => Error::new(ErrorKind::Capability(*refused)),
             Err(error) => Error::with_source(ErrorKind::Other, Some(error)),
         }

@@ -2,6 +2,8 @@
 //! by which loom replaces atomics in models.
 
 pub(crate) mod error;
+pub(crate) mod json;
 pub(crate) mod lock;
+pub(crate) mod reason;
 pub(crate) mod rng;
 pub(crate) mod shim;

@@ -95,7 +95,7 @@ impl Flag {
 }
 
 #[cfg(all(test, loom))]
-impl crate::api::engine::Wake for Flag {
+impl crate::sched::task::waker::Wake for Flag {
     fn wake(&self) {
         // Release: pairs with the Acquire in `woken`.
         self.0.fetch_add(1, atomic::Ordering::Release);

@@ -8,6 +8,7 @@
 //! | `idle` | which workers sleep, and who wakes them |
 //! | `worker` | one worker: picks a task, runs it, switches stacks |
 //! | `executor` | how workers are driven: by threads, or by one thread from a seed |
+//! | `timers` | deadlines, and the clock |
 //! | `shared` | what all workers of one scheduler share |
 
 pub(crate) mod deque;
@@ -16,6 +17,7 @@ pub(crate) mod idle;
 pub(crate) mod queue;
 mod shared;
 pub(crate) mod task;
+pub(crate) mod timers;
 pub(crate) mod worker;
 
 pub use shared::Victims;

@@ -70,11 +70,13 @@ mod cache;
 mod error;
 #[doc(hidden)]
 pub mod fiber;
+pub(crate) mod frames;
 mod guard;
 mod handle;
 mod opts;
 mod overflow;
 mod pool;
+mod program;
 mod registry;
 mod size;
 mod stats;

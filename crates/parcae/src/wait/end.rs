@@ -27,11 +27,11 @@
 //! To replace the one waiter that a record has room for: the worker reads it before it publishes the end, and a
 //! second waiter could come in between with the word of the task looking the same as before.
 
+use super::{Claim, PlaceEnd, Places, Ticket, Waiting, Wake};
 use super::{Deadline, Ended, Waiter, Why, checkpoint, wait};
 use crate::base::error::{Result, discard};
 use crate::base::lock::{Guard, Lock};
 use crate::scope::cx;
-use crate::sync::channel::{Claim, PlaceEnd, Places, Ticket, Waiting, Wake};
 use std::sync::Arc;
 
 /// The end of a task.

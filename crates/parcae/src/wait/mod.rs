@@ -38,19 +38,25 @@
 //! On a task the task is parked, and the call is a cancel point; on any other thread the thread is
 //! blocked, and there is nobody to cancel it.
 
+pub(crate) mod claim;
 mod end;
+pub(crate) mod places;
+pub(crate) mod wake;
 mod why;
 
+pub(crate) use claim::Claim;
 pub(crate) use end::{End, Polled};
+pub(crate) use places::{PlaceEnd, Places, Ticket, Waiting};
+pub(crate) use wake::{Wake, Wakes};
 pub(crate) use why::{Channelled, Holder, Told, Why};
 
-use crate::api::engine::Waker;
 use crate::base::error::{Result, discard};
 use crate::sched::Shared;
 use crate::sched::task::TaskRef;
+use crate::sched::task::waker::Waker;
+use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker;
 use crate::scope::cx;
-use crate::sync::time::{Due, Nanos};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;

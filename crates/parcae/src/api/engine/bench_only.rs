@@ -2,8 +2,8 @@
 
 use crate::sched::Shared;
 use crate::sched::deque::{self, Steal};
+use crate::sched::timers::{Deadline, Due};
 use crate::sched::worker;
-use crate::sync::time::{Deadline, Due};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;

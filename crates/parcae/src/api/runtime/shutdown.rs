@@ -16,8 +16,8 @@
 //! the rest.
 
 use super::Inner;
+use crate::base::reason::CancelReason;
 use crate::sched::executor::threads::Drained;
-use crate::scope::cancel::CancelReason;
 use crate::view::inspect::{Dump, Task, write_task};
 use std::fmt;
 use std::time::Duration;

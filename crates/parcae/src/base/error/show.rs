@@ -1,7 +1,7 @@
 //! What errors look like, and their chain of causes.
 
 use super::{Detail, Error, ErrorKind, Inner};
-use crate::scope::cancel::CancelReason;
+use crate::base::reason::CancelReason;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;

@@ -34,7 +34,7 @@ use crate::sched::deque::Owner;
 use crate::sched::task::Task;
 use crate::sched::worker::{self, Worker};
 use crate::stack;
-use crate::view::inspect::Frames;
+use crate::stack::frames::Frames;
 use crate::view::sysmon::{Pinned, ThreadState, ask, on_cpu, thread_state};
 use crate::view::sysmon::{Seen, StallKind, StallReport, admit_signal};
 use std::io;

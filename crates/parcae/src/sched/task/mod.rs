@@ -11,6 +11,7 @@ pub(crate) mod joiner;
 pub(crate) mod slab;
 pub(crate) mod state;
 mod view;
+pub(crate) mod waker;
 
 pub use view::TaskState;
 

@@ -12,8 +12,8 @@
 //! the whole time: the owner cannot find the accounts gone, count the children and let the nursery
 //! end before the pool has been written to. Modelled in `models`.
 
-use crate::api::engine::Wake;
 use crate::base::lock::Lock;
+use crate::sched::task::waker::Wake;
 use crate::scope::budget::{Budget, Pool, Sleeper, UNLIMITED};
 use std::ptr::NonNull;
 

@@ -49,7 +49,6 @@ pub(crate) mod pick;
 mod stacks;
 pub(crate) mod stats;
 
-use crate::api::engine::Wake;
 use crate::base::error::{TaskId, discard};
 use crate::base::rng::Rng;
 use crate::sched::deque::Owner;
@@ -57,6 +56,7 @@ use crate::sched::queue::Chain;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
 use crate::sched::task::state::{Finished, Handle};
+use crate::sched::task::waker::Wake;
 use crate::sched::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::{Remote, Shared};
 use crate::scope::budget::{Budget, Pool};

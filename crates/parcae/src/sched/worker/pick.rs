@@ -6,7 +6,7 @@ use crate::sched::Victims;
 use crate::sched::deque::Steal;
 use crate::sched::queue::Chain;
 use crate::sched::task::{Priority, Task};
-use crate::sync::time::{NEVER, Nanos, Rest};
+use crate::sched::timers::{NEVER, Nanos, Rest};
 use crate::view::trace::Kind;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};

@@ -28,10 +28,10 @@
 //! after it, sees `hungry`, and gives its account back at once.
 
 use super::{Budget, Resource, Shortfall, Standing, Suspended, UNLIMITED};
-use crate::api::engine::{Wake, Waker};
 use crate::base::error::TaskInfo;
 use crate::base::lock::{Guard, Lock};
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
+use crate::sched::task::waker::{Wake, Waker};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 

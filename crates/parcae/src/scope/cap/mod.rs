@@ -76,7 +76,6 @@
 mod audit;
 mod budget;
 mod channel;
-mod error;
 mod places;
 mod spawn;
 
@@ -85,11 +84,11 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use crate::base::error::{CapError, Limit};
 pub(crate) use audit::Clock;
 pub use audit::{Audit, AuditEntry, AuditEvent, AuditLevel, Usage};
 pub use budget::{BudgetLimits, CapBudget};
 pub use channel::{CapChannel, ChannelLimits, ChannelPermit};
-pub use error::{CapError, Limit};
 pub use spawn::{CapSpawn, SpawnLimits, TaskPermit};
 
 use crate::scope::budget::{Budget, Resource};

@@ -14,14 +14,14 @@ pub use loops::{Each, Strips};
 pub use meter::Meter;
 pub(crate) use observed::{Observed, alone, live_state};
 
-use crate::api::engine::Waker;
 use crate::base::error::{Result, TaskInfo};
 use crate::sched::Shared;
+use crate::sched::task::waker::Waker;
+use crate::sched::timers::{Deadline, Due};
 use crate::scope::budget::Budget;
 use crate::scope::cancel::CancelToken;
 use crate::scope::nursery::Account;
 use crate::scope::profile::{Profile, Service};
-use crate::sync::time::{Deadline, Due};
 use crate::wait::Why;
 use std::convert::Infallible;
 use std::fmt;

@@ -7,11 +7,11 @@
 
 use super::{Account, Core, OnFailure};
 use crate::base::error::{Detail, Error, ErrorKind, Result, TaskId};
+use crate::base::reason::CancelReason;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::LetGo;
 use crate::sched::task::{Task, TaskRef, TaskState};
 use crate::scope::budget::{Budget, Pool};
-use crate::scope::cancel::CancelReason;
 use crate::scope::cx::{self, Frame};
 use crate::sync::select::{Ends, TaskEnd};
 use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};

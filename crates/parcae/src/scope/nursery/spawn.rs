@@ -3,12 +3,12 @@
 use super::opts::Own;
 use super::{Core, Nursery, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle};
 use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
+use crate::base::reason::CancelReason;
 use crate::sched::task::group::Group;
 use crate::sched::task::state::Handle as Held;
 use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Ceiling};
-use crate::scope::cancel::CancelReason;
 use crate::scope::cap::{CapSpawn, TaskPermit};
 use crate::scope::cx::{Cx, Frame, Kinship, Origin, Terms};
 use crate::scope::life::{self, Birth, Ending};

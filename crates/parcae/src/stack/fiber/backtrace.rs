@@ -1,7 +1,7 @@
 //! The backtrace of a fiber that does not run; `inspect::frames` says how it is taken.
 
 use crate::stack::arch::Context;
-use crate::view::inspect::Frames;
+use crate::stack::frames::Frames;
 use std::fmt::{self, Write};
 
 /// The frames of a suspended fiber, innermost first, down to its base.

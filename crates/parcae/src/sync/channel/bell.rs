@@ -11,9 +11,9 @@
 
 use super::ends::{closed_or_cancelled, may_wait, prepare, settle};
 use super::error::{Reason, RecvError};
-use super::places::{Places, Ticket, Waiting};
-use super::state::Wake;
 use crate::base::lock::Lock;
+use crate::wait::Wake;
+use crate::wait::places::{Places, Ticket, Waiting};
 use crate::wait::{self, Deadline, Ended, Waiter, Why};
 
 /// Those who wait for a change.

@@ -29,15 +29,16 @@
 //! is 0 stays 0, also for weak handles, so that happens once.
 
 use super::error::{Reason, RecvError, SendError};
-use super::places::{PlaceEnd, Ticket};
-use super::state::{Begun, Closed, Core, Locked, Put, Took, Wake, Wakes};
+use super::state::{Begun, Closed, Core, Locked, Put, Took};
 use super::value_box::mark_empty;
 use super::{ChannelPermit, Overflow};
 use crate::base::error::{Error, Result};
 use crate::sched;
 use crate::scope::cx::{self, Frame};
 use crate::sync::select::RecvCase;
+use crate::wait::places::{PlaceEnd, Ticket};
 use crate::wait::{self, Channelled, Deadline, Ended, Told, Waiter, Why};
+use crate::wait::{Wake, Wakes};
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem::MaybeUninit;

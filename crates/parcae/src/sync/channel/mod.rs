@@ -80,7 +80,6 @@
 mod bell;
 mod broadcast;
 mod buffer;
-mod claim;
 mod ends;
 mod error;
 mod iter;
@@ -88,7 +87,6 @@ mod iter;
 mod models;
 mod oneshot;
 mod ordered;
-mod places;
 mod pool;
 mod state;
 #[cfg(all(test, not(loom)))]
@@ -110,10 +108,8 @@ pub use watch::{Watched, Watcher, watch};
 
 // What a select is made of.
 pub(crate) use bell::Listen;
-pub(crate) use claim::Claim;
 pub(crate) use ends::{may_wait, prepare, settle, settle_all};
-pub(crate) use places::{PlaceEnd, Places, Ticket, Waiting};
-pub(crate) use state::{Closed, Put, Took, Wake};
+pub(crate) use state::{Closed, Put, Took};
 pub(crate) use timer::Timer;
 pub(crate) use value_box::{ValueBox, mark_empty};
 

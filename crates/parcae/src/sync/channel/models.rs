@@ -5,14 +5,15 @@
 //! assertion.
 
 use super::bell::Bell;
-use super::claim::Claim;
-use super::places::{PlaceEnd, Waiting};
 use super::pool::Idle;
-use super::state::{Begun, Core, Put, Took, Wake};
+use super::state::{Begun, Core, Put, Took};
 use super::{Overflow, UNBOUNDED};
 use crate::base::lock::Lock;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
+use crate::wait::Wake;
+use crate::wait::claim::Claim;
+use crate::wait::places::{PlaceEnd, Waiting};
 use loom::sync::Arc as Shared;
 use loom::thread::{self, Thread};
 use std::ptr::NonNull;

@@ -12,10 +12,11 @@
 
 use super::ends::drop_all;
 use super::error::RecvError;
-use super::state::{Core, Put, Wake};
+use super::state::{Core, Put};
 use super::{Receiver, Sender, channel};
 use crate::base::error::{Error, Result};
 use crate::base::lock::{Guard, Lock};
+use crate::wait::Wake;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -40,44 +40,14 @@
 //! unoptimised builds, and one of 8 KiB overflowed a stack of 256 KiB.
 
 use super::buffer::Buffer;
-use super::claim::Claim;
-use super::places::{PlaceEnd, Places, Ticket, Waiting};
 use super::{Overflow, UNBOUNDED};
 use crate::base::error::Error;
 use crate::base::lock::{Guard, Lock};
+use crate::wait::claim::Claim;
+use crate::wait::places::{PlaceEnd, Places, Ticket, Waiting};
+use crate::wait::wake::{Wake, Wakes};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-
-/// Who waits.
-pub(crate) trait Wake {
-    /// Wakes it, from anywhere, at any time. Idempotent.
-    fn wake(&self);
-
-    /// Called by whoever takes it out to wake it, under the lock under which it was put there: when that is let go of,
-    /// whoever waits may go on before it is woken.
-    fn keep(&mut self) {}
-}
-
-/// Whom to wake, once the lock is released.
-#[must_use = "they wait to be woken"]
-pub(crate) enum Wakes<W> {
-    Nobody,
-    /// Somebody who was served.
-    One(W),
-    /// Those who watched.
-    All(Vec<W>),
-}
-
-impl<W: Wake> Wakes<W> {
-    #[inline]
-    pub(crate) fn wake(self) {
-        match self {
-            Wakes::Nobody => {}
-            Wakes::One(waiter) => waiter.wake(),
-            Wakes::All(waiters) => waiters.iter().for_each(Wake::wake),
-        }
-    }
-}
 
 /// What both ends share.
 pub(crate) struct Core<T, W> {

@@ -18,11 +18,11 @@ use crate::base::error::Result;
 use crate::scope::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::scope::cx::Frame;
 use crate::sync::channel::{
-    Claim, Closed, Listen, PlaceEnd, Put, Reason, Receiver, RecvError, SendError, Sender,
-    Subscriber, Ticket, Timer, Took, ValueBox, Waiting, Watcher, mark_empty, prepare, settle,
-    settle_all,
+    Closed, Listen, Put, Reason, Receiver, RecvError, SendError, Sender, Subscriber, Timer, Took,
+    ValueBox, Watcher, mark_empty, prepare, settle, settle_all,
 };
 use crate::sync::time;
+use crate::wait::{Claim, PlaceEnd, Ticket, Waiting};
 use crate::wait::{End, Waiter};
 use std::fmt;
 use std::marker::PhantomData;

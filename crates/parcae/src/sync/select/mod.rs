@@ -118,8 +118,9 @@ pub use list::{CaseId, Cases, Select};
 
 use crate::base::error::{Error, Result};
 use crate::sched::worker;
-use crate::sync::channel::{Claim, may_wait};
+use crate::sync::channel::may_wait;
 use crate::sync::time;
+use crate::wait::Claim;
 use crate::wait::{self, Deadline, Ended, Waiter, Why};
 use cases::Goal;
 use std::hash::{BuildHasher, Hasher, RandomState};

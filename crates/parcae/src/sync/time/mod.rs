@@ -23,17 +23,12 @@
 //! # Ok::<(), parcae::Error>(())
 //! ```
 
-mod clock;
 mod interval;
-mod timers;
-mod watch;
-mod wheel;
 
 pub use interval::{Interval, MissedTicks, interval, interval_at};
-pub(crate) use timers::{Deadline, Due, NEVER, Nanos, REAL_UNIT, Rest, STEP, Timers};
-pub(crate) use watch::Watch;
 
 use crate::base::error::{Detail, Error, ErrorKind, Result};
+use crate::sched::timers::{Due, Nanos};
 use crate::scope::cx::{self, Cx, Frame};
 use crate::scope::profile::Spawns;
 use crate::wait::{self, Why};
@@ -181,7 +176,5 @@ impl<P: Spawns> Cx<P> {
     }
 }
 
-#[cfg(all(test, loom))]
-mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -1,7 +1,6 @@
 //! Sleeping, ticks and timeouts, mostly on virtual time.
 
 mod threads;
-mod wheel;
 
 use super::*;
 use crate::prelude::*;

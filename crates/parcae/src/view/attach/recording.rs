@@ -5,8 +5,8 @@
 //! ever.
 
 use super::requests::{error, number, ok};
+use crate::base::json::Object;
 use crate::sched::Shared;
-use crate::view::inspect::json::Object;
 use crate::view::trace::{self, Recording, TraceOpts};
 use std::sync::Arc;
 

@@ -2,10 +2,10 @@
 
 use super::recording::Recorder;
 use crate::base::error::TaskId;
+use crate::base::json::{Object, string};
 use crate::sched::Shared;
 use crate::scope::budget::Budget;
 use crate::scope::cap::CapBudget;
-use crate::view::inspect::json::{Object, string};
 use crate::view::inspect::{Detector, Dump, PAUSE};
 use std::sync::Weak;
 

@@ -33,12 +33,13 @@
 //! deterministic executor there is none; with threads the scans are [`PAUSE`] apart, which is longer than anybody is
 //! kept from finishing a wake on a machine that works.
 
+use super::Task;
 use super::graph::{Graph, Trust};
 use super::look::{self, Stacks};
-use super::{Task, json};
 use crate::base::error::TaskId;
+use crate::base::json;
 use crate::sched::Shared;
-use crate::view::inspect::frames::Shown;
+use crate::stack::frames::Shown;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};

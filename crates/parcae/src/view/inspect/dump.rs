@@ -1,12 +1,13 @@
 //! All tasks of a runtime, as text and as JSON.
 
-use super::frames::{Frames, Function, Shown};
 use super::look::{self, Stacks};
-use super::{Children, Task, json};
+use super::{Children, Task};
 use crate::api::engine::WorkerStats;
 use crate::base::error::TaskId;
+use crate::base::json;
 use crate::sched::Shared;
 use crate::scope::budget::{Budget, UNLIMITED};
+use crate::stack::frames::{Frames, Function, Shown};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;

@@ -17,7 +17,6 @@
 //!
 //! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
 
-use super::frames::Frames;
 use super::{Children, Holder, Task, TaskState, Wait};
 use crate::base::error::TaskId;
 use crate::sched::Shared;
@@ -25,6 +24,7 @@ use crate::sched::task::state::Phase;
 use crate::sched::task::{self, TaskRef};
 use crate::scope::cx::{Frame, Observed, Terms, alone};
 use crate::scope::nursery::{Account, Core, NurseryState};
+use crate::stack::frames::Frames;
 use crate::wait::Why;
 use std::ptr::NonNull;
 use std::sync::Arc;

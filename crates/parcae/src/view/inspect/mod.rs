@@ -49,20 +49,17 @@
 
 mod deadlock;
 mod dump;
-pub(crate) mod frames;
 mod graph;
-pub(crate) mod json;
 mod look;
-mod program;
 mod signal;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use crate::stack::frames::{Frames, Function};
 pub use deadlock::{Certainty, Deadlock, OnDeadlock};
 pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep};
 pub use dump::Dump;
 pub(crate) use dump::write_task;
-pub use frames::{Frames, Function};
 pub(crate) use graph::Trust;
 pub use signal::{DumpOnSignal, dump_on_signal};
 

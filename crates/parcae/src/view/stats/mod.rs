@@ -49,9 +49,9 @@ pub(crate) use tally::{End, Tallies, Tally};
 pub(crate) use times::{TaskTimes, Times};
 
 use crate::api::engine::WorkerStats;
+use crate::base::json::Object;
 use crate::sched::Shared;
 use crate::scope::budget::Budget;
-use crate::view::inspect::json::Object;
 use crate::view::trace::Rate;
 use std::sync::Arc;
 use std::time::Duration;

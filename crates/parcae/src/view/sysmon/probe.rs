@@ -38,8 +38,8 @@
 
 use crate::base::error::TaskInfo;
 use crate::sched::worker;
+use crate::stack::frames::{Collected, Frames};
 use crate::stack::{pass_on, program_counter, stay_loaded};
-use crate::view::inspect::frames::{Collected, Frames};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -2,8 +2,8 @@
 
 use super::{MonitorOpts, REPORT_INTERVAL};
 use crate::base::error::TaskInfo;
-use crate::view::inspect::Frames;
-use crate::view::inspect::frames::Shown;
+use crate::stack::frames::Frames;
+use crate::stack::frames::Shown;
 use std::fmt;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -11,7 +11,7 @@ use super::Trace;
 use super::event::{Event, What};
 use super::recording::{Known, label};
 use crate::base::error::TaskId;
-use crate::view::inspect::json::Object;
+use crate::base::json::Object;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //!
 //! Under the deterministic executor a tick is a step.
 
-use crate::sync::time::{Nanos, STEP};
+use crate::sched::timers::{Nanos, STEP};
 use std::time::{Duration, Instant};
 
 /// The longer the two readings are apart, the better the rate: the clocks are read to about 100 ns, which is 5 in a

@@ -23,8 +23,8 @@
 
 use super::names::Table;
 use super::ring::Words;
+use crate::base::reason::CancelReason;
 use crate::scope::budget::Resource;
-use crate::scope::cancel::CancelReason;
 use crate::wait::Why;
 use std::panic::Location;
 use std::sync::Arc;

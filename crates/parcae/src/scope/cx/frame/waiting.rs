@@ -2,12 +2,12 @@
 
 use super::{Frame, never, window};
 use crate::base::error::{Error, ErrorKind, Rank, Result};
+use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::AtomicU64;
+use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker;
 use crate::scope::budget::Resource;
-use crate::scope::cancel::CancelReason;
 use crate::scope::nursery::Core;
-use crate::sync::time::{Due, Nanos};
 use crate::view::inspect::Deadlock;
 use crate::view::stats::TaskTimes;
 use crate::view::trace::{Kind, cancel_code};

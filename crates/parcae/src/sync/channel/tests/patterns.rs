@@ -2,7 +2,7 @@
 //! ideas are those of the test suites of Go, of crossbeam and of the scheduler in C (`docs/checklist.md`).
 
 use super::*;
-use crate::api::engine::Waker;
+use crate::sched::task::waker::Waker;
 use crate::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -27,8 +27,8 @@
 //! holder of the ticket finds out which. Everything happens under the lock of the channel. Nothing here runs code
 //! of the program: values are moved, not dropped.
 
-use super::claim::Claim;
-use super::state::{Wake, Wakes};
+use super::wake::{Wake, Wakes};
+use crate::wait::claim::Claim;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl<T, W> Places<T, W> {
 
     /// Whether nobody is in the list.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.head == NONE
     }
 
@@ -112,7 +112,7 @@ impl<T, W> Places<T, W> {
     }
 
     /// Takes a place of a watcher.
-    pub(super) fn watch(&mut self, waiter: W, claim: (Arc<Claim>, usize)) -> Ticket {
+    pub(crate) fn watch(&mut self, waiter: W, claim: (Arc<Claim>, usize)) -> Ticket {
         self.enter(Waiting { waiter, claim: Some(claim), value: None }, Stage::Watching)
     }
 
@@ -152,7 +152,7 @@ impl<T, W> Places<T, W> {
     }
 
     /// Whether somebody could be served, other than the select with this claim.
-    pub(super) fn any_beside(&self, own: Option<&Arc<Claim>>) -> bool {
+    pub(crate) fn any_beside(&self, own: Option<&Arc<Claim>>) -> bool {
         let mut at = self.head;
         while at != NONE {
             let entry = &self.entries[at];
@@ -169,7 +169,7 @@ impl<T, W> Places<T, W> {
 
     /// What became of a place; the ticket again if nothing has happened yet.
     #[inline]
-    pub(super) fn poll(&mut self, ticket: Ticket) -> Result<PlaceEnd, Ticket> {
+    pub(crate) fn poll(&mut self, ticket: Ticket) -> Result<PlaceEnd, Ticket> {
         if self.entries[ticket.0].stage == Stage::Waiting {
             return Err(ticket);
         }
@@ -233,7 +233,7 @@ impl<T, W: Wake> Places<T, W> {
     /// Serves the first who can still be served: its address, and whom to wake. The caller moves the value, from there
     /// or to there, before it gives the lock back.
     #[inline]
-    pub(super) fn serve(&mut self) -> Option<(NonNull<T>, W)> {
+    pub(crate) fn serve(&mut self) -> Option<(NonNull<T>, W)> {
         let mut at = self.head;
         while at != NONE {
             let Entry { next, stage, value, .. } = self.entries[at];
@@ -251,7 +251,7 @@ impl<T, W: Wake> Places<T, W> {
     /// Takes all watchers out, except those of the select with this claim. There is something that nobody else in
     /// the list was served with.
     #[inline]
-    pub(super) fn ring(&mut self, own: Option<&Arc<Claim>>) -> Wakes<W> {
+    pub(crate) fn ring(&mut self, own: Option<&Arc<Claim>>) -> Wakes<W> {
         if self.is_empty() { Wakes::Nobody } else { self.ring_all(own) }
     }
 

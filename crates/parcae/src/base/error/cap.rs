@@ -1,7 +1,6 @@
 //! Why a capability refused, and what to do about it.
 
-use super::MAX_DEPTH;
-use crate::scope::budget::Resource;
+use parcae_core::Resource;
 use std::fmt;
 
 /// Why a capability refused.
@@ -76,7 +75,7 @@ pub enum CapError {
     },
     /// The capability is derived over too many levels to derive another from it.
     TooDeep {
-        /// How many levels there may be: [`MAX_DEPTH`].
+        /// How many levels there may be: [`MAX_DEPTH`](crate::cap::MAX_DEPTH).
         limit: u32,
     },
 }
@@ -85,17 +84,17 @@ pub enum CapError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Limit {
-    /// [`SpawnLimits::max_tasks`](super::SpawnLimits::max_tasks).
+    /// [`SpawnLimits::max_tasks`](crate::cap::SpawnLimits::max_tasks).
     MaxTasks,
-    /// A component of [`SpawnLimits::task_budget`](super::SpawnLimits::task_budget).
+    /// A component of [`SpawnLimits::task_budget`](crate::cap::SpawnLimits::task_budget).
     TaskBudget(Resource),
-    /// A component of [`BudgetLimits::total`](super::BudgetLimits::total).
+    /// A component of [`BudgetLimits::total`](crate::cap::BudgetLimits::total).
     Total(Resource),
-    /// A component of [`BudgetLimits::per_request`](super::BudgetLimits::per_request).
+    /// A component of [`BudgetLimits::per_request`](crate::cap::BudgetLimits::per_request).
     PerRequest(Resource),
-    /// [`ChannelLimits::max_channels`](super::ChannelLimits::max_channels).
+    /// [`ChannelLimits::max_channels`](crate::cap::ChannelLimits::max_channels).
     MaxChannels,
-    /// [`ChannelLimits::max_buffer`](super::ChannelLimits::max_buffer).
+    /// [`ChannelLimits::max_buffer`](crate::cap::ChannelLimits::max_buffer).
     MaxBuffer,
 }
 
@@ -159,7 +158,6 @@ impl fmt::Display for CapError {
                  higher {limit}"
             ),
             CapError::TooDeep { limit } => {
-                debug_assert_eq!(limit, MAX_DEPTH);
                 write!(
                     f,
                     "this capability is already derived over {limit} levels, which is the \

@@ -16,12 +16,12 @@
 //! A closure that was inlined into the runtime has no name of its own unless there is debug information
 //! (`debug = "line-tables-only"` is enough). If nothing of the program is left, all are shown.
 
-use super::frames::Function;
+use crate::stack::frames::Function;
 use std::ffi::CStr;
 
 /// Where this crate's sources are, as the compiler writes it into debug information.
 const OWN_FOLDER: &str = {
-    let (file, name) = (file!(), "view/inspect/program.rs");
+    let (file, name) = (file!(), "stack/program.rs");
     match file.as_bytes().split_at_checked(file.len() - name.len()) {
         Some((folder, _)) => match std::str::from_utf8(folder) {
             Ok(folder) => folder,
@@ -33,21 +33,21 @@ const OWN_FOLDER: &str = {
 
 /// Whose a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Author {
+pub(crate) enum Author {
     Program,
     /// The runtime, the standard library or the C library.
     Other,
 }
 
 /// Leaves the program's own functions; all of them if there are none.
-pub(super) fn own(functions: Vec<(Function, Author)>) -> Vec<Function> {
+pub(crate) fn own(functions: Vec<(Function, Author)>) -> Vec<Function> {
     let any = functions.iter().any(|(_, author)| *author == Author::Program);
     let shown = |author| !any || author == Author::Program;
     functions.into_iter().filter(|(_, author)| shown(*author)).map(|(f, _)| f).collect()
 }
 
 /// Who has written the function that an address belongs to.
-pub(super) fn author(address: usize, function: &Function) -> Author {
+pub(crate) fn author(address: usize, function: &Function) -> Author {
     if cfg!(test) && is_of_a_test(function) {
         return Author::Program;
     }

@@ -1,8 +1,8 @@
 //! The wheel against an ordered map.
 
+use super::timers::{FOREVER, NEVER, Rest, Ring};
+use super::wheel::{Entry, LAST, Tick, Wheel};
 use crate::base::rng::Rng;
-use crate::sync::time::timers::{FOREVER, NEVER, Rest, Ring};
-use crate::sync::time::wheel::{Entry, LAST, Tick, Wheel};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -38,18 +38,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 /// How long the watch sleeps.
-pub(super) struct Horizon {
+pub(crate) struct Horizon {
     until: AtomicU64,
 }
 
 impl Horizon {
-    pub(super) fn new() -> Horizon {
+    pub(crate) fn new() -> Horizon {
         Horizon { until: AtomicU64::new(NEVER) }
     }
 
     /// After a deadline was put into a wheel: whether the watch has to be unparked for it to be in time.
     #[must_use]
-    pub(super) fn must_tell(&self, overdue: Nanos) -> bool {
+    pub(crate) fn must_tell(&self, overdue: Nanos) -> bool {
         // Pairs with the fence in `sleep`.
         fence(Ordering::SeqCst); // the setter's
         // Relaxed: ordered by the fence. Of several that are earlier, the first tells: the minimum decides.
@@ -58,7 +58,7 @@ impl Horizon {
     }
 
     /// Before the watch sleeps: how long it may; none if it has to look again. `overdue` reads the wheels.
-    pub(super) fn sleep(&self, now: Nanos, overdue: impl Fn() -> Nanos) -> Option<Nanos> {
+    pub(crate) fn sleep(&self, now: Nanos, overdue: impl Fn() -> Nanos) -> Option<Nanos> {
         // Relaxed: a setter that lowers it meanwhile unparks as well.
         let promised = self.until.load(Ordering::Relaxed);
         let until = if promised > now { overdue().min(promised) } else { overdue() };
@@ -71,7 +71,7 @@ impl Horizon {
 
 /// The thread, and what it shares with others.
 pub(crate) struct Watch {
-    pub(super) horizon: Horizon,
+    pub(crate) horizon: Horizon,
     parker: Parker,
     stopping: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -89,7 +89,7 @@ impl Watch {
 
     /// Unparks the thread; starts it if there is none.
     #[cold]
-    pub(super) fn tell(self: &Arc<Watch>, shared: &Weak<Shared>) {
+    pub(crate) fn tell(self: &Arc<Watch>, shared: &Weak<Shared>) {
         self.parker.unpark();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && !self.is_stopping() {

@@ -90,7 +90,7 @@ pub(crate) enum Due {
 }
 
 impl Due {
-    pub(super) fn act(self, shared: &Shared) {
+    pub(crate) fn act(self, shared: &Shared) {
         match self {
             Due::Cancel(node) => {
                 if let Some(node) = node.upgrade() {
@@ -130,14 +130,14 @@ pub(crate) struct Deadline<S: Deref<Target = Shared>> {
 }
 
 impl<S: Deref<Target = Shared>> Deadline<S> {
-    pub(super) fn new(shared: S, key: Key) -> Deadline<S> {
+    pub(crate) fn new(shared: S, key: Key) -> Deadline<S> {
         Deadline { shared, key }
     }
 }
 
 impl Deadline<&Shared> {
     /// The same deadline, with another hold on the same scheduler.
-    pub(super) fn owned<O: Deref<Target = Shared>>(self, shared: O) -> Deadline<O> {
+    pub(crate) fn owned<O: Deref<Target = Shared>>(self, shared: O) -> Deadline<O> {
         let key = self.key;
         std::mem::forget(self); // has nothing but a reference
         Deadline { shared, key }
@@ -160,7 +160,7 @@ pub(crate) enum Rest {
 
 /// A wheel that threads share.
 #[repr(align(128))]
-pub(super) struct Ring<T> {
+pub(crate) struct Ring<T> {
     unit: Nanos,
     wheel: Mutex<Wheel<T>>,
     /// No later than the earliest deadline; [`NEVER`] without one. Written under the lock.
@@ -170,7 +170,7 @@ pub(super) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    pub(super) fn new(unit: Nanos) -> Ring<T> {
+    pub(crate) fn new(unit: Nanos) -> Ring<T> {
         Ring {
             unit,
             wheel: Mutex::new(Wheel::new()),
@@ -181,13 +181,13 @@ impl<T> Ring<T> {
 
     /// No later than the earliest deadline.
     #[inline]
-    pub(super) fn next(&self) -> Nanos {
+    pub(crate) fn next(&self) -> Nanos {
         // Relaxed: the worker reads what it wrote itself; for the watch see `Horizon`.
         self.next.load(Ordering::Relaxed)
     }
 
     /// Puts a timer in; says whether `next` is earlier than before.
-    pub(super) fn insert(&self, at: Nanos, what: T) -> (Entry, bool) {
+    pub(crate) fn insert(&self, at: Nanos, what: T) -> (Entry, bool) {
         let mut wheel = self.lock();
         let entry = wheel.insert(at.div_ceil(self.unit), what);
         let before = self.next();
@@ -196,7 +196,7 @@ impl<T> Ring<T> {
     }
 
     /// Takes a timer back; none if it has fired.
-    pub(super) fn remove(&self, entry: Entry) -> Option<T> {
+    pub(crate) fn remove(&self, entry: Entry) -> Option<T> {
         let mut wheel = self.lock();
         let what = wheel.remove(entry)?;
         self.publish_next(&wheel);
@@ -207,7 +207,7 @@ impl<T> Ring<T> {
     }
 
     /// Acts on up to `limit` timers that are due at `now`, the earliest first.
-    pub(super) fn fire(&self, now: Nanos, limit: usize, mut act: impl FnMut(T)) -> Rest {
+    pub(crate) fn fire(&self, now: Nanos, limit: usize, mut act: impl FnMut(T)) -> Rest {
         let now = now / self.unit;
         let mut fired = 0;
         while fired < limit {
@@ -251,18 +251,18 @@ impl<T> Ring<T> {
     }
 
     /// The worker has acted on what was due at `now`.
-    pub(super) fn looked(&self, now: Nanos) {
+    pub(crate) fn looked(&self, now: Nanos) {
         self.looked.store(now, Ordering::Relaxed); // a hint for `overdue`
     }
 
     /// When the worker last acted on what was due.
-    pub(super) fn last_look(&self) -> Nanos {
+    pub(crate) fn last_look(&self) -> Nanos {
         // Relaxed: for others, a worker that is seen to have looked earlier than it did is waited for no longer.
         self.looked.load(Ordering::Relaxed)
     }
 
     /// When others should act on what is due; `grace` after its worker should have.
-    pub(super) fn overdue(&self, grace: Nanos) -> Nanos {
+    pub(crate) fn overdue(&self, grace: Nanos) -> Nanos {
         match self.next() {
             NEVER => NEVER,
             next => next.max(self.last_look()) + grace,
@@ -292,7 +292,7 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// As many as there are.
-    pub(super) const ALL: usize = usize::MAX;
+    pub(crate) const ALL: usize = usize::MAX;
 
     pub(crate) fn new(workers: usize, unit: Nanos) -> Timers {
         Timers { rings: (0..=workers).map(|_| Ring::new(unit)).collect() }
@@ -300,19 +300,19 @@ impl Timers {
 
     /// The wheel of a worker, or of everybody else.
     #[inline]
-    pub(super) fn of(&self, worker: Option<usize>) -> (usize, &Ring<Due>) {
+    pub(crate) fn of(&self, worker: Option<usize>) -> (usize, &Ring<Due>) {
         let index = worker.unwrap_or(self.rings.len() - 1);
         (index, &self.rings[index])
     }
 
     /// All wheels, with what others have to wait for until they act on it.
-    pub(super) fn graces(&self) -> impl Iterator<Item = (&Ring<Due>, Nanos)> {
+    pub(crate) fn graces(&self) -> impl Iterator<Item = (&Ring<Due>, Nanos)> {
         let last = self.rings.len() - 1;
         let grace = move |index| if index == last { 0 } else { GRACE };
         self.rings.iter().enumerate().map(move |(index, ring)| (ring, grace(index)))
     }
 
-    pub(super) fn key(&self, wheel: usize, entry: Entry) -> Key {
+    pub(crate) fn key(&self, wheel: usize, entry: Entry) -> Key {
         Key { wheel: wheel as u32, entry }
     }
 
@@ -322,19 +322,19 @@ impl Timers {
     }
 
     /// When others should act next on what a worker has not.
-    pub(super) fn overdue(&self) -> Nanos {
+    pub(crate) fn overdue(&self) -> Nanos {
         self.graces().map(|(ring, grace)| ring.overdue(grace)).min().unwrap_or(NEVER)
     }
 
     /// The wheel with the earliest deadline, and that; the first of those that have the same.
-    pub(super) fn earliest(&self) -> Option<(&Ring<Due>, Nanos)> {
+    pub(crate) fn earliest(&self) -> Option<(&Ring<Due>, Nanos)> {
         let ring = self.rings.iter().min_by_key(|ring| ring.next())?;
         (ring.next() != NEVER).then(|| (ring, ring.next()))
     }
 
     /// How many were ever set, and how many are armed.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn counts(&self) -> (u64, usize) {
+    pub(crate) fn counts(&self) -> (u64, usize) {
         let counts = self.rings.iter().map(|ring| ring.lock().counts());
         counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }

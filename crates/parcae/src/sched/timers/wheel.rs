@@ -37,14 +37,14 @@
 //! moves in a row.
 
 /// A point in time, in units of the caller's choice.
-pub(super) type Tick = u64;
+pub(crate) type Tick = u64;
 
 /// Bits of a digit.
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = 10;
 /// The last tick that there is a place for.
-pub(super) const LAST: Tick = (1 << (BITS * LEVELS as u32)) - 1;
+pub(crate) const LAST: Tick = (1 << (BITS * LEVELS as u32)) - 1;
 /// No node.
 const NONE: u32 = u32::MAX;
 /// Nodes in a chunk.
@@ -54,7 +54,7 @@ const KEPT: usize = 32;
 
 /// Which value, in which life of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     index: u32,
     serial: u64,
 }
@@ -81,10 +81,10 @@ struct Slot {
 const EMPTY: Slot = Slot { head: NONE, tail: NONE, earliest: Tick::MAX };
 
 /// Memory of nodes; see [`Wheel::take_surplus`].
-pub(super) struct Surplus<T>(#[allow(dead_code)] Vec<Box<[Node<T>]>>);
+pub(crate) struct Surplus<T>(#[allow(dead_code)] Vec<Box<[Node<T>]>>);
 
 /// Values, each with the tick at which it is due.
-pub(super) struct Wheel<T> {
+pub(crate) struct Wheel<T> {
     /// Everything before this was taken out.
     elapsed: Tick,
     levels: Box<[[Slot; SLOTS]; LEVELS]>,
@@ -99,7 +99,7 @@ pub(super) struct Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    pub(super) fn new() -> Wheel<T> {
+    pub(crate) fn new() -> Wheel<T> {
         Wheel {
             elapsed: 0,
             levels: Box::new([[EMPTY; SLOTS]; LEVELS]),
@@ -114,12 +114,12 @@ impl<T> Wheel<T> {
 
     /// How many values were ever put in, and how many there are.
     #[cfg(all(test, not(loom)))]
-    pub(super) fn counts(&self) -> (u64, usize) {
+    pub(crate) fn counts(&self) -> (u64, usize) {
         (self.next_serial, self.len)
     }
 
     /// Puts a value in. One whose tick was taken out already is due at once.
-    pub(super) fn insert(&mut self, tick: Tick, value: T) -> Entry {
+    pub(crate) fn insert(&mut self, tick: Tick, value: T) -> Entry {
         let index = self.take_node();
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -133,7 +133,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes a value out, if it is still there.
-    pub(super) fn remove(&mut self, entry: Entry) -> Option<T> {
+    pub(crate) fn remove(&mut self, entry: Entry) -> Option<T> {
         let index = entry.index;
         let chunk = self.chunks.get(index as usize / CHUNK)?;
         let node = &chunk[index as usize % CHUNK];
@@ -157,7 +157,7 @@ impl<T> Wheel<T> {
     }
 
     /// Takes out the earliest value that is due at `now`, if there is one.
-    pub(super) fn pop(&mut self, now: Tick) -> Option<T> {
+    pub(crate) fn pop(&mut self, now: Tick) -> Option<T> {
         let now = now.min(LAST);
         while let Some((level, digit)) = self.first() {
             let start = self.start_of(level, digit);
@@ -183,13 +183,13 @@ impl<T> Wheel<T> {
     }
 
     /// No later than the earliest tick of a value; none if there is no value.
-    pub(super) fn next(&self) -> Option<Tick> {
+    pub(crate) fn next(&self) -> Option<Tick> {
         let (level, digit) = self.first()?;
         Some(self.levels[level][digit].earliest)
     }
 
     /// The memory of a wheel that was large and is empty, for the caller to drop.
-    pub(super) fn take_surplus(&mut self) -> Option<Surplus<T>> {
+    pub(crate) fn take_surplus(&mut self) -> Option<Surplus<T>> {
         if self.len > 0 || self.chunks.len() <= KEPT {
             return None;
         }

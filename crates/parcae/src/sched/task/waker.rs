@@ -1,0 +1,62 @@
+//! Waking a task from anywhere.
+
+use super::TaskRef;
+use crate::sched::{Shared, worker};
+use std::sync::Arc;
+
+/// Wakes a task.
+#[derive(Clone)]
+pub struct Waker {
+    shared: Arc<Shared>,
+    task: TaskRef,
+}
+
+impl Waker {
+    pub(crate) fn new(shared: Arc<Shared>, task: TaskRef) -> Waker {
+        Waker { shared, task }
+    }
+
+    /// The waker of the running task.
+    pub fn current() -> Waker {
+        let running = worker::current().and_then(|worker| Some((worker, worker.task()?)));
+        let (worker, task) = running.expect("called on a task");
+        Waker { shared: Arc::clone(&worker.shared), task }
+    }
+
+    /// Wakes the task, from anywhere, at any time.
+    pub fn wake(&self) {
+        self.shared.unpark(self.task);
+    }
+
+    /// Asks the task to end. For tests of the scheduler: a program that may wake a task may not
+    /// cancel it.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn cancel(&self) {
+        self.shared.cancel(self.task);
+    }
+}
+
+/// Somebody who waits and can be told to look again. A task; in the models a flag, for they
+/// have no scheduler.
+pub(crate) trait Wake {
+    /// From anywhere, at any time.
+    fn wake(&self);
+    /// Whether both are the same.
+    fn is(&self, other: &Self) -> bool;
+}
+
+impl Wake for Waker {
+    fn wake(&self) {
+        Waker::wake(self);
+    }
+
+    fn is(&self, other: &Waker) -> bool {
+        self.task == other.task
+    }
+}
+
+impl std::fmt::Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waker").field("task", &self.task).finish_non_exhaustive()
+    }
+}
