@@ -28,6 +28,7 @@ HEAD = "parcae::stack::registry::HEAD"
 LABEL = 64
 # What the label of a stack on which a scheduler runs tasks has in place of a number.
 TASK = (1 << 64) - 1
+CONTAINED = (1 << 64) - 2
 # In the order in which a context has them.
 REGISTERS = ("rsp", "rbx", "rbp", "r12", "r13", "r14", "r15")
 # A stack without one of these has no task: a worker keeps it for the next.
@@ -53,7 +54,8 @@ class Fiber:
         self.thread = None
 
     def title(self):
-        kind = "task" if self.id == TASK else "fiber %d" % self.id
+        kinds = {TASK: "task", CONTAINED: "contained closure"}
+        kind = kinds.get(self.id, "fiber %d" % self.id)
         return kind + (" `%s`" % self.name if self.name else "")
 
     def registers(self):

@@ -177,7 +177,8 @@ pub enum ErrorKind {
     MemoryBudgetExhausted(Shortfall),
     /// The nursery does not take children any more: it is closing, or was cancelled.
     NurseryNotActive,
-    /// The task has not enough stack left for the next call.
+    /// The task has not enough stack left for the next call; or code that runs under
+    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) has used up its own.
     StackOverflow {
         /// What was left, in bytes.
         left: usize,
@@ -198,9 +199,13 @@ pub enum ErrorKind {
     Several(Arc<[Error]>),
     /// The runtime is shutting down.
     ShuttingDown,
-    /// A wait, or a nursery, in a destructor that runs because of a panic: nothing can be waited for
+    /// A wait, a nursery, or a switch to another stack, in a destructor that runs because of a panic: nothing can be waited for
     /// there.
     Unwinding,
+    /// A checkpoint, a wait, or another operation of the runtime, in code that runs under
+    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) and may be abandoned at any time. It was
+    /// not begun.
+    Contained,
     /// A channel is closed, and nothing is left in it.
     ChannelClosed,
     /// A [`Semaphore`](crate::sync::Semaphore::close) is closed, and gives out no permits.
@@ -449,6 +454,11 @@ pub(crate) fn discard<T>(value: T) {
 }
 
 impl Stop {
+    /// The error, if that is what was thrown.
+    pub(crate) fn error(payload: Box<dyn Any + Send>) -> Result<Error, Box<dyn Any + Send>> {
+        payload.downcast::<Stop>().map(|stop| stop.0)
+    }
+
     /// Unwinds the running task.
     pub(crate) fn unwind(error: Error) -> ! {
         std::panic::resume_unwind(Box::new(Stop(error)))

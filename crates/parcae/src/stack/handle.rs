@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A stack that its holder may run on. Dropping it gives it back to its pool.
 ///
@@ -104,6 +105,16 @@ impl Stack {
         let colour = (self.top().addr() / stride) % COLOURS;
         // SAFETY: less than 1 KiB below the top, and no stack is that small.
         unsafe { self.top().sub(LABEL_SIZE + colour * LINE) }
+    }
+
+    /// Gives the stack up for ever: it is never used again, and its memory stays as it is, since
+    /// there may be pointers to anything on it. The count of the pool that it holds keeps all
+    /// arenas mapped, also when everybody else has dropped the pool.
+    pub(crate) fn quarantine(self) {
+        self.label().clear();
+        // SAFETY: a held slot keeps its pool alive. Relaxed: a figure.
+        unsafe { (*self.shared()).quarantined.fetch_add(1, Ordering::Relaxed) };
+        std::mem::forget(self);
     }
 
     pub(super) fn slot(&self) -> NonNull<Slot> {

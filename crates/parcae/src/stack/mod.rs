@@ -34,7 +34,8 @@
 //!
 //! A slot is in exactly one place: a free list of its class (owned by the class
 //! mutex), a list of a [`StackCache`] (owned by the cache), or a [`Stack`] (owned
-//! by its holder). Every slot outside of the shared free lists holds one strong
+//! by its holder; one that was abandoned in the middle of its code is nobody's for ever). Every
+//! slot outside of the shared free lists holds one strong
 //! count of the pool, taken and given back under the slow path; the last count
 //! unmaps the arenas, which is therefore possible only when all slots are home.
 //!
@@ -66,6 +67,7 @@
 
 pub(crate) mod arch;
 mod arena;
+mod c_library;
 mod cache;
 mod error;
 #[doc(hidden)]
@@ -92,7 +94,9 @@ pub use pool::StackPool;
 pub use size::StackSize;
 pub use stats::StackStats;
 
-pub(crate) use overflow::{TASK, arm_thread, pass_on, program_counter, stay_loaded};
+pub(crate) use overflow::{
+    CONTAINED, TASK, arm_containing, arm_thread, pass_on, program_counter, stay_loaded,
+};
 
 #[cfg(test)]
 mod tests;

@@ -10,27 +10,55 @@
 //! signal handler can neither unwind it nor leave it. Code that checks its remaining
 //! stack at function entry fails softly long before.
 //!
-//! # Not done: failing the task
+//! # Containing an overflow
 //!
-//! The handler could send the thread to another stack, fail the task there, and never use its stack
-//! again. Memory would stay valid, since frames on the old stack would merely be forgotten. Three
-//! things are missing for that to be sound:
+//! A program may promise that a closure can be left in the middle, which is the `unsafe` of
+//! [`Cx::contain_overflow`](crate::Cx::contain_overflow). The closure runs on a stack of its own
+//! (`fiber/contain.rs`), whose label says [`CONTAINED`]. If it overflows that stack, the handler
+//! changes the interrupted context so that the thread, when the handler has returned, calls the
+//! context switch from the closure's fiber to its resumer. The resumer finds that the closure did
+//! not leave by itself, puts the stack into quarantine and returns an error.
 //!
-//! 1. *Whether the runtime itself was interrupted.* Spawning, yielding and waking change what the
-//!    worker owns without a lock, and a fault in the middle leaves it half changed. They are inlined
-//!    into functions of the program, so neither the interrupted address nor the frames above it
-//!    tell. A mark at the entry of each operation would, for two stores on every hot path; or a
-//!    look at the remaining stack there, which also needs a bound on what the runtime uses.
-//! 2. *Children.* Those of nurseries that the task has open may borrow, through its frames, from
-//!    frames of other tasks. So the task must not count as ended before they have, while nobody is
-//!    left on its stack who could wait for them.
-//! 3. *A promise of the program* that no frame on the stack relies on being returned from or
-//!    dropped, as `std::thread::scope` does: that is what an `unsafe` option would have to demand.
+//! Why memory stays valid: nothing on the abandoned stack is ever freed, reused or unmapped, so
+//! whatever points there goes on pointing to what it did. Nothing there points to frames that go
+//! on, because the closure and its result are `'static`. To leave a frame without its destructors
+//! is the same as `mem::forget`, which safe code must expect, but for the half-done work of the
+//! innermost functions: that is what the promise is about.
+//!
+//! Why a separate stack, and not that of the task: frames between the base of the task and the
+//! guard hit could be anybody's, among them nurseries, whose children borrow from those frames, and
+//! the runtime's own, which change the worker's queues without a lock. A closure that is called
+//! from one place, borrows nothing and cannot reach its `Cx` has none of them below it.
+//!
+//! Why returning is enough: the kernel saved the mask and the state of the signal stack when it
+//! called the handler, and puts both back when the handler returns, to wherever the context says by
+//! then. So SIGSEGV is not left blocked, and the next overflow is noticed as this one was, with or
+//! without SA_NODEFER. A `longjmp` out of the handler would owe all of that. The switch itself
+//! needs no stack of the side that it leaves.
+//!
+//! The handler aborts all the same, and the report says why ([`Kept`]), if
+//!
+//! - the interrupted instruction is in the allocator, the C library, the loader or the unwinder, or
+//!   it is not known where those are (`c_library.rs`): their locks would stay taken;
+//! - the thread is panicking: its count of panics, which is the standard library's, would stay
+//!   raised;
+//! - signals are blocked that were not when the closure was entered: the fault happened in another
+//!   signal's handler, which may have interrupted anything, or where the C library does not want to
+//!   be interrupted;
+//! - the kernel found no room on the stack for another signal's frame: that signal would be lost;
+//! - the access was far below the stack pointer: no function does that to its own frame, so a
+//!   pointer was wrong. Compilers touch large frames page by page from above.
+//!
+//! Any other guard, that of a task or of a fiber which the closure itself resumes, is as fatal as
+//! ever. "Own" is decided by the stack pointer: it is on the stack whose guard was hit, so the
+//! thread that faulted is the one that runs the closure, and it reads and writes what is its own.
 
+use super::c_library::{self, Code};
 use super::registry::{self, Geometry};
 use super::sys::{errno, page_size};
 use super::{StackError, StackSize};
-use crate::stack::arch::Context;
+use crate::stack::arch::{self, Context};
+use crate::stack::fiber::contain::{Containment, Overflow};
 use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::Once;
@@ -54,6 +82,9 @@ pub(crate) struct Label {
 
 /// The id of a stack on which a scheduler runs its tasks.
 pub(crate) const TASK: u64 = u64::MAX;
+
+/// The id of a stack on which a closure runs that may be abandoned.
+pub(crate) const CONTAINED: u64 = u64::MAX - 1;
 
 const NAME_WORDS: usize = 6;
 
@@ -105,6 +136,13 @@ impl Label {
         let mut buffer = [0; NAME_WORDS * 8];
         let len = self.name(&mut buffer);
         String::from_utf8_lossy(&buffer[..len]).into_owned()
+    }
+
+    /// Where the context of the stack's user is saved.
+    fn context(&self) -> *mut Context {
+        let top = std::ptr::from_ref(self).addr() + LABEL_SIZE;
+        let below = self.context.load(Ordering::Relaxed) as usize;
+        std::ptr::with_exposed_provenance_mut(top - below)
     }
 
     fn name(&self, buffer: &mut [u8; NAME_WORDS * 8]) -> usize {
@@ -276,12 +314,55 @@ unsafe extern "C" fn handler(
         _ => None,
     };
     if let Some(hit) = hit {
-        hit.report(sp);
+        // SAFETY: the context of this very signal, which is left alone afterwards.
+        let kept = match unsafe { hit.abandon(code, context.cast()) } {
+            Ok(()) => return,
+            Err(kept) => kept,
+        };
+        hit.report(sp, kept);
         // SAFETY: ends the process.
         unsafe { libc::abort() }
     }
     // SAFETY: the arguments are those of this very signal. Acquire: pairs with the Release in `remember`.
     unsafe { pass_on(PREVIOUS.load(Ordering::Acquire), signal, info, context) }
+}
+
+/// Prepares the process for closures that may be abandoned.
+pub(crate) fn arm_containing() {
+    c_library::learn();
+}
+
+/// Why a closure was not abandoned. See the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// Nobody has said that it may be.
+    NotContained,
+    CLibrary,
+    Unknown,
+    Panicking,
+    Signal,
+    NoRoom,
+    Stray,
+}
+
+impl Kept {
+    fn text(self) -> &'static str {
+        match self {
+            Kept::NotContained => "",
+            Kept::CLibrary => {
+                "the allocator, the C library or the loader was interrupted, whose locks would stay \
+                 taken"
+            }
+            Kept::Unknown => {
+                "it is not known whether the allocator was interrupted, which is linked into the \
+                 same file"
+            }
+            Kept::Panicking => "the closure was panicking",
+            Kept::Signal => "a signal handler was running, or the closure had blocked signals",
+            Kept::NoRoom => "there was no room for the frame of a signal, which would be lost",
+            Kept::Stray => "the access was far below the stack pointer: a pointer was wrong",
+        }
+    }
 }
 
 /// A fault on a guard: which arena, which stack.
@@ -314,7 +395,69 @@ impl GuardHit {
         (top <= self.arena.base + self.arena.len).then_some(top)
     }
 
-    fn report(&self, sp: usize) {
+    fn label(top: usize) -> &'static Label {
+        // SAFETY: the label is at the top of a stack that is mapped readable (the arena was
+        // registered a moment ago, and is used for the signal at hand only); any bytes are a
+        // valid label.
+        unsafe { &*std::ptr::with_exposed_provenance::<Label>(top - LABEL_SIZE) }
+    }
+
+    /// Sends the thread away from a closure that overflowed its own stack, if that may be
+    /// abandoned.
+    ///
+    /// # Errors
+    ///
+    /// Why not. Nothing was changed.
+    ///
+    /// # Safety
+    ///
+    /// Called by the handler, with its code and context; it returns at once after `Ok`.
+    unsafe fn abandon(&self, code: i32, context: *mut libc::ucontext_t) -> Result<(), Kept> {
+        /// No compiler touches memory so far below the stack pointer: frames are touched page by
+        /// page, while the stack pointer moves. Twice the room that `scope::cx::frame::away` wants for the
+        /// allocator.
+        const PROBE: usize = 8192;
+        // SAFETY: as the caller says.
+        let (sp, pc, blocked) = unsafe {
+            let blocked = (&raw const (*context).uc_sigmask).cast::<u64>().read();
+            (stack_pointer(context.cast()), program_counter(context.cast()), blocked)
+        };
+        let own = |top: &usize| (self.guard..=*top).contains(&sp);
+        let top = self.top().filter(own).ok_or(Kept::NotContained)?;
+        let label = GuardHit::label(top);
+        if label.id.load(Ordering::Relaxed) != CONTAINED {
+            return Err(Kept::NotContained);
+        }
+        // SAFETY: the label was set by this thread, which runs the closure: see the header.
+        let (containment, from, to) = unsafe { Containment::of(label.context()) };
+        let containment = containment.ok_or(Kept::NotContained)?;
+        if code == libc::SI_KERNEL {
+            return Err(Kept::NoRoom);
+        }
+        if sp.saturating_sub(self.addr) > PROBE {
+            return Err(Kept::Stray);
+        }
+        if std::thread::panicking() {
+            return Err(Kept::Panicking);
+        }
+        if blocked != containment.mask {
+            return Err(Kept::Signal);
+        }
+        match c_library::look_up(pc) {
+            Code::Program => {}
+            Code::CLibrary => return Err(Kept::CLibrary),
+            Code::Unknown => return Err(Kept::Unknown),
+        }
+        let bottom = self.guard + self.arena.guard;
+        let left = sp.saturating_sub(bottom);
+        containment.overflow.set(Some(Overflow { left, needed: left + (bottom - self.addr) }));
+        // SAFETY: `to` was saved when the closure was entered, and nobody else resumes it; the
+        // closure is never resumed.
+        unsafe { arch::redirect(context, from, to) };
+        Ok(())
+    }
+
+    fn report(&self, sp: usize, kept: Kept) {
         let mut line = Line::new();
         let Some(top) = self.top() else {
             line.text("\nparcae: stray access at ").hex(self.addr);
@@ -325,9 +468,7 @@ impl GuardHit {
         };
         let bottom = self.guard + self.arena.guard;
         let own = (self.guard..=top).contains(&sp);
-        // SAFETY: the label is at the top of a stack that is mapped readable (the
-        // arena was registered a moment ago); any bytes are a valid label.
-        let label = unsafe { &*std::ptr::with_exposed_provenance::<Label>(top - LABEL_SIZE) };
+        let label = GuardHit::label(top);
         let mut name = [0; NAME_WORDS * 8];
         let len = label.name(&mut name);
 
@@ -338,8 +479,12 @@ impl GuardHit {
         match label.id.load(Ordering::Relaxed) {
             0 => line.text("nobody"),
             TASK => line.text("a task"),
+            CONTAINED => line.text("a closure under Cx::contain_overflow"),
             id => line.text("fiber ").dec(id as usize),
         };
+        if len > 0 && label.id.load(Ordering::Relaxed) == CONTAINED {
+            line.text(" of task");
+        }
         if len > 0 {
             line.text(" \"").bytes(&name[..len]).text("\"");
         }
@@ -349,6 +494,9 @@ impl GuardHit {
         line.text("\n  fault at ").hex(self.addr);
         line.text(", stack ").hex(bottom).text("..").hex(top);
         line.text(", stack pointer ").hex(sp).text("\n");
+        if kept != Kept::NotContained {
+            line.text("  It could not be contained: ").text(kept.text()).text(".\n");
+        }
         if own {
             line.text("  Look for unbounded recursion or large local arrays; ");
             if top - bottom < StackSize::MAX.bytes() {
@@ -442,13 +590,13 @@ pub(crate) unsafe fn program_counter(context: *mut libc::c_void) -> usize {
 
 /// A message in a fixed buffer; what does not fit is cut.
 struct Line {
-    buffer: [u8; 768],
+    buffer: [u8; 1024],
     len: usize,
 }
 
 impl Line {
     fn new() -> Line {
-        Line { buffer: [0; 768], len: 0 }
+        Line { buffer: [0; 1024], len: 0 }
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> &mut Line {

@@ -57,6 +57,7 @@ pub(super) struct Shared {
     arenas: AtomicUsize,
     created: AtomicUsize,
     unguarded: AtomicUsize,
+    pub(super) quarantined: AtomicUsize,
     trims: AtomicU64,
     wipes: AtomicU64,
 }
@@ -128,6 +129,7 @@ impl StackPool {
             arenas: AtomicUsize::new(0),
             created: AtomicUsize::new(0),
             unguarded: AtomicUsize::new(0),
+            quarantined: AtomicUsize::new(0),
             trims: AtomicU64::new(0),
             wipes: AtomicU64::new(0),
             sys,
@@ -187,11 +189,14 @@ impl StackPool {
             cold += class.cold.len();
         }
         let cached: usize = lock(&shared.caches).iter().map(|count| count.get()).sum();
+        let quarantined = shared.quarantined.load(Ordering::Relaxed);
+        let idle_or_abandoned = cached + quarantined;
         StackStats {
             reserved: shared.reserved.load(Ordering::Relaxed),
             arenas: shared.arenas.load(Ordering::Relaxed),
             created: shared.created.load(Ordering::Relaxed),
-            in_use: shared.out.load(Ordering::Relaxed).saturating_sub(cached),
+            in_use: shared.out.load(Ordering::Relaxed).saturating_sub(idle_or_abandoned),
+            quarantined,
             cached,
             warm,
             cold,
@@ -199,6 +204,11 @@ impl StackPool {
             wipes: shared.wipes.load(Ordering::Relaxed),
             unguarded: shared.unguarded.load(Ordering::Relaxed),
         }
+    }
+
+    /// As [`StackStats::quarantined`], without looking at the rest.
+    pub(crate) fn quarantined(&self) -> usize {
+        self.shared.quarantined.load(Ordering::Relaxed)
     }
 
     /// Memory that the stacks of this pool really occupy, in bytes, counted page by

@@ -14,6 +14,10 @@ pub struct StackStats {
     pub created: usize,
     /// Stacks held by somebody now.
     pub in_use: usize,
+    /// Stacks that overflowed and were abandoned, see
+    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow). They are never used again and never
+    /// unmapped, and count against [`StackOpts::max_stacks`](super::StackOpts::max_stacks).
+    pub quarantined: usize,
     /// Idle stacks in the caches of workers.
     pub cached: usize,
     /// Idle stacks in the shared pool that keep their memory.

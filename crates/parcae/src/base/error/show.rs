@@ -106,7 +106,11 @@ impl fmt::Display for ErrorKind {
             ErrorKind::ShuttingDown => f.write_str("the runtime is shutting down"),
             ErrorKind::Unwinding => f.write_str(
                 "a task cannot wait in a destructor that runs because of a panic, nor open a nursery, which \
-                 would wait for its children",
+                 would wait for its children, nor switch to another stack",
+            ),
+            ErrorKind::Contained => f.write_str(
+                "code under `Cx::contain_overflow` cannot use the runtime, since it may be abandoned in \
+                 the middle: compute there, and wait, lock or send before or after it",
             ),
             ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
             ErrorKind::SemaphoreClosed => {

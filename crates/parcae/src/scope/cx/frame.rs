@@ -30,6 +30,7 @@
 //! is over (`turn` is 0) or the account is empty: then the pool is asked, as the policy of the
 //! nursery says.
 
+mod away;
 mod memory;
 mod nested;
 #[cfg(all(test, not(loom)))]
@@ -164,7 +165,8 @@ pub(crate) struct Frame {
     terms: NonNull<Terms>,
     kinship: Kinship,
     origin: Origin,
-    /// The lowest address that the task's stack may reach; 0 until somebody asks.
+    /// The lowest address that the task's stack may reach; 0 until somebody asks. Another value
+    /// while it runs on another stack: see `away`.
     stack_end: Cell<usize>,
     /// What others may see of it while it is parked.
     seen: Seen,
@@ -376,6 +378,9 @@ impl Frame {
     /// What a checkpoint does that cannot simply go on; then charges the op.
     #[cold]
     pub(crate) fn attend(&self) -> Result<()> {
+        if self.is_away() {
+            return Err(self.refuse_away());
+        }
         // Acquire: pairs with the Release in `TaskHandle::cancel`.
         self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
         if let Err(cancelled) = self.check_cancelled() {

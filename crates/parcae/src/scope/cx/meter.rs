@@ -21,15 +21,17 @@ impl Meter {
     /// task that it counts for may be gone later.
     #[inline]
     pub unsafe fn enter() -> Meter {
-        let frame = current().filter(|frame| frame.is_here());
-        if let Some(frame) = frame {
-            let left = frame.stack_left();
-            // In a destructor that runs because of a panic another one would end the process.
-            if left < RED_ZONE && !std::thread::panicking() {
-                Stop::unwind(Error::new(ErrorKind::StackOverflow { left, needed: RED_ZONE }));
-            }
+        let Some(frame) = current() else { return Meter { frame: None } };
+        if !frame.is_here() {
+            frame.check_stack_away();
+            return Meter { frame: None };
         }
-        let meter = Meter { frame: frame.map(NonNull::from) };
+        let left = frame.stack_left();
+        // In a destructor that runs because of a panic another one would end the process.
+        if left < RED_ZONE && !std::thread::panicking() {
+            Stop::unwind(Error::new(ErrorKind::StackOverflow { left, needed: RED_ZONE }));
+        }
+        let meter = Meter { frame: Some(NonNull::from(frame)) };
         meter.tick();
         meter
     }

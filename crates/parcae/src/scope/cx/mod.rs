@@ -1,6 +1,7 @@
 //! What a running task has of its own: its account, its place in the tree of cancellation
 //! (`frame.rs`), and [`Cx`], through which it opens nurseries and looks around.
 
+mod contain;
 mod frame;
 mod live;
 mod loops;

@@ -112,10 +112,48 @@ pub(crate) fn shadow_stack_active() -> bool {
 
 /// The floating-point control bits of this thread. Not part of a context; debug builds
 /// compare them around a suspension.
-#[cfg(all(target_arch = "aarch64", debug_assertions))]
+#[cfg(target_arch = "aarch64")]
 pub(crate) fn fp_control() -> u64 {
     let fpcr: u64;
     // SAFETY: reads a register.
     unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) fpcr, options(nomem, nostack)) };
     fpcr
+}
+
+/// Puts control bits back that [`fp_control`] has read.
+///
+/// # Safety
+///
+/// None here; on x86_64 there is one.
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn set_fp_control(bits: u64) {
+    // SAFETY: writes a value that was read from the same register.
+    unsafe { std::arch::asm!("msr fpcr, {}", in(reg) bits, options(nomem, nostack)) };
+}
+
+/// Changes what a signal handler returns to: the thread calls `janus_context_switch(from, to)`
+/// there, whatever it was doing. The switch needs nothing of the stack that it leaves, so the
+/// stack pointer may be anywhere.
+///
+/// The type of the last branch is cleared: the fault may have come directly after an indirect
+/// one, and the first instruction of the switch is reached by none.
+///
+/// # Safety
+///
+/// `machine` is the context that a signal handler was given, and the handler returns without
+/// further changes to it. `from` and `to` are as for `janus_context_switch`; what is saved in
+/// `from` must never be resumed.
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn redirect(
+    machine: *mut libc::ucontext_t,
+    from: *mut Context,
+    to: *const Context,
+) {
+    const BRANCH_TYPE: u64 = 3 << 10;
+    // SAFETY: as the caller says.
+    let registers = unsafe { &mut (*machine).uc_mcontext };
+    registers.pc = super::janus_context_switch as *const () as usize as u64;
+    registers.regs[0] = from.expose_provenance() as u64;
+    registers.regs[1] = to.expose_provenance() as u64;
+    registers.pstate &= !BRANCH_TYPE;
 }

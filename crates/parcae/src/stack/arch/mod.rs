@@ -13,6 +13,8 @@
 //! | [`Context::prepare`] | the initial frame of a fiber that has not run yet |
 //! | `shadow_stack_active` | whether the hardware would veto a switch on this thread |
 //! | `fp_control` | the thread's floating-point control bits, checked in debug builds |
+//! | `set_fp_control` | puts them back, after code that was left in the middle |
+//! | [`redirect`] | makes an interrupted thread switch as soon as its signal handler returns |
 //!
 //! What the switch preserves, what it may clobber and who may call it is in
 //! `CONTEXT-SWITCH-INVARIANTS.md` beside this file. The layouts are asserted at
@@ -38,15 +40,14 @@ mod aarch64;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unreachable_pub))]
 mod x86_64;
 
-#[cfg(all(target_arch = "aarch64", debug_assertions))]
-pub(crate) use aarch64::fp_control;
-#[cfg(all(target_arch = "x86_64", debug_assertions))]
-pub(crate) use x86_64::fp_control;
-
 #[cfg(target_arch = "aarch64")]
-pub(crate) use aarch64::{Context, shadow_stack_active, switch};
+pub(crate) use aarch64::{
+    Context, fp_control, redirect, set_fp_control, shadow_stack_active, switch,
+};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{Context, shadow_stack_active, switch};
+pub(crate) use x86_64::{
+    Context, fp_control, redirect, set_fp_control, shadow_stack_active, switch,
+};
 
 /// What a fiber runs first: `entry(argument)`.
 pub(crate) type Entry = unsafe extern "C" fn(*mut ());
@@ -67,7 +68,6 @@ unsafe extern "C" {
     /// - `from` stays valid until it is resumed.
     /// - The thread is not unwinding, and no reference to thread-local data is
     ///   held over the call if the context may go on on another thread.
-    #[cfg(any(test, not(target_arch = "x86_64")))]
     pub(crate) fn janus_context_switch(from: *mut Context, to: *const Context);
 
     /// Calls `visit(arg)` with unwind information that names `context` as the

@@ -166,7 +166,7 @@ pub(crate) fn shadow_stack_active() -> bool {
 
 /// The floating-point control bits of this thread: MXCSR without its flags, and the x87
 /// control word. Not part of a context; debug builds compare them around a suspension.
-#[cfg(all(target_arch = "x86_64", debug_assertions))]
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn fp_control() -> u64 {
     const EXCEPTION_FLAGS: u32 = 0x3f;
     let mut mxcsr = 0_u32;
@@ -177,4 +177,54 @@ pub(crate) fn fp_control() -> u64 {
         std::arch::asm!("fnstcw [{}]", in(reg) &raw mut x87, options(nostack));
     }
     u64::from(mxcsr & !EXCEPTION_FLAGS) | u64::from(x87) << 32
+}
+
+/// Puts control bits back that [`fp_control`] has read. What the x87 unit holds is dropped: the
+/// code that was left may have been in the middle of an expression, and calls expect it empty.
+///
+/// # Safety
+///
+/// Nothing that the caller's frames hold is in x87 or MMX registers, as at any call.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn set_fp_control(bits: u64) {
+    let (mxcsr, x87) = (bits as u32, (bits >> 32) as u16);
+    // SAFETY: values that the instructions of `fp_control` have stored; as the caller says.
+    unsafe {
+        std::arch::asm!(
+            "fninit",
+            "fldcw [{x87}]",
+            "ldmxcsr [{mxcsr}]",
+            x87 = in(reg) &raw const x87,
+            mxcsr = in(reg) &raw const mxcsr,
+            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+            out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+            options(nostack),
+        );
+    }
+}
+
+/// Changes what a signal handler returns to: the thread calls `janus_context_switch(from, to)`
+/// there, whatever it was doing. The switch needs nothing of the stack that it leaves, so the
+/// stack pointer may be anywhere.
+///
+/// The direction flag is cleared, as at any call: a string instruction may have been interrupted.
+///
+/// # Safety
+///
+/// `machine` is the context that a signal handler was given, and the handler returns without
+/// further changes to it. `from` and `to` are as for `janus_context_switch`; what is saved in
+/// `from` must never be resumed.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn redirect(
+    machine: *mut libc::ucontext_t,
+    from: *mut Context,
+    to: *const Context,
+) {
+    const DIRECTION: i64 = 1 << 10;
+    // SAFETY: as the caller says.
+    let registers = unsafe { &mut (*machine).uc_mcontext.gregs };
+    registers[libc::REG_RIP as usize] = super::janus_context_switch as *const () as usize as i64;
+    registers[libc::REG_RDI as usize] = from.expose_provenance() as i64;
+    registers[libc::REG_RSI as usize] = to.expose_provenance() as i64;
+    registers[libc::REG_EFL as usize] &= !DIRECTION;
 }

@@ -77,6 +77,7 @@
 //!   panic that is raised there, and destructors on the fiber are told that there is none.
 
 mod backtrace;
+pub(crate) mod contain;
 mod error;
 mod hooks;
 pub(crate) mod strand;
@@ -180,6 +181,7 @@ impl Step {
 ///
 /// Only one side runs at a time and both are on one thread, so plain cells suffice; no
 /// reference to a field is held over a switch.
+#[repr(C)] // `inner` first: `contain` finds the core by it
 struct Core {
     /// Where the fiber goes on; meaningful while it does not run.
     inner: UnsafeCell<Context>,
@@ -191,6 +193,9 @@ struct Core {
     order: Cell<Order>,
     /// The payload of a panic, on its way out.
     panic: Cell<Option<Box<dyn Any + Send>>>,
+    /// While a closure runs whose overflow is contained, otherwise null; read by the overflow
+    /// handler.
+    containment: Cell<*const contain::Containment>,
     hooks: hooks::Hooks,
     #[cfg(debug_assertions)]
     fp_control: Cell<u64>,
@@ -255,6 +260,7 @@ impl Fiber {
                 state: Cell::new(State::Idle),
                 order: Cell::new(Order::Continue),
                 panic: Cell::new(None),
+                containment: Cell::new(std::ptr::null()),
                 hooks: hooks::Hooks::new(&stack),
                 #[cfg(debug_assertions)]
                 fp_control: Cell::new(0),
@@ -395,6 +401,10 @@ impl Fiber {
         unsafe {
             core.hooks.before_enter();
             arch::switch(core.outer.get(), core.inner.get());
+            #[cfg(any(parcae_asan, parcae_tsan))]
+            if core.state.get() == State::Running {
+                core.hooks.before_exit(); // it was made to leave, and could not say so
+            }
             core.hooks.after_enter();
         }
         match core.state.get() {

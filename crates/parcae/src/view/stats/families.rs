@@ -44,6 +44,11 @@ pub(super) fn all(snapshot: &Snapshot) -> Vec<Family> {
     let mut families = vec![
         one("parcae_tasks_live", "Tasks that have not ended.", snapshot.live as f64),
         one("parcae_queue_length", "Tasks in the shared queue.", snapshot.queued as f64),
+        one(
+            "parcae_stacks_quarantined",
+            "Stacks that overflowed and are never used again.",
+            snapshot.quarantined_stacks as f64,
+        ),
     ];
     workers(snapshot, &mut families);
     nurseries(snapshot, &mut families);

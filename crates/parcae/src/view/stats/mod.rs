@@ -78,6 +78,9 @@ pub struct Snapshot {
     pub live: u64,
     /// Tasks in the queue that all workers share.
     pub queued: usize,
+    /// Stacks that overflowed and are never used again, see
+    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow).
+    pub quarantined_stacks: usize,
     /// Each worker.
     pub workers: Vec<WorkerFigures>,
     /// Nurseries, where times are measured: root tasks, those with a name, those without one that are open, and the
@@ -196,6 +199,7 @@ impl Snapshot {
             at: Duration::from_nanos(shared.now()),
             live: shared.live(),
             queued: shared.inject.iter().map(|queue| queue.len_hint()).sum(),
+            quarantined_stacks: shared.stacks.quarantined(),
             workers: shared.remotes.iter().enumerate().map(worker).collect(),
             nurseries: if measured {
                 shared.tallies.read().into_iter().map(nursery).collect()
@@ -222,6 +226,7 @@ impl Snapshot {
         let mut out = String::new();
         let mut all = Object::begin(&mut out);
         all.plain("at", self.at.as_nanos()).plain("live", self.live).plain("queued", self.queued);
+        all.plain("quarantined_stacks", self.quarantined_stacks);
         all.list("workers", &self.workers, |out, worker| {
             let mut one = Object::begin(out);
             one.numbers(worker.counters.named()).plain("queued", worker.queued);

@@ -13,7 +13,10 @@ impl Frame {
     /// budget anyway. So it does if this was too much memory.
     #[inline]
     pub(crate) fn allocated(&self, bytes: usize) {
-        self.slice.set(self.slice.get().saturating_sub(1));
+        match self.slice.get() {
+            0 => self.allocates_without_slice(),
+            slice => self.slice.set(slice - 1),
+        }
         self.allocated.set(self.allocated.get().wrapping_add(bytes as u64));
         let left = self.memory.get();
         if left == i64::MAX {
@@ -55,6 +58,9 @@ impl Frame {
         let overdraft = self.overdraft();
         if overdraft == 0 {
             return Ok(());
+        }
+        if self.is_away() {
+            return Err(self.refuse_away());
         }
         let cost = Budget { memory: overdraft, ..Budget::ZERO };
         self.memory.set(0);

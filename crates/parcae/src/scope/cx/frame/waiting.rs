@@ -116,6 +116,9 @@ impl Frame {
     /// Somebody was asked to end; whether this task is, and how.
     #[cold]
     fn check_closely(&self) -> Result<()> {
+        if self.is_away() {
+            return Err(self.refuse_away());
+        }
         if let Some(deadlock) = self.seen.verdict.take() {
             self.mark(marks::SENTENCED); // also in a shield: nothing else can end this wait
             self.note_cancel(CancelReason::Explicit);

@@ -1,0 +1,99 @@
+//! A task whose code runs on another stack for a while, see [`Cx::contain_overflow`].
+//!
+//! That code may be abandoned wherever it overflows its stack, so it must not be inside of the
+//! runtime then. It has promised not to call it; what it calls all the same is refused, before
+//! anything is changed where that can be had for nothing. Fast paths have not one instruction more:
+//! the frame is made to look as if there were something to attend to.
+//!
+//! - The slice is put aside: each checkpoint and channel operation goes to [`Frame::attend`].
+//! - The node is one that is cancelled: each cancel point goes to `check_closely`.
+//! - The end of the stack is one that no address is above: `#[budgeted]` code takes the task for
+//!   being elsewhere, looks closer, and finds the end of the stack that it is on.
+//!
+//! All these slow paths look at [`Frame::is_away`] first.
+//!
+//! [`Cx::contain_overflow`]: crate::Cx::contain_overflow
+
+use super::{Frame, RED_ZONE, ScopeRef};
+use crate::base::error::{Error, ErrorKind, Stop};
+use crate::scope::cancel::{CancelReason, Node};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+/// Set in `stack_end` while the task is away; the rest is the end of the stack that it is on. No
+/// address of a stack has this bit, so none is above the sum.
+const AWAY: usize = 1 << (usize::BITS - 1);
+
+/// The allocator gets at least so much stack: more than the C library's uses, by far. Less than the
+/// distance at which the overflow handler takes an access for a wrong pointer.
+const ALLOCATOR_ROOM: usize = 4 * 1024;
+
+impl Frame {
+    /// Runs code of the task on another stack, which ends at `end`. It does not unwind.
+    pub(in crate::scope::cx) fn away<R>(&self, end: usize, code: impl FnOnce() -> R) -> R {
+        let closed = Node::root();
+        closed.cancel(CancelReason::Explicit);
+        let scope = self.scope.get();
+        let stack_end = self.stack_end.replace(end | AWAY);
+        self.scope.set(ScopeRef { node: NonNull::from(&closed), waiter: None, ..scope });
+        let slice = self.slice.take();
+        let result = code();
+        self.slice.set(slice);
+        self.scope.set(scope);
+        self.stack_end.set(stack_end);
+        // Whatever was to be noticed meanwhile is noticed at the next checkpoint. Relaxed: a
+        // request to look, by the task to itself.
+        self.record().signal.store(u32::MAX, Ordering::Relaxed);
+        result
+    }
+
+    /// Whether the task's code runs on another stack.
+    pub(in crate::scope::cx) fn is_away(&self) -> bool {
+        self.stack_end.get() & AWAY != 0
+    }
+
+    /// What operations of the runtime fail with meanwhile.
+    #[cold]
+    pub(super) fn refuse_away(&self) -> Error {
+        Error::new(ErrorKind::Contained)
+    }
+
+    /// What is left of the stack that the task is on while it is away. None if it is not away, or
+    /// on yet another stack below.
+    fn left_away(&self) -> Option<usize> {
+        let here = 0_u8;
+        let end = self.is_away().then(|| self.stack_end.get() & !AWAY)?;
+        (&raw const here).addr().checked_sub(end)
+    }
+
+    /// At the entry of a `#[budgeted]` function that does not run on the task's own stack.
+    #[cold]
+    pub(in crate::scope::cx) fn check_stack_away(&self) {
+        if let Some(left) = self.left_away()
+            && left < RED_ZONE
+            && !std::thread::panicking()
+        {
+            Stop::unwind(Error::new(ErrorKind::StackOverflow { left, needed: RED_ZONE }));
+        }
+    }
+
+    /// Before an allocation of a task without a slice. If it is away and the stack is nearly used
+    /// up, it overflows here, where nothing is half-done, and not in the allocator, which cannot be
+    /// abandoned.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocates_without_slice(&self) {
+        if self.left_away().is_some_and(|left| left < ALLOCATOR_ROOM) {
+            let guard = (self.stack_end.get() & !AWAY) - 1;
+            overflow(guard);
+        }
+    }
+}
+
+/// Overflows the stack whose guard ends at this address.
+fn overflow(guard: usize) {
+    // SAFETY: the last byte of the guard below the stack that this runs on, which faults. The
+    // handler abandons the stack, or ends the process: either way nobody goes on here.
+    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(guard).write_volatile(0) };
+    std::process::abort()
+}

@@ -1,0 +1,109 @@
+//! A closure whose stack may overflow without taking the process along.
+//!
+//! The closure runs on a fiber of its own, of which nobody else knows. If it hits the guard of
+//! that stack, the handler (`stack/overflow.rs`) makes the thread switch to the fiber's resumer, as
+//! if the closure had suspended, except that the state is still *Running*: that is how the
+//! resumer tells. What is left is a stack in the middle of a function. It is never entered, never
+//! unwound, never reused and never unmapped.
+
+use super::{Core, Fiber, Refused, State, Step};
+use crate::stack::arch::{self, Context};
+use crate::stack::{CONTAINED, Stack};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+
+/// What the overflow handler has to know of such a fiber, and says about it.
+pub(crate) struct Containment {
+    /// The signals that the thread had blocked when the closure was entered.
+    pub(crate) mask: u64,
+    /// Set by the handler when it abandons the closure.
+    pub(crate) overflow: Cell<Option<Overflow>>,
+}
+
+/// How a stack overflowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overflow {
+    /// Bytes that were left of the stack.
+    pub(crate) left: usize,
+    /// Bytes that were wanted, at least.
+    pub(crate) needed: usize,
+}
+
+/// How it ended.
+pub(crate) enum Contained {
+    /// The closure returned, or panicked; the stack is as good as before.
+    Ended(Step, Stack),
+    /// The stack overflowed, and is in quarantine.
+    Overflowed(Overflow),
+}
+
+impl Containment {
+    fn new() -> Containment {
+        Containment { mask: blocked_signals(), overflow: Cell::new(None) }
+    }
+
+    /// What the handler needs of the core of a fiber, given the address of its inner context.
+    ///
+    /// # Safety
+    ///
+    /// `inner` is the context of a fiber that runs a contained closure on this thread.
+    pub(crate) unsafe fn of<'c>(
+        inner: *mut Context,
+    ) -> (Option<&'c Containment>, *mut Context, *const Context) {
+        // SAFETY: the first field of the core, which outlives everything on its stack.
+        let core = unsafe { &*inner.cast::<Core>() };
+        // SAFETY: set by `contain`, which waits for the closure, or null.
+        (unsafe { core.containment.get().as_ref() }, core.inner.get(), core.outer.get())
+    }
+}
+
+impl Fiber {
+    /// Runs a closure to its end, or until it overflows the fiber's stack.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Panicking`] while the thread unwinds. The closure is dropped unused.
+    ///
+    /// # Safety
+    ///
+    /// The closure may be abandoned wherever it uses stack: as
+    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) demands.
+    pub(crate) unsafe fn contain<F>(mut self, name: &str, closure: F) -> Result<Contained, Refused>
+    where
+        F: FnOnce() + 'static,
+    {
+        let containment = Containment::new();
+        self.core().containment.set(&raw const containment);
+        let fp_control = arch::fp_control();
+        self.stack.label().set(CONTAINED, name);
+        let step = self.start(move |_| closure());
+        self.stack.label().set(self.id, name);
+        self.core().containment.set(std::ptr::null());
+        if self.core().state.get() != State::Running {
+            let step = step?;
+            return match self.into_stack() {
+                Ok(stack) => Ok(Contained::Ended(step, stack)),
+                Err(_) => unreachable!("the closure has no suspender"),
+            };
+        }
+        // SAFETY: between two statements, where no value is in such a register.
+        unsafe { arch::set_fp_control(fp_control) };
+        let mut this = ManuallyDrop::new(self);
+        this.core().hooks.destroy();
+        // SAFETY: `this` is not dropped, and not used again.
+        unsafe { ManuallyDrop::take(&mut this.stack) }.quarantine();
+        let overflow = containment.overflow.get();
+        Ok(Contained::Overflowed(overflow.unwrap_or(Overflow { left: 0, needed: 0 })))
+    }
+}
+
+/// The signals that this thread blocks, as the kernel keeps them.
+fn blocked_signals() -> u64 {
+    // SAFETY: asks, and changes nothing. All zeroes is a value of the set, of which the kernel's
+    // is the first word.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);
+        (&raw const set).cast::<u64>().read()
+    }
+}
