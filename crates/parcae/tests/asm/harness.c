@@ -7,6 +7,8 @@
  *     its cleanup function;
  *   - a switch preserves what a callee must preserve, and the memory of every
  *     stack, over many switches in any order;
+ *   - a signal handler can make a fiber that has overflowed its stack call the switch
+ *     and so leave that stack for good;
  *   - unwinders see a running, a suspended and a new fiber as a call chain that
  *     ends at janus_fiber_entry, and see it right at every single instruction.
  *
@@ -1061,6 +1063,62 @@ static FRAME void switches_between_guarded_pages(void) {
 
 #endif
 
+/* ---- Leaving an overflowed stack from a signal handler ---- */
+
+static FRAME uint64_t recurse_for_ever(uint64_t depth) {
+    volatile uint64_t frame[16] = {depth};
+    return frame[0] == UINT64_MAX ? 0 : recurse_for_ever(depth + 1) + frame[7];
+}
+
+static void body_overflows(void *argument) {
+    struct fiber *fiber = argument;
+    fiber->output = recurse_for_ever(fiber->input);
+}
+
+/* As `redirect` in src/stack/arch/<architecture>.rs. */
+static void on_overflow(int signal, siginfo_t *info, void *state) {
+    (void)signal;
+    mcontext_t *machine = &((ucontext_t *)state)->uc_mcontext;
+    uint8_t *at = info->si_addr;
+    struct fiber *fiber = current;
+    CHECK(fiber && at < fiber->low && at >= fiber->low - GUARD, "a fault elsewhere");
+#if defined(__x86_64__)
+    machine->gregs[REG_RIP] = (greg_t)janus_context_switch;
+    machine->gregs[REG_RDI] = (greg_t)&fiber->own;
+    machine->gregs[REG_RSI] = (greg_t)&fiber->resumer;
+    machine->gregs[REG_EFL] &= ~(greg_t)0x400;
+#else
+    machine->pc = (uintptr_t)janus_context_switch;
+    machine->regs[0] = (uintptr_t)&fiber->own;
+    machine->regs[1] = (uintptr_t)&fiber->resumer;
+    machine->pstate &= ~(uint64_t)0xc00;
+#endif
+}
+
+/* Main's registers are back each time, and so is the mask: the next one is noticed too. */
+static void an_overflowed_stack_is_left_by_a_signal_handler(void) {
+    struct sigaction action = {.sa_flags = SA_ONSTACK | SA_SIGINFO};
+    action.sa_sigaction = on_overflow;
+    sigaction(SIGSEGV, &action, NULL);
+    for (int i = 0; i < 20; i++) {
+        struct fiber fiber;
+        fiber_open(&fiber, body_overflows);
+        fiber.input = random_u64() / 2;
+        struct call call = {SWITCH, {&fiber.resumer, &fiber.own, NULL}, {0}, {0}};
+        for (int r = 0; r < REGISTERS; r++) call.before[r] = random_u64();
+        current = &fiber;
+        call_with_registers(&call);
+        current = NULL;
+        same_registers(call.before, call.after, "after an overflow");
+        CHECK(!fiber.finished, "the fiber came to its end");
+        sigset_t blocked;
+        sigprocmask(SIG_BLOCK, NULL, &blocked);
+        CHECK(!sigismember(&blocked, SIGSEGV), "SIGSEGV is blocked afterwards");
+        fiber_close(&fiber);
+    }
+    make_fatal(SIGSEGV);
+}
+
 /* ---- All of it ---- */
 
 #define TEST(function) {#function, function}
@@ -1080,6 +1138,7 @@ static const struct { const char *name; void (*run)(void); } TESTS[] = {
     TEST(a_suspended_fiber_is_observed),
     TEST(a_new_fiber_is_observed),
     TEST(unwinding_is_right_at_every_instruction),
+    TEST(an_overflowed_stack_is_left_by_a_signal_handler),
 #if defined(__aarch64__)
     TEST(switches_between_guarded_pages),
 #endif
