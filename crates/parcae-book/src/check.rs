@@ -5,8 +5,7 @@ use crate::fences::Fence;
 use crate::page::{Page, resolve};
 use crate::summary::Entry;
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
-use std::fs;
+use std::{fmt, fs, io};
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,11 +36,25 @@ pub fn check(book: &Book) -> Vec<Problem> {
     found.summary();
     for page in book.pages.values() {
         found.headings(page);
-        found.links(page);
+        found.links(page, &format!("{}/{}", book.folder, page.path));
         found.paths(page);
         found.code(page);
     }
     found.problems
+}
+
+/// Links of another Markdown file of the repository, such as the README, that lead nowhere, and
+/// files that it names and that are not there.
+///
+/// # Errors
+///
+/// If the file cannot be read.
+pub fn check_document(book: &Book, path: &str) -> io::Result<Vec<Problem>> {
+    let page = Page::parse(path, fs::read_to_string(book.repository.join(path))?);
+    let mut found = Found { book, problems: Vec::new(), documents: BTreeMap::new() };
+    found.links(&page, path);
+    found.paths(&page);
+    Ok(found.problems)
 }
 
 struct Found<'b> {
@@ -87,12 +100,13 @@ impl Found<'_> {
         }
     }
 
-    fn links(&mut self, page: &Page) {
+    /// `file` is the page's path from the root of the repository.
+    fn links(&mut self, page: &Page, file: &str) {
         for link in &page.links {
             let problem = match link.to.split_once(':') {
                 Some(("https", _)) => None,
                 Some((scheme, _)) => Some(format!("a link by {scheme}: use https")),
-                None => self.link(page, &link.to),
+                None => self.link(file, &link.to),
             };
             if let Some(what) = problem {
                 self.say(&page.path, link.line, what);
@@ -101,10 +115,9 @@ impl Found<'_> {
     }
 
     /// What is wrong with a relative link.
-    fn link(&mut self, page: &Page, to: &str) -> Option<String> {
+    fn link(&mut self, from: &str, to: &str) -> Option<String> {
         let book = self.book;
-        let from = format!("{}/{}", book.folder, page.path);
-        let Some((path, anchor)) = resolve(&from, to) else {
+        let Some((path, anchor)) = resolve(from, to) else {
             return Some(format!("{to} leads out of the repository"));
         };
         let prefix = format!("{}/", book.folder);
@@ -124,6 +137,7 @@ impl Found<'_> {
     fn paths(&mut self, page: &Page) {
         for span in &page.spans {
             let path = span.to.split(' ').next().unwrap_or_default();
+            let path = path.split("::").next().unwrap_or_default(); // of a test: `file.rs::name`
             let named = FOLDERS.iter().any(|folder| path.starts_with(folder));
             if named && !path.contains('*') && !self.book.repository.join(path).exists() {
                 self.say(&page.path, span.line, format!("there is no {path}"));

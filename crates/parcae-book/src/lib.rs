@@ -10,9 +10,9 @@
 //!
 //! | claim of a page | held by |
 //! |---|---|
-//! | a snippet compiles and runs | it is a doctest of this crate: [`DOCTESTED`] |
+//! | a snippet compiles and runs | it is a doctest of this crate: [`DOCTESTED`], and the README |
 //! | a program prints this | `src/bin/program.rs` runs it and compares |
-//! | a page, section or source file is there | [`check()`] |
+//! | a page, section or source file is there | [`check()`]; for other documents [`check_document`] |
 //! | a snippet need not run | it says why, in itself: [`check()`] asks for that |
 //!
 //! # Parts
@@ -27,7 +27,7 @@ pub mod page;
 pub mod site;
 pub mod summary;
 
-pub use check::{Problem, check};
+pub use check::{Problem, check, check_document};
 
 use page::Page;
 use std::collections::BTreeMap;
@@ -48,6 +48,10 @@ macro_rules! doctests {
     };
 }
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
 doctests! {
     index "index.md"
     tutorial_1 "tutorial/1-hello.md"
@@ -59,6 +63,10 @@ doctests! {
     tutorial_7 "tutorial/7-channels.md"
     tutorial_8 "tutorial/8-shutdown.md"
     tutorial_9 "tutorial/9-seeds.md"
+    from_tokio "coming-from/tokio.md"
+    from_go "coming-from/go.md"
+    from_rayon "coming-from/rayon.md"
+    from_manual "coming-from/manual-page.md"
     concepts_fiber "concepts/fiber.md"
     concepts_nursery "concepts/nursery.md"
     concepts_budget "concepts/budget.md"
@@ -68,12 +76,15 @@ doctests! {
     concepts_cancellation "concepts/cancellation.md"
     concepts_waiting "concepts/waiting.md"
     howto_tenant "howto/bound-a-tenant.md"
+    howto_pipeline "howto/pipeline-with-a-deadline.md"
+    howto_ctrl_c "howto/ctrl-c.md"
     howto_blocking "howto/blocking-calls.md"
     howto_async "howto/async-crates.md"
     howto_seed "howto/replay-a-seed.md"
     howto_stacks "howto/size-stacks.md"
     howto_channel "howto/choose-a-channel.md"
     howto_state "howto/share-state.md"
+    howto_compile_errors "howto/compile-errors.md"
     howto_see "howto/see-what-runs.md"
     howto_deadlock "howto/find-a-deadlock.md"
     howto_measure "howto/measure.md"
@@ -99,7 +110,10 @@ doctests! {
     internals_deadlocks "internals/deadlocks.md"
     internals_traces "internals/traces.md"
     internals_foreign "internals/foreign-nurseries.md"
+    reference_status "reference/status.md"
     reference_limits "reference/limits.md"
+    reference_settings "reference/settings.md"
+    reference_measured "reference/measured.md"
     reference_comparison "reference/comparison.md"
     reference_faq "reference/faq.md"
 }

@@ -1,8 +1,8 @@
 //! The book as a static site.
 //!
 //! Every page becomes a file beside one stylesheet. Links to pages become links to those files. Files of the
-//! repository that pages lead to, sources above all, are rendered too, below `source/`: the site is complete, and
-//! can be read without a network.
+//! repository that pages lead to, sources above all, are rendered too, below `source/`, and images are
+//! copied there: the site is complete, and can be read without a network.
 
 use crate::Book;
 use crate::highlight::{escape, rust};
@@ -33,6 +33,14 @@ pub fn build(book: &Book, out: &Path) -> io::Result<usize> {
     }
     let rendered = sources.clone();
     for path in rendered {
+        if is_image(&path) {
+            write(
+                out,
+                &format!("source/{path}"),
+                &fs::read_to_string(book.repository.join(&path))?,
+            )?;
+            continue;
+        }
         let text = fs::read_to_string(book.repository.join(&path))?;
         let here = format!("source/{path}");
         let body = if path.ends_with(".md") {
@@ -57,6 +65,11 @@ fn write(out: &Path, name: &str, text: &str) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     fs::write(path, text)
+}
+
+/// Whether a file is copied as it is. Images are text: SVG.
+fn is_image(path: &str) -> bool {
+    path.ends_with(".svg")
 }
 
 /// The file that a page of the book becomes.
@@ -95,7 +108,8 @@ impl Book {
         if let Some(sources) = sources {
             sources.insert(path.clone());
         }
-        Some((format!("{}source/{path}.html{anchor}", up(here)), Some(path)))
+        let suffix = if is_image(&path) { "" } else { ".html" };
+        Some((format!("{}source/{path}{suffix}{anchor}", up(here)), Some(path)))
     }
 
     /// A page with all that is around it.
@@ -176,6 +190,10 @@ fn markdown(text: &str, mut target: impl FnMut(&str) -> Option<Target>) -> Strin
                 }
                 None => dead += 1,
             },
+            Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
+                let dest_url = target(&dest_url).map_or(dest_url, |(to, _)| to.into());
+                events.push(Event::Start(Tag::Image { link_type, dest_url, title, id }));
+            }
             Event::End(TagEnd::Link) if dead > 0 => dead -= 1,
             other => events.push(other),
         }

@@ -1,6 +1,6 @@
 //! The book as it is has nothing wrong with it, and what is wrong with a book is found.
 
-use parcae_book::{Book, DOCTESTED, check, site};
+use parcae_book::{Book, DOCTESTED, check, check_document, site};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,36 @@ fn nothing_is_wrong_with_the_book() {
     let problems = check(&Book::of_this_repository().expect("the book is there"));
     let list: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert!(list.is_empty(), "{}", list.join("\n"));
+}
+
+#[test]
+fn links_of_the_other_documents_lead_somewhere() {
+    let book = Book::of_this_repository().expect("the book is there");
+    for path in [
+        "README.md",
+        "HACKING.md",
+        "CHANGELOG.md",
+        "docs/c.md",
+        "docs/glossary.md",
+        "docs/traps.md",
+    ] {
+        let problems = check_document(&book, path).expect("the document is there");
+        let list: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert!(list.is_empty(), "{}", list.join("\n"));
+    }
+}
+
+/// mdBook finds the table of contents in the folder that `src` names, from where `book.toml` is.
+#[test]
+fn mdbook_finds_the_book() {
+    let book = Book::of_this_repository().expect("the book is there");
+    let folder = book.repository.join(&book.folder);
+    let settings = fs::read_to_string(folder.join("book.toml")).expect("settings for mdBook");
+    let src = settings.lines().find_map(|line| line.strip_prefix("src = "));
+    let src = src.expect("a folder").trim_matches('"');
+    assert!(folder.join(src).join("SUMMARY.md").is_file(), "no SUMMARY.md in {src}");
+    let target = settings.lines().find_map(|line| line.strip_prefix("build-dir = "));
+    assert!(target.is_some_and(|to| to.starts_with("\"../../target/")), "{target:?}: not ignored");
 }
 
 #[test]
@@ -99,6 +129,20 @@ fn links_that_lead_nowhere_are_found() {
 }
 
 #[test]
+fn links_of_another_document_are_checked_from_where_it_is() {
+    let folder = one("document", "# A\n\n## Part\n")
+        .with("NOTES.md", "# Notes\n\n[1](book/a.md#part) [2](a.md) [3](#none)\n\n`crates/a.rs`\n");
+    let problems = check_document(&folder.book(), "NOTES.md").expect("it is there");
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let expected = [
+        "NOTES.md:3: a.md leads to a.md, which is no file",
+        "NOTES.md:3: #none: there is no section `none` in NOTES.md",
+        "NOTES.md:5: there is no crates/a.rs",
+    ];
+    assert_eq!(problems, expected);
+}
+
+#[test]
 fn a_path_that_leads_nowhere_is_found() {
     let page = "# A\n\n`crates/a.rs` `crates/*/b.rs` `docs/c.md --flag` `other/d.rs`\n";
     assert_eq!(
@@ -130,11 +174,12 @@ fn code_that_nobody_tests_is_found() {
 
 #[test]
 fn the_site_has_pages_sources_and_links_between_them() {
-    let page = "# A & B\n\n[b](part/b.md#sub-part) [code](../code.rs) [notes](../NOTES.md)\n\n```rust\n# hidden();\nfn a() {}\n```\n";
+    let page = "# A & B\n\n[b](part/b.md#sub-part) [code](../code.rs) [notes](../NOTES.md) ![plot](../plot.svg)\n\n```rust\n# hidden();\nfn a() {}\n```\n";
     let folder = one("site", page)
         .with("book/part/b.md", "# B\n\n## Sub part\n\n[back](../a.md)\n")
         .with("book/SUMMARY.md", "# Summary\n\n[A](a.md)\n\n# Part\n\n- [B](part/b.md)\n")
         .with("code.rs", "fn main() {}\n")
+        .with("plot.svg", "<svg></svg>\n")
         .with("NOTES.md", "# Notes\n\n[code](code.rs) [unknown](other.rs) [page](book/a.md)\n");
     let out = folder.0.join("out");
     assert_eq!(site::build(&folder.book(), &out).expect("written"), 4);
@@ -147,6 +192,7 @@ fn the_site_has_pages_sources_and_links_between_them() {
         "href=\"part/b.html#sub-part\"",
         "href=\"source/code.rs.html\"",
         "href=\"source/NOTES.md.html\"",
+        "src=\"source/plot.svg\"",
         "<span class=\"keyword\">fn</span>",
         "<a class=\"after\" href=\"part/b.html\">B →</a>",
     ] {
@@ -164,6 +210,7 @@ fn the_site_has_pages_sources_and_links_between_them() {
         assert!(notes.contains(expected), "no {expected} in\n{notes}");
     }
     assert!(!notes.contains("other.rs"), "a link to what is not part of the site: {notes}");
+    assert_eq!(read("source/plot.svg"), "<svg></svg>\n");
     assert!(read("source/code.rs.html").contains("main"));
     assert!(read("style.css").contains("body"));
 }
