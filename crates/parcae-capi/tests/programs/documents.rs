@@ -1,12 +1,13 @@
-//! The manual shows programs as they are, with what they print.
+//! The manual and the book show programs as they are, with what they print.
 
 use crate::installed::{Linked, read, run, trace_hook};
 
 const MANUAL: &str = "../../docs/c.md";
+const PAGE: &str = "../../docs/book/coming-from/manual-page.md";
 
-/// The program, and its output, are in the manual, one after the other.
-fn shown(name: &str, output: &str) {
-    let manual = read(MANUAL);
+/// The program, and its output, are in the document, one after the other.
+fn shown(document: &str, name: &str, output: &str) {
+    let manual = read(document);
     let source = read(&format!("examples/c/{name}.c"));
     let block = format!("```c\n{}```\n", source);
     let (_, rest) =
@@ -16,9 +17,13 @@ fn shown(name: &str, output: &str) {
 }
 
 fn example(name: &str, sources: &[&str], options: &[&str]) {
+    example_of(MANUAL, name, sources, options);
+}
+
+fn example_of(document: &str, name: &str, sources: &[&str], options: &[&str]) {
     let Some(outcome) = run(name, sources, options, &[], Linked::Shared) else { return };
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    shown(name, &outcome.stdout);
+    shown(document, name, &outcome.stdout);
 }
 
 #[test]
@@ -34,6 +39,11 @@ fn pipeline() {
 #[test]
 fn budget() {
     example("budget", &["examples/c/budget.c"], &["-std=c99"]);
+}
+
+#[test]
+fn manual_page() {
+    example_of(PAGE, "manual", &["examples/c/manual.c"], &["-std=c99"]);
 }
 
 /// The compiler's own calls are yield checks: an endless loop that knows nothing of them is stopped by its budget, and others
