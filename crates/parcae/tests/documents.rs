@@ -1,5 +1,7 @@
-//! Documents say what is true: the README's program is the one that runs, the contract of the context switch covers what it has to, and the tests of
-//! the checklist exist.
+//! Documents say what is true: the README's program is the one that runs, the README is short, the
+//! contract of the context switch covers what it has to, and the tests of the checklist exist.
+//!
+//! The other snippets of the README, and the links of all documents, are tests of `parcae-book`.
 
 use std::process::Command;
 
@@ -9,14 +11,11 @@ const INVARIANTS: &str = include_str!("../src/stack/arch/CONTEXT-SWITCH-INVARIAN
 
 const CHECKLIST: &str = include_str!("../../../docs/checklist.md");
 
-/// The contents of the fenced blocks of this language, in order.
+/// The contents of the fenced blocks of this language, in order, whatever their attributes.
 fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
-    let fence = format!("```{language}\n");
-    document
-        .split(&fence)
-        .skip(1)
-        .map(|rest| rest.split("```").next().unwrap_or_default())
-        .collect()
+    let fences = document.split("```").skip(1).step_by(2);
+    let parts = fences.filter_map(|fence| fence.split_once('\n'));
+    parts.filter(|(info, _)| info.split(',').next() == Some(language)).map(|(_, text)| text).collect()
 }
 
 /// An example's source without its header comment.
@@ -28,6 +27,12 @@ fn program(source: &str) -> &str {
 fn readme_shows_the_first_program_as_it_is() {
     let shown = blocks(README, "rust");
     assert!(shown.iter().any(|block| block.trim() == program(FIRST).trim()), "{shown:#?}");
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = README.lines().count();
+    assert!(lines <= 150, "{lines} lines: longer parts belong into the book");
 }
 
 #[test]
