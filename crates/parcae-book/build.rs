@@ -1,5 +1,5 @@
-//! Makes modules out of the programs of the book whose output is shown, so that a test can run them and
-//! compare. See `src/bin/program.rs`.
+//! Generates modules from the programs of the book whose output is shown, so that a test can run
+//! them and compare. See `src/bin/program.rs`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

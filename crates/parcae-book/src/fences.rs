@@ -80,7 +80,7 @@ pub struct Program {
     pub line: usize,
 }
 
-/// The programs of a page whose output is shown: a block of Rust, and behind it one called `output`.
+/// The programs of a page whose output is shown: a block of Rust, followed by one called `output`.
 pub fn programs(page: &str) -> Vec<Program> {
     let fences = fences(page);
     let shown = |pair: &[Fence]| {

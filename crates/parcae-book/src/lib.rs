@@ -1,24 +1,24 @@
-//! The book of Parcae, in `docs/book`: rendered to a static site, and checked.
+//! Renders the book of Parcae, `docs/book`, to a static site, and checks it.
 //!
 //! ```sh
 //! cargo run -p parcae-book -- build [OUT]     # the site, into OUT or target/book
-//! cargo run -p parcae-book -- check           # what is wrong with the pages, if anything
-//! cargo test -p parcae-book                   # that, and every snippet
+//! cargo run -p parcae-book -- check           # problems of the pages, if there are any
+//! cargo test -p parcae-book                   # the same, and every snippet
 //! ```
 //!
-//! # What makes it true
+//! # How claims are checked
 //!
-//! | claim of a page | held by |
+//! | claim of a page | checked by |
 //! |---|---|
 //! | a snippet compiles and runs | it is a doctest of this crate: [`DOCTESTED`], and the README |
 //! | a program prints this | `src/bin/program.rs` runs it and compares |
-//! | a page, section or source file is there | [`check()`]; for other documents [`check_document`] |
-//! | a snippet need not run | it says why, in itself: [`check()`] asks for that |
+//! | a page, section or source file exists | [`check()`], [`check_document`] |
+//! | a snippet cannot run | [`check()`]: the snippet has to say why |
 //!
 //! # Parts
 //!
-//! `fences` finds blocks of code, [`summary`] reads the table of contents, [`page`] one page, [`Book`] all of
-//! them. [`check()`] looks for what is wrong, [`site`] renders.
+//! `fences` finds blocks of code, [`summary`] reads the table of contents, [`page`] one page,
+//! [`Book`] all of them. [`check()`] finds problems, [`site`] renders.
 
 pub mod check;
 pub mod fences;

@@ -90,7 +90,7 @@ impl Page {
     }
 }
 
-/// Makes anchors of headings, as the usual hosts of repositories do: so the links work there, too.
+/// Makes anchors of headings as GitHub and GitLab do, so that links work there, too.
 #[derive(Debug, Default)]
 pub(crate) struct Anchors {
     used: HashMap<String, usize>,
@@ -111,8 +111,8 @@ impl Anchors {
     }
 }
 
-/// Where a relative link from the file `from` goes: a path from the same root, and an anchor. None if it leaves the
-/// root.
+/// The target of a relative link in the file `from`: a path from the same root, and an anchor. None
+/// if the link leaves the root.
 pub(crate) fn resolve<'l>(from: &str, to: &'l str) -> Option<(String, Option<&'l str>)> {
     let (path, anchor) = match to.split_once('#') {
         Some((path, anchor)) => (path, Some(anchor)),

@@ -1,8 +1,8 @@
 //! The book as a static site.
 //!
-//! Every page becomes a file beside one stylesheet. Links to pages become links to those files. Files of the
-//! repository that pages lead to, sources above all, are rendered too, below `source/`, and images are
-//! copied there: the site is complete, and can be read without a network.
+//! Every page becomes a file beside one stylesheet. Links to pages become links to those files.
+//! Files of the repository that pages link to, mostly sources, are rendered below `source/`, and
+//! images are copied there: the site is complete, and can be read without a network.
 
 use crate::Book;
 use crate::highlight::{escape, rust};
@@ -82,12 +82,12 @@ fn up(here: &str) -> String {
     "../".repeat(here.matches('/').count())
 }
 
-/// Where a link leads in the site, and the file of the repository that has to be part of it for that.
+/// The target of a link in the site, and the file of the repository that the site needs for it.
 type Target = (String, Option<String>);
 
 impl Book {
-    /// Where the link `to`, written in the file `from` of the repository, leads from the page `here` of the site. None for one
-    /// that leads nowhere in it.
+    /// The target, from the page `here` of the site, of a link `to` in the file `from` of the
+    /// repository. None if the site has no such target.
     fn target(
         &self,
         from: &str,
@@ -146,7 +146,7 @@ impl Book {
     }
 }
 
-/// Markdown as HTML, with anchors at its headings and its links sent where `target` says.
+/// Markdown as HTML, with anchors at its headings and its links mapped by `target`.
 fn markdown(text: &str, mut target: impl FnMut(&str) -> Option<Target>) -> String {
     let mut anchors = Anchors::default();
     let mut events = Vec::new();

@@ -79,7 +79,8 @@ fn link(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# Summary\n\n[Start](index.md)\n\n# Part\n\n- [One](a/1.md)\n- [Two](a/2.md)\n\nnonsense\n";
+    const TEXT: &str = "# Summary\n\n[Start](index.md)\n\n\
+                        # Part\n\n- [One](a/1.md)\n- [Two](a/2.md)\n\nnonsense\n";
 
     #[test]
     fn parts_and_pages_in_order_and_nonsense_is_noticed() {

@@ -15,7 +15,10 @@ const CHECKLIST: &str = include_str!("../../../docs/checklist.md");
 fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     let fences = document.split("```").skip(1).step_by(2);
     let parts = fences.filter_map(|fence| fence.split_once('\n'));
-    parts.filter(|(info, _)| info.split(',').next() == Some(language)).map(|(_, text)| text).collect()
+    parts
+        .filter(|(info, _)| info.split(',').next() == Some(language))
+        .map(|(_, text)| text)
+        .collect()
 }
 
 /// An example's source without its header comment.

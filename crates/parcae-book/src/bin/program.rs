@@ -1,7 +1,7 @@
 //! The programs of the book whose output is shown.
 //!
-//! `program` alone checks each in a process of its own, and says which differ; `program N` runs the one of
-//! that number. `tests/outputs.rs` calls it.
+//! `program` alone runs each of them in a child process and reports those whose output differs;
+//! `program N` runs the one with that number. `tests/outputs.rs` calls it.
 
 #![allow(unreachable_pub, missing_docs, missing_debug_implementations, unused)] // they are examples
 

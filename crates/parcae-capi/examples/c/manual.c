@@ -1,4 +1,4 @@
-/* What the scheduler's manual page shows, in C: four workers, a nursery with a budget, tasks with result slots,
+/* The scheduler's manual page in C: four workers, a nursery with a budget, tasks with result slots,
  * a larger stack for one of them, a failure that cancels its siblings, a nursery inside of a task. */
 #include <parcae.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int64_t fail(void *arg)
 static int64_t serve(void *arg)
 {
     (void)arg;
-    while (!janus_nursery_is_cancelled()) /* without a nursery of its own: was this task cancelled? */
+    while (!janus_nursery_is_cancelled()) /* no nursery of its own: was the task cancelled? */
         parcae_yield();
     return -1;
 }

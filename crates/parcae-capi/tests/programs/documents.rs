@@ -46,8 +46,8 @@ fn manual_page() {
     example_of(PAGE, "manual", &["examples/c/manual.c"], &["-std=c99"]);
 }
 
-/// The compiler's own calls are yield checks: an endless loop that knows nothing of them is stopped by its budget, and others
-/// have their turns beside it.
+/// The calls that the compiler inserts are yield checks: an endless loop that knows nothing of them
+/// is stopped by its budget, and other tasks have their turns meanwhile.
 #[test]
 fn endless() {
     let Some(compiler) = crate::installed::compiler("endless", "a.c") else { return };
