@@ -1,4 +1,4 @@
-//! The README's first program: two fibers that take turns, and where one of them waits.
+//! Fibers without the scheduler: two of them take turns, and a backtrace shows where one waits.
 
 use parcae::fiber::{Fiber, Step, Suspender};
 use parcae::stack::{StackPool, StackSize};
