@@ -3,7 +3,8 @@
 use crate::installed::{Linked, read, run, trace_hook};
 
 const MANUAL: &str = "../../docs/c.md";
-const PAGE: &str = "../../docs/book/coming-from/manual-page.md";
+const MANUAL_PAGE: &str = "../../docs/book/coming-from/manual-page.md";
+const HOW_TO: &str = "../../docs/book/howto/call-it-from-c.md";
 
 /// The program, and its output, are in the document, one after the other.
 fn shown(document: &str, name: &str, output: &str) {
@@ -43,7 +44,12 @@ fn budget() {
 
 #[test]
 fn manual_page() {
-    example_of(PAGE, "manual", &["examples/c/manual.c"], &["-std=c99"]);
+    example_of(MANUAL_PAGE, "manual", &["examples/c/manual.c"], &["-std=c99"]);
+}
+
+#[test]
+fn squares() {
+    example_of(HOW_TO, "squares", &["examples/c/squares.c"], &["-std=c99"]);
 }
 
 /// The calls that the compiler inserts are yield checks: an endless loop that knows nothing of them
