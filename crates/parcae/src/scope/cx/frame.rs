@@ -383,13 +383,19 @@ impl Frame {
         }
         // Acquire: pairs with the Release in `TaskHandle::cancel`.
         self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
-        if let Err(cancelled) = self.check_cancelled() {
-            // One that does not care lets others run all the same.
-            if let Some(worker) = worker::current() {
-                worker.yield_now();
-            }
-            return Err(cancelled);
+        self.try_attend().inspect_err(|_| self.yield_to_others())
+    }
+
+    /// A task that ignores its errors lets others run all the same.
+    #[cold]
+    fn yield_to_others(&self) {
+        if let Some(worker) = worker::current() {
+            worker.yield_now();
         }
+    }
+
+    fn try_attend(&self) -> Result<()> {
+        self.check_cancelled()?;
         self.pay_for_memory()?;
         while self.slice.get() == 0 {
             if self.turn.get() == 0 {
@@ -428,11 +434,9 @@ impl Frame {
     /// Lets others run. A cancel point.
     pub(crate) fn yield_now(&self) -> Result<()> {
         self.check_cancelled()?;
-        self.pay_for_memory()?;
-        if let Some(worker) = worker::current() {
-            worker.yield_now();
-        }
-        self.check_cancelled()
+        let paid = self.pay_for_memory();
+        self.yield_to_others();
+        paid.and_then(|()| self.check_cancelled())
     }
 
     /// Charges up to `steps` ops at once, as many as the slice has; at least one.
@@ -495,7 +499,7 @@ impl Frame {
         if self.slice.get() == 0 && self.turn.get() == 0 {
             self.end_turn()?;
         }
-        self.charge(cost)?;
+        self.charge(cost).inspect_err(|_| self.yield_to_others())?;
         if cost.ops == 0 {
             self.set_balance_after(self.balance(), 1);
         }
@@ -575,7 +579,7 @@ impl Frame {
     /// If there is none to be had, or the task was cancelled while it waited.
     #[cold]
     fn refill(&self, cost: Budget) -> Result<()> {
-        let mut asked_all = false;
+        let (mut asked_all, mut told) = (false, false);
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
             self.book();
@@ -606,10 +610,14 @@ impl Frame {
             self.terms().shared.return_accounts();
             match policy {
                 _ if !std::mem::replace(&mut asked_all, true) => {}
-                OnExhausted::Suspend => {
+                // The hook may wait, and so consume the wake of a recharge: the task registers again
+                // after it, and nothing is between that and the park.
+                OnExhausted::Suspend if !std::mem::replace(&mut told, true) => {
                     self.tell_exhausted(short.resource);
+                }
+                OnExhausted::Suspend => {
                     self.park_as_it_is(Why::Budget(short.resource))?; // as BudgetExhausted
-                    asked_all = false;
+                    (asked_all, told) = (false, false);
                 }
                 _ => return Err(self.exhausted(short)),
             }
@@ -633,16 +641,14 @@ impl Frame {
     /// Runs a hook of the host on this task, whose budget it does not use and whose cancellation it
     /// does not see: an event is told also if it is a consequence of the cancellation.
     pub(crate) fn run_hook(&self, hook: impl FnOnce()) {
-        let (account, slice, turn) = (self.account.get(), self.slice.get(), self.turn.get());
-        let memory = self.memory.get();
-        self.account.set(Budget::UNLIMITED);
+        let (balance, memory) = (self.balance(), self.memory.get());
+        let allocated = self.allocated.get();
+        self.set_balance(Budget::UNLIMITED); // the turn goes on
         self.memory.set(i64::MAX);
-        self.slice.set(self.terms().interval);
         self.shielded(None, hook);
-        self.account.set(account);
+        self.set_balance(balance);
         self.memory.set(memory);
-        self.slice.set(slice);
-        self.turn.set(turn);
+        self.allocated.set(allocated);
     }
 
     fn short(&self, short: Shortfall) -> Error {

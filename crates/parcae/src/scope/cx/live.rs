@@ -117,7 +117,8 @@ fn is_below(pool: &Pool, above: &Arc<Pool>) -> bool {
 impl Frame {
     /// What the task has used of its account and has not told its pool.
     fn used_and_unknown(&self) -> Budget {
-        if self.pool().is_unlimited() {
+        // A task in a hook of its host has no account for that time.
+        if self.pool().is_unlimited() || self.balance() == Budget::UNLIMITED {
             return Budget::ZERO;
         }
         let counted = |drawn: u64, left: u64| drawn.saturating_sub(left);

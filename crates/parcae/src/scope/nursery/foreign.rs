@@ -196,6 +196,7 @@ impl OpenNursery {
                         worker::current().inspect(|worker| worker.yield_now());
                     }
                 }
+                let _ = core.ended.set(core.terms.node.reason());
                 core.announce_end();
                 let above = &runtime.terms().pool;
                 if !Arc::ptr_eq(above, &core.terms.pool) {

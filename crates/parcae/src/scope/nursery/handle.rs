@@ -245,6 +245,10 @@ impl<'scope, T> TaskHandle<'scope, T> {
         if let Some(state) = cx::live_state(&self.core.terms.shared, self.task) {
             return state;
         }
+        // Acquires what the task has left, which the look at its state did not.
+        if !self.is_finished() {
+            return TaskState::Running; // about to end
+        }
         // SAFETY: it has ended; taking the result consumes the handle.
         let cancelled = self.record().has_output()
             && unsafe {
@@ -305,7 +309,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// child as much. Nothing is moved then.
     pub fn recharge(&self, amount: Budget) -> Result<()> {
         let Some(pool) = &self.pool else { return Ok(()) };
-        pool.recharge_from(&self.core.terms.pool, amount)
+        let above = &self.core.terms.pool;
+        // Siblings that have ended may have left some with the worker that they ended on.
+        let again = |_| {
+            self.core.terms.shared.return_accounts();
+            pool.recharge_from(above, amount)
+        };
+        pool.recharge_from(above, amount)
+            .or_else(again)
             .map_err(|(short, cap)| Error::short(short).bounded_by(cap))
     }
 

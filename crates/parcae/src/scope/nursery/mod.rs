@@ -68,7 +68,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The five states of a nursery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -124,6 +124,9 @@ pub(crate) struct Core {
     on_event: Option<Hook>,
     /// Children that were cancelled one by one, and where: for error texts.
     cancelled_at: Lock<Vec<(u64, &'static Location<'static>)>>,
+    /// Why it was cancelled, or that it was not, when the last child had ended: what is told and
+    /// returned after that does not change any more.
+    ended: OnceLock<Option<CancelReason>>,
     /// The next nursery of the same owner, further out.
     outer: Option<NonNull<Core>>,
 }
@@ -187,6 +190,7 @@ impl Core {
             frame.leave_to_others(Why::Children);
         }
         frame.seen().nursery.set(self.outer);
+        let _ = self.ended.set(self.terms.node.reason());
         if self.on_event.is_some() {
             frame.run_hook(|| self.announce_end());
         }
@@ -247,6 +251,10 @@ impl Core {
 
     /// Where the nursery is in its life.
     pub(crate) fn state(&self) -> NurseryState {
+        if let Some(reason) = self.ended.get() {
+            let cancelled = reason.is_some();
+            return if cancelled { NurseryState::Cancelled } else { NurseryState::Closed };
+        }
         let closing = self.closing.load(Ordering::Relaxed);
         let ended = closing && self.group.live() == 0;
         match (self.terms.node.is_cancelled(), closing) {
@@ -333,7 +341,8 @@ impl Core {
         if let Some(error) = failure {
             return Err(error);
         }
-        match (value, self.terms.node.reason()) {
+        let reason = self.ended.get().copied().unwrap_or_else(|| self.terms.node.reason());
+        match (value, reason) {
             (Some(value), None) => Ok(value),
             (Some(value), Some(CancelReason::Explicit)) if self.winds_down() => Ok(value),
             (_, reason) => Err(self.cancelled(reason.unwrap_or(CancelReason::Failure), late)),

@@ -11,8 +11,8 @@ use crate::scope::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, 
 use crate::scope::cancel::{CancelToken, Node, OnCancel};
 use crate::scope::cx::{Frame, Shares, Terms};
 use crate::stack::StackSize;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What happens to the others when a child fails.
@@ -336,6 +336,7 @@ impl NurseryOpts {
             free,
             on_event: self.on_event,
             cancelled_at: Lock::new(Vec::new()),
+            ended: OnceLock::new(),
             outer: None,
         }
     }

@@ -10,7 +10,7 @@ use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Ceiling};
 use crate::scope::cap::{CapSpawn, TaskPermit};
-use crate::scope::cx::{Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::scope::life::{self, Birth, Ending};
 use crate::scope::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -305,7 +305,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let spawned = match (by_owner, here) {
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
             (Some(worker), _) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
-                .map_err(|_| ErrorKind::OutOfMemory),
+                .map_err(|_| Error::new(ErrorKind::OutOfMemory)),
             (None, here) => self.submit_as_guest(here, traits, closure),
         };
         match spawned {
@@ -319,37 +319,42 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                 }
                 Ok(task)
             }
-            Err(kind) => {
+            Err(error) => {
                 self.core.terms.pool.unspawn(*account);
-                Err(Error::new(kind))
+                Err(error)
             }
         }
     }
 
     /// As `submit`, for another task or thread than the owner: a child, or a thread that the owner
-    /// waits for, or that owns the nursery itself (`foreign`).
+    /// waits for, or that owns the nursery itself (`foreign`). A task whose budget is not the
+    /// nursery's pays for the spawn too: lending it the nursery does not lend it the right to spawn.
     #[cold]
     fn submit_as_guest<F>(
         &self,
         here: Option<&Worker>,
         traits: Traits,
         closure: F,
-    ) -> Result<TaskRef, ErrorKind>
+    ) -> Result<TaskRef>
     where
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
         let core = NonNull::from(&self.core).cast::<Group>();
+        let spawner = here.and_then(|_| cx::current());
+        if let Some(frame) = spawner.filter(|f| !Arc::ptr_eq(f.pool(), &self.core.terms.pool)) {
+            frame.charge(Budget::SPAWN)?;
+        }
         self.core.group.add_shared();
         let spawned = match here {
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
             Some(worker) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
-                .map_err(|_| ErrorKind::OutOfMemory),
+                .map_err(|_| Error::new(ErrorKind::OutOfMemory)),
             // SAFETY: as above.
             None => unsafe {
                 let shared = &self.core.terms.shared;
                 shared.spawn_outside_as(Some(core), traits, Held::Held, closure)
             }
-            .map_err(ErrorKind::from),
+            .map_err(|refused| Error::new(ErrorKind::from(refused))),
         };
         spawned.inspect_err(|_| self.core.group.sub_shared())
     }
@@ -414,10 +419,6 @@ where
 /// What a child's failure means for its siblings.
 #[cold]
 fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
-    if let Some(hook) = &core.on_event {
-        let event = NurseryEvent::Failed { error: error.clone() };
-        frame.run_hook(|| hook.call(&event));
-    }
     match core.on_failure {
         OnFailure::FailFast => {
             core.failed(error.clone());
@@ -428,6 +429,11 @@ fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
         // Whoever has the handle hears of it.
         _ if held => {}
         _ => core.failed(error.clone()),
+    }
+    // Last: it may wait, and neither the siblings nor the order of failures wait for it.
+    if let Some(hook) = &core.on_event {
+        let event = NurseryEvent::Failed { error: error.clone() };
+        frame.run_hook(|| hook.call(&event));
     }
 }
 

@@ -246,6 +246,10 @@ fn wait_for(
         }
     };
     match (gone, given_up) {
+        (PlaceEnd::Done, Reason::Interrupted(_)) => {
+            cx::current().inspect(|frame| frame.untell());
+            Ok(())
+        }
         (PlaceEnd::Done, _) => Ok(()),
         // Told to end, and that nobody is left: the former is why.
         (PlaceEnd::Closed | PlaceEnd::Withdrawn, Reason::Interrupted(error)) => {
@@ -754,7 +758,10 @@ impl<T> Receiver<T> {
                 // SAFETY: the value was put behind the last.
                 Ok(()) => unsafe { into.set_len(into.len() + 1) },
                 Err(reason) if received == 0 => return Err(RecvError::new(reason)),
-                Err(_) => return Ok(received),
+                Err(_) => {
+                    cx::current().inspect(|frame| frame.untell());
+                    return Ok(received);
+                }
             }
         }
         Ok(max)

@@ -299,6 +299,9 @@ fn accept(
         }
         payer.0.map_or(Ok(()), |frame| frame.check_cancelled())?;
     }
+    if interrupted.is_some() {
+        payer.0.inspect(|frame| frame.untell());
+    }
     Ok(winner)
 }
 

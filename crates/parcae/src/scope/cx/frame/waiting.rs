@@ -56,6 +56,9 @@ pub(super) mod marks {
     pub(super) const PEER_GONE: u8 = 4;
     /// Set when the task was told that it waits in vain. What it returns is about that.
     pub(super) const SENTENCED: u8 = 8;
+    /// Set with `TOLD` by the cancel point that told the task first, cleared by the next one: whether
+    /// the last one was the first.
+    pub(super) const FIRST_TOLD: u8 = 16;
 }
 
 impl Seen {
@@ -126,7 +129,8 @@ impl Frame {
         }
         let Some(reason) = self.cancel_reason() else { return Ok(()) };
         self.note_cancel(reason);
-        self.mark(marks::TOLD);
+        let first = if self.was_told() { 0 } else { marks::FIRST_TOLD };
+        self.seen.marks.set(self.seen.marks.get() & !marks::FIRST_TOLD | marks::TOLD | first);
         Err(Error::cancelled(reason))
     }
 
@@ -156,6 +160,14 @@ impl Frame {
     /// nursery that it has open.
     pub(crate) fn was_told(&self) -> bool {
         self.has(marks::TOLD)
+    }
+
+    /// Takes back that the last cancel point told the task: its operation succeeded all the same, and
+    /// the program has not heard of the cancellation.
+    pub(crate) fn untell(&self) {
+        if self.has(marks::FIRST_TOLD) {
+            self.seen.marks.set(self.seen.marks.get() & !(marks::FIRST_TOLD | marks::TOLD));
+        }
     }
 
     /// Whether the task was told that it waits in vain.
@@ -238,7 +250,10 @@ impl Frame {
             // It could only spin: whoever would wake it may need this worker.
             return Err(Error::new(ErrorKind::Unwinding));
         }
-        self.pay_for_memory()?;
+        if self.overdraft() != 0 {
+            // Paying may wait, and so consume the wake that the caller waits for: it looks again.
+            return self.pay_for_memory();
+        }
         self.park_as_it_is(why)
     }
 
@@ -297,6 +312,14 @@ impl Frame {
                 self.frame.shields.set(self.frame.shields.get() - 1);
                 self.frame.limit.set(self.limit);
                 self.frame.grace.set(self.grace);
+                // A request that came meanwhile: the next checkpoint looks for it. Relaxed: by the
+                // task itself.
+                if self.frame.record().state.is_cancelled() {
+                    self.frame
+                        .record()
+                        .signal
+                        .store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
+                }
             }
         }
         let shared = &self.terms().shared;
