@@ -32,7 +32,7 @@ CONTAINED = (1 << 64) - 2
 # In the order in which a context has them.
 REGISTERS = ("rsp", "rbx", "rbp", "r12", "r13", "r14", "r15")
 # A stack without one of these has no task: a worker keeps it for the next.
-TASK_FRAMES = ("parcae::task::call", "parcae::fiber::fiber_main")
+TASK_FRAMES = ("parcae::sched::task::call", "parcae::stack::fiber::fiber_main")
 # No fiber is deeper than a debugger should print.
 DEEPEST = 500
 

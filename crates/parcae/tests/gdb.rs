@@ -210,7 +210,7 @@ fn check_fibers(output: &str) {
     let wait = position(&frames, "gdb::visible_wait at ");
     assert!(wait > 0, "what it waits in: {frames:#?}");
     assert!(frames.len() > wait + 1, "its caller: {frames:#?}");
-    let loops = frames.iter().any(|frame| frame.contains("parcae::worker::strand_main"));
+    let loops = frames.iter().any(|frame| frame.contains("parcae::sched::worker::strand_main"));
     assert!(!loops, "the worker's loop is no part of it: {frames:#?}");
     assert!(output.contains("no such fiber; `parcae fibers` lists them"), "{output}");
 }

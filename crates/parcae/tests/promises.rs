@@ -433,7 +433,14 @@ fn a_nursery_ends_closed_or_cancelled_and_says_which() {
     let cases: [(&str, Body, NurseryState); 6] = [
         ("empty", |_| Ok(()), Closed),
         ("children that end", |n| n.spawn(|cx| cx.yield_now()).map(drop), Closed),
-        ("cancelled, empty", |n| Ok(n.cancel()), Cancelled),
+        (
+            "cancelled, empty",
+            |n| {
+                n.cancel();
+                Ok(())
+            },
+            Cancelled,
+        ),
         ("cancelled", |n| FOREVER(n).map(|()| n.cancel()), Cancelled),
         (
             "a child fails",

@@ -1,6 +1,6 @@
 //! What time it is for a scheduler, and what it does about its deadlines.
 
-use super::timers::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers};
+use super::deadlines::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers};
 use crate::sched::Shared;
 use crate::sched::worker;
 use crate::sched::worker::faults::Step;

@@ -2,13 +2,13 @@
 //! for deadlines while all workers are stuck.
 
 mod clock;
+mod deadlines;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod timers;
 mod watch;
 mod wheel;
 
-pub(crate) use timers::{Deadline, Due, NEVER, Nanos, REAL_UNIT, Rest, STEP, Timers};
+pub(crate) use deadlines::{Deadline, Due, NEVER, Nanos, REAL_UNIT, Rest, STEP, Timers};
 pub(crate) use watch::Watch;

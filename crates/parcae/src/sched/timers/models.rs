@@ -1,6 +1,6 @@
 //! Timers under loom: each acts once, and the watch does not oversleep. Run: `.ci/run loom`.
 
-use super::timers::{NEVER, Nanos, Rest, Ring};
+use super::deadlines::{NEVER, Nanos, Rest, Ring};
 use super::watch::Horizon;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;

@@ -1,6 +1,6 @@
 //! The wheel against an ordered map.
 
-use super::timers::{FOREVER, NEVER, Rest, Ring};
+use super::deadlines::{FOREVER, NEVER, Rest, Ring};
 use super::wheel::{Entry, LAST, Tick, Wheel};
 use crate::base::rng::Rng;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! The watch: a thread that acts on deadlines when their worker does not.
 //!
 //! A worker acts on its own wheel. One that is stuck in a task cannot, and perhaps it is that very task whose time is
-//! over. So a thread, started with the first deadline, waits until something is *overdue*: due for [`GRACE`](super::timers::GRACE)
+//! over. So a thread, started with the first deadline, waits until something is *overdue*: due for [`GRACE`](super::deadlines::GRACE)
 //! and not looked at by its worker since; what threads outside of the scheduler have set has nobody else, and is overdue when
 //! it is due. [`Shared::fire_overdue`] does the work and may be called by any thread, at any time.
 //!
@@ -29,7 +29,7 @@
 //!
 //! The thread holds the scheduler weakly, and only while it looks: it does not keep one alive that nobody uses.
 
-use super::timers::{NEVER, Nanos};
+use super::deadlines::{NEVER, Nanos};
 use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
 use crate::sched::Shared;
 use crate::sched::idle::Parker;

@@ -23,6 +23,9 @@ impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
     /// The handle gives the child's result to whoever [joins](TaskHandle::join) it. It may be
     /// dropped: the child runs all the same, and the nursery waits for it.
     ///
+    /// Not a checkpoint: a loop that does nothing but spawn needs one of its own. A task that was lent
+    /// the nursery and has a budget of its own pays for the spawn, too.
+    ///
     /// # Errors
     ///
     /// If the nursery was cancelled, or there is no budget for another child, or no memory.
