@@ -508,6 +508,37 @@ fn a_handle_tells_the_six_states_of_its_task() {
     .unwrap();
 }
 
+/// A host sees tasks that are suspended on a budget of their own, and roots can be recharged.
+#[test]
+fn tasks_with_a_budget_of_their_own_are_seen_and_recharged() {
+    let some = Budget { ops: 5_000, ..Budget::ZERO };
+    let steps = |cx: &Cx| (0..2_000).try_for_each(|_| cx.checkpoint());
+    let rt = Runtime::builder().workers(1).on_exhausted(OnExhausted::Suspend).build().unwrap();
+    rt.nursery(NurseryOpts::new().on_exhausted(OnExhausted::Suspend), |n| {
+        let child = n.spawn_with(SpawnOpts::new().budget(ops(100)), steps)?;
+        while n.suspended().is_empty() {
+            parcae::yield_now()?;
+        }
+        assert_eq!(n.suspended()[0].resource, Resource::Ops);
+        child.recharge(some)?;
+        child.join()
+    })
+    .unwrap();
+    let limits = parcae::cap::BudgetLimits { total: some, per_request: some };
+    let cap = rt.cap_budget(limits, parcae::cap::Delegation::Forbidden);
+    let root = rt.handle().spawn_with(SpawnOpts::new().budget(ops(100)), steps).unwrap();
+    while root.account().suspended().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    root.account().recharge(&cap, some).unwrap();
+    root.join().unwrap();
+    let root = rt.handle().spawn(|cx| cx.forever(|| Ok(()))).unwrap();
+    root.cancel();
+    let line = line!() - 1;
+    let error = root.join().unwrap_err().to_string();
+    assert!(error.contains(&format!("promises.rs:{line}:")), "{error}");
+}
+
 #[test]
 fn only_the_owner_recharges_from_its_own_budget() {
     let rt = Runtime::builder().workers(2).build().unwrap();

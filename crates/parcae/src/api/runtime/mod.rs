@@ -25,7 +25,7 @@ use crate::scope::cap::{
     SpawnLimits, TaskPermit,
 };
 use crate::scope::cx::{self, Cx, Terms};
-use crate::scope::nursery::{Nursery, NurseryOpts, SpawnOpts};
+use crate::scope::nursery::{Account, Nursery, NurseryOpts, SpawnOpts};
 use crate::scope::profile::{Profile, Service, Sovereign, Spawns, SpawnsFreely};
 use crate::view::inspect::{Deadlock, Detector, Dump, PAUSE};
 use crate::view::stats::Snapshot;
@@ -240,6 +240,29 @@ impl<P: Profile> Runtime<P> {
     /// How the budget of the runtime stands.
     pub fn budget(&self) -> Standing {
         cx::live_standing(&self.inner.terms.shared, &self.inner.terms.pool)
+    }
+
+    /// What recharges the budget of the runtime, by the authority of a
+    /// [`CapBudget`](crate::cap::CapBudget).
+    ///
+    /// ```
+    /// use parcae::cap::{BudgetLimits, Delegation};
+    /// use parcae::prelude::*;
+    ///
+    /// let some = Budget { ops: 10_000, ..Budget::ZERO };
+    /// let rt = Runtime::builder()
+    ///     .budget(Budget { ops: 1_000, ..Budget::UNLIMITED })
+    ///     .on_exhausted(OnExhausted::Suspend)
+    ///     .build()?;
+    /// let cap = rt.cap_budget(BudgetLimits { total: some, per_request: some }, Delegation::Forbidden);
+    /// let task = rt.handle().spawn(|cx| (0..5_000).try_for_each(|_| cx.checkpoint()))?;
+    /// let task = task.join_timeout(std::time::Duration::from_millis(1)).unwrap_err(); // suspended
+    /// rt.account().recharge(&cap, some)?;
+    /// task.join()?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn account(&self) -> Account {
+        Account::of(&self.inner.terms, &self.inner.terms.pool)
     }
 
     /// The counters of each worker.

@@ -2,13 +2,14 @@
 
 use super::Inner;
 use crate::base::error::{Error, ErrorKind, Result, discard};
+use crate::base::reason::CancelReason;
 use crate::sched::task::{Start, Task, Traits};
 use crate::scope::budget::{Budget, Ceiling, Pool, Resource};
 use crate::scope::cancel::{CancelToken, Node};
 use crate::scope::cap::TaskPermit;
 use crate::scope::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::scope::life::{self, Birth};
-use crate::scope::nursery::{Own, SpawnOpts};
+use crate::scope::nursery::{Account, Own, SpawnOpts};
 use crate::scope::profile::Profile;
 use crate::sync::select::{Ends, TaskEnd};
 use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
@@ -60,6 +61,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     let (ceiling, permit) = cap.unzip();
     let plan = Plan::new(inner, opts, ceiling)?;
     let node = Arc::clone(&plan.terms.node);
+    let (terms, own) = (Arc::clone(&inner.terms), plan.loan.to.clone());
     let id = inner.engine.spawn_task(plan.traits, move |record, start| {
         let output = plan.carry_out(record, start, task, |output| answer.keep(output));
         drop(permit);
@@ -68,7 +70,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
         }
     })?;
     let home = Arc::as_ptr(&inner.terms.shared).addr();
-    Ok(RootTask { slot, node, polled: Polled::default(), id, home })
+    Ok(RootTask { slot, node, terms, own, polled: Polled::default(), id, home })
 }
 
 /// What a root task runs under.
@@ -192,6 +194,9 @@ fn pay(terms: &Terms) -> Result<()> {
 pub struct RootTask<T> {
     slot: Arc<Slot<T>>,
     node: Arc<Node>,
+    /// The runtime's, and the task's own pool if it has one.
+    terms: Arc<Terms>,
+    own: Option<Arc<Pool>>,
     polled: Polled,
     /// Its number, and the address of its scheduler: for whoever looks for deadlocks.
     id: u64,
@@ -285,13 +290,24 @@ impl<T> RootTask<T> {
     }
 
     fn take(&self) -> Result<T> {
-        self.slot.take().expect("the result was taken by a poll")
+        let output = self.slot.take().expect("the result was taken by a poll");
+        output.map_err(|error| match error.kind() {
+            // With the place, where it is known.
+            ErrorKind::Cancelled(CancelReason::Explicit) => error.detailed(self.node.detail()),
+            _ => error,
+        })
     }
 
     /// Asks the task, and all that it has spawned, to end.
     #[track_caller]
     pub fn cancel(&self) {
         self.node.cancel_at(Location::caller());
+    }
+
+    /// The budget that the task draws on: its own, or the runtime's. It recharges a task that is
+    /// suspended, by the authority of a [`CapBudget`](crate::cap::CapBudget).
+    pub fn account(&self) -> Account {
+        Account::of(&self.terms, self.own.as_ref().unwrap_or(&self.terms.pool))
     }
 
     /// What cancels the task, from anywhere.

@@ -13,7 +13,7 @@ pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Ter
 pub(crate) use live::live_standing;
 pub use loops::{Each, Strips};
 pub use meter::Meter;
-pub(crate) use observed::{Observed, alone, live_state};
+pub(crate) use observed::{Observed, alone, live_state, suspended_apart};
 
 use crate::base::error::{Result, TaskInfo};
 use crate::sched::Shared;

@@ -7,13 +7,14 @@
 //!
 //! [`StateWord::observe`]: crate::sched::task::state::StateWord::observe
 
-use super::Frame;
+use super::{Frame, Terms};
 use crate::sched::Shared;
 use crate::sched::task::state::{Generation, Phase};
 use crate::sched::task::{Task, TaskRef, TaskState};
+use crate::scope::budget::Suspended;
 use crate::wait::Why;
 use std::ptr::NonNull;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// A parked task that this thread holds still.
 pub(crate) struct Observed<'s> {
@@ -84,6 +85,21 @@ pub(crate) fn live_state(shared: &Shared, task: TaskRef) -> Option<TaskState> {
             Some(if exhausted { TaskState::Exhausted } else { TaskState::Waiting })
         }
     }
+}
+
+/// Children of a nursery that are suspended on a budget of their own.
+pub(crate) fn suspended_apart(terms: &Terms) -> Vec<Suspended> {
+    let mut found = Vec::new();
+    Observed::each(&terms.shared, |frame| {
+        let apart = !Arc::ptr_eq(frame.pool(), &terms.pool);
+        if frame.terms().nursery == terms.nursery
+            && apart
+            && let Some(Why::Budget(resource)) = frame.seen().why.get()
+        {
+            found.push(Suspended { task: frame.info(), resource });
+        }
+    });
+    found
 }
 
 /// Keeps other observers out.

@@ -582,9 +582,12 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         }
     }
 
-    /// The tasks that wait for a recharge of the nursery's budget, and of what.
+    /// The tasks that wait for a recharge of the nursery's budget, and of what; and the children that
+    /// wait for one of a budget of their own, which [`TaskHandle::recharge`] gives them.
     pub fn suspended(&self) -> Vec<Suspended> {
-        self.core.terms.pool.suspended()
+        let mut tasks = self.core.terms.pool.suspended();
+        tasks.extend(cx::suspended_apart(&self.core.terms));
+        tasks
     }
 
     /// What recharges this nursery from elsewhere, by the authority of a
