@@ -127,6 +127,29 @@ fn a_failure_after_a_value_that_came_in_time_is_heard() {
     }
 }
 
+/// A child whose own nursery ran into a deadline has failed by itself: heard of whenever its handle goes.
+#[test]
+fn a_failure_by_a_deadline_of_its_own_is_no_cancellation() {
+    for late in [false, true] {
+        let opts = NurseryOpts::new().on_failure(OnFailure::Isolate);
+        let outcome = deterministic().nursery(opts, |n| {
+            let child = n.spawn(|cx| {
+                let opts = NurseryOpts::new().timeout(Duration::from_millis(5));
+                cx.nursery_with(opts, |_| cx.sleep(Duration::from_secs(9)))
+            })?;
+            if late {
+                while !child.is_finished() {
+                    parcae::time::sleep(Duration::from_millis(1))?;
+                }
+                assert_eq!(child.state(), parcae::inspect::TaskState::Completed);
+            }
+            drop(child);
+            Ok(())
+        });
+        assert!(outcome.unwrap_err().is_timed_out(), "late: {late}");
+    }
+}
+
 /// The first failure is the one that counts, however long the hook takes for it.
 #[test]
 fn a_hook_that_waits_does_not_change_the_order_of_failures() {

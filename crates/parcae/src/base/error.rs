@@ -136,6 +136,8 @@ struct Inner {
     rank: Rank,
     /// More about why something was cancelled.
     detail: Option<Detail>,
+    /// The task that returned it ended because it was cancelled; see [`Error::ends_cancelled`].
+    ends_cancelled: bool,
 }
 
 /// How likely a failure is a cause, and not the consequence of another; `nursery::failures` has the
@@ -238,6 +240,7 @@ impl Error {
             bounded_by: None,
             note: None,
             rank: Rank::Own,
+            ends_cancelled: false,
             detail: None,
         };
         Error { inner: Arc::new(inner) }
@@ -354,6 +357,20 @@ impl Error {
             Arc::make_mut(&mut self.inner).rank = rank;
         }
         self
+    }
+
+    /// Notes whether the task that returns it ends because it was cancelled. One that passes on that
+    /// something else was cancelled does not.
+    pub(crate) fn ending(mut self, cancelled: bool) -> Error {
+        if self.inner.ends_cancelled != cancelled {
+            Arc::make_mut(&mut self.inner).ends_cancelled = cancelled;
+        }
+        self
+    }
+
+    /// Whether the task that returned it ended because it was cancelled.
+    pub(crate) fn ends_cancelled(&self) -> bool {
+        self.inner.ends_cancelled
     }
 
     /// How likely it is a cause, as far as the error itself shows.

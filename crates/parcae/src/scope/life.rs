@@ -92,6 +92,7 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
             let told = frame.cancel_reason().is_some();
             let error = sign(error, frame);
             let cancelled = told && error.is_cancelled();
+            let error = error.ending(cancelled);
             (Err(error), if cancelled { Ending::Cancelled } else { Ending::Failed })
         }
     };

@@ -116,7 +116,10 @@ impl<'scope, T> TaskHandle<'scope, T> {
             Ok(Ended::Woken) => Ok(self.take()),
             Ok(Ended::TimedOut) => Err(self),
             // The child ends too: as in `join`.
-            Err(_) if self.core.terms.node.is_cancelled() => Ok(self.join()),
+            Err(_) if self.core.terms.node.is_cancelled() => {
+                self.own_frame().inspect(|frame| frame.untell());
+                Ok(self.join())
+            }
             Err(error) => Ok(Err(error)),
         }
     }
@@ -209,6 +212,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
                 // Its nursery was cancelled, perhaps because this very child has failed:
                 // it ends, and says how.
                 Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
+                    frame.untell(); // the child's end is what the program hears of
                     // Looked at again: its end may be what we were woken for.
                     if !self.is_finished() {
                         frame.leave_to_others(Why::Task(self.record().id()));
@@ -253,7 +257,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         let cancelled = self.record().has_output()
             && unsafe {
                 Task::peek_output(self.task.task, |output: &Result<T>| {
-                    output.as_ref().is_err_and(Error::is_cancelled)
+                    output.as_ref().is_err_and(Error::ends_cancelled)
                 })
             };
         if cancelled { TaskState::Cancelled } else { TaskState::Completed }
@@ -340,7 +344,7 @@ impl<T> Drop for TaskHandle<'_, T> {
         self.core.terms.shared.recycle(self.task.task);
         if let Err(error) = output
             && self.core.on_failure != OnFailure::FailFast
-            && !error.is_cancelled()
+            && !error.ends_cancelled()
         {
             self.core.failed(error);
         }

@@ -450,7 +450,7 @@ unsafe fn unheard<T>(task: NonNull<Task>, _: Start) -> Outcome {
     let (core, output) = unsafe { (Core::of(task), Task::take_output::<Result<T>>(task)) };
     if let Err(error) = &output
         && core.on_failure != OnFailure::FailFast
-        && !error.is_cancelled()
+        && !error.ends_cancelled()
     {
         core.failed(error.clone());
     }
