@@ -340,6 +340,34 @@ fn memory_that_a_hook_allocates_is_not_credited_to_the_task() {
     assert!(after <= before + 100, "memory from nowhere: {before}, then {after}");
 }
 
+/// A task that a recharge below has woken is not listed above any more.
+#[test]
+fn a_task_that_was_recharged_is_listed_nowhere() {
+    let rt = deterministic();
+    let cap = any_budget(&rt);
+    let suspend = || NurseryOpts::new().on_exhausted(OnExhausted::Suspend);
+    rt.run(|cx| {
+        cx.nursery_with(suspend().budget(ops(1_000)).slice(ops(100)), |outer| {
+            let (account, accounts) = channel::<Account>(1);
+            let middle = outer.spawn(move |cx| {
+                cx.nursery_with(suspend(), |inner| {
+                    account.send(inner.account())?;
+                    inner.spawn(|cx| (0..3_000).try_for_each(|_| cx.checkpoint()))?.join()
+                })
+            })?;
+            let inner = accounts.recv()?;
+            while inner.suspended().is_empty() {
+                cx.yield_now()?;
+            }
+            inner.recharge(&cap, Budget { ops: 5_000, ..Budget::ZERO })?;
+            middle.join()?;
+            assert!(outer.suspended().is_empty(), "{:?}", outer.suspended());
+            Ok(())
+        })
+    })
+    .unwrap();
+}
+
 /// A child that was lent its nursery spawns siblings out of its own budget, if it has one.
 #[test]
 fn a_lent_nursery_is_no_way_round_a_budget() {

@@ -546,6 +546,22 @@ impl<W: Wake + Clone> Pool<W> {
         }
     }
 
+    /// A task does not wait any more, here or above: a recharge of one pool has woken it, or it was
+    /// cancelled.
+    pub(crate) fn forget(&self, waiter: &W) {
+        let mut pool = self;
+        loop {
+            let mut state = pool.lock();
+            if let Some(index) = state.suspended.iter().position(|other| other.is(waiter)) {
+                state.suspended.remove(index);
+                pool.hungry.store(state.suspended.len(), Ordering::Relaxed); // read by `is_hungry`
+            }
+            drop(state);
+            let Some(more) = &pool.more else { return };
+            pool = &more.pool;
+        }
+    }
+
     /// The tasks that wait for a recharge, to be woken.
     fn take_suspended(&self, state: &mut State<W>) -> Vec<W> {
         if state.suspended.is_empty() {

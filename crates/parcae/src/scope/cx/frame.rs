@@ -591,12 +591,7 @@ impl Frame {
                 // What it put into the pool of a nursery of its own it has not used up.
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
                 OnExhausted::Suspend if asked_all => {
-                    let sleeper = Sleeper {
-                        waker: self.waker(),
-                        task: self.info(),
-                        resource: short.resource,
-                    };
-                    self.pool().draw_or_wait(wanted, short.resource, sleeper)
+                    self.pool().draw_or_wait(wanted, short.resource, self.sleeper(short.resource))
                 }
                 _ => self.pool().draw(wanted, short.resource),
             };
@@ -616,12 +611,19 @@ impl Frame {
                     self.tell_exhausted(short.resource);
                 }
                 OnExhausted::Suspend => {
-                    self.park_as_it_is(Why::Budget(short.resource))?; // as BudgetExhausted
+                    let parked = self.park_as_it_is(Why::Budget(short.resource)); // as BudgetExhausted
+                    self.pool().forget(&self.sleeper(short.resource));
+                    parked?;
                     (asked_all, told) = (false, false);
                 }
                 _ => return Err(self.exhausted(short)),
             }
         }
+    }
+
+    /// The task, as a pool knows it while it waits.
+    fn sleeper(&self, resource: Resource) -> Sleeper {
+        Sleeper { waker: self.waker(), task: self.info(), resource }
     }
 
     /// The task gets no more.
