@@ -116,6 +116,7 @@ impl Dump {
 
 /// Of tasks that run their workers are asked, by a signal: who runs, and where it is.
 fn name_running(shared: &Shared, tasks: &mut [Task]) {
+    look::itself(shared, tasks);
     let Some(crew) = shared.crew() else { return };
     for (_, seen) in crew.running() {
         let frames = seen.frames();

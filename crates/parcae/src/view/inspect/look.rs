@@ -22,7 +22,7 @@ use crate::base::error::TaskId;
 use crate::sched::Shared;
 use crate::sched::task::state::Phase;
 use crate::sched::task::{self, TaskRef};
-use crate::scope::cx::{Frame, Observed, Terms, alone};
+use crate::scope::cx::{self, Frame, Observed, Terms, alone};
 use crate::scope::nursery::{Account, Core, NurseryState};
 use crate::stack::frames::Frames;
 use crate::wait::Why;
@@ -107,8 +107,26 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
             seen.frames = unsafe { Frames::of(strand.context()) };
         }
     }
-    let Some(frame) = observed.frame() else { return seen };
-    let (noted, now) = (frame.seen(), observed.shared.coarse_now().max(observed.shared.now()));
+    if let Some(frame) = observed.frame() {
+        read(&mut seen, frame, observed.shared);
+    }
+    seen
+}
+
+/// The calling task looks at itself.
+pub(crate) fn itself(shared: &Shared, tasks: &mut [Task]) {
+    let Some(frame) = cx::current() else { return };
+    if std::ptr::eq(Arc::as_ptr(&frame.terms().shared), shared) {
+        let id = frame.info().id;
+        if let Some(task) = tasks.iter_mut().find(|task| task.id == id) {
+            read(task, frame, shared);
+        }
+    }
+}
+
+/// All that a frame says of its task. The caller is the task, or holds it still.
+fn read(seen: &mut Task, frame: &Frame, shared: &Shared) {
+    let (noted, now) = (frame.seen(), shared.coarse_now().max(shared.now()));
     let info = frame.info();
     let why = noted.why.get();
     seen.name = info.name;
@@ -124,7 +142,7 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
         since,
         timed: noted.timed.get() || frame.expires(),
         external: noted.external.get() > 0,
-        ..describe(why, noted.nursery.get(), observed.shared)
+        ..describe(why, noted.nursery.get(), shared)
     });
     if matches!(why, Some(Why::Budget(_))) {
         seen.state = TaskState::Exhausted;
@@ -143,7 +161,6 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
         });
         inner = core.outer();
     }
-    seen
 }
 
 /// What is waited for, in words, and who could end it.

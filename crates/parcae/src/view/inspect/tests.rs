@@ -101,6 +101,23 @@ fn a_dump_tells_who_waits_where_for_what() {
 }
 
 #[test]
+fn a_task_that_takes_a_dump_is_in_it() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    rt.run_with(SpawnOpts::new().name("looker"), |cx| {
+        cx.nursery_with(NurseryOpts::new().name("family"), |n| {
+            n.spawn_with(SpawnOpts::new().name("child"), |cx| cx.forever(|| Ok(())))?;
+            (0..5).try_for_each(|_| cx.yield_now())?;
+            let dump = rt.dump();
+            let looker = named(&dump, "looker");
+            assert_eq!(looker.children[0].name.as_deref(), Some("family"));
+            n.wind_down();
+            Ok(())
+        })
+    })
+    .unwrap();
+}
+
+#[test]
 fn a_dump_is_taken_while_all_workers_are_stuck() {
     let rt = Runtime::builder().workers(1).build().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
