@@ -2,10 +2,10 @@
 
 use super::look::{self, Stacks};
 use super::{Children, Task};
-use crate::api::engine::WorkerStats;
 use crate::base::error::TaskId;
 use crate::base::json;
 use crate::sched::Shared;
+use crate::sched::worker::stats::WorkerStats;
 use crate::scope::budget::{Budget, UNLIMITED};
 use crate::stack::frames::{Frames, Function, Shown};
 use std::collections::HashMap;

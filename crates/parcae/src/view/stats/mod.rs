@@ -48,9 +48,9 @@ pub use histogram::Histogram;
 pub(crate) use tally::{End, Tallies, Tally};
 pub(crate) use times::{TaskTimes, Times};
 
-use crate::api::engine::WorkerStats;
 use crate::base::json::Object;
 use crate::sched::Shared;
+use crate::sched::worker::stats::WorkerStats;
 use crate::scope::budget::Budget;
 use crate::view::trace::Rate;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Traces of real runs: whole, in order, and the same as the counters.
 
 use super::*;
-use crate::api::engine::WorkerStats;
 use crate::prelude::*;
+use crate::sched::worker::stats::WorkerStats;
 use crate::sync::Mutex;
 use crate::sync::channel::channel;
 use std::collections::HashMap;
