@@ -33,7 +33,8 @@
 
 use crate::base::error::{Error, Result};
 use crate::scope::cx;
-use crate::sync::{Semaphore, park};
+use crate::sync::Semaphore;
+use crate::wait::park;
 use crate::wait::{self, Deadline, Waiter, Why};
 use std::collections::LinkedList;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};

@@ -14,7 +14,7 @@
 
 use crate::base::error::Result;
 use crate::scope::cx;
-use crate::sync::park;
+use crate::wait::park;
 use crate::wait::{self, Deadline, Waiter, Why};
 use std::future::Future;
 use std::pin::pin;

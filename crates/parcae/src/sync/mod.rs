@@ -159,8 +159,7 @@ pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{OwnedPermit, Permit, Semaphore};
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::scope::cx;
-use crate::wait::{Deadline, Ended, Waiter, Why, wait};
+use crate::wait::{Deadline, Ended, Waiter, Why, charge, park};
 use line::{Node, Wake};
 use std::time::{Duration, Instant};
 
@@ -238,13 +237,6 @@ fn attend(
     }
 }
 
-/// Charges a wait one op. If there was more to it than that, the task may have run out of its turn or waited for budget,
-/// and a wake-up that was meant for the wait may be gone: then it counts as woken, and the caller looks again.
-pub(crate) fn charge() -> Option<Result<Ended>> {
-    let frame = cx::current().filter(|_| !std::thread::panicking())?;
-    if frame.tick() { None } else { Some(frame.attend().map(|()| Ended::Woken)) }
-}
-
 /// A node that is taken out of its line whatever happens.
 struct Place<'p, O: Waited<Waiter>> {
     object: &'p O,
@@ -274,16 +266,6 @@ impl<O: Waited<Waiter>> Drop for Place<'_, O> {
             self.withdraw();
         }
     }
-}
-
-/// Waits to be woken. A task that unwinds cannot: nothing may run on its thread meanwhile, perhaps not
-/// even the holder of what it waits for.
-#[inline]
-pub(crate) fn park(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
-    if std::thread::panicking() && cx::current().is_some() {
-        return Err(Error::new(ErrorKind::Unwinding));
-    }
-    wait(deadline, why)
 }
 
 /// As [`attend`], without end, and with nothing to do in between.

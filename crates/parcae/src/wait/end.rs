@@ -156,6 +156,25 @@ impl Polled {
     }
 }
 
+/// A task whose end can be waited for: a [`TaskHandle`](crate::TaskHandle) or a [`RootTask`](crate::RootTask).
+pub trait Ends {
+    /// Whether it has ended.
+    fn has_ended(&self) -> bool;
+
+    /// Where to wait for that.
+    #[doc(hidden)]
+    fn end(&self) -> TaskEnd<'_>;
+}
+
+/// Where the end of a task is waited for.
+pub struct TaskEnd<'t>(pub(crate) &'t End<Waiter>);
+
+impl std::fmt::Debug for TaskEnd<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TaskEnd")
+    }
+}
+
 #[cfg(all(test, loom))]
 mod models {
     //! The end of a task against those who come to wait for it. Run: `.ci/run loom`.

@@ -45,12 +45,13 @@ pub(crate) mod wake;
 mod why;
 
 pub(crate) use claim::Claim;
-pub(crate) use end::{End, Polled};
+pub use end::Ends;
+pub(crate) use end::{End, Polled, TaskEnd};
 pub(crate) use places::{PlaceEnd, Places, Ticket, Waiting};
 pub(crate) use wake::{Wake, Wakes};
 pub(crate) use why::{Channelled, Holder, Told, Why};
 
-use crate::base::error::{Result, discard};
+use crate::base::error::{Error, ErrorKind, Result, discard};
 use crate::sched::Shared;
 use crate::sched::task::TaskRef;
 use crate::sched::task::waker::Waker;
@@ -213,6 +214,23 @@ pub(crate) fn checkpoint(frame: &cx::Frame) -> Result<()> {
 pub(crate) fn pass(frame: &cx::Frame) -> Result<()> {
     checkpoint(frame)?;
     frame.yield_now()
+}
+
+/// Charges a wait one op. If there was more to it than that, the task may have run out of its turn or waited for budget,
+/// and a wake-up that was meant for the wait may be gone: then it counts as woken, and the caller looks again.
+pub(crate) fn charge() -> Option<Result<Ended>> {
+    let frame = cx::current().filter(|_| !std::thread::panicking())?;
+    if frame.tick() { None } else { Some(frame.attend().map(|()| Ended::Woken)) }
+}
+
+/// Waits to be woken. A task that unwinds cannot: nothing may run on its thread meanwhile, perhaps not
+/// even the holder of what it waits for.
+#[inline]
+pub(crate) fn park(deadline: Deadline, why: Why<'_>) -> Result<Ended> {
+    if std::thread::panicking() && cx::current().is_some() {
+        return Err(Error::new(ErrorKind::Unwinding));
+    }
+    wait(deadline, why)
 }
 
 /// Step 4: waits until the current [`Waiter`] is woken, or until the deadline. `why` is for others to see.

@@ -8,7 +8,7 @@
 //! wait-for graph is made of.
 
 use crate::sched::Shared;
-use crate::scope::budget::Resource;
+use parcae_core::Resource;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a wait is for.

@@ -243,7 +243,7 @@ impl<P: Profile> Runtime<P> {
     }
 
     /// What recharges the budget of the runtime, by the authority of a
-    /// [`CapBudget`](crate::cap::CapBudget).
+    /// [`CapBudget`].
     ///
     /// ```
     /// use parcae::cap::{BudgetLimits, Delegation};
@@ -395,7 +395,7 @@ impl<P: Profile> Runtime<P> {
         self.inner.mint.spawn(limits, delegation)
     }
 
-    /// Mints a capability to recharge budgets; see [`Account`](crate::Account).
+    /// Mints a capability to recharge budgets; see [`Account`].
     pub fn cap_budget(&self, limits: BudgetLimits, delegation: Delegation) -> CapBudget {
         self.inner.mint.budget(limits, delegation)
     }

@@ -6,8 +6,8 @@
 
 use super::{CancelReason, CancelToken};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::sync::{charge, park};
 use crate::wait::{Deadline, Ended, Waiter, Why};
+use crate::wait::{charge, park};
 use std::time::{Duration, Instant};
 
 impl CancelToken {

@@ -22,8 +22,8 @@ use crate::sync::channel::{
     ValueBox, Watcher, mark_empty, prepare, settle, settle_all,
 };
 use crate::sync::time;
-use crate::wait::{Claim, PlaceEnd, Ticket, Waiting};
-use crate::wait::{End, Waiter};
+use crate::wait::Waiter;
+use crate::wait::{Claim, Ends, PlaceEnd, Ticket, Waiting};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -561,19 +561,6 @@ impl<V> Case for BellCase<'_, V> {
 
 // ----- tasks --------------------------------------------------------------------------------
 
-/// A task whose end can be waited for: a [`TaskHandle`](crate::TaskHandle) or a [`RootTask`](crate::RootTask).
-pub trait Ends {
-    /// Whether it has ended.
-    fn has_ended(&self) -> bool;
-
-    /// Where to wait for that.
-    #[doc(hidden)]
-    fn end(&self) -> TaskEnd<'_>;
-}
-
-/// Where the end of a task is waited for.
-pub struct TaskEnd<'t>(pub(crate) &'t End<Waiter>);
-
 /// A task that ends.
 pub struct EndedCase<'c> {
     task: &'c dyn Ends,
@@ -831,7 +818,6 @@ opaque!(
     TokenCase<'c>,
     TimerCase<'c>,
     EndedCase<'c>,
-    TaskEnd<'c>,
     BellCase<'c, V>,
     RecvCase<'c, T>,
     SendCase<'c, T>,

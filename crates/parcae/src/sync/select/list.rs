@@ -1,8 +1,8 @@
 //! Lists of cases that are made at run time.
 
 use super::cases::{
-    BellCase, Call, Case, DeadlineCase, DefaultCase, EndedCase, Ends, Finish, Goal, Many, Once,
-    Payer, RecvCase, Round, SendCase, SendWithCase, TimeoutCase, TimerCase, TokenCase,
+    BellCase, Call, Case, DeadlineCase, DefaultCase, EndedCase, Finish, Goal, Many, Once, Payer,
+    RecvCase, Round, SendCase, SendWithCase, TimeoutCase, TimerCase, TokenCase,
 };
 use super::{Bias, choose};
 use crate::base::error::Result;
@@ -10,6 +10,7 @@ use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::sync::channel::{
     After, Receiver, RecvError, SendError, Sender, Subscriber, Ticks, Watcher,
 };
+use crate::wait::Ends;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

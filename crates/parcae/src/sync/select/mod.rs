@@ -108,11 +108,11 @@ mod macros;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use cases::Ends;
+pub use crate::wait::Ends;
 #[doc(hidden)]
 pub use cases::{
     BellCase, Case, DeadlineCase, DefaultCase, EndedCase, Finish, NeverCase, Payer, RecvCase,
-    Round, SendCase, SendWithCase, TaskEnd, TimeoutCase, TimerCase, TokenCase, send_with,
+    Round, SendCase, SendWithCase, TimeoutCase, TimerCase, TokenCase, send_with,
 };
 pub use list::{CaseId, Cases, Select};
 
