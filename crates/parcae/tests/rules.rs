@@ -69,7 +69,7 @@ const AUTHORITY: [&str; 7] =
 /// Statics that reach one of those all the same. The list may only shrink.
 const KNOWN: [(&str, &str); 1] = [
     // The worker whose thread this is: the one accessor that waiting needs.
-    ("CURRENT", "worker/mod.rs"),
+    ("CURRENT", "sched/worker/mod.rs"),
 ];
 
 #[test]
@@ -135,11 +135,11 @@ fn the_current_worker_is_the_only_state_of_a_thread_that_tasks_use() {
         .map(|line| line.split(':').next().unwrap().to_owned())
         .collect();
     let allowed = [
-        "worker/mod.rs",
+        "sched/worker/mod.rs",
         // The alternate signal stack of each thread, for reports of overflows.
         "stack/overflow.rs",
         // In builds for tests alone.
-        "cx/frame/window.rs",
+        "scope/cx/frame/window.rs",
     ];
     assert_eq!(files, allowed.map(str::to_owned).into());
 }
