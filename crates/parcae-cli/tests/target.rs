@@ -100,7 +100,8 @@ fn documents_have_the_fields_that_they_promise() {
         serde_json::from_slice(&good(command).stdout).expect("one JSON document")
     };
     let dump = document(&["dump", "--json"]);
-    assert_eq!(fields(&dump), ["tasks", "workers"]);
+    assert_eq!(fields(&dump), ["root", "tasks", "workers"]);
+    assert_eq!(fields(&dump["root"]), ["left", "live", "nursery", "state", "suspended"]);
     let tasks = dump["tasks"].as_array().unwrap();
     let miner = tasks.iter().find(|task| task["name"] == "miner").unwrap();
     assert_eq!(
