@@ -434,9 +434,14 @@ impl Frame {
     /// Lets others run. A cancel point.
     pub(crate) fn yield_now(&self) -> Result<()> {
         self.check_cancelled()?;
-        let paid = self.pay_for_memory();
-        self.yield_to_others();
-        paid.and_then(|()| self.check_cancelled())
+        if let Err(error) = self.pay_for_memory() {
+            self.yield_to_others();
+            return Err(error);
+        }
+        if let Some(worker) = worker::current() {
+            worker.yield_now();
+        }
+        self.check_cancelled()
     }
 
     /// Charges up to `steps` ops at once, as many as the slice has; at least one.
