@@ -371,6 +371,7 @@ impl<T, W: Wake> Core<T, W> {
         // SAFETY: as the caller says.
         match unsafe { self.push(value) } {
             Ok(()) => Begun::Now(Put::Done(Wakes::Nobody)),
+            // SAFETY: as the caller says, and the lock is this channel's.
             Err(locked) => unsafe { self.send_locked(value, locked, waiter) },
         }
     }
@@ -441,6 +442,7 @@ impl<T, W: Wake> Core<T, W> {
         // SAFETY: as the caller says.
         match unsafe { self.pop(into) } {
             Ok(()) => Begun::Now(Took::Done(Wakes::Nobody)),
+            // SAFETY: as the caller says, and the lock is this channel's.
             Err(locked) => unsafe { self.recv_locked(into, locked, waiter) },
         }
     }
