@@ -3,7 +3,7 @@
 use super::error::{Limit, StackError};
 use super::guard::{GuardKind, GuardPolicy, Guards};
 use super::opts::TrustDomain;
-use super::pool::Shared;
+use super::pool::PoolShared;
 use super::registry::{self, Geometry};
 use super::size::StackSize;
 use super::sys::Sys;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 /// What is known of one stack, kept outside of it. Written by whoever owns the slot
 /// (see the module header of `stack`).
-pub(super) struct Slot {
+pub(super) struct StackSlot {
     /// The next slot in whatever list this one is in.
-    pub(super) next: Option<NonNull<Slot>>,
+    pub(super) next: Option<NonNull<StackSlot>>,
     /// The address above the stack.
     pub(super) top: NonNull<u8>,
     /// The arena, which outlives the slot.
@@ -29,13 +29,13 @@ pub(super) struct Slot {
     pub(super) guard: Option<GuardKind>,
 }
 
-impl Slot {
+impl StackSlot {
     /// The lowest address of the stack.
     ///
     /// # Safety
     ///
     /// `slot` is a slot of a live arena.
-    pub(super) unsafe fn bottom(slot: NonNull<Slot>) -> NonNull<u8> {
+    pub(super) unsafe fn bottom(slot: NonNull<StackSlot>) -> NonNull<u8> {
         // SAFETY: a slot's arena outlives it; the stack below `top` is that long.
         unsafe { (*slot.as_ptr()).top.sub((*(*slot.as_ptr()).arena.as_ptr()).stack_len) }
     }
@@ -45,7 +45,7 @@ impl Slot {
     /// # Safety
     ///
     /// Both are slots of live arenas.
-    pub(super) unsafe fn are_neighbours(one: NonNull<Slot>, next: NonNull<Slot>) -> bool {
+    pub(super) unsafe fn are_neighbours(one: NonNull<StackSlot>, next: NonNull<StackSlot>) -> bool {
         // SAFETY: a slot's arena outlives it; tops of one arena are in one mapping.
         unsafe {
             let (one, next) = (&*one.as_ptr(), &*next.as_ptr());
@@ -62,7 +62,7 @@ impl Slot {
     ///
     /// The caller owns the slot, and its stack is unused.
     pub(super) unsafe fn harden(
-        slot: NonNull<Slot>,
+        slot: NonNull<StackSlot>,
         guards: &Guards,
         sys: &dyn Sys,
     ) -> Result<GuardKind, StackError> {
@@ -70,7 +70,7 @@ impl Slot {
         // directly below the stack.
         unsafe {
             let arena = (*slot.as_ptr()).arena;
-            let bottom = Slot::bottom(slot);
+            let bottom = StackSlot::bottom(slot);
             let guard_size = (*arena.as_ptr()).guard_size;
             let kind = guards.install(sys, bottom.sub(guard_size), guard_size)?;
             let top = (*slot.as_ptr()).top;
@@ -84,7 +84,7 @@ impl Slot {
 /// A LIFO list of slots that the holder of the list owns.
 #[derive(Default)]
 pub(super) struct SlotList {
-    head: Option<NonNull<Slot>>,
+    head: Option<NonNull<StackSlot>>,
     len: usize,
 }
 
@@ -94,7 +94,7 @@ impl SlotList {
     }
 
     /// Adds a slot; the list owns it from now on.
-    pub(super) fn push(&mut self, slot: NonNull<Slot>) {
+    pub(super) fn push(&mut self, slot: NonNull<StackSlot>) {
         // SAFETY: the caller hands over a slot that it owns.
         unsafe { (*slot.as_ptr()).next = self.head };
         self.head = Some(slot);
@@ -102,7 +102,7 @@ impl SlotList {
     }
 
     /// Takes the slot that was added last.
-    pub(super) fn pop(&mut self) -> Option<NonNull<Slot>> {
+    pub(super) fn pop(&mut self) -> Option<NonNull<StackSlot>> {
         let slot = self.head?;
         // SAFETY: slots in the list are owned by it.
         self.head = unsafe { (*slot.as_ptr()).next };
@@ -144,7 +144,7 @@ pub(super) struct Arena {
     stack_len: usize,
     pub(super) guard_size: usize,
     /// The pool; valid while any slot is outside of its free lists.
-    pub(super) shared: *const Shared,
+    pub(super) shared: *const PoolShared,
     /// The next arena of the same class.
     pub(super) next: Option<NonNull<Arena>>,
     base: NonNull<u8>,
@@ -153,13 +153,13 @@ pub(super) struct Arena {
     /// How many slots were handed out at least once: those below this index.
     pub(super) used: usize,
     tail_guard: GuardKind,
-    entry: &'static registry::Entry,
+    entry: &'static registry::ArenaEntry,
 }
 
 impl Arena {
     /// Maps an arena for `count` stacks.
     pub(super) fn map(
-        shared: &Arc<Shared>,
+        shared: &Arc<PoolShared>,
         size: StackSize,
         count: usize,
     ) -> Result<NonNull<Arena>, StackError> {
@@ -205,7 +205,7 @@ impl Arena {
         let Some(entry) = registry::insert(geometry) else {
             // SAFETY: allocated above with this layout.
             unsafe { std::alloc::dealloc(block.as_ptr().cast(), layout) };
-            return Err(forget(StackError::Heap { bytes: size_of::<registry::Entry>() }));
+            return Err(forget(StackError::Heap { bytes: size_of::<registry::ArenaEntry>() }));
         };
         let arena = Arena {
             size,
@@ -230,7 +230,7 @@ impl Arena {
     /// # Safety
     ///
     /// `arena` is live, and the caller holds its class's lock.
-    pub(super) unsafe fn next_unused(arena: NonNull<Arena>) -> Option<NonNull<Slot>> {
+    pub(super) unsafe fn next_unused(arena: NonNull<Arena>) -> Option<NonNull<StackSlot>> {
         // SAFETY: the lock makes this thread the only one to touch `used`; the slot
         // array has `count` places behind the record, and the mapping `count` stacks.
         unsafe {
@@ -242,7 +242,7 @@ impl Arena {
             (*this).used += 1;
             let stride = (*this).stack_len + (*this).guard_size;
             let slot = Arena::slots(arena).add(index);
-            slot.write(Slot {
+            slot.write(StackSlot {
                 next: None,
                 top: (*this).base.add((index + 1) * stride),
                 arena,
@@ -319,13 +319,13 @@ impl Arena {
     }
 
     fn layout(count: usize) -> Option<Layout> {
-        let slots = Layout::array::<Slot>(count).ok()?;
+        let slots = Layout::array::<StackSlot>(count).ok()?;
         Some(Layout::new::<Arena>().extend(slots).ok()?.0)
     }
 
-    fn slots(arena: NonNull<Arena>) -> NonNull<Slot> {
+    fn slots(arena: NonNull<Arena>) -> NonNull<StackSlot> {
         // A slot needs no more alignment than the record, so it follows at once.
-        const { assert!(align_of::<Slot>() <= align_of::<Arena>()) };
+        const { assert!(align_of::<StackSlot>() <= align_of::<Arena>()) };
         // SAFETY: the block is larger than the record.
         unsafe { arena.add(1).cast() }
     }

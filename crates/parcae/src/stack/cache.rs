@@ -3,7 +3,7 @@
 use super::arena::SlotList;
 use super::handle::Stack;
 use super::opts::TrustDomain;
-use super::pool::Shared;
+use super::pool::PoolShared;
 use super::size::CLASSES;
 use super::{StackError, StackSize};
 use std::fmt;
@@ -49,7 +49,7 @@ impl CacheCount {
 /// # Ok::<(), parcae::stack::StackError>(())
 /// ```
 pub struct StackCache {
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
     lists: [SlotList; CLASSES],
     /// Sum of the lists' lengths.
     held: usize,
@@ -60,7 +60,7 @@ pub struct StackCache {
 unsafe impl Send for StackCache {}
 
 impl StackCache {
-    pub(super) fn new(shared: Arc<Shared>) -> StackCache {
+    pub(super) fn new(shared: Arc<PoolShared>) -> StackCache {
         let count = Arc::new(CacheCount::default());
         shared.register_cache(&count);
         StackCache { shared, lists: Default::default(), held: 0, count }
@@ -121,7 +121,7 @@ impl StackCache {
     fn refill(
         &mut self,
         size: StackSize,
-    ) -> Result<std::ptr::NonNull<super::arena::Slot>, StackError> {
+    ) -> Result<std::ptr::NonNull<super::arena::StackSlot>, StackError> {
         let list = &mut self.lists[size.class()];
         self.shared.take_warm(size, BATCH, list);
         self.held += list.len();
@@ -140,7 +140,7 @@ impl StackCache {
     fn overflow(&mut self, size: StackSize) {
         let oldest = self.lists[size.class()].split_off_oldest(BATCH);
         self.held -= oldest.len();
-        Shared::take_back(&self.shared, size, oldest);
+        PoolShared::take_back(&self.shared, size, oldest);
     }
 }
 
@@ -149,7 +149,7 @@ impl Drop for StackCache {
         for size in StackSize::all() {
             let all = std::mem::take(&mut self.lists[size.class()]);
             if all.len() > 0 {
-                Shared::take_back(&self.shared, size, all);
+                PoolShared::take_back(&self.shared, size, all);
             }
         }
         self.shared.unregister_cache(&self.count);

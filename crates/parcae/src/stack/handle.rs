@@ -1,8 +1,8 @@
 //! The handle to one stack.
 
-use super::arena::{Slot, SlotList};
+use super::arena::{SlotList, StackSlot};
 use super::overflow::{self, LABEL_SIZE, Label};
-use super::pool::Shared;
+use super::pool::PoolShared;
 use super::{GuardKind, StackError, StackSize};
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// The memory is between [`bottom`](Stack::bottom) and [`top`](Stack::top); the guard
 /// is below the bottom. Contents are arbitrary.
 pub struct Stack {
-    slot: NonNull<Slot>,
+    slot: NonNull<StackSlot>,
 }
 
 // SAFETY: a stack is memory that only its holder uses; the slot belongs to the holder
@@ -28,7 +28,7 @@ impl Stack {
     /// # Safety
     ///
     /// The caller owns the slot, with its count of the pool, and gives both to the stack.
-    pub(super) unsafe fn new(slot: NonNull<Slot>) -> Stack {
+    pub(super) unsafe fn new(slot: NonNull<StackSlot>) -> Stack {
         Stack { slot }
     }
 
@@ -47,7 +47,7 @@ impl Stack {
     /// The lowest address of the stack, directly above its guard. Page-aligned.
     pub fn bottom(&self) -> *mut u8 {
         // SAFETY: the slot is held.
-        unsafe { Slot::bottom(self.slot).as_ptr() }
+        unsafe { StackSlot::bottom(self.slot).as_ptr() }
     }
 
     /// The guard below this stack.
@@ -69,7 +69,7 @@ impl Stack {
         // SAFETY: a held slot keeps its pool alive.
         let shared = unsafe { &*self.shared() };
         // SAFETY: the slot is held.
-        let bottom = unsafe { Slot::bottom(self.slot) };
+        let bottom = unsafe { StackSlot::bottom(self.slot) };
         let len = self.top().addr() - bottom.addr().get();
         let mut pages = Vec::new();
         pages.try_reserve_exact(len / shared.page)?;
@@ -117,11 +117,11 @@ impl Stack {
         std::mem::forget(self);
     }
 
-    pub(super) fn slot(&self) -> NonNull<Slot> {
+    pub(super) fn slot(&self) -> NonNull<StackSlot> {
         self.slot
     }
 
-    pub(super) fn shared(&self) -> *const Shared {
+    pub(super) fn shared(&self) -> *const PoolShared {
         // SAFETY: a held slot's arena is live.
         unsafe { (*(*self.slot.as_ptr()).arena.as_ptr()).shared }
     }
@@ -137,7 +137,7 @@ impl Drop for Stack {
         };
         let mut one = SlotList::default();
         one.push(self.slot);
-        Shared::take_back(&shared, self.size(), one);
+        PoolShared::take_back(&shared, self.size(), one);
     }
 }
 

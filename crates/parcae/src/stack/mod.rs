@@ -25,7 +25,7 @@
 //! StackCache ── one per thread, owned; a LIFO list per size class, no lock
 //! ```
 //!
-//! A stack's bookkeeping (`Slot`, 32 bytes) is outside of the stack, so that a
+//! A stack's bookkeeping (`StackSlot`, 32 bytes) is outside of the stack, so that a
 //! free list never touches memory that was given back, and an overflow cannot
 //! reach it. Virtual memory is reserved, not committed: a stack costs the pages
 //! that were touched, usually one or two, whatever its size.

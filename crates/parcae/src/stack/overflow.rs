@@ -458,7 +458,7 @@ impl GuardHit {
     }
 
     fn report(&self, sp: usize, kept: Kept) {
-        let mut line = Line::new();
+        let mut line = ReportBuffer::new();
         let Some(top) = self.top() else {
             line.text("\nparcae: stray access at ").hex(self.addr);
             line.text(", the guard at the end of an arena of fiber stacks\n");
@@ -589,17 +589,17 @@ pub(crate) unsafe fn program_counter(context: *mut libc::c_void) -> usize {
 }
 
 /// A message in a fixed buffer; what does not fit is cut.
-struct Line {
+struct ReportBuffer {
     buffer: [u8; 1024],
     len: usize,
 }
 
-impl Line {
-    fn new() -> Line {
-        Line { buffer: [0; 1024], len: 0 }
+impl ReportBuffer {
+    fn new() -> ReportBuffer {
+        ReportBuffer { buffer: [0; 1024], len: 0 }
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Line {
+    fn bytes(&mut self, bytes: &[u8]) -> &mut ReportBuffer {
         for &byte in bytes {
             if let Some(place) = self.buffer.get_mut(self.len) {
                 *place = byte;
@@ -609,16 +609,16 @@ impl Line {
         self
     }
 
-    fn text(&mut self, text: &str) -> &mut Line {
+    fn text(&mut self, text: &str) -> &mut ReportBuffer {
         self.bytes(text.as_bytes())
     }
 
-    fn dec(&mut self, value: usize) -> &mut Line {
+    fn dec(&mut self, value: usize) -> &mut ReportBuffer {
         self.digits(value, 10)
     }
 
     /// As `StackSize` is displayed.
-    fn size(&mut self, bytes: usize) -> &mut Line {
+    fn size(&mut self, bytes: usize) -> &mut ReportBuffer {
         if bytes < 1 << 20 {
             self.dec(bytes >> 10).text(" KiB")
         } else {
@@ -626,11 +626,11 @@ impl Line {
         }
     }
 
-    fn hex(&mut self, value: usize) -> &mut Line {
+    fn hex(&mut self, value: usize) -> &mut ReportBuffer {
         self.text("0x").digits(value, 16)
     }
 
-    fn digits(&mut self, mut value: usize, base: usize) -> &mut Line {
+    fn digits(&mut self, mut value: usize, base: usize) -> &mut ReportBuffer {
         let mut digits = [0; 20];
         let mut first = digits.len();
         loop {

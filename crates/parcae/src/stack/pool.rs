@@ -1,6 +1,6 @@
 //! The shared pool: size classes, growth, trimming.
 
-use super::arena::{Arena, Slot, SlotList};
+use super::arena::{Arena, SlotList, StackSlot};
 use super::cache::{CacheCount, StackCache};
 use super::error::StackError;
 use super::guard::{GuardKind, Guards};
@@ -33,11 +33,11 @@ const TOGETHER: usize = 32;
 /// [`StackCache`], which needs no lock.
 #[derive(Clone)]
 pub struct StackPool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
 }
 
 /// What all handles, caches and stacks of a pool refer to.
-pub(super) struct Shared {
+pub(super) struct PoolShared {
     pub(super) sys: Box<dyn Sys>,
     pub(super) guards: Guards,
     pub(super) guard_size: usize,
@@ -114,7 +114,7 @@ impl StackPool {
         let page = page_size();
         let mut guards = Guards::probe(opts.guard, &*sys)?;
         adjust(&mut guards);
-        let shared = Shared {
+        let shared = PoolShared {
             guards,
             guard_size: opts.guard_size.max(1).next_multiple_of(page),
             page,
@@ -297,13 +297,13 @@ impl Trimmed {
     }
 }
 
-impl Shared {
+impl PoolShared {
     /// Takes one slot out of the pool, making one if need be. The caller owns it, and
     /// with it one strong count of the pool.
     pub(super) fn take_one(
-        self: &Arc<Shared>,
+        self: &Arc<PoolShared>,
         size: StackSize,
-    ) -> Result<NonNull<Slot>, StackError> {
+    ) -> Result<NonNull<StackSlot>, StackError> {
         if !self.count_out() {
             return Err(StackError::PoolLimit { max_stacks: self.max_stacks });
         }
@@ -341,7 +341,12 @@ impl Shared {
     }
 
     /// Moves up to `want` idle slots that still have their memory into `into`.
-    pub(super) fn take_warm(self: &Arc<Shared>, size: StackSize, want: usize, into: &mut SlotList) {
+    pub(super) fn take_warm(
+        self: &Arc<PoolShared>,
+        size: StackSize,
+        want: usize,
+        into: &mut SlotList,
+    ) {
         let mut class = lock(&self.classes[size.class()]);
         for _ in 0..want {
             if class.warm.len() == 0 || !self.count_out() {
@@ -356,17 +361,17 @@ impl Shared {
 
     /// A slot that was never used, with its guard.
     fn make_slot(
-        self: &Arc<Shared>,
+        self: &Arc<PoolShared>,
         size: StackSize,
         mut class: MutexGuard<'_, Class>,
-    ) -> Result<NonNull<Slot>, StackError> {
+    ) -> Result<NonNull<StackSlot>, StackError> {
         let slot = match class.raw.pop() {
             Some(slot) => slot,
             None => self.unused_slot(size, &mut class)?,
         };
         drop(class); // the guard is a system call: not under the lock
         // SAFETY: the slot is in no list, hence ours.
-        match unsafe { Slot::harden(slot, &self.guards, &*self.sys) } {
+        match unsafe { StackSlot::harden(slot, &self.guards, &*self.sys) } {
             Ok(kind) => {
                 self.created.fetch_add(1, Ordering::Relaxed);
                 if kind == GuardKind::Off {
@@ -383,10 +388,10 @@ impl Shared {
 
     /// The next slot of the newest arena, or the first of a new one.
     fn unused_slot(
-        self: &Arc<Shared>,
+        self: &Arc<PoolShared>,
         size: StackSize,
         class: &mut Class,
-    ) -> Result<NonNull<Slot>, StackError> {
+    ) -> Result<NonNull<StackSlot>, StackError> {
         if let Some(newest) = class.arenas
             // SAFETY: arenas in the list are live; the class is locked.
             && let Some(slot) = unsafe { Arena::next_unused(newest) }
@@ -420,7 +425,7 @@ impl Shared {
     /// # Safety
     ///
     /// The caller owns the slot and gives it to the stack.
-    pub(super) unsafe fn hand_out(&self, slot: NonNull<Slot>, domain: TrustDomain) -> Stack {
+    pub(super) unsafe fn hand_out(&self, slot: NonNull<StackSlot>, domain: TrustDomain) -> Stack {
         // SAFETY: owned by the caller.
         unsafe {
             let last = (*slot.as_ptr()).domain;
@@ -441,11 +446,11 @@ impl Shared {
     ///
     /// The caller owns the slot, and nothing on its stack is in use.
     #[cold]
-    unsafe fn wipe(&self, slot: NonNull<Slot>) {
+    unsafe fn wipe(&self, slot: NonNull<StackSlot>) {
         self.wipes.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the whole stack belongs to the slot, whose owner is the caller.
         unsafe {
-            let bottom = Slot::bottom(slot);
+            let bottom = StackSlot::bottom(slot);
             let len = (*slot.as_ptr()).top.offset_from_unsigned(bottom);
             if self.sys.discard(bottom, len).is_err() {
                 // The kernel refuses (locked memory): clear it by hand.
@@ -455,7 +460,7 @@ impl Shared {
     }
 
     /// Takes slots of one class back. `slots` owns one strong count for each.
-    pub(super) fn take_back(shared: &Arc<Shared>, size: StackSize, mut slots: SlotList) {
+    pub(super) fn take_back(shared: &Arc<PoolShared>, size: StackSize, mut slots: SlotList) {
         let count = slots.len();
         let class = &shared.classes[size.class()];
         let surplus = {
@@ -497,8 +502,8 @@ impl Shared {
             // SAFETY: slots of live arenas, owned by this call.
             group[..len].sort_unstable_by_key(|slot| unsafe { (*slot.as_ptr()).top });
             // SAFETY: as above.
-            let runs =
-                group[..len].chunk_by(|one, next| unsafe { Slot::are_neighbours(*one, *next) });
+            let runs = group[..len]
+                .chunk_by(|one, next| unsafe { StackSlot::are_neighbours(*one, *next) });
             for run in runs {
                 let together = self.give_run_back(run);
                 for &slot in run {
@@ -520,11 +525,11 @@ impl Shared {
     }
 
     /// The same for neighbours, which are owned by the caller, and idle: nothing on them is in use. Whether it could be done.
-    fn give_run_back(&self, run: &[NonNull<Slot>]) -> bool {
+    fn give_run_back(&self, run: &[NonNull<StackSlot>]) -> bool {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
         // SAFETY: slots of one live arena, the last not below the first.
         unsafe {
-            let bottom = Slot::bottom(*first);
+            let bottom = StackSlot::bottom(*first);
             let len = (*last.as_ptr()).top.offset_from_unsigned(bottom);
             self.sys.discard(bottom, len).is_ok()
         }
@@ -544,7 +549,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for PoolShared {
     fn drop(&mut self) {
         for class in &mut self.classes {
             let class = class.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -20,24 +20,24 @@ const CLAIMED: usize = 1;
 /// One arena, as the handler sees it.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct ArenaEntry {
     version: AtomicUsize,
     base: AtomicUsize,
     len: AtomicUsize,
     stride: AtomicUsize,
     guard: AtomicUsize,
     /// Set once, before the entry is published in [`HEAD`].
-    next: AtomicPtr<Entry>,
+    next: AtomicPtr<ArenaEntry>,
 }
 
 // The numbers in tools/gdb/parcae.py, which walks the list from `HEAD`.
 const _: () = {
     use std::mem::offset_of;
-    assert!(offset_of!(Entry, base) == 8);
-    assert!(offset_of!(Entry, len) == 16);
-    assert!(offset_of!(Entry, stride) == 24);
-    assert!(offset_of!(Entry, guard) == 32);
-    assert!(offset_of!(Entry, next) == 40);
+    assert!(offset_of!(ArenaEntry, base) == 8);
+    assert!(offset_of!(ArenaEntry, len) == 16);
+    assert!(offset_of!(ArenaEntry, stride) == 24);
+    assert!(offset_of!(ArenaEntry, guard) == 32);
+    assert!(offset_of!(ArenaEntry, next) == 40);
 };
 
 /// Where an arena's stacks are.
@@ -53,10 +53,10 @@ pub(super) struct Geometry {
     pub(super) guard: usize,
 }
 
-static HEAD: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
+static HEAD: AtomicPtr<ArenaEntry> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Enters an arena. `None` if there is no heap memory for an entry.
-pub(super) fn insert(arena: Geometry) -> Option<&'static Entry> {
+pub(super) fn insert(arena: Geometry) -> Option<&'static ArenaEntry> {
     let entry = match entries().find(|entry| entry.claim()) {
         Some(entry) => entry,
         None => publish_new()?,
@@ -92,7 +92,7 @@ pub(super) fn find(addr: usize) -> Option<Geometry> {
     })
 }
 
-impl Entry {
+impl ArenaEntry {
     /// Takes an arena out, before it is unmapped.
     pub(super) fn remove(&self) {
         // Release: pairs with the Acquire of `claim`, so that the next owner's
@@ -116,7 +116,7 @@ impl Entry {
     }
 }
 
-fn entries() -> impl Iterator<Item = &'static Entry> {
+fn entries() -> impl Iterator<Item = &'static ArenaEntry> {
     let mut next = HEAD.load(Ordering::Acquire); // pairs with the Release in `publish_new`
     std::iter::from_fn(move || {
         // SAFETY: entries are never freed, and were filled before they were
@@ -128,14 +128,14 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Adds an entry, already claimed by the caller.
-fn publish_new() -> Option<&'static Entry> {
-    let layout = Layout::new::<Entry>();
+fn publish_new() -> Option<&'static ArenaEntry> {
+    let layout = Layout::new::<ArenaEntry>();
     // SAFETY: the layout is not empty.
-    let entry = unsafe { std::alloc::alloc(layout) }.cast::<Entry>();
+    let entry = unsafe { std::alloc::alloc(layout) }.cast::<ArenaEntry>();
     if entry.is_null() {
         return None;
     }
-    let fresh = Entry {
+    let fresh = ArenaEntry {
         version: AtomicUsize::new(0),
         base: AtomicUsize::new(CLAIMED),
         len: AtomicUsize::new(0),

@@ -60,7 +60,7 @@ use crate::sched::task::waker::Wake;
 use crate::sched::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::{Remote, Shared};
 use crate::scope::budget::{Budget, Pool};
-use crate::stack::fiber::strand::{Ground, Strand};
+use crate::stack::fiber::strand::{Strand, ThreadStack};
 use crate::stack::{StackCache, StackSize};
 use crate::view::trace::{Kind, Pen, spans};
 use faults::{Batch, Counts, Hand, Step, Unfinished};
@@ -118,7 +118,7 @@ pub(crate) struct Worker {
     pub(crate) rng: Rng,
     next_victim: Cell<usize>,
     next_id: Cell<u64>,
-    pub(crate) ground: Ground,
+    pub(crate) ground: ThreadStack,
     /// A task that has run, and was not finished because the runtime has panicked.
     unfinished: Cell<Option<(NonNull<Task>, Outcome)>>,
     /// What events are written with.
@@ -247,7 +247,7 @@ impl Worker {
             rng: Rng::new(seed, index as u64 + 1),
             next_victim: Cell::new(index),
             next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
-            ground: Ground::new(),
+            ground: ThreadStack::new(),
             unfinished: Cell::new(None),
             pen: Pen::new(),
             shared,

@@ -6,7 +6,7 @@
 //! resumer tells. What is left is a stack in the middle of a function. It is never entered, never
 //! unwound, never reused and never unmapped.
 
-use super::{Core, Fiber, Refused, State, Step};
+use super::{Fiber, FiberCore, FiberState, Refused, Step};
 use crate::stack::arch::{self, Context};
 use crate::stack::{CONTAINED, Stack};
 use std::cell::Cell;
@@ -51,7 +51,7 @@ impl Containment {
         inner: *mut Context,
     ) -> (Option<&'c Containment>, *mut Context, *const Context) {
         // SAFETY: the first field of the core, which outlives everything on its stack.
-        let core = unsafe { &*inner.cast::<Core>() };
+        let core = unsafe { &*inner.cast::<FiberCore>() };
         // SAFETY: set by `contain`, which waits for the closure, or null.
         (unsafe { core.containment.get().as_ref() }, core.inner.get(), core.outer.get())
     }
@@ -79,7 +79,7 @@ impl Fiber {
         let step = self.start(move |_| closure());
         self.stack.label().set(self.id, name);
         self.core().containment.set(std::ptr::null());
-        if self.core().state.get() != State::Running {
+        if self.core().state.get() != FiberState::Running {
             let step = step?;
             return match self.into_stack() {
                 Ok(stack) => Ok(Contained::Ended(step, stack)),

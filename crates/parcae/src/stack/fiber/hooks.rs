@@ -55,7 +55,7 @@ mod imp {
         }
 
         /// For the stack that the thread came with.
-        pub(in crate::stack::fiber) fn ground() -> SwitchHooks {
+        pub(in crate::stack::fiber) fn thread_stack() -> SwitchHooks {
             SwitchHooks
         }
 
@@ -184,7 +184,7 @@ mod imp {
             SwitchHooks { bottom, size, fake: Cell::new(ptr::null_mut()) }
         }
 
-        pub(in crate::stack::fiber) fn ground() -> SwitchHooks {
+        pub(in crate::stack::fiber) fn thread_stack() -> SwitchHooks {
             let (mut bottom, mut size) = (ptr::null_mut(), 0);
             // SAFETY: asks for the bounds of this thread's own stack.
             unsafe {
@@ -283,7 +283,7 @@ mod imp {
             SwitchHooks { fiber: unsafe { __tsan_create_fiber(0) } }
         }
 
-        pub(in crate::stack::fiber) fn ground() -> SwitchHooks {
+        pub(in crate::stack::fiber) fn thread_stack() -> SwitchHooks {
             // SAFETY: asks for this thread's record.
             SwitchHooks { fiber: unsafe { __tsan_get_current_fiber() } }
         }

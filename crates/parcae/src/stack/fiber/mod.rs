@@ -134,7 +134,7 @@ use std::thread;
 /// ```
 pub struct Fiber {
     /// At the top of `stack`, valid as long as that.
-    core: NonNull<Core>,
+    core: NonNull<FiberCore>,
     stack: ManuallyDrop<Stack>,
     id: u64,
     /// A started fiber must stay on its thread.
@@ -182,12 +182,12 @@ impl Step {
 /// Only one side runs at a time and both are on one thread, so plain cells suffice; no
 /// reference to a field is held over a switch.
 #[repr(C)] // `inner` first: `contain` finds the core by it
-struct Core {
+struct FiberCore {
     /// Where the fiber goes on; meaningful while it does not run.
     inner: UnsafeCell<Context>,
     /// Where the resumer goes on; meaningful while the fiber runs.
     outer: UnsafeCell<Context>,
-    state: Cell<State>,
+    state: Cell<FiberState>,
     /// What the resumer wants of a fiber that it enters; `Continue` unless it is just
     /// being entered for something else.
     order: Cell<Order>,
@@ -202,7 +202,7 @@ struct Core {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum FiberState {
     Idle,
     Running,
     Suspended,
@@ -213,7 +213,7 @@ enum Order {
     /// Go on where you were.
     Continue,
     /// Run this closure.
-    Run(Job),
+    Run(FiberJob),
     /// Unwind to your base.
     Unwind,
     /// Leave your stack for good.
@@ -223,7 +223,7 @@ enum Order {
 /// A closure in the frame of the `start` that began it: read out of there before
 /// `start` gets control back.
 #[derive(Clone, Copy)]
-struct Job {
+struct FiberJob {
     call: unsafe fn(*mut (), &Suspender<'_>),
     closure: *mut (),
 }
@@ -247,17 +247,17 @@ impl Fiber {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         stack.label().set(id, name);
 
-        let room = size_of::<Core>().next_multiple_of(64);
+        let room = size_of::<FiberCore>().next_multiple_of(64);
         // SAFETY: the usable top is 64-aligned, and every stack has room for the core
         // and the first frame below it. Nobody else uses the stack.
         let core = unsafe {
-            let place = stack.usable_top().sub(room).cast::<Core>();
+            let place = stack.usable_top().sub(room).cast::<FiberCore>();
             let arg = place.cast::<()>();
             let inner = Context::prepare(place.cast(), fiber_main, arg, fiber_exit);
-            place.write(Core {
+            place.write(FiberCore {
                 inner: UnsafeCell::new(inner),
                 outer: UnsafeCell::new(Context::empty()),
-                state: Cell::new(State::Idle),
+                state: Cell::new(FiberState::Idle),
                 order: Cell::new(Order::Continue),
                 panic: Cell::new(None),
                 containment: Cell::new(std::ptr::null()),
@@ -292,9 +292,9 @@ impl Fiber {
             closure(suspender);
         }
 
-        self.expect(State::Idle, Refused::Busy)?;
+        self.expect(FiberState::Idle, Refused::Busy)?;
         let mut closure = ManuallyDrop::new(closure);
-        let job = Job { call: call::<F>, closure: std::ptr::from_mut(&mut closure).cast() };
+        let job = FiberJob { call: call::<F>, closure: std::ptr::from_mut(&mut closure).cast() };
         self.core().order.set(Order::Run(job));
         // SAFETY: the fiber is idle and the thread not panicking. The base loop moves the
         // closure out of this frame before it does anything that could come back here.
@@ -309,7 +309,7 @@ impl Fiber {
     /// the thread unwinds.
     #[inline]
     pub fn resume(&mut self) -> Result<Step, Refused> {
-        self.expect(State::Suspended, Refused::Idle)?;
+        self.expect(FiberState::Suspended, Refused::Idle)?;
         // SAFETY: the fiber is suspended and the thread not panicking; the order is to
         // continue.
         Ok(unsafe { self.enter() })
@@ -317,7 +317,7 @@ impl Fiber {
 
     /// Whether there is a closure to [`resume`](Fiber::resume).
     pub fn is_suspended(&self) -> bool {
-        self.core().state.get() == State::Suspended
+        self.core().state.get() == FiberState::Suspended
     }
 
     /// A number that no other fiber of this process has; overflow reports name it.
@@ -367,13 +367,13 @@ impl Fiber {
     }
 
     #[inline]
-    fn core(&self) -> &Core {
+    fn core(&self) -> &FiberCore {
         // SAFETY: valid as long as the stack, which the fiber holds.
         unsafe { self.core.as_ref() }
     }
 
     #[inline]
-    fn expect(&self, state: State, otherwise: Refused) -> Result<(), Refused> {
+    fn expect(&self, state: FiberState, otherwise: Refused) -> Result<(), Refused> {
         if self.core().state.get() != state {
             return Err(otherwise);
         }
@@ -393,7 +393,7 @@ impl Fiber {
     #[inline]
     unsafe fn enter(&mut self) -> Step {
         let core = self.core();
-        core.state.set(State::Running);
+        core.state.set(FiberState::Running);
         #[cfg(debug_assertions)]
         core.fp_control.set(arch::fp_control());
         // SAFETY: `inner` was prepared, or saved by the fiber's last switch out; nobody
@@ -402,13 +402,13 @@ impl Fiber {
             core.hooks.before_enter();
             arch::switch(core.outer.get(), core.inner.get());
             #[cfg(any(parcae_asan, parcae_tsan))]
-            if core.state.get() == State::Running {
+            if core.state.get() == FiberState::Running {
                 core.hooks.before_exit(); // it was made to leave, and could not say so
             }
             core.hooks.after_enter();
         }
         match core.state.get() {
-            State::Suspended => Step::Suspended,
+            FiberState::Suspended => Step::Suspended,
             _ => match core.panic.take() {
                 None => Step::Finished,
                 Some(payload) => Step::Panicked(payload),
@@ -418,7 +418,7 @@ impl Fiber {
 
     /// Leaves an idle fiber's stack with nothing on it.
     fn retire(&mut self) {
-        debug_assert_eq!(self.core().state.get(), State::Idle);
+        debug_assert_eq!(self.core().state.get(), FiberState::Idle);
         self.core().order.set(Order::Exit);
         // SAFETY: idle, and `Exit` ends on the other side.
         let _finished = unsafe { self.enter() };
@@ -429,7 +429,7 @@ impl Fiber {
 
 impl Drop for Fiber {
     fn drop(&mut self) {
-        if self.core().state.get() == State::Running {
+        if self.core().state.get() == FiberState::Running {
             // Its own closure ends the process: `exit` runs the destructors of this thread's
             // variables on the fiber's stack. The frames on it never go on; leave them.
             return;
@@ -487,8 +487,8 @@ impl fmt::Debug for Fiber {
 /// movable::<Fiber>(); // a started fiber stays on its thread
 /// ```
 pub struct Suspender<'fiber> {
-    core: NonNull<Core>,
-    _lives_in_the_closure: PhantomData<&'fiber Core>,
+    core: NonNull<FiberCore>,
+    _lives_in_the_closure: PhantomData<&'fiber FiberCore>,
 }
 
 impl Suspender<'_> {
@@ -513,7 +513,7 @@ impl Suspender<'_> {
         let core = unsafe { self.core.as_ref() };
         #[cfg(debug_assertions)]
         assert!(core.kept_fp_control(), "{FP_CONTROL_CHANGED}");
-        core.state.set(State::Suspended);
+        core.state.set(FiberState::Suspended);
         // SAFETY: `outer` was saved when this fiber was entered and not used since; this
         // code runs on the fiber's stack (see the module header), which `inner` describes
         // until the fiber is entered again.
@@ -535,7 +535,7 @@ impl fmt::Debug for Suspender<'_> {
 const FP_CONTROL_CHANGED: &str = "floating-point control bits were changed and not put back \
                                   before the fiber was left; see CONTEXT-SWITCH-INVARIANTS.md";
 
-impl Core {
+impl FiberCore {
     /// Whether the thread's floating-point control bits are those that the fiber was entered
     /// with.
     #[cfg(debug_assertions)]
@@ -566,7 +566,7 @@ struct Unwound(*mut ());
 unsafe impl Send for Unwound {}
 
 #[cold]
-fn unwind(core: &Core) -> ! {
+fn unwind(core: &FiberCore) -> ! {
     resume_unwind(Box::new(Unwound(std::ptr::from_ref(core).cast_mut().cast())))
 }
 
@@ -577,7 +577,7 @@ fn unwind(core: &Core) -> ! {
 /// `arg` is the fiber's core; called by `janus_fiber_entry` on the fiber's stack.
 unsafe extern "C" fn fiber_main(arg: *mut ()) {
     // SAFETY: the core outlives everything that runs on its stack.
-    let core = unsafe { &*arg.cast::<Core>() };
+    let core = unsafe { &*arg.cast::<FiberCore>() };
     // SAFETY: first code on the stack.
     unsafe { core.hooks.after_leave() };
     while let Order::Run(job) = core.order.get() {
@@ -599,7 +599,7 @@ unsafe extern "C" fn fiber_main(arg: *mut ()) {
             let panic = core.panic.take();
             core.panic.set(panic.or_else(|| Some(Box::new(FP_CONTROL_CHANGED))));
         }
-        core.state.set(State::Idle);
+        core.state.set(FiberState::Idle);
         // SAFETY: on the fiber's stack; the resumer waits in `outer`.
         unsafe { core.leave() };
     }
@@ -612,8 +612,8 @@ unsafe extern "C" fn fiber_main(arg: *mut ()) {
 /// As for [`fiber_main`]; nothing is left on the stack.
 unsafe extern "C" fn fiber_exit(arg: *mut ()) -> ! {
     // SAFETY: as above.
-    let core = unsafe { &*arg.cast::<Core>() };
-    core.state.set(State::Idle);
+    let core = unsafe { &*arg.cast::<FiberCore>() };
+    core.state.set(FiberState::Idle);
     // SAFETY: the resumer waits in `outer`; nobody resumes `inner` again.
     unsafe {
         core.hooks.before_exit();

@@ -104,21 +104,24 @@ impl Strand {
 }
 
 /// A thread's own stack, from which strands are entered and to which they go back.
-pub(crate) struct Ground {
+pub(crate) struct ThreadStack {
     context: UnsafeCell<Context>,
     hooks: SwitchHooks,
 }
 
-impl Ground {
-    pub(crate) fn new() -> Ground {
-        Ground { context: UnsafeCell::new(Context::empty()), hooks: SwitchHooks::ground() }
+impl ThreadStack {
+    pub(crate) fn new() -> ThreadStack {
+        ThreadStack {
+            context: UnsafeCell::new(Context::empty()),
+            hooks: SwitchHooks::thread_stack(),
+        }
     }
 
     /// Leaves the thread's own stack for `to`; returns when a strand comes back.
     ///
     /// # Safety
     ///
-    /// As for [`Strand::switch_to`]; this runs on the thread's own stack, and the ground is
+    /// As for [`Strand::switch_to`]; this runs on the thread's own stack, and the thread stack is
     /// not left already.
     pub(crate) unsafe fn switch_to(&self, to: &Strand) {
         // SAFETY: as the caller says.
@@ -129,11 +132,11 @@ impl Ground {
         }
     }
 
-    /// Leaves `from`, on whose stack this runs, for the ground.
+    /// Leaves `from`, on whose stack this runs, for the thread stack.
     ///
     /// # Safety
     ///
-    /// As for [`Strand::switch_to`]; the ground was left by this thread.
+    /// As for [`Strand::switch_to`]; the thread stack was left by this thread.
     pub(crate) unsafe fn return_from(&self, from: &Strand) {
         // SAFETY: as the caller says.
         unsafe {
