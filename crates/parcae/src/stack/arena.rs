@@ -12,16 +12,16 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What is known of one stack, kept outside of it. Written by whoever owns the slot
-/// (see the module header of `stack`).
+/// The record of one stack, kept outside of it. Written by the owner of the slot only; the module
+/// header of `stack` says who that is.
 pub(super) struct StackSlot {
-    /// The next slot in whatever list this one is in.
+    /// The next slot in the list that holds this one.
     pub(super) next: Option<NonNull<StackSlot>>,
     /// The address above the stack.
     pub(super) top: NonNull<u8>,
     /// The arena, which outlives the slot.
     pub(super) arena: NonNull<Arena>,
-    /// Whose data may still be on the stack.
+    /// The domain whose data may still be on the stack.
     pub(super) domain: TrustDomain,
     /// Valgrind's number for the stack; 0 elsewhere.
     valgrind: u32,
@@ -40,7 +40,7 @@ impl StackSlot {
         unsafe { (*slot.as_ptr()).top.sub((*(*slot.as_ptr()).arena.as_ptr()).stack_len) }
     }
 
-    /// Whether the second is the next stack above the first: nothing but its guard is between them.
+    /// Whether `next` is the next stack above `one`, with nothing but its guard between them.
     ///
     /// # Safety
     ///
@@ -101,7 +101,7 @@ impl SlotList {
         self.len += 1;
     }
 
-    /// Takes the slot that was added last.
+    /// Removes the slot that was added last.
     pub(super) fn pop(&mut self) -> Option<NonNull<StackSlot>> {
         let slot = self.head?;
         // SAFETY: slots in the list are owned by it.
@@ -174,7 +174,7 @@ impl Arena {
             bytes: len,
             limit: Limit::diagnose(errno, len),
         })?;
-        // Kernels without huge pages answer EINVAL: just as well.
+        // Kernels without huge pages answer EINVAL, which is fine.
         let _ = sys.forbid_huge_pages(base, len);
         let undo = |error| {
             let _ = sys.unreserve(base, len);
@@ -199,7 +199,7 @@ impl Arena {
             base: base.as_ptr().expose_provenance(),
             len,
             stride,
-            // Without a guard, or where others report, there is nothing to find.
+            // Without guards or reports, the handler has nothing to find here.
             guard: if shared.reports_overflows() { guard_size } else { 0 },
         };
         let Some(entry) = registry::insert(geometry) else {
@@ -254,7 +254,7 @@ impl Arena {
         }
     }
 
-    /// Counts resident pages of the slots in use, or ever used.
+    /// Counts the resident pages of all slots that were ever used.
     ///
     /// # Safety
     ///
@@ -286,7 +286,7 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// `arena` is live, all its slots are home, and nobody uses it any more.
+    /// `arena` is live, all its slots are in the free lists, and it is not used again.
     pub(super) unsafe fn unmap(arena: NonNull<Arena>, sys: &dyn Sys) {
         // SAFETY: the caller gives the arena up; slots below `used` were written.
         unsafe {
@@ -304,8 +304,8 @@ impl Arena {
             Guards::forget_mprotect(mprotected);
             (*this).entry.remove();
             if sys.unreserve((*this).base, (*this).len).is_err() {
-                // Cutting a hole needs a mapping more, which may not be had. Keep the
-                // addresses, then, and give back the memory.
+                // Unmapping a part of a merged mapping needs one more mapping, which may exceed
+                // the limit. Then keep the address range and return its memory.
                 let _ = sys.discard((*this).base, (*this).len);
             }
             if let Some(layout) = Arena::layout((*this).count) {

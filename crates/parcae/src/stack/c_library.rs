@@ -1,34 +1,36 @@
 //! Code that must not be abandoned: the allocator, the C library, the loader, the unwinder.
 //!
-//! These hold locks of the whole process while they run. A thread that leaves one of them in the
-//! middle leaves its lock taken for ever, and the next allocation of any thread hangs. So the
-//! overflow handler has to know, from the interrupted program counter alone, whether it is there.
+//! This code holds process-wide locks while it runs. A thread that abandons it half-way leaves such
+//! a lock taken forever, and the next allocation of any thread hangs. The overflow handler must
+//! therefore decide, from the interrupted program counter alone, whether the thread is in such
+//! code.
 //!
 //! A signal handler cannot ask the loader, so the answer is prepared: [`learn`] finds the objects
-//! that define a few telling symbols, and keeps the ranges of their code. By symbol and not by
-//! file name: an allocator that was put in front of the C library's is found too.
+//! that define a few characteristic symbols, and stores the address ranges of their code. It looks
+//! for symbols and not for file names, so that a preloaded allocator is found too.
 //!
-//! Where the allocator is part of the same object as this code (a static executable, or a program
-//! that brings its own `malloc`) the program counter tells nothing, and the answer is always "do
-//! not". An allocator that only Rust code knows, with names of its own, cannot be found: the
-//! contract of [`Cx::contain_overflow`](crate::Cx::contain_overflow) speaks of it.
+//! Where the allocator is in the same object as this code (a static executable, or a program with
+//! its own `malloc`), the program counter does not tell them apart, and no overflow is contained.
+//! A Rust allocator under names of its own cannot be found at all; the contract of
+//! [`Cx::contain_overflow`](crate::Cx::contain_overflow) covers that case.
 
 use std::ffi::CStr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What is known about an interrupted instruction.
+/// Which code an interrupted instruction belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
     /// In none of the objects that must not be abandoned.
     Program,
     /// In one of them.
     CLibrary,
-    /// They cannot be told from the program.
+    /// The program and those objects cannot be told apart.
     Unknown,
 }
 
-/// Defined by objects whose code must not be abandoned. Without the first two nothing is known.
+/// Symbols that are defined by objects whose code must not be abandoned. If one of the first two is
+/// missing, every answer is [`Code::Unknown`].
 const SYMBOLS: [&CStr; 7] = [
     c"malloc",
     c"qsort",
@@ -40,7 +42,7 @@ const SYMBOLS: [&CStr; 7] = [
 ];
 const REQUIRED: usize = 2;
 
-/// More than there are objects with those symbols, times the segments of code that each has.
+/// Capacity of the table: more than the objects with those symbols times the code segments of each.
 const RANGES: usize = 24;
 
 static KNOWN: AtomicBool = AtomicBool::new(false);
@@ -77,6 +79,7 @@ pub(super) fn look_up(instruction: usize) -> Code {
         return Code::Unknown;
     }
     let within = |range: &[AtomicUsize; 2]| {
+        // Relaxed: ordered by the Acquire load above.
         let [first, end] = [0, 1].map(|bound: usize| range[bound].load(Ordering::Relaxed));
         (first..end).contains(&instruction)
     };
@@ -84,17 +87,17 @@ pub(super) fn look_up(instruction: usize) -> Code {
 }
 
 struct Search {
-    /// An address in the object that is looked for.
+    /// An address in the object to find.
     target: usize,
-    /// An address in this one.
+    /// An address in the object of this code.
     own: usize,
     /// Ranges of code, each once.
     found: Vec<(usize, usize)>,
 }
 
 impl Search {
-    /// Adds the code of the object that `target` is in. False if there is none, or if it is this
-    /// one.
+    /// Adds the code of the object that contains `target`. Returns false if there is no such
+    /// object, or if it is the object of this code.
     fn add(&mut self, target: usize) -> bool {
         self.target = target;
         // SAFETY: the callback is given this very search, and uses it before the call returns.

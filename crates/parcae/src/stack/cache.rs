@@ -10,31 +10,32 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many stacks of one size a cache keeps. What is above goes to the shared pool,
-/// half of it at once, so that a worker that swings around the limit does not take the
-/// lock each time. The number is a guess: two batches of what one wake-up starts.
+/// How many stacks of one size a cache keeps. When it is full, half of them go to the shared pool
+/// together, so that a worker near the limit does not take the lock at every release. The number
+/// is a guess: two batches of the tasks that one wake-up starts.
 const CAPACITY: usize = 64;
 const BATCH: usize = CAPACITY / 2;
 
-/// How many stacks a cache holds. Written by its owner only.
+/// How many stacks a cache holds. Written by the cache's owner only, read by
+/// [`StackPool::stats`](super::StackPool::stats).
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct CacheCount(AtomicUsize);
 
 impl CacheCount {
     pub(super) fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed) // a figure; nothing depends on it
+        self.0.load(Ordering::Relaxed) // a statistic: orders no other access
     }
 
     fn set(&self, value: usize) {
-        self.0.store(value, Ordering::Relaxed);
+        self.0.store(value, Ordering::Relaxed); // as in `get`
     }
 }
 
 /// A worker's own stacks over a shared [`StackPool`](super::StackPool).
 ///
-/// The stack that came back last goes out first: it is in the processor's cache, and
-/// its pages are there.
+/// Last in, first out: the stack that was released last is in the processor's cache, and its
+/// pages are resident.
 ///
 /// ```
 /// use parcae::stack::{StackPool, StackSize};
@@ -99,7 +100,7 @@ impl StackCache {
         Ok(unsafe { self.shared.hand_out(slot, domain) })
     }
 
-    /// Takes a stack back. One that belongs to another pool goes home to that.
+    /// Releases a stack into the cache. A stack of another pool returns to that pool.
     #[inline]
     pub fn release(&mut self, stack: Stack) {
         if !std::ptr::eq(stack.shared(), Arc::as_ptr(&self.shared)) {

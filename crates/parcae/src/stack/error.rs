@@ -1,11 +1,11 @@
-//! Why a stack cannot be had, and what to do about it.
+//! Errors of stack allocation: the limit that was hit, and how to raise it.
 
 use super::{GuardKind, StackSize};
 use std::{fmt, io};
 
-/// Why a stack cannot be had.
+/// Why a stack could not be allocated.
 ///
-/// Nothing is lost when one of these is returned: the pool is as it was before.
+/// A failed call leaves the pool unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StackError {
@@ -19,7 +19,7 @@ pub enum StackError {
         /// What was asked for, in bytes.
         requested: usize,
     },
-    /// The pool's own limit, [`StackOpts::max_stacks`](super::StackOpts::max_stacks).
+    /// The pool's own limit was reached, [`StackOpts::max_stacks`](super::StackOpts::max_stacks).
     PoolLimit {
         /// The limit.
         max_stacks: usize,
@@ -38,7 +38,7 @@ pub enum StackError {
         /// The limit that was hit, as far as it can be told.
         limit: Limit,
     },
-    /// No heap memory for the pool's own records.
+    /// There is no heap memory for the pool's own records.
     Heap {
         /// What was asked for, in bytes.
         bytes: usize,
@@ -51,44 +51,43 @@ pub enum StackError {
     },
 }
 
-/// Which limit of the system stood in the way.
+/// The system limit behind a failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// The process may use only so much address space (`RLIMIT_AS`).
+    /// The limit of the process's address space (`RLIMIT_AS`).
     AddressSpace {
         /// The limit in bytes.
         limit: u64,
         /// What the process uses, in bytes.
         used: u64,
     },
-    /// The process may have only so many mappings (`vm.max_map_count`).
+    /// The limit of the process's mappings (`vm.max_map_count`).
     MapCount {
         /// The limit.
         limit: u64,
         /// How many the process has.
         used: u64,
     },
-    /// The kernel was told not to promise more than it has
-    /// (`vm.overcommit_memory` = 2).
+    /// The kernel does not overcommit memory (`vm.overcommit_memory` = 2).
     Overcommit,
     /// The process locks all its memory (`mlockall`), which forbids guards in
     /// page tables.
     MemoryLocked,
-    /// The process locks all its memory (`mlockall`), but may lock only so much
+    /// The process locks all its memory (`mlockall`) and has reached its limit of locked memory
     /// (`RLIMIT_MEMLOCK`).
     LockedMemory {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The process may have only so much writable memory (`RLIMIT_DATA`).
+    /// The limit of the process's writable memory (`RLIMIT_DATA`).
     Data {
         /// The limit in bytes.
         limit: u64,
     },
-    /// None of the known limits; the error number of the system call.
+    /// None of the known limits.
     Other {
-        /// The error number.
+        /// The error number of the system call.
         errno: i32,
     },
 }
@@ -129,7 +128,7 @@ impl fmt::Display for StackError {
             StackError::SignalStack { errno } => write!(
                 f,
                 "cannot set up the signal stack that overflow reports need: {}; \
-                 StackOpts::on_overflow(OnOverflow::Fault) does without",
+                 StackOpts::on_overflow(OnOverflow::Fault) needs none",
                 io::Error::from_raw_os_error(*errno)
             ),
         }
@@ -149,14 +148,15 @@ impl fmt::Display for Limit {
             Limit::MapCount { limit, used } => write!(
                 f,
                 "the process may have {limit} memory mappings (vm.max_map_count) and has {used}, \
-                 and a tenth is kept for other uses than stacks; raise it with `sysctl -w vm.max_map_count={}`, or run on Linux 6.13 or newer, \
-                 where guards need no mappings",
+                 and stacks leave a tenth of them to the rest of the process; raise it with \
+                 `sysctl -w vm.max_map_count={}`, or run on Linux 6.13 or newer, where guards need \
+                 no mappings",
                 limit.saturating_mul(4)
             ),
             Limit::Overcommit => f.write_str(
-                "the kernel promises no more memory than it has (vm.overcommit_memory = 2), and \
-                 stacks are reserved in advance; allow it with `sysctl -w vm.overcommit_memory=0`, \
-                 or choose a smaller stack size",
+                "the kernel does not overcommit memory (vm.overcommit_memory = 2), and stacks are \
+                 reserved in advance; allow it with `sysctl -w vm.overcommit_memory=0`, or choose \
+                 a smaller stack size",
             ),
             Limit::MemoryLocked => f.write_str(
                 "all memory of the process is locked (mlockall), which forbids guards in page \
@@ -185,9 +185,8 @@ impl fmt::Display for Limit {
 impl std::error::Error for StackError {}
 
 impl Limit {
-    /// Finds out why a mapping call failed with `errno`, from what the system tells
-    /// about this process. Slow (reads `/proc`), and a best guess: another thread
-    /// may have changed the figures since.
+    /// Finds the limit that made a mapping call fail with `errno`. Slow (it reads `/proc`), and a
+    /// best guess: another thread may have changed the figures since.
     pub(super) fn diagnose(errno: i32, wanted: usize) -> Limit {
         if errno == libc::EAGAIN {
             return Limit::LockedMemory { limit: resource_limit(libc::RLIMIT_MEMLOCK) };

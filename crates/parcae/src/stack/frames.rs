@@ -1,18 +1,20 @@
-//! Return addresses, and their names. Which of them are shown: `program`.
+//! Backtraces: return addresses, and the functions that they belong to. `program` selects the
+//! functions to show.
 //!
-//! Taking a backtrace is cheap, naming its functions is not. So addresses are collected while a task is held,
-//! and named when somebody reads them; tasks that wait in the same place are named once.
+//! Collecting addresses is cheap, resolving them to functions is not. So addresses are collected
+//! while a task is held, and resolved when the backtrace is displayed; tasks that wait in the same
+//! place are resolved once.
 
 use super::program::{self, Author};
 use crate::stack::arch::{Context, janus_context_observe};
 use std::ffi::c_void;
 use std::fmt;
 
-/// The most frames that are kept of a backtrace: those of the runtime that are not shown, and enough of the
-/// program's.
+/// The most frames that a backtrace keeps: the runtime's own, which are not shown, and enough of
+/// the program's.
 const DEPTH: usize = 128;
 
-/// Where a task waits, or is stuck: return addresses, innermost first.
+/// A backtrace of a task that waits or is stuck: return addresses, innermost first.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Frames {
     addresses: Vec<usize>,
@@ -38,11 +40,11 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
-/// What a visitor tells the unwinder.
+/// Return values of a visitor, for the unwinder.
 const GO_ON: i32 = 0;
 const STOP: i32 = 5; // _URC_END_OF_STACK
 
-/// Addresses as they are collected, without allocating.
+/// A buffer of return addresses that is filled without allocating.
 #[derive(Debug)]
 pub(crate) struct Collected {
     addresses: [usize; DEPTH],
@@ -54,7 +56,7 @@ impl Collected {
         Collected { addresses: [0; DEPTH], len: 0 }
     }
 
-    /// Collects those of the caller. The only thing that it calls is the unwinder.
+    /// Collects the return addresses of the caller. Calls nothing but the unwinder.
     pub(crate) fn collect(&mut self) {
         self.len = 0;
         // SAFETY: the unwinder calls `collect` with it, and nothing else.
@@ -67,7 +69,7 @@ impl Collected {
 }
 
 extern "C" fn collect(context: *mut c_void, into: *mut c_void) -> i32 {
-    // SAFETY: called by the unwinder with what `_Unwind_Backtrace` was given below.
+    // SAFETY: the unwinder passes on the argument of `_Unwind_Backtrace`, a `Collected`.
     unsafe {
         let into = &mut *into.cast::<Collected>();
         let Some(slot) = into.addresses.get_mut(into.len) else { return STOP };
@@ -81,7 +83,7 @@ extern "C" fn collect(context: *mut c_void, into: *mut c_void) -> i32 {
 }
 
 impl Frames {
-    /// Of a stack that does not run: its innermost frames.
+    /// The innermost frames of a suspended stack.
     ///
     /// # Safety
     ///
@@ -91,7 +93,7 @@ impl Frames {
         unsafe { Frames::up_to(DEPTH, context) }
     }
 
-    /// All of them.
+    /// All frames of a suspended stack.
     ///
     /// # Safety
     ///
@@ -101,9 +103,15 @@ impl Frames {
         unsafe { Frames::up_to(usize::MAX, context) }
     }
 
-    /// Nothing is made to run on the suspended stack: `janus_context_observe` calls a function on the *current* one
-    /// whose unwind information says that its caller is the suspended context. An ordinary
-    /// backtrace taken there goes on in the frames of the fiber, and ends at its base.
+    /// At most `depth` frames of a suspended stack.
+    ///
+    /// Nothing runs on the suspended stack: `janus_context_observe` calls a function on the
+    /// *current* stack whose unwind information names the suspended context as its caller. An
+    /// ordinary backtrace taken there continues in the frames of the fiber, and ends at its base.
+    ///
+    /// # Safety
+    ///
+    /// As for [`of`](Frames::of).
     unsafe fn up_to(depth: usize, context: *const Context) -> Frames {
         /// The frames of the observer, which come first: `capture`, and the seam.
         const OBSERVER: usize = 2;
@@ -113,7 +121,7 @@ impl Frames {
             addresses: Vec<usize>,
         }
         extern "C" fn visit(context: *mut c_void, into: *mut c_void) -> i32 {
-            // SAFETY: called by the unwinder with what `capture` has given it.
+            // SAFETY: the unwinder passes on the argument of `capture`, an `Into`.
             let (address, into) = unsafe { (_Unwind_GetIP(context), &mut *into.cast::<Into>()) };
             if address == 0 || into.addresses.len() == into.depth {
                 return STOP; // the base
@@ -128,7 +136,7 @@ impl Frames {
         extern "C" fn capture(into: *mut ()) {
             // SAFETY: the unwinder calls `visit` with it, and nothing else.
             let ended = unsafe { _Unwind_Backtrace(visit, into.cast()) };
-            // No tail call: this frame is one of those of the observer.
+            // Prevents a tail call: this frame is one of the observer's.
             std::hint::black_box(ended);
         }
         let mut into = Into { skipped: 0, depth, addresses: Vec::new() };
@@ -137,21 +145,22 @@ impl Frames {
         Frames { addresses: into.addresses }
     }
 
-    /// Of return addresses that somebody else has collected.
+    /// A backtrace from return addresses that were collected elsewhere.
     pub(crate) fn new(addresses: Vec<usize>) -> Frames {
         Frames { addresses }
     }
 
-    /// Whether nothing is known.
+    /// Whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.addresses.is_empty()
     }
 
-    /// The program's own functions, innermost first; those that were inlined too, with the file and line in
-    /// each. What is the runtime's, the standard library's or the C library's is left out, above and below
-    /// them; see [`all_functions`](Frames::all_functions). If nothing of the program is found, all are shown.
+    /// The program's own functions, innermost first, with inlined ones, each with its file and
+    /// line. Frames of the runtime, the standard library and the C library are left out; see
+    /// [`all_functions`](Frames::all_functions). If no frame belongs to the program, all are
+    /// returned.
     ///
-    /// Functions that were inlined, files and lines are known from debug information: in release builds
+    /// Inlined functions, files and lines come from debug information: in release builds
     /// `debug = "line-tables-only"` is enough.
     pub fn functions(&self) -> Vec<Function> {
         program::own(self.resolve())
@@ -162,7 +171,7 @@ impl Frames {
         self.resolve().into_iter().map(|(function, _)| function).collect()
     }
 
-    /// Those that are asked for.
+    /// The selected functions.
     pub(crate) fn shown(&self, shown: Shown) -> Vec<Function> {
         match shown {
             Shown::Program => self.functions(),
@@ -174,13 +183,13 @@ impl Frames {
         let mut functions = Vec::new();
         for &address in &self.addresses {
             let known = functions.len();
-            // The address of the call, not of what comes after it.
+            // The address of the call, not of the instruction after it.
             let call = address - 1;
             let mut push = |function: Function| {
                 let author = program::author(call, &function);
                 functions.push((function, author));
             };
-            // Called for each function that was inlined there, and for the one that they were inlined into.
+            // Called for each function that was inlined there, then for the function around them.
             backtrace::resolve(std::ptr::without_provenance_mut(call), |symbol| {
                 push(Function {
                     name: symbol.name().map_or_else(String::new, |name| format!("{name:#}")),

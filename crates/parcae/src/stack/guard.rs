@@ -44,14 +44,14 @@ impl fmt::Display for GuardKind {
     }
 }
 
-/// How many mprotect guards exist in this process. Counted for the process and
-/// not for the pool, because `vm.max_map_count` is the process's. Relaxed: a count.
+/// How many mprotect guards exist in this process. Counted per process and not per pool, because
+/// `vm.max_map_count` limits the process. Relaxed throughout: a count that orders no other access.
 static MPROTECTED: AtomicU64 = AtomicU64::new(0);
 
 /// Makes guards for one pool.
 pub(super) struct Guards {
     pub(super) policy: GuardPolicy,
-    /// What the probe found; a single guard may still fall back to the next.
+    /// The kind that the probe found; a single guard may still fall back to the next kind.
     pub(super) kind: GuardKind,
     /// The most mprotect guards that may exist before new ones are refused.
     mprotect_limit: u64,
@@ -74,9 +74,9 @@ impl Guards {
             let _ = sys.unreserve(scratch, page);
             if works { GuardKind::PageTable } else { GuardKind::Mprotect }
         };
-        // A tenth is left for the rest of the process.
+        // Leave a tenth of the limit to the rest of the process.
         let free = (map_count_limit() / 10 * 9).saturating_sub(map_count());
-        // Those that exist are among the mappings that were just counted.
+        // Existing guards are among the mappings that were just counted. Relaxed: a count.
         let exist = MPROTECTED.load(Ordering::Relaxed);
         Ok(Guards { policy, kind, mprotect_limit: exist + free / 2 })
     }
@@ -86,7 +86,7 @@ impl Guards {
         self.mprotect_limit = MPROTECTED.load(Ordering::Relaxed) + limit;
     }
 
-    /// Installs a guard; says which kind it became.
+    /// Installs a guard and returns its kind.
     pub(super) fn install(
         &self,
         sys: &dyn Sys,
@@ -97,8 +97,8 @@ impl Guards {
             GuardKind::Off => return Ok(GuardKind::Off),
             GuardKind::PageTable => match sys.install_guard(addr, len) {
                 Ok(()) => Ok(GuardKind::PageTable),
-                // EINVAL here, where the probe succeeded: memory is locked since.
-                // An mprotect guard still works then.
+                // EINVAL after a successful probe means that memory was locked since then
+                // (mlockall). An mprotect guard still works.
                 Err(libc::EINVAL) => self.protect(sys, addr, len).map_err(|e| match e {
                     StackError::Guard { kind, limit: Limit::Other { errno: libc::EINVAL } } => {
                         StackError::Guard { kind, limit: Limit::MemoryLocked }
@@ -121,6 +121,7 @@ impl Guards {
         addr: NonNull<u8>,
         len: usize,
     ) -> Result<GuardKind, StackError> {
+        // Relaxed, here and below: the limit holds because the update is one read-modify-write.
         let admitted = MPROTECTED
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
                 (n < self.mprotect_limit).then_some(n + 1)
@@ -131,15 +132,15 @@ impl Guards {
             return Err(StackError::Guard { kind: GuardKind::Mprotect, limit });
         }
         sys.protect_guard(addr, len).map_err(|errno| {
-            MPROTECTED.fetch_sub(1, Ordering::Relaxed);
+            MPROTECTED.fetch_sub(1, Ordering::Relaxed); // a count
             refused(GuardKind::Mprotect, errno, len)
         })?;
         Ok(GuardKind::Mprotect)
     }
 
-    /// Notes that `count` mprotect guards are gone with their mapping.
+    /// Records that `count` mprotect guards were unmapped with their arena.
     pub(super) fn forget_mprotect(count: u64) {
-        MPROTECTED.fetch_sub(count, Ordering::Relaxed);
+        MPROTECTED.fetch_sub(count, Ordering::Relaxed); // a count
     }
 }
 

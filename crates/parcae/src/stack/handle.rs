@@ -56,11 +56,11 @@ impl Stack {
         unsafe { (*self.slot.as_ptr()).guard.unwrap_or(GuardKind::Off) }
     }
 
-    /// How deep the stack has ever been used, in bytes, up to a whole page, since its
-    /// memory was last given back. A system call.
+    /// The deepest use of the stack since its memory was last given back to the system, in bytes,
+    /// rounded up to whole pages. Costs a system call.
     ///
-    /// Includes earlier users of the same stack: the figure says which size would have
-    /// been enough for all of them.
+    /// Earlier users of the same stack count too: the result is a size that would have been enough
+    /// for all of them.
     ///
     /// # Errors
     ///
@@ -89,15 +89,15 @@ impl Stack {
         }
     }
 
-    /// The bytes at the top that say whose stack this is, for overflow reports.
+    /// The label at the top of the stack, which names its user in overflow reports.
     pub(crate) fn label(&self) -> &Label {
-        // SAFETY: the top of the stack is mapped and aligned, and reserved for the
-        // label by everybody who runs on the stack; any bytes are a valid label.
+        // SAFETY: the top of the stack is mapped and aligned, all users of a stack start below
+        // the label, and any bytes are a valid label.
         unsafe { &*self.top().sub(LABEL_SIZE).cast::<Label>() }
     }
 
-    /// Where frames may begin: below the label, and shifted by some cache lines so
-    /// that the hot ends of many stacks do not compete for the same cache sets.
+    /// The address below which frames may begin: below the label, and shifted by a few cache lines
+    /// so that the hot ends of many stacks do not compete for the same cache sets.
     pub(crate) fn usable_top(&self) -> *mut u8 {
         const LINE: usize = 64;
         const COLOURS: usize = 8;
@@ -107,12 +107,12 @@ impl Stack {
         unsafe { self.top().sub(LABEL_SIZE + colour * LINE) }
     }
 
-    /// Gives the stack up for ever: it is never used again, and its memory stays as it is, since
-    /// there may be pointers to anything on it. The count of the pool that it holds keeps all
-    /// arenas mapped, also when everybody else has dropped the pool.
+    /// Retires the stack permanently. It is never used again, and its memory stays unchanged, since
+    /// pointers into it may exist. Its reference to the pool keeps all arenas mapped, even when
+    /// every other handle is dropped.
     pub(crate) fn quarantine(self) {
         self.label().clear();
-        // SAFETY: a held slot keeps its pool alive. Relaxed: a figure.
+        // SAFETY: a held slot keeps its pool alive. Relaxed: a counter for statistics.
         unsafe { (*self.shared()).quarantined.fetch_add(1, Ordering::Relaxed) };
         std::mem::forget(self);
     }

@@ -15,12 +15,12 @@
 //! # How it is laid out
 //!
 //! ```text
-//! StackPool ── shared by threads; a mutex per size class
+//! StackPool ── shared by all threads; one mutex per size class
 //!   class 256 KiB
 //!     arena (one mmap, 64 MiB … 1 GiB, MAP_NORESERVE, no huge pages)
 //!     │ guard │ stack 0 ......▲ │ guard │ stack 1 ......▲ │ … │ guard │
 //!     └ base   └ bottom      top│                              end ┘
-//!                     grows down│label: 64 bytes that say whose stack it is
+//!                     grows down│label: 64 bytes that name the stack's user
 //!     free lists: warm (memory kept) · cold (memory given back) · raw (never used)
 //! StackCache ── one per thread, owned; a LIFO list per size class, no lock
 //! ```
@@ -34,12 +34,14 @@
 //!
 //! A slot is in exactly one place: a free list of its class (owned by the class
 //! mutex), a list of a [`StackCache`] (owned by the cache), or a [`Stack`] (owned
-//! by its holder; one that was abandoned in the middle of its code is nobody's for ever). Every
-//! slot outside of the shared free lists holds one strong
-//! count of the pool, taken and given back under the slow path; the last count
-//! unmaps the arenas, which is therefore possible only when all slots are home.
+//! by its holder). A stack that was abandoned in the middle of a function is in quarantine:
+//! it is never used again.
 //!
-//! # What costs what
+//! Every slot outside of the shared free lists holds one strong reference to the pool, which the
+//! slow path takes and returns. Dropping the last reference unmaps the arenas, so arenas are
+//! unmapped only when every slot is back in a free list.
+//!
+//! # Costs
 //!
 //! | operation | locks | system calls |
 //! |---|---|---|
@@ -54,16 +56,16 @@
 //! Linux ≥ 6.13 keeps guards in the page tables (`MADV_GUARD_INSTALL`): no extra
 //! mapping per stack, a million of them under default limits. Older kernels need
 //! `mprotect`, which splits a mapping in three; the pool then admits as many stacks
-//! as `vm.max_map_count` allows and says so in its error. [`StackPool::guard`] tells
-//! which one is in force.
+//! as `vm.max_map_count` allows, and its error names that limit. [`StackPool::guard`] returns
+//! the kind in use.
 //!
 //! # Exhaustion
 //!
-//! No call here aborts or leaks when the system says no: every system call may fail
-//! and is turned into a [`StackError`] that names the limit and how to raise it.
-//! `tests.rs` fails each call of a scenario in turn and checks that nothing is lost. The
-//! heap is another matter where handles are made: a new pool or cache takes its few bytes
-//! as the standard library does, which aborts when there are none.
+//! No call in this module aborts or leaks when a system call fails: the failure becomes a
+//! [`StackError`] that names the limit and how to raise it. `tests.rs` fails each call of a
+//! scenario in turn and checks that nothing is lost. The exception is the heap memory of the
+//! handles themselves: creating a pool or a cache allocates a few bytes as the standard library
+//! does, and aborts if there are none.
 
 pub(crate) mod arch;
 mod arena;

@@ -1,4 +1,4 @@
-//! What the creator of a pool may choose.
+//! Options of a stack pool.
 
 use super::GuardPolicy;
 
@@ -111,20 +111,20 @@ pub enum OnOverflow {
     /// stack for each thread that runs fibers. Faults that are not an overflow go
     /// on to the handler that was installed before.
     Report,
-    /// Do nothing: no handler, no signal stack, and the guards of this pool are not looked
-    /// up by the reports of other pools. The fault is delivered as the process has arranged.
+    /// Do nothing: no handler, no signal stack, and the handler installed for other pools ignores
+    /// the guards of this one. The process's own disposition of SIGSEGV applies.
     Fault,
 }
 
-/// Whose data may be left on a stack: the mark that [`Zeroing`] compares. Made by
-/// [`StackPool::trust_domain`](super::StackPool::trust_domain); different from all others of
-/// the process.
+/// A set of tasks that may see each other's leftover stack contents: [`Zeroing`] clears a stack
+/// when it changes domains. Created by
+/// [`StackPool::trust_domain`](super::StackPool::trust_domain); unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TrustDomain(pub(super) u64);
 
 impl TrustDomain {
-    /// The domain of everybody who names none.
+    /// The domain of stacks that are acquired without naming one.
     pub const DEFAULT: TrustDomain = TrustDomain(1);
-    /// The mark of a stack that holds nothing of anybody.
+    /// The domain of a stack that holds no data: never used, or cleared.
     pub(super) const BLANK: TrustDomain = TrustDomain(0);
 }

@@ -1,14 +1,14 @@
-//! Overflow: who ran into which guard, said from a signal handler, then abort.
+//! Stack overflow: a SIGSEGV handler that names the fiber that hit its guard, then aborts.
 //!
-//! The handler runs on an alternate stack (the fiber's own is exhausted) that has a
-//! guard of its own. It decides by the faulting address alone whether a guard of a
-//! registered arena was hit, prints with `write(2)` from a fixed buffer, and aborts.
-//! Everything else goes on to the handler that was installed before, as if this one
-//! were not there. Nothing here allocates, locks or formats through `std::fmt`.
+//! The handler runs on an alternate stack with a guard of its own, since the fiber's stack is
+//! exhausted. It decides by the faulting address alone whether a guard of a registered arena was
+//! hit, prints with `write(2)` from a fixed buffer, and aborts. Any other fault is passed to the
+//! handler that was installed before, as if this one did not exist. Nothing here allocates, locks
+//! or formats through `std::fmt`.
 //!
-//! Why abort: the code that overflowed holds locks and half-built values, and a
-//! signal handler can neither unwind it nor leave it. Code that checks its remaining
-//! stack at function entry fails softly long before.
+//! Why abort: the code that overflowed holds locks and half-built values, and a signal handler can
+//! neither unwind nor leave it. Code that checks its remaining stack at function entry returns an
+//! error before it comes to that.
 //!
 //! # Containing an overflow
 //!
@@ -20,38 +20,39 @@
 //! not leave by itself, puts the stack into quarantine and returns an error.
 //!
 //! Why memory stays valid: nothing on the abandoned stack is ever freed, reused or unmapped, so
-//! whatever points there goes on pointing to what it did. Nothing there points to frames that go
-//! on, because the closure and its result are `'static`. To leave a frame without its destructors
-//! is the same as `mem::forget`, which safe code must expect, but for the half-done work of the
-//! innermost functions: that is what the promise is about.
+//! pointers into it stay valid. Nothing on it points to frames that keep running, because the
+//! closure and its result are `'static`. Leaving a frame without running its destructors is the
+//! same as `mem::forget`, which safe code must tolerate. The exception is the half-done work of
+//! the innermost functions, which the promise covers.
 //!
-//! Why a separate stack, and not that of the task: frames between the base of the task and the
-//! guard hit could be anybody's, among them nurseries, whose children borrow from those frames, and
-//! the runtime's own, which change the worker's queues without a lock. A closure that is called
-//! from one place, borrows nothing and cannot reach its `Cx` has none of them below it.
+//! Why a separate stack and not the task's own: any code may have frames between the base of the
+//! task and the guard. Among them are nurseries, whose children borrow from those frames, and the
+//! runtime's own functions, which change the worker's queues without a lock. A closure that is
+//! called from one place, borrows nothing and cannot reach its `Cx` has no such frames below it.
 //!
-//! Why returning is enough: the kernel saved the mask and the state of the signal stack when it
-//! called the handler, and puts both back when the handler returns, to wherever the context says by
-//! then. So SIGSEGV is not left blocked, and the next overflow is noticed as this one was, with or
-//! without SA_NODEFER. A `longjmp` out of the handler would owe all of that. The switch itself
-//! needs no stack of the side that it leaves.
+//! Why returning from the handler is enough: the kernel saved the signal mask and the state of the
+//! signal stack when it called the handler, and restores both when the handler returns, wherever
+//! the context then points. So SIGSEGV does not stay blocked, and the next overflow is caught as
+//! well, with or without SA_NODEFER. A `longjmp` out of the handler would have to restore all of
+//! that itself. The switch itself uses no memory of the stack that it leaves.
 //!
-//! The handler aborts all the same, and the report says why ([`Kept`]), if
+//! The handler still aborts, and the report gives the reason ([`Kept`]), if
 //!
 //! - the interrupted instruction is in the allocator, the C library, the loader or the unwinder, or
-//!   it is not known where those are (`c_library.rs`): their locks would stay taken;
-//! - the thread is panicking: its count of panics, which is the standard library's, would stay
+//!   the addresses of those are not known (`c_library.rs`): their locks would stay taken;
+//! - the thread is panicking: the standard library's count of panics for this thread would stay
 //!   raised;
-//! - signals are blocked that were not when the closure was entered: the fault happened in another
-//!   signal's handler, which may have interrupted anything, or where the C library does not want to
-//!   be interrupted;
+//! - signals are blocked that were not blocked when the closure was entered: the fault happened in
+//!   the handler of another signal, which may have interrupted any code, or in a part of the C
+//!   library that must not be interrupted;
 //! - the kernel found no room on the stack for another signal's frame: that signal would be lost;
 //! - the access was far below the stack pointer: no function does that to its own frame, so a
 //!   pointer was wrong. Compilers touch large frames page by page from above.
 //!
-//! Any other guard, that of a task or of a fiber which the closure itself resumes, is as fatal as
-//! ever. "Own" is decided by the stack pointer: it is on the stack whose guard was hit, so the
-//! thread that faulted is the one that runs the closure, and it reads and writes what is its own.
+//! An overflow of any other stack is always fatal: that of a task, or of a fiber which the closure
+//! resumes. The stack pointer decides whose overflow it is. If it is on the stack whose guard was
+//! hit, then the faulting thread is the one that runs the closure, and the handler reads and writes
+//! that thread's own data.
 
 use super::c_library::{self, Code};
 use super::registry::{self, Geometry};
@@ -64,26 +65,28 @@ use std::ptr::NonNull;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// What the top of every stack says about its user; read by the handler.
+/// The label at the top of every stack, which names its user for the handler.
 ///
-/// Written by the owner of the stack only. The handler may read it from another
-/// thread if a stray pointer hits the guard; it then prints what it finds. Atomics,
-/// so that this is no data race; Relaxed, because nothing depends on it.
+/// Written by the owner of the stack only. If a stray pointer of another thread hits the guard,
+/// the handler reads the label there and prints what it finds. The fields are atomics so that this
+/// is no data race. All accesses are Relaxed and have no partner: the handler uses the values for
+/// its report only, except on the thread that wrote them, where program order suffices.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Label {
     id: AtomicU64,
     len: AtomicU32,
-    /// How far below the top of the stack the context is that is saved when the stack is left; 0 if none is. For
-    /// debuggers, which have no other way to find it where types are not described (`tools/gdb/parcae.py`).
+    /// Distance from the top of the stack down to the context that a switch away saves; 0 if there
+    /// is none. For debuggers, which have no other way to find the context without type
+    /// information (`tools/gdb/parcae.py`).
     context: AtomicU32,
     name: [AtomicU64; NAME_WORDS],
 }
 
-/// The id of a stack on which a scheduler runs its tasks.
+/// The label id of a strand, on which a scheduler runs tasks.
 pub(crate) const TASK: u64 = u64::MAX;
 
-/// The id of a stack on which a closure runs that may be abandoned.
+/// The label id of a stack whose closure may be abandoned.
 pub(crate) const CONTAINED: u64 = u64::MAX - 1;
 
 const NAME_WORDS: usize = 6;
@@ -101,13 +104,14 @@ const _: () = {
 };
 
 impl Label {
-    /// Says whose stack this is; 0 if nobody's. A name is cut at 48 bytes.
+    /// Sets the stack's user; id 0 means none. A name is cut at 48 bytes.
     pub(crate) fn set(&self, id: u64, name: &str) {
         let mut end = name.len().min(NAME_WORDS * 8);
         while !name.is_char_boundary(end) {
             end -= 1;
         }
         let bytes = &name.as_bytes()[..end];
+        // Relaxed, here and in the rest of this type: see above.
         self.len.store(0, Ordering::Relaxed);
         for (word, chunk) in self.name.iter().zip(bytes.chunks(8)) {
             let mut full = [0; 8];
@@ -118,34 +122,36 @@ impl Label {
         self.len.store(bytes.len() as u32, Ordering::Relaxed); // at most 48
     }
 
-    /// Says where the context of the stack's user is saved.
+    /// Sets the address where the context of the stack's user is saved.
     pub(crate) fn set_context(&self, context: *const Context) {
         let top = std::ptr::from_ref(self).addr() + LABEL_SIZE;
-        // At the top of the stack, so that the distance is small.
+        // The context is at the top of the stack, so the distance is small. Relaxed: see above.
         self.context.store((top - context.addr()) as u32, Ordering::Relaxed);
     }
 
-    /// Says that the stack is nobody's.
+    /// Marks the stack as unused.
     pub(crate) fn clear(&self) {
         self.set(0, "");
-        self.context.store(0, Ordering::Relaxed);
+        self.context.store(0, Ordering::Relaxed); // see above
     }
 
-    /// The name, as far as it was kept.
+    /// The name, cut at 48 bytes.
     pub(crate) fn to_name(&self) -> String {
         let mut buffer = [0; NAME_WORDS * 8];
         let len = self.name(&mut buffer);
         String::from_utf8_lossy(&buffer[..len]).into_owned()
     }
 
-    /// Where the context of the stack's user is saved.
+    /// The address where the context of the stack's user is saved.
     fn context(&self) -> *mut Context {
         let top = std::ptr::from_ref(self).addr() + LABEL_SIZE;
+        // Relaxed: read by the thread that wrote it.
         let below = self.context.load(Ordering::Relaxed) as usize;
         std::ptr::with_exposed_provenance_mut(top - below)
     }
 
     fn name(&self, buffer: &mut [u8; NAME_WORDS * 8]) -> usize {
+        // Relaxed: for the report only.
         for (word, out) in self.name.iter().zip(buffer.chunks_mut(8)) {
             out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
@@ -164,14 +170,14 @@ pub(super) fn arm_process() {
         // handler has the signature that SA_SIGINFO demands.
         unsafe {
             let mut previous: libc::sigaction = std::mem::zeroed();
-            // Asked for first and stored before the handler can run.
+            // Query and store the previous disposition before the handler can run.
             if libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut previous) != 0 {
                 return;
             }
             remember(previous);
             let mut ours: libc::sigaction = std::mem::zeroed();
             ours.sa_sigaction = handler as *const () as usize;
-            // What the earlier handler relied on stays true when we call it.
+            // Keep the flags that the previous handler relies on when it is called from ours.
             let inherited = previous.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
             ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | inherited;
             ours.sa_mask = previous.sa_mask;
@@ -179,23 +185,23 @@ pub(super) fn arm_process() {
             let mut replaced: libc::sigaction = std::mem::zeroed();
             libc::sigaction(libc::SIGSEGV, &ours, &mut replaced);
             if replaced.sa_sigaction != previous.sa_sigaction {
-                remember(replaced); // installed by somebody in between
+                remember(replaced); // another thread installed it in between
             }
         }
     });
 }
 
-/// Keeps the earlier disposition. A few bytes, once per process, never freed.
+/// Keeps the previous disposition. A few bytes, once per process, never freed.
 fn remember(previous: libc::sigaction) {
     // Release: pairs with the Acquire load in `handler`.
     PREVIOUS.store(Box::into_raw(Box::new(previous)), Ordering::Release);
 }
 
-/// A library that is unloaded while its handler is installed would leave a trap behind.
+/// Prevents the unloading of this library: the signal handler would point to unmapped code.
 pub(crate) fn stay_loaded() {
     // Statically linked programs are never unloaded.
     #[cfg(not(target_feature = "crt-static"))]
-    // SAFETY: `info` is filled for an address of this very code; the name is the loader's.
+    // SAFETY: `info` is filled for an address of this code; the loader owns the name.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(handler as *const libc::c_void, &mut info) != 0 && !info.dli_fname.is_null()
@@ -206,8 +212,8 @@ pub(crate) fn stay_loaded() {
     }
 }
 
-/// Gives this thread an alternate signal stack with a guard, if it has none of
-/// ours yet. It is taken back when the thread ends.
+/// Installs an alternate signal stack with a guard on this thread, unless it already has one from
+/// here. It is removed when the thread ends.
 pub(crate) fn arm_thread() -> Result<(), StackError> {
     thread_local! {
         static SIGNAL_STACK: RefCell<Option<SignalStack>> = const { RefCell::new(None) };
@@ -220,8 +226,8 @@ pub(crate) fn arm_thread() -> Result<(), StackError> {
             }
             Ok(())
         })
-        // The thread is ending and its slot is gone. Fibers in destructors of thread-local
-        // variables are rare enough that their signal stack may stay behind.
+        // The thread is ending and its thread-local slot is gone. Fibers in destructors of
+        // thread-local variables are so rare that their signal stack may leak.
         .unwrap_or_else(|_| SignalStack::install().map(std::mem::forget))
         .map_err(|errno| StackError::SignalStack { errno })
 }
@@ -235,14 +241,14 @@ struct SignalStack {
 impl SignalStack {
     fn install() -> Result<SignalStack, i32> {
         let page = page_size();
-        // SAFETY: asks for a constant; 0 if the kernel does not tell.
+        // SAFETY: queries a constant; 0 if the kernel does not provide it.
         let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
         // A signal frame with all vector state, and room for a handler after ours.
         let size = (64 * 1024).max(4 * frame).next_multiple_of(page);
         let len = size + page;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let rw = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping disturbs nobody.
+        // SAFETY: a new mapping overlaps no memory in use.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, rw, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(errno());
@@ -255,8 +261,8 @@ impl SignalStack {
             ss_flags: 0,
             ss_size: size,
         };
-        // SAFETY: the first page is ours and unused; the rest becomes the thread's
-        // signal stack and stays mapped until `drop` has withdrawn it.
+        // SAFETY: the mapping is new and unused. Its first page becomes the guard, the rest the
+        // thread's signal stack, which stays mapped until `drop` has removed it.
         let ok = unsafe {
             libc::mprotect(base.as_ptr().cast(), page, libc::PROT_NONE) == 0
                 && libc::sigaltstack(&new, std::ptr::null_mut()) == 0
@@ -267,8 +273,8 @@ impl SignalStack {
 }
 
 impl SignalStack {
-    /// Whether this is the thread's signal stack still; the standard library withdraws
-    /// whatever is installed when a thread ends.
+    /// Whether this is still the thread's signal stack; the standard library removes the installed
+    /// one when a thread ends.
     fn is_installed(&self) -> bool {
         // SAFETY: filled by the call.
         let current = unsafe {
@@ -283,7 +289,7 @@ impl SignalStack {
 
 impl Drop for SignalStack {
     fn drop(&mut self) {
-        // SAFETY: withdrawn as signal stack if it still is the thread's, then unmapped.
+        // SAFETY: removed as the thread's signal stack if it still is, then unmapped.
         unsafe {
             if self.is_installed() {
                 let off = libc::stack_t {
@@ -298,6 +304,11 @@ impl Drop for SignalStack {
     }
 }
 
+/// The SIGSEGV handler.
+///
+/// # Safety
+///
+/// Called by the kernel, or by a later handler that passes on its own arguments.
 unsafe extern "C" fn handler(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -314,7 +325,7 @@ unsafe extern "C" fn handler(
         _ => None,
     };
     if let Some(hit) = hit {
-        // SAFETY: the context of this very signal, which is left alone afterwards.
+        // SAFETY: the context of this signal; it is not changed afterwards.
         let kept = match unsafe { hit.abandon(code, context.cast()) } {
             Ok(()) => return,
             Err(kept) => kept,
@@ -323,7 +334,8 @@ unsafe extern "C" fn handler(
         // SAFETY: ends the process.
         unsafe { libc::abort() }
     }
-    // SAFETY: the arguments are those of this very signal. Acquire: pairs with the Release in `remember`.
+    // Acquire: pairs with the Release in `remember`.
+    // SAFETY: the arguments are those of this signal.
     unsafe { pass_on(PREVIOUS.load(Ordering::Acquire), signal, info, context) }
 }
 
@@ -332,10 +344,10 @@ pub(crate) fn arm_containing() {
     c_library::learn();
 }
 
-/// Why a closure was not abandoned. See the header.
+/// Why an overflow was not contained. See the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    /// Nobody has said that it may be.
+    /// The stack is not that of a contained closure.
     NotContained,
     CLibrary,
     Unknown,
@@ -350,16 +362,18 @@ impl Kept {
         match self {
             Kept::NotContained => "",
             Kept::CLibrary => {
-                "the allocator, the C library or the loader was interrupted, whose locks would stay \
-                 taken"
+                "it happened in the allocator, the C library or the loader, whose locks would \
+                 stay taken"
             }
             Kept::Unknown => {
-                "it is not known whether the allocator was interrupted, which is linked into the \
-                 same file"
+                "the allocator is linked into the same file as the program, so it may have been \
+                 interrupted"
             }
             Kept::Panicking => "the closure was panicking",
             Kept::Signal => "a signal handler was running, or the closure had blocked signals",
-            Kept::NoRoom => "there was no room for the frame of a signal, which would be lost",
+            Kept::NoRoom => {
+                "the stack had no room for a signal frame, and the signal would be lost"
+            }
             Kept::Stray => "the access was far below the stack pointer: a pointer was wrong",
         }
     }
@@ -380,7 +394,7 @@ impl GuardHit {
         (offset < arena.guard).then(|| GuardHit { addr, arena, guard: addr - offset })
     }
 
-    /// The stack that `sp` is on, if there is too little left of it for a signal's frame.
+    /// The stack that contains `sp`, if its free part is too small for a signal frame.
     fn no_room_at(sp: usize) -> Option<GuardHit> {
         /// More than any frame that the kernel writes.
         const FRAME: usize = 32 * 1024;
@@ -396,26 +410,25 @@ impl GuardHit {
     }
 
     fn label(top: usize) -> &'static Label {
-        // SAFETY: the label is at the top of a stack that is mapped readable (the arena was
-        // registered a moment ago, and is used for the signal at hand only); any bytes are a
-        // valid label.
+        // SAFETY: the label is at the top of a stack of a registered arena, which is mapped and
+        // readable; the reference is used during this signal only; any bytes are a valid label.
         unsafe { &*std::ptr::with_exposed_provenance::<Label>(top - LABEL_SIZE) }
     }
 
-    /// Sends the thread away from a closure that overflowed its own stack, if that may be
+    /// Makes the thread leave a closure that overflowed its own stack, if the closure may be
     /// abandoned.
     ///
     /// # Errors
     ///
-    /// Why not. Nothing was changed.
+    /// Why the overflow cannot be contained. Nothing was changed.
     ///
     /// # Safety
     ///
-    /// Called by the handler, with its code and context; it returns at once after `Ok`.
+    /// Called by the handler with its code and context. After `Ok` the handler returns immediately.
     unsafe fn abandon(&self, code: i32, context: *mut libc::ucontext_t) -> Result<(), Kept> {
-        /// No compiler touches memory so far below the stack pointer: frames are touched page by
-        /// page, while the stack pointer moves. Twice the room that `scope::cx::frame::away` wants for the
-        /// allocator.
+        /// No compiler touches memory this far below the stack pointer: frames are touched page by
+        /// page while the stack pointer moves. Twice the room that `scope::cx::frame::away`
+        /// requires for the allocator.
         const PROBE: usize = 8192;
         // SAFETY: as the caller says.
         let (sp, pc, blocked) = unsafe {
@@ -425,6 +438,7 @@ impl GuardHit {
         let own = |top: &usize| (self.guard..=*top).contains(&sp);
         let top = self.top().filter(own).ok_or(Kept::NotContained)?;
         let label = GuardHit::label(top);
+        // Relaxed: `sp` is on this stack, so this thread wrote the label.
         if label.id.load(Ordering::Relaxed) != CONTAINED {
             return Err(Kept::NotContained);
         }
@@ -451,8 +465,8 @@ impl GuardHit {
         let bottom = self.guard + self.arena.guard;
         let left = sp.saturating_sub(bottom);
         containment.overflow.set(Some(Overflow { left, needed: left + (bottom - self.addr) }));
-        // SAFETY: `to` was saved when the closure was entered, and nobody else resumes it; the
-        // closure is never resumed.
+        // SAFETY: `to` was saved when the closure was entered, and only this thread resumes it;
+        // the closure is never resumed.
         unsafe { arch::redirect(context, from, to) };
         Ok(())
     }
@@ -476,13 +490,14 @@ impl GuardHit {
         if !own {
             line.text("stray access to the guard below the stack of ");
         }
-        match label.id.load(Ordering::Relaxed) {
-            0 => line.text("nobody"),
+        let id = label.id.load(Ordering::Relaxed); // for the report only
+        match id {
+            0 => line.text("no fiber"),
             TASK => line.text("a task"),
             CONTAINED => line.text("a closure under Cx::contain_overflow"),
             id => line.text("fiber ").dec(id as usize),
         };
-        if len > 0 && label.id.load(Ordering::Relaxed) == CONTAINED {
+        if len > 0 && id == CONTAINED {
             line.text(" of task");
         }
         if len > 0 {
@@ -495,7 +510,7 @@ impl GuardHit {
         line.text(", stack ").hex(bottom).text("..").hex(top);
         line.text(", stack pointer ").hex(sp).text("\n");
         if kept != Kept::NotContained {
-            line.text("  It could not be contained: ").text(kept.text()).text(".\n");
+            line.text("  The overflow could not be contained: ").text(kept.text()).text(".\n");
         }
         if own {
             line.text("  Look for unbounded recursion or large local arrays; ");
@@ -515,11 +530,11 @@ impl GuardHit {
     }
 }
 
-/// Behaves as if our handler were not installed.
+/// Passes a signal to the previous disposition, as if our handler were not installed.
 ///
 /// # Safety
 ///
-/// To be called from the handler, with the handler's arguments and the disposition that was in force before.
+/// Called from a handler, with the handler's arguments and the disposition that it replaced.
 pub(crate) unsafe fn pass_on(
     previous: *const libc::sigaction,
     signal: libc::c_int,
@@ -538,8 +553,8 @@ pub(crate) unsafe fn pass_on(
             libc::signal(signal, libc::SIG_DFL);
         }
         if action == libc::SIG_DFL || action == libc::SIG_IGN {
-            // Back to the default; a fault happens again on return and ends the
-            // process as it would have. A signal that was sent has to be sent again.
+            // Restore the default. A fault happens again on return and ends the process as it
+            // would have; a signal that was sent has to be sent again.
             let mut default: libc::sigaction = std::mem::zeroed();
             default.sa_sigaction = libc::SIG_DFL;
             libc::sigaction(signal, &default, std::ptr::null_mut());
@@ -588,7 +603,7 @@ pub(crate) unsafe fn program_counter(context: *mut libc::c_void) -> usize {
     }
 }
 
-/// A message in a fixed buffer; what does not fit is cut.
+/// A message in a fixed buffer; the part that does not fit is cut.
 struct ReportBuffer {
     buffer: [u8; 1024],
     len: usize,
@@ -617,7 +632,7 @@ impl ReportBuffer {
         self.digits(value, 10)
     }
 
-    /// As `StackSize` is displayed.
+    /// Appends a size in the format of `StackSize`.
     fn size(&mut self, bytes: usize) -> &mut ReportBuffer {
         if bytes < 1 << 20 {
             self.dec(bytes >> 10).text(" KiB")
@@ -643,7 +658,7 @@ impl ReportBuffer {
         }
     }
 
-    /// To standard error, whatever the state of the process.
+    /// Writes the message to standard error. Async-signal-safe.
     fn write(&self) {
         let mut rest = &self.buffer[..self.len];
         while !rest.is_empty() {

@@ -1,4 +1,9 @@
 //! The shared pool: size classes, growth, trimming.
+//!
+//! The free lists and the arenas of a class are protected by the class's mutex. The atomics of
+//! [`PoolShared`] are counts: each change is one read-modify-write, so the count itself is exact,
+//! and no other memory access is ordered by it. All of them are therefore Relaxed and have no
+//! partner.
 
 use super::arena::{Arena, SlotList, StackSlot};
 use super::cache::{CacheCount, StackCache};
@@ -16,14 +21,15 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The first arena of a class. Reserved, not used: it costs nothing but addresses,
-/// and a smaller one is tried if it cannot be had.
+/// Size of the first arena of a class. It costs address space only; if the reservation fails, a
+/// smaller one is tried.
 const FIRST_ARENA: usize = 64 << 20;
 /// Arenas double in size up to this.
 const LARGEST_ARENA: usize = 1 << 30;
-/// An arena for huge stacks still holds a few of them.
+/// The fewest stacks of an arena, whatever their size.
 const FEWEST_STACKS: usize = 4;
-/// Among so many idle stacks neighbours are looked for: a cache gives back as many at once.
+/// How many idle stacks are searched for neighbours at a time: a cache gives back this many at
+/// once.
 const TOGETHER: usize = 32;
 
 /// A pool of stacks that threads share. Cloning it gives another handle to the same
@@ -36,7 +42,7 @@ pub struct StackPool {
     shared: Arc<PoolShared>,
 }
 
-/// What all handles, caches and stacks of a pool refer to.
+/// The state that all handles, caches and stacks of a pool share.
 pub(super) struct PoolShared {
     pub(super) sys: Box<dyn Sys>,
     pub(super) guards: Guards,
@@ -49,10 +55,9 @@ pub(super) struct PoolShared {
     classes: [Mutex<Class>; CLASSES],
     /// The caches' own counts of what they hold.
     caches: Mutex<Vec<Arc<CacheCount>>>,
-    /// Slots outside of the shared free lists, which `max_stacks` limits. Relaxed: each
-    /// change is one read-modify-write, so the account is exact by itself.
+    /// Slots outside of the shared free lists; `max_stacks` limits them.
     out: AtomicUsize,
-    // Counters. Relaxed throughout: figures, on which nothing depends.
+    // Statistics.
     reserved: AtomicUsize,
     arenas: AtomicUsize,
     created: AtomicUsize,
@@ -189,6 +194,7 @@ impl StackPool {
             cold += class.cold.len();
         }
         let cached: usize = lock(&shared.caches).iter().map(|count| count.get()).sum();
+        // Relaxed, here and below: statistics, see the header.
         let quarantined = shared.quarantined.load(Ordering::Relaxed);
         let idle_or_abandoned = cached + quarantined;
         StackStats {
@@ -206,17 +212,17 @@ impl StackPool {
         }
     }
 
-    /// As [`StackStats::quarantined`], without looking at the rest.
+    /// [`StackStats::quarantined`] alone.
     pub(crate) fn quarantined(&self) -> usize {
-        self.shared.quarantined.load(Ordering::Relaxed)
+        self.shared.quarantined.load(Ordering::Relaxed) // a statistic
     }
 
-    /// Memory that the stacks of this pool really occupy, in bytes, counted page by
-    /// page: a slow call, for diagnosis.
+    /// Resident memory of the stacks of this pool, in bytes. Slow, since it counts page by page:
+    /// for diagnosis.
     ///
     /// # Errors
     ///
-    /// If the system does not say.
+    /// If the system call that reports residency fails.
     pub fn resident(&self) -> io::Result<usize> {
         let shared = &*self.shared;
         let mut buffer = Vec::new();
@@ -238,15 +244,15 @@ impl StackPool {
         Ok(pages * shared.page)
     }
 
-    /// Gives back the memory of all idle stacks in the shared pool; returns how many
-    /// stacks that were. Those in caches of workers keep theirs.
+    /// Returns the memory of all idle stacks in the shared pool to the system, and the number of
+    /// those stacks. Stacks in the caches of workers keep their memory.
     pub fn trim(&self) -> usize {
-        /// How many are out of the lists at a time: others find the rest meanwhile.
+        /// How many stacks are out of the lists at a time. Other threads can take the rest.
         const BATCH: usize = 16;
         let shared = &*self.shared;
         let mut count = 0;
         for class in &shared.classes {
-            // What is idle now, and not what comes back meanwhile.
+            // Only stacks that are idle now, not those released while this runs.
             let mut left = lock(class).warm.len();
             while left > 0 {
                 let mut batch = SlotList::default();
@@ -298,8 +304,8 @@ impl Trimmed {
 }
 
 impl PoolShared {
-    /// Takes one slot out of the pool, making one if need be. The caller owns it, and
-    /// with it one strong count of the pool.
+    /// Takes one slot out of the pool, creating it if necessary. The caller owns the slot and its
+    /// strong reference to the pool.
     pub(super) fn take_one(
         self: &Arc<PoolShared>,
         size: StackSize,
@@ -318,14 +324,14 @@ impl PoolShared {
                     Ok(slot) => break slot,
                     Err(error) => failed = Some(error),
                 },
-                // There are idle ones, whose memory is just being given back.
+                // Idle stacks exist; another thread is returning their memory right now.
                 Some(error) if class.trimming > 0 => {
                     failed = Some(error);
                     drop(class);
                     std::thread::yield_now();
                 }
                 Some(error) => {
-                    self.out.fetch_sub(1, Ordering::Relaxed);
+                    self.out.fetch_sub(1, Ordering::Relaxed); // a count
                     return Err(error);
                 }
             }
@@ -334,8 +340,9 @@ impl PoolShared {
         Ok(slot)
     }
 
-    /// Counts one slot as outside, if the limit allows it.
+    /// Counts one slot as taken out, if the limit allows it.
     fn count_out(&self) -> bool {
+        // Relaxed: the limit holds because the update is one read-modify-write.
         let more = |out| (out < self.max_stacks).then_some(out + 1);
         self.out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
@@ -359,7 +366,7 @@ impl PoolShared {
         }
     }
 
-    /// A slot that was never used, with its guard.
+    /// Creates a slot with its guard.
     fn make_slot(
         self: &Arc<PoolShared>,
         size: StackSize,
@@ -370,9 +377,10 @@ impl PoolShared {
             None => self.unused_slot(size, &mut class)?,
         };
         drop(class); // the guard is a system call: not under the lock
-        // SAFETY: the slot is in no list, hence ours.
+        // SAFETY: the slot is in no list, so this call owns it.
         match unsafe { StackSlot::harden(slot, &self.guards, &*self.sys) } {
             Ok(kind) => {
+                // Relaxed: statistics.
                 self.created.fetch_add(1, Ordering::Relaxed);
                 if kind == GuardKind::Off {
                     self.unguarded.fetch_add(1, Ordering::Relaxed);
@@ -403,7 +411,7 @@ impl PoolShared {
         let mut count = (bytes / stride).max(FEWEST_STACKS);
         let arena = loop {
             match Arena::map(self, size, count) {
-                // Perhaps less can be had.
+                // A smaller reservation may succeed.
                 Err(StackError::Reserve { .. } | StackError::Heap { .. }) if count > 1 => {
                     count /= 2;
                 }
@@ -411,7 +419,7 @@ impl PoolShared {
             }
         };
         class.next_arena = (bytes * 2).min(LARGEST_ARENA);
-        // SAFETY: newly made; nobody else knows it.
+        // SAFETY: newly created, so no other thread can reach it. Relaxed: statistics.
         unsafe {
             (*arena.as_ptr()).next = class.arenas.replace(arena);
             self.reserved.fetch_add((*arena.as_ptr()).len(), Ordering::Relaxed);
@@ -420,7 +428,7 @@ impl PoolShared {
         }
     }
 
-    /// Turns a slot into a stack for `domain`, cleared if it has to be.
+    /// Turns a slot into a stack for `domain`, cleared if [`Zeroing`] requires it.
     ///
     /// # Safety
     ///
@@ -447,7 +455,7 @@ impl PoolShared {
     /// The caller owns the slot, and nothing on its stack is in use.
     #[cold]
     unsafe fn wipe(&self, slot: NonNull<StackSlot>) {
-        self.wipes.fetch_add(1, Ordering::Relaxed);
+        self.wipes.fetch_add(1, Ordering::Relaxed); // a statistic
         // SAFETY: the whole stack belongs to the slot, whose owner is the caller.
         unsafe {
             let bottom = StackSlot::bottom(slot);
@@ -459,7 +467,7 @@ impl PoolShared {
         }
     }
 
-    /// Takes slots of one class back. `slots` owns one strong count for each.
+    /// Takes slots of one class back. `slots` owns one strong reference for each.
     pub(super) fn take_back(shared: &Arc<PoolShared>, size: StackSize, mut slots: SlotList) {
         let count = slots.len();
         let class = &shared.classes[size.class()];
@@ -477,16 +485,17 @@ impl PoolShared {
             let trimmed = shared.give_memory_back(surplus); // system calls: not under the lock
             trimmed.put_into(&mut lock(class));
         }
-        shared.out.fetch_sub(count, Ordering::Relaxed);
+        shared.out.fetch_sub(count, Ordering::Relaxed); // a count
         for _ in 0..count {
-            // SAFETY: one of the counts that came with the slots; `shared` itself is
-            // another, so this is never the last.
+            // SAFETY: one of the references that came with the slots. `shared` itself is another,
+            // so this is never the last.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(shared)) };
         }
     }
 
-    /// Gives the memory of idle stacks back to the system: of neighbours by one call, which is cheaper than one for each, and
-    /// much cheaper where other threads run that have to be told. The guard in between is no memory, and stays.
+    /// Returns the memory of idle stacks to the system, with one call for each run of neighbours.
+    /// That is cheaper than one call per stack, and much cheaper in a process with several threads,
+    /// where each call has to invalidate their TLBs. The guards in between hold no memory and stay.
     fn give_memory_back(&self, mut slots: SlotList) -> Trimmed {
         let mut trimmed = Trimmed { warm: SlotList::default(), cold: SlotList::default() };
         let Some(first) = slots.pop() else { return trimmed };
@@ -507,14 +516,14 @@ impl PoolShared {
             for run in runs {
                 let together = self.give_run_back(run);
                 for &slot in run {
-                    // What cannot be given back at once is tried one by one.
+                    // If the call for the whole run failed, try the stacks one by one.
                     if together || (run.len() > 1 && self.give_run_back(&[slot])) {
-                        self.trims.fetch_add(1, Ordering::Relaxed);
+                        self.trims.fetch_add(1, Ordering::Relaxed); // a statistic
                         // SAFETY: as above. The memory reads as zero now.
                         unsafe { (*slot.as_ptr()).domain = TrustDomain::BLANK };
                         trimmed.cold.push(slot);
                     } else {
-                        // Locked memory cannot be given back; the stack is as good as before.
+                        // Locked memory cannot be returned; the stack stays usable.
                         trimmed.warm.push(slot);
                     }
                 }
@@ -524,7 +533,8 @@ impl PoolShared {
         }
     }
 
-    /// The same for neighbours, which are owned by the caller, and idle: nothing on them is in use. Whether it could be done.
+    /// Returns the memory of neighbouring stacks to the system. The caller owns them, and nothing
+    /// on them is in use. Returns whether the system call succeeded.
     fn give_run_back(&self, run: &[NonNull<StackSlot>]) -> bool {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
         // SAFETY: slots of one live arena, the last not below the first.
@@ -535,7 +545,7 @@ impl PoolShared {
         }
     }
 
-    /// Whether a fault on a guard of this pool is ours to report.
+    /// Whether the overflow handler reports faults on guards of this pool.
     pub(super) fn reports_overflows(&self) -> bool {
         self.guards.kind != GuardKind::Off && self.on_overflow == OnOverflow::Report
     }
@@ -555,8 +565,8 @@ impl Drop for PoolShared {
             let class = class.get_mut().unwrap_or_else(PoisonError::into_inner);
             let mut next = class.arenas.take();
             while let Some(arena) = next {
-                // SAFETY: a slot outside of the free lists holds a strong count, and
-                // there is none left: all slots are home.
+                // SAFETY: a slot outside of the free lists holds a strong reference, and none is
+                // left: all slots are in the free lists.
                 unsafe {
                     next = (*arena.as_ptr()).next;
                     Arena::unmap(arena, &*self.sys);
@@ -566,8 +576,8 @@ impl Drop for PoolShared {
     }
 }
 
-/// Locks; a panic of another thread inside is impossible to have left anything half
-/// done, since list operations do not panic.
+/// Locks a mutex and ignores poisoning: the list operations under it do not panic, so a panicking
+/// thread cannot have left a list half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

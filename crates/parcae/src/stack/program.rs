@@ -1,25 +1,26 @@
 //! Which functions of a backtrace are the program's own.
 //!
-//! A task that sleeps has some forty frames of the runtime and of the standard library above the one
-//! that its author wrote, and as many below. Only the program's own are shown, unless all are asked for.
+//! A sleeping task has some forty frames of the runtime and the standard library above the
+//! program's innermost frame, and as many below. By default only the program's frames are shown.
 //!
-//! # How a function is told apart
+//! # How a function is classified
 //!
-//! 1. *By the object that it is in*: the C library and the unwinder are nobody's own code.
-//! 2. *By its file*, where debug information tells it: the runtime's sources and those of the
-//!    standard library are known by their folders. So a closure of the program that the standard
-//!    library calls counts as the program's, and the glue that calls it does not, whatever both are named.
-//! 3. *By its name*, otherwise: by the crate that its path begins with. Names of crates are
-//!    compared as a whole: `parcae_demo` is not `parcae`. Of `<A as B>::f` both paths count: if
-//!    either is the program's, so is the function.
+//! 1. *By its object*: the C library and the unwinder are never the program's.
+//! 2. *By its file*, where debug information names it: the sources of the runtime and of the
+//!    standard library are recognised by their folders. So a closure of the program that the
+//!    standard library calls counts as the program's, and the glue that calls it does not, whatever
+//!    their names are.
+//! 3. *By its name* otherwise: by the crate at the start of its path. Crate names are compared as a
+//!    whole: `parcae_demo` is not `parcae`. For `<A as B>::f` both paths count: if either belongs
+//!    to the program, so does the function.
 //!
-//! A closure that was inlined into the runtime has no name of its own unless there is debug information
-//! (`debug = "line-tables-only"` is enough). If nothing of the program is left, all are shown.
+//! A closure that was inlined into the runtime has no name of its own without debug information
+//! (`debug = "line-tables-only"` is enough). If no frame belongs to the program, all are shown.
 
 use crate::stack::frames::Function;
 use std::ffi::CStr;
 
-/// Where this crate's sources are, as the compiler writes it into debug information.
+/// The folder of this crate's sources, as the compiler writes it into debug information.
 const OWN_FOLDER: &str = {
     let (file, name) = (file!(), "stack/program.rs");
     match file.as_bytes().split_at_checked(file.len() - name.len()) {
@@ -31,7 +32,7 @@ const OWN_FOLDER: &str = {
     }
 };
 
-/// Whose a function is.
+/// The author of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
     Program,
@@ -39,14 +40,14 @@ pub(crate) enum Author {
     Other,
 }
 
-/// Leaves the program's own functions; all of them if there are none.
+/// The program's own functions; all functions if there are none.
 pub(crate) fn own(functions: Vec<(Function, Author)>) -> Vec<Function> {
     let any = functions.iter().any(|(_, author)| *author == Author::Program);
     let shown = |author| !any || author == Author::Program;
     functions.into_iter().filter(|(_, author)| shown(*author)).map(|(f, _)| f).collect()
 }
 
-/// Who has written the function that an address belongs to.
+/// Classifies the function that an address belongs to.
 pub(crate) fn author(address: usize, function: &Function) -> Author {
     if cfg!(test) && is_of_a_test(function) {
         return Author::Program;
@@ -59,15 +60,15 @@ pub(crate) fn author(address: usize, function: &Function) -> Author {
     if other { Author::Other } else { Author::Program }
 }
 
-/// Whether a function is one of this crate's own tests, which play the program. With less than full debug
-/// information a name has no path, but it has its parameters, and those may be of a test.
+/// Whether a function is one of this crate's own tests, which count as the program. With less than
+/// full debug information a name has no path, but it has generic arguments, which may name a test.
 fn is_of_a_test(function: &Function) -> bool {
     let path = function.name.split_once('<').map_or(&*function.name, |(path, _)| path);
     let in_file = |file: &String| file.ends_with("/tests.rs") || file.contains("/tests/");
     path.contains("::tests::") || function.file.as_ref().is_some_and(in_file)
 }
 
-/// Whether a source file is the runtime's or the standard library's.
+/// Whether a source file belongs to the runtime or the standard library.
 fn is_of_a_library(file: &str) -> bool {
     let standard = ["/rustlib/src/rust/library/", "/rust/deps/"];
     file.contains(OWN_FOLDER)
@@ -75,20 +76,20 @@ fn is_of_a_library(file: &str) -> bool {
         || standard.iter().any(|folder| file.contains(folder))
 }
 
-/// Crates of this project whose code a task may be in, beside this one.
+/// Whether a name belongs to another crate of this project that tasks run code of.
 fn is_of_another_crate_of_ours(name: &str) -> bool {
     crates(name).any(|name| matches!(name, "parcae_core" | "parcae_capi"))
 }
 
 fn is_named_as_a_library(name: &str) -> bool {
     if !name.contains("::") {
-        // The switch, and what the compiler adds. Other plain names are those of C functions.
+        // The switch, and functions that the compiler adds. Other plain names are C functions.
         return ["janus_", "__rust", "rust_begin_unwind", "_start"]
             .iter()
             .any(|prefix| name.starts_with(prefix));
     }
     let mut crates = crates(name).peekable();
-    // Of the bare parameters of a generic function no crate is known.
+    // Bare generic parameters name no crate.
     crates.peek().is_some()
         && crates.all(|name| {
             let ours = matches!(name, "parcae" | "parcae_core" | "parcae_capi");
@@ -101,11 +102,11 @@ fn crates(name: &str) -> impl Iterator<Item = &str> {
     let mut paths = [Some(name), None];
     if let Some(inner) = name.strip_prefix('<') {
         let mut depth = 0_u32;
-        // Where ` as ` or the closing bracket is, outside of any bracket inside.
+        // The position of ` as ` or of the closing bracket, outside of nested brackets.
         let end = inner.char_indices().find(|&(at, letter)| {
             match letter {
                 '<' | '(' | '[' => depth += 1,
-                // Of an arrow, in the type of a function.
+                // Part of an arrow, in a function type.
                 '>' if inner[..at].ends_with('-') => {}
                 '>' | ')' | ']' if depth > 0 => depth -= 1,
                 '>' => return true,
@@ -120,21 +121,21 @@ fn crates(name: &str) -> impl Iterator<Item = &str> {
     paths.into_iter().flatten().filter_map(first_crate)
 }
 
-/// The crate that a path begins with; none of a parameter, a reference to one, or a tuple.
+/// The crate at the start of a path; `None` for a parameter, a reference to one, or a tuple.
 fn first_crate(path: &str) -> Option<&str> {
     let start = path.trim_start_matches(['<', '&', '*', '[', '(', ' ']);
     let start = ["mut ", "const ", "dyn "].iter().fold(start, |s, word| s.trim_start_matches(word));
     let (first, _) = start.split_once("::")?;
-    // With a hash behind it in newer names: `core[5e2f…]`.
+    // Newer manglings append a hash: `core[5e2f…]`.
     let first = first.split_once('[').map_or(first, |(name, _)| name);
     let is_name = first.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
     (is_name && !first.is_empty()).then_some(first)
 }
 
-/// Whether an address is in the C library, the loader, the unwinder, or what the kernel maps.
+/// Whether an address is in the C library, the loader, the unwinder, or the kernel's vDSO.
 fn is_of_a_system_library(address: usize) -> bool {
     const LIBRARIES: [&str; 5] = ["libc.so", "libc-", "ld-linux", "libgcc_s", "linux-vdso"];
-    // SAFETY: `info` is filled if the call says so; the name is the loader's, and stays.
+    // SAFETY: `info` is filled if the call succeeds; the loader owns the name and keeps it.
     let object = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         let found = libc::dladdr(std::ptr::without_provenance(address), &mut info) != 0;
@@ -174,7 +175,7 @@ mod tests {
         is(Other, "std::panicking::catch_unwind", Some(sources));
         is(Program, "parcae_demo::serve", Some("/home/u/parcae_demo/src/main.rs"));
         is(Program, "<alloc::vec::Vec<T> as demo::Work>::work", Some("src/main.rs"));
-        // The program of the command line has the name of the library.
+        // The command-line program has the name of the library.
         is(Program, "parcae::demo::million::run", Some("/x/crates/parcae-cli/src/demo/million.rs"));
         // Names without a path.
         is(Other, "live<parcae::profile::Service, demo::tests::work::{closure#0}>", Some(&runtime));

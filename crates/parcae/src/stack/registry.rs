@@ -1,15 +1,14 @@
-//! Which addresses are fiber stacks: the table that the signal handler reads.
+//! The registry of arenas, which the signal handler reads to find the stack of a faulting address.
 //!
-//! A signal handler can ask nobody, take no lock and allocate nothing, and the
-//! disposition of a signal belongs to the process. So this is the one table of the
-//! library that is the process's: a list of entries that only ever grows, whose
-//! entries are reused and never freed. Pools write to it when they map and unmap an
-//! arena; only the handler reads it. Nothing else depends on it.
+//! A signal handler can take no lock and allocate nothing, and a signal's disposition belongs to
+//! the process. So the registry is the only table of the library that belongs to the process: a
+//! list that only grows, whose entries are reused and never freed. Pools write to it when they map
+//! and unmap an arena; only the handler and debuggers read it.
 //!
 //! States of an entry: *free* (`base` = 0), *claimed* (`base` = 1, being filled by
 //! one thread), *live* (`base` is the arena's address). `version` grows by one whenever an
-//! entry is claimed: a reader that finds it changed has read parts of two arenas, and takes
-//! the entry for none of them.
+//! entry is claimed. A reader that sees `version` change while it reads has mixed the fields of
+//! two arenas, and skips the entry.
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
@@ -55,7 +54,7 @@ pub(super) struct Geometry {
 
 static HEAD: AtomicPtr<ArenaEntry> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Enters an arena. `None` if there is no heap memory for an entry.
+/// Registers an arena. `None` if there is no heap memory for an entry.
 pub(super) fn insert(arena: Geometry) -> Option<&'static ArenaEntry> {
     let entry = match entries().find(|entry| entry.claim()) {
         Some(entry) => entry,
@@ -73,19 +72,21 @@ pub(super) fn insert(arena: Geometry) -> Option<&'static ArenaEntry> {
 /// Finds the arena that `addr` lies in. Async-signal-safe.
 pub(super) fn find(addr: usize) -> Option<Geometry> {
     entries().find_map(|entry| {
-        // Acquire: nothing below is read before it. Pairs with the Release in `claim`.
+        // Acquire: the loads below come after this one. Pairs with the Release in `claim`.
         let version = entry.version.load(Ordering::Acquire);
         // Acquire: pairs with the Release store in `insert`.
         let base = entry.base.load(Ordering::Acquire);
+        // Relaxed: ordered by the Acquire load of `base` above and the fence below.
         let arena = Geometry {
             base,
             len: entry.len.load(Ordering::Relaxed),
             stride: entry.stride.load(Ordering::Relaxed),
             guard: entry.guard.load(Ordering::Relaxed),
         };
-        // The reads above are done before the version is read again; pairs with the fence
-        // in `claim`: whoever read a part of a later arena sees the later version.
+        // The loads above come before the second load of the version. Pairs with the fence in
+        // `claim`: a reader that has read a field of a later arena sees the later version.
         fence(Ordering::Acquire);
+        // Relaxed: ordered by the fence above.
         let whole = entry.version.load(Ordering::Relaxed) == version;
         let inside = addr.checked_sub(base).is_some_and(|offset| offset < arena.len);
         (whole && base > CLAIMED && inside).then_some(arena)
@@ -93,15 +94,15 @@ pub(super) fn find(addr: usize) -> Option<Geometry> {
 }
 
 impl ArenaEntry {
-    /// Takes an arena out, before it is unmapped.
+    /// Removes an arena, before it is unmapped.
     pub(super) fn remove(&self) {
-        // Release: pairs with the Acquire of `claim`, so that the next owner's
-        // stores come after everything this owner did.
+        // Release: pairs with the Acquire in `claim`, so that the next owner's stores come after
+        // this owner's.
         self.base.store(FREE, Ordering::Release);
     }
 
     fn claim(&self) -> bool {
-        // Relaxed first look: most entries are live, and a CAS would take their line.
+        // Relaxed first check: most entries are live, and a CAS would take their cache line.
         let claimed = self.base.load(Ordering::Relaxed) == FREE
             // Acquire: pairs with the Release in `remove`.
             && self
@@ -110,7 +111,7 @@ impl ArenaEntry {
                 .is_ok();
         if claimed {
             self.version.fetch_add(1, Ordering::Release); // pairs with the loads in `find`
-            fence(Ordering::Release); // before the new figures; pairs with the fence in `find`
+            fence(Ordering::Release); // before the new fields; pairs with the fence in `find`
         }
         claimed
     }
@@ -148,9 +149,9 @@ fn publish_new() -> Option<&'static ArenaEntry> {
         entry.write(fresh);
         &*entry
     };
-    let mut head = HEAD.load(Ordering::Relaxed);
+    let mut head = HEAD.load(Ordering::Relaxed); // only a guess for the CAS below
     loop {
-        entry.next.store(head, Ordering::Relaxed);
+        entry.next.store(head, Ordering::Relaxed); // published by the CAS below
         let this = std::ptr::from_ref(entry).cast_mut();
         // Release: pairs with the Acquire load in `entries`.
         match HEAD.compare_exchange_weak(head, this, Ordering::Release, Ordering::Relaxed) {
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_reader_never_sees_parts_of_two_arenas() {
-        // Two arenas that take turns in one entry; length and stride tell them apart.
+        // Two arenas alternate in one entry; length and stride tell them apart.
         let first = Geometry { base: 1 << 40, len: 1 << 20, stride: 1 << 12, guard: 64 };
         let second = Geometry { base: 1 << 41, len: 1 << 30, stride: 1 << 13, guard: 128 };
         let stop = AtomicBool::new(false);

@@ -3,9 +3,9 @@
 use super::StackError;
 use std::fmt;
 
-/// How much address space a stack reserves. The constants are named for the profiles that
-/// tasks will run under: `Core` computes, `Service` is the usual one, `Cluster` supervises,
-/// `Sovereign` manages every capability itself.
+/// How much address space a stack reserves. The constants are named after the
+/// [profiles](crate::profile) of tasks: `Core` computes, `Service` is the default, `Cluster`
+/// supervises, `Sovereign` manages every capability itself.
 ///
 /// Reserved is not resident: a stack of 256 KiB that only ever used its first
 /// page costs one page. Up to 1 KiB at the top is used by the runtime itself.
@@ -32,8 +32,8 @@ const MAX_LOG2: u32 = 26;
 pub(super) const CLASSES: usize = (MAX_LOG2 - MIN_LOG2 + 1) as usize;
 
 impl StackSize {
-    /// 8 KiB: enough for code that calls little. A panic with a backtrace overflows it;
-    /// that wants 64 KiB.
+    /// 8 KiB: enough for code with shallow calls. A panic with a backtrace overflows it; that
+    /// needs 64 KiB.
     pub const MIN: StackSize = StackSize { class: 0 };
     /// 64 MiB.
     pub const MAX: StackSize = StackSize { class: (CLASSES - 1) as u8 };

@@ -1,18 +1,18 @@
-//! What a pool counts.
+//! Counters of a stack pool.
 
-/// A snapshot of a pool's counters. Taken without stopping anybody, so figures
-/// that change meanwhile may differ by what changed.
+/// A snapshot of a pool's counters. Other threads keep running while it is taken, so the counters
+/// need not belong to the same instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StackStats {
     /// Address space reserved, in bytes. Mostly not resident; see
     /// [`StackPool::resident`](super::StackPool::resident).
     pub reserved: usize,
-    /// Mappings made for it.
+    /// Mappings that hold the reserved address space.
     pub arenas: usize,
     /// Stacks that were used at least once.
     pub created: usize,
-    /// Stacks held by somebody now.
+    /// Stacks in use now.
     pub in_use: usize,
     /// Stacks that overflowed and were abandoned, see
     /// [`Cx::contain_overflow`](crate::Cx::contain_overflow). They are never used again and never

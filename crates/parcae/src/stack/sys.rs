@@ -1,4 +1,4 @@
-//! The system calls that stacks need, behind a seam so that tests can fail each.
+//! The system calls that stacks need, behind a trait so that tests can make each of them fail.
 
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -28,7 +28,7 @@ pub(super) trait Sys: Send + Sync {
     fn residency(&self, addr: NonNull<u8>, len: usize, pages: &mut [u8]) -> Result<(), Errno>;
 }
 
-/// The system itself.
+/// The real system calls.
 pub(super) struct Linux;
 
 pub(super) fn page_size() -> usize {
@@ -51,10 +51,10 @@ fn check(result: libc::c_int) -> Result<(), Errno> {
 impl Sys for Linux {
     fn reserve(&self, len: usize) -> Result<NonNull<u8>, Errno> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-        // Without permissions first, and unlocked before it gets them: in a process that
-        // locks all its memory (mlockall) it would become resident at once otherwise.
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice changes no
-        // memory that anybody uses; what follows concerns that mapping only.
+        // Map without permissions, unlock, then grant permissions: in a process that locks all
+        // its memory (mlockall) the whole mapping would otherwise become resident immediately.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps no memory
+        // in use; the calls after it concern that mapping only.
         unsafe {
             let addr = libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0);
             if addr == libc::MAP_FAILED {
@@ -71,7 +71,7 @@ impl Sys for Linux {
     }
 
     fn unreserve(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        // SAFETY: the range is a reservation of this pool that nobody uses.
+        // SAFETY: the range is a reservation of this pool that is no longer used.
         check(unsafe { libc::munmap(addr.as_ptr().cast(), len) })
     }
 
@@ -81,7 +81,7 @@ impl Sys for Linux {
     }
 
     fn install_guard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        // SAFETY: the pages are guard pages of this pool; nobody keeps data there.
+        // SAFETY: the pages are guard pages of this pool; they hold no data.
         check(unsafe { libc::madvise(addr.as_ptr().cast(), len, MADV_GUARD_INSTALL) })
     }
 

@@ -21,7 +21,7 @@ fn touch(stack: &Stack) {
     unsafe { stack.top().sub(64).write_volatile(1) };
 }
 
-/// Mappings and mprotect guards are the process's: tests that count them take turns.
+/// Mappings and mprotect guards are counted per process: tests that count them take turns.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -195,8 +195,8 @@ mod memory {
         drop(again);
     }
 
-    /// Neighbours, and others between which somebody holds a stack: what is held is as it was, what was given back is empty,
-    /// and all have their guards.
+    /// Adjacent idle stacks, and idle stacks with a held one between them: a held stack keeps its
+    /// contents, a trimmed one is empty, and all keep their guards.
     #[test]
     fn of_neighbours_is_given_back_together() {
         const STACKS: usize = 150;
@@ -224,13 +224,13 @@ mod memory {
         let again: Vec<_> = (0..144).map(|_| pool.acquire(StackSize::CORE).unwrap()).collect();
         // SAFETY: as above.
         assert!(again.iter().all(|stack| unsafe { word(stack).read_volatile() } == 0));
-        // Valgrind takes a look that the kernel refuses for a mistake.
+        // Valgrind reports a read that the kernel refuses as an error.
         if pool.guard() != GuardKind::Off && !cfg!(parcae_valgrind) {
             assert!(again.iter().chain(&held).all(|stack| faults(stack.bottom().wrapping_sub(8))));
         }
     }
 
-    /// Whether nobody may read there; without doing it.
+    /// Whether an address is unreadable, found out without a fault.
     fn faults(place: *const u8) -> bool {
         let (_reader, writer) = std::io::pipe().unwrap();
         // SAFETY: the kernel reads, or refuses.
@@ -380,7 +380,7 @@ mod guards {
         assert!(stacks.len() <= 600 && stacks.len() >= 300, "{}", stacks.len());
         let text = error.to_string();
         assert!(text.contains("vm.max_map_count") && text.contains("sysctl -w"), "{text}");
-        // What was given out still works, and what comes back can be had again.
+        // Acquired stacks still work, and released stacks can be acquired again.
         stacks.iter().for_each(touch);
         stacks.pop();
         assert!(pool.acquire(StackSize::MIN).is_ok());
@@ -459,7 +459,7 @@ mod limits {
         let pool = faulty(StackOpts::new(), &plan).unwrap();
         let stacks: Vec<Stack> = (0..9).map(|_| pool.acquire(StackSize::MAX).unwrap()).collect();
         drop(stacks);
-        // No more memory from now on, but for giving some back.
+        // From now on every call fails, except those that return memory.
         plan.no_reserve.store(true, Ordering::Relaxed);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -517,8 +517,8 @@ mod limits {
 mod faults {
     use super::*;
 
-    /// Growth, reuse, release, trim and the end of a pool; returns how many stacks could
-    /// be had. Errors are allowed, anything else is not.
+    /// Growth, reuse, release, trim and the end of a pool; returns how many stacks were
+    /// acquired. Errors are allowed, panics and leaks are not.
     fn scenario(pool: &StackPool) -> usize {
         let mut cache = pool.cache();
         let mut held = Vec::new();
@@ -566,8 +566,8 @@ mod faults {
                 };
                 let got = scenario(&pool);
                 assert!(got <= complete, "call {k}");
-                // Whatever failed: nothing is lost, and once the system is well again so
-                // is the pool.
+                // Whichever call failed, nothing is lost, and the pool works again as soon as the
+                // system calls do.
                 let stats = pool.stats();
                 assert_eq!((stats.in_use, stats.cached), (0, 0), "call {k}: {stats:?}");
                 plan.fail_at.store(0, Ordering::Relaxed);
@@ -608,7 +608,7 @@ mod faults {
     }
 }
 
-/// What a pool looks like from outside, without any mechanism.
+/// A reference model of a pool's observable state.
 #[derive(Debug, Clone)]
 enum Op {
     Acquire { cache: usize, size: usize, domain: bool },

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 #[cfg(target_arch = "aarch64")]
 std::arch::global_asm!(include_str!("aarch64.s"), options(raw));
 
-/// A suspended flow of control. `regs.lr` is the address where it goes on.
+/// A suspended context. `regs.lr` is the address where it resumes.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -14,7 +14,7 @@ pub(crate) struct Context {
     regs: SavedRegisters,
 }
 
-/// What a callee must preserve, in the order that the assembly expects. Of the
+/// The callee-saved registers, in the order that the assembly expects. Of the
 /// vector registers only the low halves of v8–v15.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ const _: () = {
 };
 
 impl Context {
-    /// A context that nothing was saved in yet: only good as `from`.
+    /// A context with nothing saved in it: valid only as `from`.
     pub(crate) const fn empty() -> Context {
         Context {
             sp: std::ptr::null_mut(),
@@ -50,8 +50,8 @@ impl Context {
     ///
     /// # Safety
     ///
-    /// `top` is 16-aligned, and the stack below it is writable, large enough
-    /// for what `entry` does, and used by nobody else.
+    /// `top` is 16-aligned; the stack below it is writable, large enough for `entry`, and not used
+    /// for anything else.
     pub(crate) unsafe fn prepare(
         top: *mut u8,
         entry: Entry,
@@ -80,7 +80,7 @@ impl Context {
     }
 }
 
-/// `janus_context_switch`; there is nothing to gain by inlining it.
+/// `janus_context_switch`; inlining it would gain nothing.
 ///
 /// # Safety
 ///
@@ -120,29 +120,29 @@ pub(crate) fn fp_control() -> u64 {
     fpcr
 }
 
-/// Puts control bits back that [`fp_control`] has read.
+/// Restores control bits that [`fp_control`] has read.
 ///
 /// # Safety
 ///
-/// None here; on x86_64 there is one.
+/// Safe on this architecture; unsafe because the function of x86_64 is.
 #[cfg(target_arch = "aarch64")]
 pub(crate) unsafe fn set_fp_control(bits: u64) {
     // SAFETY: writes a value that was read from the same register.
     unsafe { std::arch::asm!("msr fpcr, {}", in(reg) bits, options(nomem, nostack)) };
 }
 
-/// Changes what a signal handler returns to: the thread calls `janus_context_switch(from, to)`
-/// there, whatever it was doing. The switch needs nothing of the stack that it leaves, so the
-/// stack pointer may be anywhere.
+/// Changes the return address of a signal handler: instead of the interrupted code, the thread
+/// calls `janus_context_switch(from, to)`. The switch uses no memory of the stack that it leaves,
+/// so the stack pointer may be anywhere.
 ///
 /// The type of the last branch is cleared: the fault may have come directly after an indirect
-/// one, and the first instruction of the switch is reached by none.
+/// branch, and the switch is not entered by one here.
 ///
 /// # Safety
 ///
 /// `machine` is the context that a signal handler was given, and the handler returns without
-/// further changes to it. `from` and `to` are as for `janus_context_switch`; what is saved in
-/// `from` must never be resumed.
+/// further changes to it. `from` and `to` are as for `janus_context_switch`, and `from` is never
+/// resumed.
 #[cfg(target_arch = "aarch64")]
 pub(crate) unsafe fn redirect(
     machine: *mut libc::ucontext_t,

@@ -5,12 +5,12 @@
 // the offsets below from the Rust side at compile time.
 //
 //   Context                     A suspended context's stack
-//   +0   sp   ───────────────►  sp + 0   the frame of whoever called the switch
+//   +0   sp   ───────────────►  sp + 0   the frame of the switch's caller
 //   +8   x19                    …
 //   …    …
 //   +80  x28                    A new fiber's stack, and its registers
 //   +88  x29  frame pointer     sp + 0   cleanup function      sp is 16-aligned
-//   +96  x30  where it goes on  sp + 8   0
+//   +96  x30  resume address    sp + 8   0
 //   +104 d8                     sp + 16  top of the usable stack
 //   …    …                      x19 = entry function   x29 = 0
 //   +160 d15                    x20 = its argument     x30 = janus_fiber_entry

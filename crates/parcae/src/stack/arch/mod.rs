@@ -1,25 +1,25 @@
-//! The context switch: the only code that knows registers.
+//! The context switch: the only code that depends on the processor's registers.
 //!
 //! Each architecture supplies one `.s` file and one Rust file with the same
 //! names:
 //!
 //! | name | what it is |
 //! |---|---|
-//! | `janus_context_switch` | leave one context, go on in another |
+//! | `janus_context_switch` | save one context, resume another |
 //! | `switch` | the same for Rust callers, inlined where that is faster |
 //! | `janus_fiber_entry` | first instruction of every fiber, last frame of every backtrace |
-//! | [`janus_context_observe`] | call a function whose caller, for unwinders, is a suspended context |
+//! | [`janus_context_observe`] | call a function as if a suspended context had called it |
 //! | [`Context`] | a saved stack pointer and the registers a callee must preserve |
 //! | [`Context::prepare`] | the initial frame of a fiber that has not run yet |
-//! | `shadow_stack_active` | whether the hardware would veto a switch on this thread |
+//! | `shadow_stack_active` | whether the hardware forbids a switch on this thread |
 //! | `fp_control` | the thread's floating-point control bits, checked in debug builds |
-//! | `set_fp_control` | puts them back, after code that was left in the middle |
-//! | [`redirect`] | makes an interrupted thread switch as soon as its signal handler returns |
+//! | `set_fp_control` | restores them, after code that was abandoned half-way |
+//! | [`redirect`] | makes an interrupted thread switch when its signal handler returns |
 //!
-//! What the switch preserves, what it may clobber and who may call it is in
-//! `CONTEXT-SWITCH-INVARIANTS.md` beside this file. The layouts are asserted at
-//! compile time in the architecture's Rust file; the assembly is also driven
-//! without any Rust by the C harness in `tests/asm`.
+//! `CONTEXT-SWITCH-INVARIANTS.md` beside this file lists the registers that the switch preserves
+//! and clobbers, and its permitted callers. The layouts are asserted at compile time in the
+//! architecture's Rust file; the C harness in `tests/asm` also tests the assembly without any
+//! Rust.
 
 #[cfg(not(all(
     target_os = "linux",
@@ -49,25 +49,23 @@ pub(crate) use x86_64::{
     Context, fp_control, redirect, set_fp_control, shadow_stack_active, switch,
 };
 
-/// What a fiber runs first: `entry(argument)`.
+/// The first function of a fiber: `entry(argument)`.
 pub(crate) type Entry = unsafe extern "C" fn(*mut ());
 
-/// What runs when the entry function has returned: `cleanup(argument)`. It
-/// leaves the stack for good by a last switch.
+/// The function that runs when the entry function has returned: `cleanup(argument)`. It
+/// leaves the stack permanently by a last switch.
 pub(crate) type Cleanup = unsafe extern "C" fn(*mut ()) -> !;
 
 unsafe extern "C" {
-    /// Saves the caller's context in `from` and goes on in `to`. Returns when
-    /// somebody switches to `from` again.
+    /// Saves the caller's context in `from` and resumes `to`. Returns when `from` is resumed.
     ///
     /// # Safety
     ///
     /// - `to` was filled by [`Context::prepare`] or by an earlier switch away
-    ///   from it, and has not been resumed since. Its stack is mapped, is run
-    ///   on by no thread, and was not freed.
+    ///   from it, and has not been resumed since. Its stack is mapped, and no thread runs on it.
     /// - `from` stays valid until it is resumed.
     /// - The thread is not unwinding, and no reference to thread-local data is
-    ///   held over the call if the context may go on on another thread.
+    ///   held over the call if the context may be resumed on another thread.
     pub(crate) fn janus_context_switch(from: *mut Context, to: *const Context);
 
     /// Calls `visit(arg)` with unwind information that names `context` as the
@@ -92,7 +90,7 @@ unsafe extern "C" {
 #[cfg(test)]
 mod tests;
 
-/// Asks for the memory at an address that will be used soon. A hint: no address is wrong.
+/// Prefetches the memory at an address that will be used soon. A hint: any address is allowed.
 #[inline]
 pub(crate) fn prefetch<T>(address: std::ptr::NonNull<T>) {
     #[cfg(target_arch = "x86_64")]

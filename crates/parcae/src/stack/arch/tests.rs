@@ -368,7 +368,7 @@ mod single_step {
         }
     }
 
-    /// Steps through whatever `enter` does, there and back.
+    /// Single-steps through `enter`, to the fiber and back.
     #[inline(never)]
     fn thread_side(bare: &mut Bare, enter: unsafe extern "C" fn(*mut ())) {
         // SAFETY: sets and clears the trap flag: SIGTRAP after each instruction. The fiber is
@@ -386,7 +386,7 @@ mod single_step {
         if std::env::var_os("PARCAE_VALGRIND").is_some() {
             return; // Valgrind does not emulate the trap flag
         }
-        // SAFETY: a handler of the right signature, for a signal nobody else uses.
+        // SAFETY: a handler of the right signature, for a signal that nothing else here uses.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = trap as *const () as usize;

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(include_str!("x86_64.s"), options(att_syntax, raw));
 
-/// A suspended flow of control. `sp` points at the address where it goes on.
+/// A suspended context. `sp` points at the address where it resumes.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -14,7 +14,7 @@ pub(crate) struct Context {
     regs: SavedRegisters,
 }
 
-/// What a callee must preserve, in the order that the assembly expects.
+/// The callee-saved registers, in the order that the assembly expects.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct SavedRegisters {
@@ -41,7 +41,7 @@ const _: () = {
 };
 
 impl Context {
-    /// A context that nothing was saved in yet: only good as `from`.
+    /// A context with nothing saved in it: valid only as `from`.
     pub(crate) const fn empty() -> Context {
         Context {
             sp: std::ptr::null_mut(),
@@ -54,8 +54,8 @@ impl Context {
     ///
     /// # Safety
     ///
-    /// `top` is 16-aligned, and the stack below it is writable, large enough
-    /// for what `entry` does, and used by nobody else.
+    /// `top` is 16-aligned; the stack below it is writable, large enough for `entry`, and not used
+    /// for anything else.
     pub(crate) unsafe fn prepare(
         top: *mut u8,
         entry: Entry,
@@ -86,9 +86,9 @@ impl Context {
 /// `janus_context_switch`, inlined: the same effect on the same contexts, less work.
 ///
 /// A function call saves all callee-saved registers, whether or not the caller uses them.
-/// Here r12–r15 are declared clobbered, so the compiler keeps what it needs on its stack and the
-/// context's places for them stay unwritten; rbx and rbp cannot be declared and are saved.
-/// Contexts left either way can be resumed either way: all six are loaded.
+/// Here r12–r15 are declared clobbered, so the compiler spills the ones it needs and their places
+/// in the context stay unwritten; rbx and rbp cannot be declared clobbered and are saved. All six
+/// are loaded, so contexts saved by either form can be resumed by either form.
 ///
 /// The resume address is stored below the stack pointer (the block may use the stack, so
 /// there is no red zone), which leaves the compiler's idea of the frame untouched. From
@@ -164,7 +164,7 @@ pub(crate) fn shadow_stack_active() -> bool {
     ssp != 0
 }
 
-/// The floating-point control bits of this thread: MXCSR without its flags, and the x87
+/// The floating-point control bits of this thread: MXCSR without its exception flags, and the x87
 /// control word. Not part of a context; debug builds compare them around a suspension.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn fp_control() -> u64 {
@@ -179,12 +179,12 @@ pub(crate) fn fp_control() -> u64 {
     u64::from(mxcsr & !EXCEPTION_FLAGS) | u64::from(x87) << 32
 }
 
-/// Puts control bits back that [`fp_control`] has read. What the x87 unit holds is dropped: the
-/// code that was left may have been in the middle of an expression, and calls expect it empty.
+/// Restores control bits that [`fp_control`] has read. The x87 register stack is emptied: the
+/// abandoned code may have been in the middle of an expression, and calls expect it empty.
 ///
 /// # Safety
 ///
-/// Nothing that the caller's frames hold is in x87 or MMX registers, as at any call.
+/// No value of the caller's frames is in an x87 or MMX register, as at any call.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn set_fp_control(bits: u64) {
     let (mxcsr, x87) = (bits as u32, (bits >> 32) as u16);
@@ -203,17 +203,17 @@ pub(crate) unsafe fn set_fp_control(bits: u64) {
     }
 }
 
-/// Changes what a signal handler returns to: the thread calls `janus_context_switch(from, to)`
-/// there, whatever it was doing. The switch needs nothing of the stack that it leaves, so the
-/// stack pointer may be anywhere.
+/// Changes the return address of a signal handler: instead of the interrupted code, the thread
+/// calls `janus_context_switch(from, to)`. The switch uses no memory of the stack that it leaves,
+/// so the stack pointer may be anywhere.
 ///
 /// The direction flag is cleared, as at any call: a string instruction may have been interrupted.
 ///
 /// # Safety
 ///
 /// `machine` is the context that a signal handler was given, and the handler returns without
-/// further changes to it. `from` and `to` are as for `janus_context_switch`; what is saved in
-/// `from` must never be resumed.
+/// further changes to it. `from` and `to` are as for `janus_context_switch`, and `from` is never
+/// resumed.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn redirect(
     machine: *mut libc::ucontext_t,

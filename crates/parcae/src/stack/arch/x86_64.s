@@ -5,8 +5,8 @@
 # the offsets below from the Rust side at compile time.
 #
 #   Context                     A suspended context's stack
-#   +0   sp   ───────────────►  sp + 0   where it goes on
-#   +8   rbx                    sp + 8   the frame of whoever called the switch
+#   +0   sp   ───────────────►  sp + 0   address where it resumes
+#   +8   rbx                    sp + 8   the frame of the switch's caller
 #   +16  rbp                    …
 #   +24  r12
 #   +32  r13                    A new fiber's stack

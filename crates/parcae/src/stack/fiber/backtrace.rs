@@ -1,4 +1,4 @@
-//! The backtrace of a fiber that does not run; `inspect::frames` says how it is taken.
+//! The backtrace of a suspended fiber; `stack/frames.rs` explains how it is taken.
 
 use crate::stack::arch::Context;
 use crate::stack::frames::Frames;
@@ -6,10 +6,12 @@ use std::fmt::{self, Write};
 
 /// The frames of a suspended fiber, innermost first, down to its base.
 ///
-/// Names are looked up when it is printed.
+/// Function names are resolved when it is displayed.
 pub struct FiberBacktrace(Frames);
 
 impl FiberBacktrace {
+    /// The backtrace of `context`.
+    ///
     /// # Safety
     ///
     /// `context` is suspended and stays so during the call.

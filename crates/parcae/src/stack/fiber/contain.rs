@@ -1,10 +1,10 @@
-//! A closure whose stack may overflow without taking the process along.
+//! Contained overflow: a closure that may overflow its stack without ending the process.
 //!
-//! The closure runs on a fiber of its own, of which nobody else knows. If it hits the guard of
+//! The closure runs on a fiber of its own that is private to this module. If it hits the guard of
 //! that stack, the handler (`stack/overflow.rs`) makes the thread switch to the fiber's resumer, as
-//! if the closure had suspended, except that the state is still *Running*: that is how the
-//! resumer tells. What is left is a stack in the middle of a function. It is never entered, never
-//! unwound, never reused and never unmapped.
+//! if the closure had suspended. The fiber's state is then still *Running*, which is how the
+//! resumer recognises an overflow. The abandoned stack is in the middle of a function. It is never
+//! entered, unwound, reused or unmapped.
 
 use super::{Fiber, FiberCore, FiberState, Refused, Step};
 use crate::stack::arch::{self, Context};
@@ -12,7 +12,7 @@ use crate::stack::{CONTAINED, Stack};
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
-/// What the overflow handler has to know of such a fiber, and says about it.
+/// The data that a contained fiber and the overflow handler exchange.
 pub(crate) struct Containment {
     /// The signals that the thread had blocked when the closure was entered.
     pub(crate) mask: u64,
@@ -23,15 +23,15 @@ pub(crate) struct Containment {
 /// How a stack overflowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Overflow {
-    /// Bytes that were left of the stack.
+    /// Bytes of the stack that were free.
     pub(crate) left: usize,
-    /// Bytes that were wanted, at least.
+    /// Bytes that were needed, at least.
     pub(crate) needed: usize,
 }
 
-/// How it ended.
+/// How a contained closure ended.
 pub(crate) enum Contained {
-    /// The closure returned, or panicked; the stack is as good as before.
+    /// The closure returned or panicked; the stack is reusable.
     Ended(Step, Stack),
     /// The stack overflowed, and is in quarantine.
     Overflowed(Overflow),
@@ -42,7 +42,7 @@ impl Containment {
         Containment { mask: blocked_signals(), overflow: Cell::new(None) }
     }
 
-    /// What the handler needs of the core of a fiber, given the address of its inner context.
+    /// The containment of a fiber and its two contexts, given the address of its inner context.
     ///
     /// # Safety
     ///
@@ -66,8 +66,8 @@ impl Fiber {
     ///
     /// # Safety
     ///
-    /// The closure may be abandoned wherever it uses stack: as
-    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) demands.
+    /// The closure may be abandoned at any point where it uses stack, as
+    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) requires.
     pub(crate) unsafe fn contain<F>(mut self, name: &str, closure: F) -> Result<Contained, Refused>
     where
         F: FnOnce() + 'static,
@@ -86,7 +86,7 @@ impl Fiber {
                 Err(_) => unreachable!("the closure has no suspender"),
             };
         }
-        // SAFETY: between two statements, where no value is in such a register.
+        // SAFETY: between two statements, so no value is in a floating-point register.
         unsafe { arch::set_fp_control(fp_control) };
         let mut this = ManuallyDrop::new(self);
         this.core().hooks.destroy();
@@ -99,8 +99,8 @@ impl Fiber {
 
 /// The signals that this thread blocks, as the kernel keeps them.
 fn blocked_signals() -> u64 {
-    // SAFETY: asks, and changes nothing. All zeroes is a value of the set, of which the kernel's
-    // is the first word.
+    // SAFETY: only queries the mask. All zeroes is a valid set, and the kernel's set is its first
+    // word.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);

@@ -1,19 +1,18 @@
-//! Why a fiber could not be made or switched to.
+//! Errors of creating a fiber and of switching to it.
 
 use crate::stack::StackError;
 use std::error::Error;
 use std::fmt;
 
-/// Why a switch did not happen. Nothing was changed.
+/// Why a switch was refused. The fiber is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The thread is unwinding from a panic. Whatever needs to wait has to do so without
-    /// leaving its stack, or after the unwind.
+    /// The thread is unwinding from a panic. Wait without leaving the stack, or after the unwind.
     Panicking,
     /// `start` on a fiber whose closure has not ended: resume it until it has.
     Busy,
-    /// `resume` on a fiber that has nothing to go on with: start it.
+    /// `resume` on an idle fiber: start it first.
     Idle,
 }
 
@@ -21,25 +20,25 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refused::Panicking => {
-                "no switch while the thread is panicking: wait without leaving the stack, or \
-                 after the unwind"
+                "a fiber cannot be switched while the thread is panicking: wait without leaving \
+                 the stack, or after the unwind"
             }
             Refused::Busy => "the fiber's closure has not ended: resume it until it has",
-            Refused::Idle => "the fiber has no closure to go on with: start it",
+            Refused::Idle => "the fiber has no suspended closure to resume: start it first",
         })
     }
 }
 
 impl Error for Refused {}
 
-/// Why a fiber could not be made.
+/// Why a fiber could not be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FiberError {
-    /// Hardware keeps a second copy of all return addresses on this thread, which a
-    /// switch of stacks would contradict.
+    /// A hardware shadow stack is active on this thread: it keeps a second copy of all return
+    /// addresses, which the context switch does not maintain.
     ShadowStack,
-    /// There is no stack, or the thread could not be prepared for running on it.
+    /// No stack could be allocated, or the thread could not be prepared for running on it.
     Stack(StackError),
 }
 
@@ -51,7 +50,7 @@ impl fmt::Display for FiberError {
                  context switch does not maintain it; turn it off for this program with \
                  GLIBC_TUNABLES=glibc.cpu.x86_shstk=off (x86_64) or glibc.cpu.aarch64_gcs=0",
             ),
-            FiberError::Stack(_) => f.write_str("no fiber without its stack"),
+            FiberError::Stack(_) => f.write_str("no stack for the fiber"),
         }
     }
 }

@@ -1,9 +1,13 @@
-//! What checkers have to be told about a switch. Nothing, unless a cfg asks for it.
+//! Hooks around a switch for sanitizers. They do nothing unless a cfg enables them.
 //!
 //! `--cfg parcae_asan` with `-Zsanitizer=address`, `--cfg parcae_tsan` with
 //! `-Zsanitizer=thread`; HACKING.md has the commands. The calls stand directly beside
 //! the switch, in functions that are inlined there: an instrumented frame in between
-//! would be recorded on the wrong stack. Valgrind is told per stack, in `stack/valgrind.rs`.
+//! would be recorded on the wrong stack. Valgrind needs no hook at a switch; stacks are registered
+//! with it in `stack/valgrind.rs`.
+//!
+//! The three `imp` modules have the same functions. The first one documents them; their
+//! obligations are the same in all three.
 
 pub(super) use imp::{Hooks, SwitchHooks};
 
@@ -11,7 +15,7 @@ pub(super) use imp::{Hooks, SwitchHooks};
 mod imp {
     use crate::stack::Stack;
 
-    /// Nothing to tell.
+    /// Hooks of a fiber, which switches only to its resumer and back.
     pub(in crate::stack::fiber) struct Hooks;
 
     #[allow(clippy::unused_self)]
@@ -20,32 +24,53 @@ mod imp {
             Hooks
         }
 
-        /// Resumer, before it switches to the fiber.
+        /// Called by the resumer before it switches to the fiber.
+        ///
+        /// # Safety
+        ///
+        /// On the resumer's stack, directly before the switch to the fiber.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_enter(&self) {}
 
-        /// Resumer, when it has control again.
+        /// Called by the resumer when it has control again.
+        ///
+        /// # Safety
+        ///
+        /// On the resumer's stack, directly after the fiber's switch to it.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_enter(&self) {}
 
-        /// Fiber, before it switches to its resumer.
+        /// Called by the fiber before it switches to its resumer.
+        ///
+        /// # Safety
+        ///
+        /// On the fiber's stack, directly before the switch to the resumer.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_leave(&self) {}
 
-        /// Fiber, when it has control again or for the first time.
+        /// Called by the fiber when it has control again or for the first time.
+        ///
+        /// # Safety
+        ///
+        /// On the fiber's stack, directly after the resumer's switch to it.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_leave(&self) {}
 
-        /// Fiber, before its last switch.
+        /// Called by the fiber before its last switch.
+        ///
+        /// # Safety
+        ///
+        /// On the fiber's stack, directly before the switch to the resumer; the fiber is never
+        /// entered again.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_exit(&self) {}
 
-        /// Resumer, after the fiber's last switch.
+        /// Called by the resumer after the fiber's last switch.
         #[inline(always)]
         pub(in crate::stack::fiber) fn destroy(&self) {}
     }
 
-    /// The same for stacks that switch to one another freely.
+    /// Hooks of a stack that switches to any other.
     pub(in crate::stack::fiber) struct SwitchHooks;
 
     #[allow(clippy::unused_self)]
@@ -54,20 +79,28 @@ mod imp {
             SwitchHooks
         }
 
-        /// For the stack that the thread came with.
+        /// Hooks of the thread's own stack.
         pub(in crate::stack::fiber) fn thread_stack() -> SwitchHooks {
             SwitchHooks
         }
 
-        /// On this stack, before it is left for another.
+        /// Called on this stack before the switch to another.
+        ///
+        /// # Safety
+        ///
+        /// On this stack, directly before the switch to the stack of `_to`.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_switch_to(&self, _to: &SwitchHooks) {}
 
-        /// On this stack, when it is entered, first or again.
+        /// Called on this stack when it is entered, for the first time or again.
+        ///
+        /// # Safety
+        ///
+        /// On this stack, directly after the switch to it.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_switch(&self) {}
 
-        /// From elsewhere, when the stack is not entered again.
+        /// Called on another stack when this one is not entered again.
         #[inline(always)]
         pub(in crate::stack::fiber) fn destroy(&self) {}
     }
@@ -94,8 +127,8 @@ mod imp {
         fn __asan_unpoison_memory_region(addr: *const c_void, size: usize);
     }
 
-    /// AddressSanitizer wants to know which stack is current, and keeps a fake stack
-    /// for each to detect use after return.
+    /// AddressSanitizer tracks the current stack, and keeps a fake stack for each stack to detect
+    /// use after return.
     pub(in crate::stack::fiber) struct Hooks {
         bottom: *const c_void,
         size: usize,
@@ -109,8 +142,8 @@ mod imp {
         pub(in crate::stack::fiber) fn new(stack: &Stack) -> Hooks {
             let bottom = stack.bottom().cast_const().cast();
             let size = stack.top().addr() - stack.bottom().addr();
-            // The last user's frames may have left poison behind.
-            // SAFETY: the stack is ours, and nothing on it is in use.
+            // Frames of the last user may have left poison behind.
+            // SAFETY: the fiber owns the stack, and nothing on it is in use.
             unsafe { __asan_unpoison_memory_region(bottom, size) };
             Hooks {
                 bottom,
@@ -122,6 +155,9 @@ mod imp {
             }
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_enter(&self) {
             // SAFETY: on the stack that is about to be left, directly before the switch.
@@ -130,6 +166,9 @@ mod imp {
             }
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_enter(&self) {
             let fake = self.outer_fake.get();
@@ -137,6 +176,9 @@ mod imp {
             unsafe { __sanitizer_finish_switch_fiber(fake, ptr::null_mut(), ptr::null_mut()) };
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_leave(&self) {
             let (bottom, size) = (self.outer_bottom.get(), self.outer_size.get());
@@ -144,6 +186,9 @@ mod imp {
             unsafe { __sanitizer_start_switch_fiber(self.inner_fake.as_ptr(), bottom, size) };
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_leave(&self) {
             // SAFETY: first thing on the stack that was switched to.
@@ -156,10 +201,13 @@ mod imp {
             }
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_exit(&self) {
             let (bottom, size) = (self.outer_bottom.get(), self.outer_size.get());
-            // No place to save: the fake stack is destroyed.
+            // A null pointer destroys the fake stack.
             // SAFETY: on the stack that is about to be left, directly before the switch.
             unsafe { __sanitizer_start_switch_fiber(ptr::null_mut(), bottom, size) };
         }
@@ -196,12 +244,18 @@ mod imp {
             SwitchHooks { bottom, size, fake: Cell::new(ptr::null_mut()) }
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_switch_to(&self, to: &SwitchHooks) {
             // SAFETY: on the stack that is about to be left, directly before the switch.
             unsafe { __sanitizer_start_switch_fiber(self.fake.as_ptr(), to.bottom, to.size) };
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_switch(&self) {
             let fake = self.fake.get();
@@ -240,6 +294,9 @@ mod imp {
             Hooks { inner, outer: Cell::new(ptr::null_mut()) }
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_enter(&self) {
             // SAFETY: asks for this thread's record.
@@ -248,18 +305,30 @@ mod imp {
             unsafe { __tsan_switch_to_fiber(self.inner, 0) };
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_enter(&self) {}
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_leave(&self) {
             // SAFETY: directly before the switch to that stack; its record exists.
             unsafe { __tsan_switch_to_fiber(self.outer.get(), 0) };
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_leave(&self) {}
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_exit(&self) {
             // SAFETY: directly before the switch to that stack; its record exists.
@@ -288,12 +357,18 @@ mod imp {
             SwitchHooks { fiber: unsafe { __tsan_get_current_fiber() } }
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn before_switch_to(&self, to: &SwitchHooks) {
             // SAFETY: directly before the switch to that stack; its record exists.
             unsafe { __tsan_switch_to_fiber(to.fiber, 0) };
         }
 
+        /// # Safety
+        ///
+        /// As in the first module.
         #[inline(always)]
         pub(in crate::stack::fiber) unsafe fn after_switch(&self) {}
 

@@ -1,8 +1,8 @@
 //! Fibers: a stack and a context that run one closure after another.
 //!
-//! This is the floor that the scheduler stands on, public for those who build a
-//! scheduler of their own. A fiber is *asymmetric*: whoever resumes it gets control back
-//! when it suspends or ends. A fiber may start and resume others.
+//! The scheduler is built on the same context switch; fibers are public for building other
+//! schedulers. A fiber is *asymmetric*: its resumer gets control back when it suspends or ends. A
+//! fiber may start and resume other fibers.
 //!
 //! ```
 //! use parcae::fiber::{Fiber, Step};
@@ -43,38 +43,36 @@
 //! | Running | the code in the closure | the closure's |
 //! | Suspended | the `Fiber` | the closure's: never freed without unwinding them |
 //!
-//! `Fiber` is neither `Send` nor `Sync`: a started fiber stays on its thread, because
-//! values on its stack need not be `Send` and compilers cache addresses of thread-local
-//! variables. No thread-local variable is held over a switch: everything is reached
-//! through the `Fiber` or through the [`Suspender`] that the closure is given.
-//! The suspender cannot leave the closure (its lifetime), nor its thread (`!Sync`), so
-//! `suspend` can only be called on the stack that it suspends.
+//! `Fiber` is neither `Send` nor `Sync`: a started fiber stays on its thread, because values on its
+//! stack need not be `Send`, and compilers cache addresses of thread-local variables. Nothing is
+//! kept in thread-local variables over a switch: all state is reached through the `Fiber` or
+//! through the [`Suspender`] that the closure gets. The suspender can leave neither the closure
+//! (its lifetime) nor its thread (`!Sync`), so `suspend` can only be called on the stack that it
+//! suspends.
 //!
 //! # Ends
 //!
-//! A closure that returns or panics brings its fiber back to Idle; the payload of a panic
-//! is handed to whoever resumed it. Dropping a suspended fiber resumes it once more with
-//! the order to unwind: `suspend` raises a panic that runs no hook and that only the base
-//! is meant to catch. Code that catches it anyway gets it again at its next `suspend`.
-//! If the closure never ends, neither does the drop. A fiber that is leaked
-//! (`mem::forget`) keeps its stack for ever, which is sound.
+//! A closure that returns or panics brings its fiber back to Idle; the resumer gets the payload of
+//! a panic. Dropping a suspended fiber resumes it once more with the order to unwind: `suspend`
+//! raises a panic that runs no hook and that only the base of the fiber is meant to catch. Code
+//! that catches it anyway gets it again at its next `suspend`. If the closure never ends, neither
+//! does the drop. A fiber that is leaked (`mem::forget`) keeps its stack forever, which is sound.
 //!
-//! No switch happens while the thread is panicking, because the count of panics is the
-//! thread's: [`Refused::Panicking`]. The one exception is the drop of a suspended fiber
-//! during an unwind, which enters, unwinds and comes back in strict nesting.
+//! A switch is refused while the thread is panicking ([`Refused::Panicking`]), because the standard
+//! library counts panics per thread. The one exception is the drop of a suspended fiber during an
+//! unwind, which enters, unwinds and returns in strict nesting.
 //!
-//! # What safe code has to know
+//! # Caveats
 //!
-//! - Two fibers of a thread take turns, so calls on them interleave and need not nest.
-//!   Libraries that keep a pointer to a stack variable
-//!   in a thread-local variable for the duration of a call ("scoped" thread-locals) assume
-//!   that such calls nest; do not suspend inside of one.
-//! - Unwinding needs stack. A fiber that was suspended near the end of its stack can
-//!   overflow it when it is dropped; so can one whose destructors are deep.
-//! - A frame that cannot be unwound (a callback that C code called) turns the drop of a
-//!   suspended fiber into an abort. Resume such a fiber to its end instead.
-//! - Do not drop suspended fibers in a panic hook: the standard library does not count a
-//!   panic that is raised there, and destructors on the fiber are told that there is none.
+//! - Two fibers of a thread take turns, so calls on them interleave and need not nest. Libraries
+//!   that keep a pointer to a stack variable in a thread-local variable for the duration of a call
+//!   ("scoped" thread-locals) assume that such calls nest; do not suspend inside such a call.
+//! - Unwinding needs stack. A fiber that was suspended near the end of its stack can overflow it
+//!   when it is dropped; so can a fiber whose destructors are deep.
+//! - A frame that cannot be unwound (a callback that C code called) turns the drop of a suspended
+//!   fiber into an abort. Resume such a fiber to its end instead.
+//! - Do not drop suspended fibers in a panic hook: the standard library does not count a panic that
+//!   is raised there, so `thread::panicking()` is false in destructors on the fiber.
 
 mod backtrace;
 pub(crate) mod contain;
@@ -100,16 +98,16 @@ use std::thread;
 /// A stack and a context that run one closure after another. See the [module](self).
 ///
 /// A fiber keeps its stack until it is dropped, also while it is idle. Dropping a suspended
-/// fiber unwinds it: the destructors of everything on its stack run, on that stack, before
-/// the drop returns. A destructor that panics meanwhile aborts the process, as it does in
-/// any unwind; a payload that the closure ends with is discarded.
+/// fiber unwinds it: the destructors of all values on its stack run, on that stack, before
+/// the drop returns. A destructor that panics during the unwind aborts the process, as in any
+/// unwind; the payload of a panic that ends the closure is discarded.
 ///
 /// ```
 /// use parcae::fiber::{Fiber, Step};
 /// use parcae::stack::{StackPool, StackSize};
 /// use std::{cell::Cell, rc::Rc};
 ///
-/// // Values pass through what the closure shares with its resumer.
+/// // The closure and its resumer share a cell.
 /// let next = Rc::new(Cell::new(0_u64));
 /// let pool = StackPool::new()?;
 /// let mut fibonacci = Fiber::new(pool.acquire(StackSize::CORE)?, "fibonacci")?;
@@ -133,7 +131,7 @@ use std::thread;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Fiber {
-    /// At the top of `stack`, valid as long as that.
+    /// At the top of `stack`, and valid as long as the stack is.
     core: NonNull<FiberCore>,
     stack: ManuallyDrop<Stack>,
     id: u64,
@@ -141,7 +139,7 @@ pub struct Fiber {
     _not_send: PhantomData<*mut ()>,
 }
 
-/// What resuming a fiber led to.
+/// The result of starting or resuming a fiber.
 #[derive(Debug)]
 #[must_use = "the closure may have panicked"]
 pub enum Step {
@@ -155,7 +153,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Goes on with the closure's panic here, if it panicked; otherwise says whether the
+    /// Resumes the closure's panic in the caller, if it panicked; otherwise returns whether the
     /// fiber is suspended.
     ///
     /// ```
@@ -177,24 +175,23 @@ impl Step {
     }
 }
 
-/// What both sides of a fiber share. Lives at the top of the fiber's stack.
+/// The state that a fiber and its resumer share. Lives at the top of the fiber's stack.
 ///
 /// Only one side runs at a time and both are on one thread, so plain cells suffice; no
 /// reference to a field is held over a switch.
 #[repr(C)] // `inner` first: `contain` finds the core by it
 struct FiberCore {
-    /// Where the fiber goes on; meaningful while it does not run.
+    /// The fiber's saved context; meaningful while it does not run.
     inner: UnsafeCell<Context>,
-    /// Where the resumer goes on; meaningful while the fiber runs.
+    /// The resumer's saved context; meaningful while the fiber runs.
     outer: UnsafeCell<Context>,
     state: Cell<FiberState>,
-    /// What the resumer wants of a fiber that it enters; `Continue` unless it is just
-    /// being entered for something else.
+    /// The resumer's order to the fiber; `Continue` unless the fiber is being entered for another
+    /// purpose.
     order: Cell<Order>,
-    /// The payload of a panic, on its way out.
+    /// The payload of a panic, on its way to the resumer.
     panic: Cell<Option<Box<dyn Any + Send>>>,
-    /// While a closure runs whose overflow is contained, otherwise null; read by the overflow
-    /// handler.
+    /// The containment of the running closure, or null; read by the overflow handler.
     containment: Cell<*const contain::Containment>,
     hooks: hooks::Hooks,
     #[cfg(debug_assertions)]
@@ -210,18 +207,18 @@ enum FiberState {
 
 #[derive(Clone, Copy)]
 enum Order {
-    /// Go on where you were.
+    /// Continue after the last switch.
     Continue,
     /// Run this closure.
     Run(FiberJob),
-    /// Unwind to your base.
+    /// Unwind to the base.
     Unwind,
-    /// Leave your stack for good.
+    /// Leave the stack permanently.
     Exit,
 }
 
-/// A closure in the frame of the `start` that began it: read out of there before
-/// `start` gets control back.
+/// A closure in the frame of the `start` call that runs it. It is moved out before `start` gets
+/// control back.
 #[derive(Clone, Copy)]
 struct FiberJob {
     call: unsafe fn(*mut (), &Suspender<'_>),
@@ -229,27 +226,27 @@ struct FiberJob {
 }
 
 impl Fiber {
-    /// A fiber on this stack. It holds the stack and runs nothing yet.
+    /// An idle fiber on this stack. The fiber owns the stack.
     ///
     /// `name` appears in overflow reports; it is cut at 48 bytes.
     ///
     /// # Errors
     ///
-    /// [`FiberError::ShadowStack`] where the hardware forbids switching stacks;
+    /// [`FiberError::ShadowStack`] if a hardware shadow stack is active on this thread;
     /// [`FiberError::Stack`] if this thread cannot get a signal stack.
     pub fn new(stack: Stack, name: &str) -> Result<Fiber, FiberError> {
         if arch::shadow_stack_active() {
             return Err(FiberError::ShadowStack);
         }
         stack.arm_thread().map_err(FiberError::Stack)?;
-        // Relaxed: only its uniqueness counts.
+        // Relaxed: ids only have to be unique.
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         stack.label().set(id, name);
 
         let room = size_of::<FiberCore>().next_multiple_of(64);
-        // SAFETY: the usable top is 64-aligned, and every stack has room for the core
-        // and the first frame below it. Nobody else uses the stack.
+        // SAFETY: the usable top is 64-aligned, every stack has room for the core and the first
+        // frame below it, and the fiber owns the stack.
         let core = unsafe {
             let place = stack.usable_top().sub(room).cast::<FiberCore>();
             let arg = place.cast::<()>();
@@ -301,12 +298,12 @@ impl Fiber {
         Ok(unsafe { self.enter() })
     }
 
-    /// Goes on with a suspended fiber until it suspends again or ends.
+    /// Resumes a suspended fiber until it suspends again or ends.
     ///
     /// # Errors
     ///
-    /// [`Refused::Idle`] if there is nothing to go on with, [`Refused::Panicking`] while
-    /// the thread unwinds.
+    /// [`Refused::Idle`] if the fiber is not suspended, [`Refused::Panicking`] while the thread
+    /// unwinds.
     #[inline]
     pub fn resume(&mut self) -> Result<Step, Refused> {
         self.expect(FiberState::Suspended, Refused::Idle)?;
@@ -320,12 +317,12 @@ impl Fiber {
         self.core().state.get() == FiberState::Suspended
     }
 
-    /// A number that no other fiber of this process has; overflow reports name it.
+    /// A number that is unique among the fibers of this process; overflow reports print it.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The name that overflow reports print, as far as it fits there.
+    /// The name that overflow reports print, cut at 48 bytes.
     pub fn name(&self) -> String {
         self.stack.label().to_name()
     }
@@ -335,10 +332,10 @@ impl Fiber {
         &self.stack
     }
 
-    /// How many bytes of its stack a suspended fiber uses at the moment; `None` if it is
-    /// not suspended. What it ever used is [`Stack::high_water`].
+    /// How many bytes of its stack a suspended fiber uses now; `None` if it is not suspended.
+    /// [`Stack::high_water`] is the deepest use so far.
     pub fn depth(&self) -> Option<usize> {
-        // SAFETY: nobody writes to a suspended context while its fiber is borrowed.
+        // SAFETY: a suspended context is not written to while its fiber is borrowed.
         let sp = || unsafe { (*self.core().inner.get()).stack_pointer() };
         self.is_suspended().then(|| self.stack.top().addr() - sp())
     }
@@ -347,7 +344,7 @@ impl Fiber {
     ///
     /// # Errors
     ///
-    /// Gives the fiber back if its closure has not ended.
+    /// Returns the fiber if its closure has not ended.
     pub fn into_stack(self) -> Result<Stack, Fiber> {
         if self.is_suspended() {
             return Err(self);
@@ -358,9 +355,7 @@ impl Fiber {
         Ok(unsafe { ManuallyDrop::take(&mut this.stack) })
     }
 
-    /// Where a suspended fiber waits: its frames, innermost first.
-    ///
-    /// `None` if it is not suspended.
+    /// The frames of a suspended fiber, innermost first; `None` if it is not suspended.
     pub fn backtrace(&self) -> Option<FiberBacktrace> {
         // SAFETY: a suspended context stays so while its fiber is borrowed.
         self.is_suspended().then(|| unsafe { FiberBacktrace::of(self.core().inner.get()) })
@@ -383,27 +378,27 @@ impl Fiber {
         Ok(())
     }
 
-    /// Switches to the fiber, which follows its order, and says why it came back.
+    /// Switches to the fiber, which follows its order, and returns why it switched back.
     ///
     /// # Safety
     ///
     /// The fiber does not run, and can follow the order: `Run` and `Exit` if it is idle,
-    /// `Continue` and `Unwind` if it is suspended. The thread is not panicking, unless
-    /// the order is one that ends on the fiber's side without another suspension.
+    /// `Continue` and `Unwind` if it is suspended. The thread is not panicking, unless the order
+    /// is `Unwind` or `Exit`, which end without another suspension.
     #[inline]
     unsafe fn enter(&mut self) -> Step {
         let core = self.core();
         core.state.set(FiberState::Running);
         #[cfg(debug_assertions)]
         core.fp_control.set(arch::fp_control());
-        // SAFETY: `inner` was prepared, or saved by the fiber's last switch out; nobody
-        // runs on the stack, which the fiber holds; `outer` is valid as long as that.
+        // SAFETY: `inner` was prepared, or saved by the fiber's last switch; the fiber owns the
+        // stack and does not run; `outer` is valid as long as the stack is.
         unsafe {
             core.hooks.before_enter();
             arch::switch(core.outer.get(), core.inner.get());
             #[cfg(any(parcae_asan, parcae_tsan))]
             if core.state.get() == FiberState::Running {
-                core.hooks.before_exit(); // it was made to leave, and could not say so
+                core.hooks.before_exit(); // the overflow handler made it leave without the hook
             }
             core.hooks.after_enter();
         }
@@ -416,11 +411,11 @@ impl Fiber {
         }
     }
 
-    /// Leaves an idle fiber's stack with nothing on it.
+    /// Makes an idle fiber leave its stack, so that nothing is on it.
     fn retire(&mut self) {
         debug_assert_eq!(self.core().state.get(), FiberState::Idle);
         self.core().order.set(Order::Exit);
-        // SAFETY: idle, and `Exit` ends on the other side.
+        // SAFETY: the fiber is idle, and `Exit` ends without another suspension.
         let _finished = unsafe { self.enter() };
         self.core().hooks.destroy();
         self.stack.label().clear();
@@ -430,19 +425,19 @@ impl Fiber {
 impl Drop for Fiber {
     fn drop(&mut self) {
         if self.core().state.get() == FiberState::Running {
-            // Its own closure ends the process: `exit` runs the destructors of this thread's
-            // variables on the fiber's stack. The frames on it never go on; leave them.
+            // The fiber's own closure called `exit`, which runs the destructors of this thread's
+            // variables on the fiber's stack. Its frames never run again; leave them.
             return;
         }
-        // Kept to the end: a payload whose own drop panics must not keep the stack.
+        // Dropped last: a payload whose drop panics must not leak the stack.
         let mut _last = Step::Finished;
         while self.is_suspended() {
             if cfg!(panic = "abort") {
-                return; // cannot be unwound: its stack is never used again
+                return; // cannot be unwound: leak the stack
             }
             self.core().order.set(Order::Unwind);
-            // SAFETY: suspended. The unwind ends on the fiber's side: `suspend` refuses
-            // while it lasts. A closure that catches it and suspends again is told again.
+            // SAFETY: suspended. The unwind ends on the fiber's side: `suspend` is refused during
+            // it. A closure that catches the unwind and suspends again gets the order again.
             _last = unsafe { self.enter() };
         }
         self.retire();
@@ -462,7 +457,7 @@ impl fmt::Debug for Fiber {
     }
 }
 
-/// What a closure on a fiber suspends itself with. It cannot leave the closure.
+/// Lets a closure suspend the fiber that it runs on. It cannot leave the closure.
 ///
 /// ```compile_fail,E0597
 /// # use parcae::{fiber::{Fiber, Suspender}, stack::{StackPool, StackSize}};
@@ -492,18 +487,18 @@ pub struct Suspender<'fiber> {
 }
 
 impl Suspender<'_> {
-    /// Gives control back to whoever resumed this fiber; returns when it is resumed again.
+    /// Returns control to the resumer of this fiber; returns when the fiber is resumed again.
     ///
     /// # Errors
     ///
-    /// [`Refused::Panicking`] while the thread unwinds from a panic, which means: in a
-    /// destructor. Anywhere else it is `Ok`.
+    /// [`Refused::Panicking`] while the thread unwinds from a panic, that is, in a destructor.
+    /// Otherwise always `Ok`.
     ///
     /// # Panics
     ///
-    /// If the fiber was dropped meanwhile: the closure is unwound, so that everything it
-    /// owns is released. No panic hook runs. Do not catch it; if you do, let the closure
-    /// end. In debug builds also if the closure changed floating-point control bits.
+    /// If the fiber is dropped while it is suspended: the closure is unwound, which drops all its
+    /// values. No panic hook runs. Do not catch this panic; if you do, let the closure end. In
+    /// debug builds also if the closure changed floating-point control bits.
     #[inline]
     pub fn suspend(&self) -> Result<(), Refused> {
         if thread::panicking() {
@@ -559,10 +554,10 @@ impl FiberCore {
     }
 }
 
-/// The payload of the panic that clears a dropped fiber's stack: which fiber's.
+/// The payload of the panic that unwinds a dropped fiber: the address of the fiber's core.
 struct Unwound(*mut ());
 
-// SAFETY: an address to compare with, never followed.
+// SAFETY: the address is compared and never dereferenced.
 unsafe impl Send for Unwound {}
 
 #[cold]
@@ -570,7 +565,7 @@ fn unwind(core: &FiberCore) -> ! {
     resume_unwind(Box::new(Unwound(std::ptr::from_ref(core).cast_mut().cast())))
 }
 
-/// The base of every fiber: one closure after another, until told to leave.
+/// The base of every fiber: runs one closure after another, until the order is to exit.
 ///
 /// # Safety
 ///
@@ -583,12 +578,12 @@ unsafe extern "C" fn fiber_main(arg: *mut ()) {
     while let Order::Run(job) = core.order.get() {
         core.order.set(Order::Continue);
         let suspender = Suspender { core: NonNull::from(core), _lives_in_the_closure: PhantomData };
-        // SAFETY: the job's closure waits in the frame of `start`, which has not got
-        // control back; this is the one time that it is moved out.
+        // SAFETY: the closure is in the frame of `start`, which does not run before the fiber
+        // switches back; it is moved out only here.
         let run = || unsafe { (job.call)(job.closure, &suspender) };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-            // Only the unwind that this fiber was ordered to do; a payload that somebody
-            // caught in another one and passes on is a panic like any other.
+            // Only the unwind that this fiber was ordered to do. A payload that was caught on
+            // another fiber and passed on is an ordinary panic.
             let ordered = payload.downcast_ref::<Unwound>().is_some_and(|unwound| unwound.0 == arg);
             if !(ordered && matches!(core.order.get(), Order::Unwind)) {
                 core.panic.set(Some(payload));
@@ -605,7 +600,7 @@ unsafe extern "C" fn fiber_main(arg: *mut ()) {
     }
 }
 
-/// Leaves a fiber's stack for good, when `fiber_main` has returned.
+/// Leaves a fiber's stack permanently, when `fiber_main` has returned.
 ///
 /// # Safety
 ///
@@ -614,12 +609,12 @@ unsafe extern "C" fn fiber_exit(arg: *mut ()) -> ! {
     // SAFETY: as above.
     let core = unsafe { &*arg.cast::<FiberCore>() };
     core.state.set(FiberState::Idle);
-    // SAFETY: the resumer waits in `outer`; nobody resumes `inner` again.
+    // SAFETY: the resumer waits in `outer`; `inner` is not resumed again.
     unsafe {
         core.hooks.before_exit();
         arch::switch(core.inner.get(), core.outer.get());
     }
-    // Somebody resumed a fiber that had ended: there is nothing to go back to.
+    // A fiber that had exited was resumed: there is nothing to return to.
     std::process::abort()
 }
 

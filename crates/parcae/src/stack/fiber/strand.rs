@@ -1,16 +1,15 @@
 //! Strands: the stacks that a worker's loop and its tasks run on.
 //!
-//! A [`Fiber`](super::Fiber) belongs to somebody who resumes it. A strand belongs to the
-//! scheduler: at its base runs the worker's loop, which calls tasks directly. While no task
-//! waits, one strand carries everything, and a task costs no switch. A task that has to
-//! wait keeps the strand that it is on, loop and all, and the worker goes on on another
-//! one; when the task has ended, the loop below it goes on as the loop of whichever worker
-//! it is on by then.
+//! A [`Fiber`](super::Fiber) belongs to its resumer. A strand belongs to the scheduler: the
+//! worker's loop runs at its base and calls tasks directly. While no task waits, all tasks of a
+//! worker run on one strand, and a task costs no switch. A task that has to wait keeps its strand,
+//! including the loop below it, and the worker continues on another strand. When the task has
+//! ended, the loop below it continues as the loop of the worker that the strand is on by then.
 //!
-//! So a strand is, at any time, *running* (its worker's `strand`), *kept* by a task that
-//! waits in the middle of it, or *spare*: suspended in its loop, with no task, ready to
-//! take over. The loop owns nothing at the place where it is suspended as a spare, so a
-//! spare may be given back without being run again.
+//! A strand is, at any time, *running* (its worker's `strand`), *kept* by a task that waits in the
+//! middle of it, or *spare*: suspended in its loop, without a task, ready to take over. The loop
+//! owns nothing at the point where a spare is suspended, so the stack of a spare may be released
+//! without running the strand again.
 
 use crate::stack::arch::{self, Context};
 use crate::stack::{Stack, StackSize, TASK};
@@ -30,11 +29,11 @@ pub(crate) struct Strand {
 }
 
 impl Strand {
-    /// A strand that will run `main` when it is first switched to. `main` must not return.
+    /// A strand that runs `main` when it is first switched to. `main` must not return.
     pub(crate) fn new(stack: Stack, main: unsafe extern "C" fn(*mut ())) -> NonNull<Strand> {
         let room = size_of::<Strand>().next_multiple_of(64);
-        // SAFETY: the usable top is 64-aligned, and every stack has room for the record and
-        // the first frame below it. Nobody else uses the stack.
+        // SAFETY: the usable top is 64-aligned, every stack has room for the record and the first
+        // frame below it, and the strand owns the stack.
         unsafe {
             let place = stack.usable_top().sub(room).cast::<Strand>();
             let context = Context::prepare(place.cast(), main, std::ptr::null_mut(), returned);
@@ -57,12 +56,12 @@ impl Strand {
         self.stack.size()
     }
 
-    /// Says whose stack it is, for the report of an overflow.
+    /// Sets the name that an overflow report prints.
     pub(crate) fn label(&self, name: &str) {
         self.stack.label().set(TASK, name);
     }
 
-    /// Where it was left, for an observer; it must not run meanwhile.
+    /// The saved context, for an observer. The strand must not run while it is observed.
     pub(crate) fn context(&self) -> *const Context {
         self.context.get()
     }
@@ -86,11 +85,11 @@ impl Strand {
         }
     }
 
-    /// Leaves `self`, on whose stack this runs, for `to`.
+    /// Switches from `self`, the running strand, to `to`.
     ///
     /// # Safety
     ///
-    /// `to` is suspended, nobody else will resume it, and it stays valid. No reference to
+    /// `to` is suspended, no other thread resumes it, and it stays valid. No reference to
     /// thread-local data is held over the call: it may return on another thread.
     #[inline]
     pub(crate) unsafe fn switch_to(&self, to: &Strand) {
@@ -103,7 +102,7 @@ impl Strand {
     }
 }
 
-/// A thread's own stack, from which strands are entered and to which they go back.
+/// A thread's own stack. The thread enters strands from it and returns to it.
 pub(crate) struct ThreadStack {
     context: UnsafeCell<Context>,
     hooks: SwitchHooks,
@@ -117,12 +116,11 @@ impl ThreadStack {
         }
     }
 
-    /// Leaves the thread's own stack for `to`; returns when a strand comes back.
+    /// Switches from the thread stack to `to`; returns when a strand switches back.
     ///
     /// # Safety
     ///
-    /// As for [`Strand::switch_to`]; this runs on the thread's own stack, and the thread stack is
-    /// not left already.
+    /// As for [`Strand::switch_to`]; the caller runs on the thread stack.
     pub(crate) unsafe fn switch_to(&self, to: &Strand) {
         // SAFETY: as the caller says.
         unsafe {
@@ -132,11 +130,12 @@ impl ThreadStack {
         }
     }
 
-    /// Leaves `from`, on whose stack this runs, for the thread stack.
+    /// Switches from `from`, the running strand, to the thread stack.
     ///
     /// # Safety
     ///
-    /// As for [`Strand::switch_to`]; the thread stack was left by this thread.
+    /// As for [`Strand::switch_to`]; the thread stack belongs to this thread, which left it by
+    /// [`switch_to`](ThreadStack::switch_to).
     pub(crate) unsafe fn return_from(&self, from: &Strand) {
         // SAFETY: as the caller says.
         unsafe {
@@ -147,17 +146,21 @@ impl ThreadStack {
     }
 }
 
-/// A strand's main function has returned, which it must not.
+/// Aborts: a strand's main function has returned, which it must not.
+///
+/// # Safety
+///
+/// Safe at any time; the signature is that of [`arch::Cleanup`].
 unsafe extern "C" fn returned(_: *mut ()) -> ! {
     std::process::abort()
 }
 
 impl Strand {
-    /// First thing on a new strand.
+    /// Completes the first switch to a new strand.
     ///
     /// # Safety
     ///
-    /// Runs on this strand, which was just entered for the first time.
+    /// The caller runs on this strand, which was just entered for the first time.
     pub(crate) unsafe fn entered(&self) {
         // SAFETY: as the caller says.
         unsafe { self.hooks.after_switch() };

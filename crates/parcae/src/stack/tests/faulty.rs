@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What a [`Faulty`] system did and shall do; shared with the test.
+/// The plan and the record of a [`Faulty`] system; shared with the test.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) calls: AtomicUsize,
@@ -34,7 +34,7 @@ impl Plan {
     }
 }
 
-/// The real system, except for the calls that the plan lets fail.
+/// The real system calls, except those that fail by plan.
 pub(super) struct Faulty(pub(super) Arc<Plan>);
 
 impl Sys for Faulty {

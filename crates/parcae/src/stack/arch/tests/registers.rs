@@ -1,4 +1,4 @@
-//! What the forms of the switch do with registers on `x86_64`: the callee-saved ones, the stack
+//! Registers across both forms of the switch on `x86_64`: the callee-saved ones, the stack
 //! pointer at a fiber's first instruction, and the floating-point control words.
 
 use super::*;
@@ -10,8 +10,8 @@ type CalleeSaved = [u64; 6];
 /// Those of them that the inlined form does not write.
 const UNWRITTEN: [&str; 4] = ["r12", "r13", "r14", "r15"];
 
-/// Calls `callee(arg)` with `values` in the callee-saved registers, and stores there what is in
-/// them afterwards.
+/// Calls `callee(arg)` with `values` in the callee-saved registers, and stores their contents
+/// after the call back into `values`.
 #[unsafe(naked)]
 unsafe extern "C" fn call_with(
     callee: unsafe extern "C" fn(*mut ()),
@@ -126,7 +126,7 @@ fn the_external_form_saves_six_registers_and_the_inlined_one_two() {
     }
 }
 
-/// `janus_context_switch` to the fiber of a [`Bare`], with the registers of whoever calls this.
+/// `janus_context_switch` to the fiber of a [`Bare`], with the caller's registers.
 #[unsafe(naked)]
 unsafe extern "C" fn enter_directly(bare: *mut ()) {
     naked_asm!(
@@ -139,7 +139,7 @@ unsafe extern "C" fn enter_directly(bare: *mut ()) {
     )
 }
 
-/// What a fiber finds in its registers at its first instruction.
+/// The registers of a fiber at its first instruction.
 #[repr(C)]
 #[derive(Default)]
 struct Found {
@@ -148,7 +148,7 @@ struct Found {
     argument: u64,
 }
 
-/// An entry function that writes down what it finds. Its argument is a [`Found`].
+/// An entry function that records its registers. Its argument is a [`Found`].
 #[unsafe(naked)]
 unsafe extern "C" fn first_instruction(found: *mut ()) {
     naked_asm!(
