@@ -1,5 +1,8 @@
-//! The storeys of the crate: a module uses its own storey and those below. The sources are scanned; what
-//! goes up today is listed, and the lists may only shrink.
+//! The storeys of the crate: a module uses its own storey and those below it.
+//!
+//! The test scans the sources. References that go up, inherent `impl` blocks outside of their
+//! type's module and type names with two meanings are listed here, each with its reason; an entry
+//! that is no longer needed fails the test, so the lists can only shrink.
 //!
 //! `cargo test -p parcae --test storeys -- --nocapture` prints the diagram.
 
@@ -7,50 +10,63 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the ground up.
+/// From the lowest to the highest.
 const STOREYS: [&str; 8] = ["base", "stack", "sched", "wait", "scope", "sync", "view", "api"];
 
-/// References from a module to a storey above its own. An entry that is no longer needed fails the test.
-const UP: [(&str, &str); 24] = [
-    // An error carries its cause: a stack that could not be had, a deadlock.
+/// References from a module to a storey above its own.
+const UP: &[(&str, &str)] = &[
+    // An error carries its cause: a stack that could not be allocated, a deadlock.
     ("base::error", "stack"),
     ("base::error", "view::inspect"),
-    // The scheduler writes events and figures, and is set up with what observers want to know.
+    // The scheduler is set up with the options of its observers.
     ("sched::executor", "view::inspect"),
     ("sched::executor", "view::sysmon"),
-    ("sched::executor", "view::trace"),
+    ("sched::shared", "scope::tally"),
     ("sched::shared", "sync"),
     ("sched::shared", "view::inspect"),
-    ("sched::shared", "view::stats"),
     ("sched::shared", "view::sysmon"),
-    ("sched::shared", "view::trace"),
-    ("sched::worker", "view::trace"),
-    // A record points to the frame of its task; a joiner to an end; a timer to a node that it cancels.
+    // A record points to the frame of its task, a joiner to an end, a timer to a cancel node.
     ("sched::task", "scope::cx"),
     ("sched::task", "wait"),
     ("sched::timers", "scope::cancel"),
     // A worker collects the accounts of tasks that have ended on it.
     ("sched::worker", "scope::budget"),
     ("sched::worker", "scope::cx"),
-    // A frame has what observers read, and writes events.
+    // A frame keeps the deadlock that its task is told of.
     ("scope::cx", "view::inspect"),
-    ("scope::cx", "view::stats"),
-    ("scope::cx", "view::trace"),
-    ("scope::life", "view::stats"),
     // A nursery for C code has a runtime, and an event that ends it.
     ("scope::nursery", "api::runtime"),
     ("scope::nursery", "sync"),
-    // A signal dumps the runtime that asked for it.
+    // A socket and a signal dump the runtime that asked for it.
+    ("view::attach", "api::runtime"),
     ("view::inspect", "api::runtime"),
     // Waiting on a task goes through its frame.
     ("wait", "scope::cx"),
 ];
 
-/// Modules that use each other in a circle, at most.
-const LARGEST_CYCLE: usize = 20;
+/// Number of modules in the largest cycle of references.
+const LARGEST_CYCLE: usize = 23;
 
-/// Type names that mean two things, at most.
-const HOMONYMS: usize = 42;
+/// Inherent `impl` blocks in another module than their type: the module and the type.
+const AWAY: &[(&str, &str)] = &[
+    ("sched::timers", "Shared"),
+    ("sched::worker", "Shared"),
+    // `Cx::nursery` and the methods of time are documented where they are explained.
+    ("scope::nursery", "Cx"),
+    ("scope::nursery", "Terms"),
+    ("sync::time", "Cx"),
+    ("sync::time", "Frame"),
+    ("view::attach", "Runtime"),
+];
+
+/// Type names that are defined in two modules.
+const HOMONYMS: &[&str] = &[
+    "Account", "Batch", "Bell", "Closed", "Core", "Counter", "Counts", "Deadline", "Ended",
+    "Entry", "Event", "Handle", "Holder", "Hook", "Idle", "Inner", "Job", "Limit", "Limits",
+    "Line", "Look", "Meter", "Next", "Node", "Once", "Outcome", "Overflow", "Owner", "Patience",
+    "Place", "Pool", "Refused", "Ring", "Seen", "Shared", "Slot", "Standing", "State", "Step",
+    "Task", "Threads", "Told", "Wake", "Watch", "Worker",
+];
 
 /// A source file that is no test: its module, and its text without comments and tests.
 struct Source {
@@ -58,35 +74,79 @@ struct Source {
     text: String,
 }
 
-fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    collect(&root, &mut files);
-    files
-        .iter()
-        .filter_map(|path| {
-            let relative = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-            let parts: Vec<&str> = relative.trim_end_matches(".rs").split('/').collect();
-            let test = parts.iter().any(|part| matches!(*part, "tests" | "models"));
-            if test || parts == ["lib"] {
-                return None;
+/// All sources, and the modules that define each type.
+struct Crate {
+    sources: Vec<Source>,
+    modules: BTreeSet<String>,
+    types: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Crate {
+    fn read() -> Crate {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut files = Vec::new();
+        collect(&root, &mut files);
+        let sources: Vec<Source> = files
+            .iter()
+            .filter_map(|path| {
+                let module = module_of(path.strip_prefix(&root).unwrap())?;
+                let text = fs::read_to_string(path).unwrap();
+                let code: Vec<&str> =
+                    text.lines().map(|line| line.split("//").next().unwrap()).collect();
+                Some(Source { module, text: without_tests(&code.join("\n")) })
+            })
+            .collect();
+        let modules = sources.iter().map(|source| source.module.clone()).collect();
+        let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for source in &sources {
+            for name in source.text.lines().filter_map(defined_type) {
+                types.entry(name).or_default().insert(source.module.clone());
             }
-            // What lies in the folder of a storey itself is the storey's.
-            let folder = path.parent().unwrap().parent() == Some(&root);
-            let whole = folder && matches!(parts[0], "stack" | "wait" | "sync");
-            let module = if whole || parts[1] == "mod" {
-                parts[0].to_owned()
-            } else {
-                format!("{}::{}", parts[0], parts[1])
-            };
-            let text = fs::read_to_string(path).unwrap();
-            let text = text.split("#[cfg(test").next().unwrap();
-            let text = text.split("#[cfg(all(test").next().unwrap();
-            let code: Vec<&str> =
-                text.lines().map(|line| line.split("//").next().unwrap()).collect();
-            Some(Source { module, text: code.join("\n") })
-        })
-        .collect()
+        }
+        Crate { sources, modules, types }
+    }
+
+    /// The modules that each module names by a path from the root of the crate.
+    fn references(&self) -> BTreeMap<&str, BTreeSet<String>> {
+        let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for source in &self.sources {
+            let targets = found.entry(&source.module).or_default();
+            for (at, _) in source.text.match_indices("crate::") {
+                if source.text[..at].ends_with('$') {
+                    continue; // a path in a macro is the user's
+                }
+                let mut paths = Vec::new();
+                expand("", &source.text[at + "crate::".len()..], &mut paths);
+                targets.extend(paths.iter().filter_map(|path| self.target(path)));
+            }
+            targets.remove(&source.module);
+        }
+        found
+    }
+
+    /// The module that a path leads to: by its name, or by the definition of a re-exported type.
+    fn target(&self, path: &str) -> Option<String> {
+        let mut parts = path.split("::");
+        let first = parts.next()?;
+        let defined = |name: &str, storey: &str| {
+            let all = self.types.get(name).into_iter().flatten();
+            let mut here = all.filter(|module| storey.is_empty() || self.is_in(module, storey));
+            here.next().filter(|_| here.next().is_none()).cloned()
+        };
+        if !STOREYS.contains(&first) {
+            return defined(first, "");
+        }
+        let second = parts.next().unwrap_or_default();
+        let module = format!("{first}::{second}");
+        if self.modules.contains(&module) {
+            return Some(module);
+        }
+        Some(defined(second, first).unwrap_or_else(|| first.to_owned()))
+    }
+
+    fn is_in(&self, module: &str, storey: &str) -> bool {
+        module.split("::").next() == Some(storey)
+    }
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -100,73 +160,156 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// The module of a file: storey and folder; `None` for tests, models and the root of the crate.
+fn module_of(relative: &Path) -> Option<String> {
+    let relative = relative.to_str().unwrap();
+    let parts: Vec<&str> = relative.trim_end_matches(".rs").split('/').collect();
+    if parts == ["lib"] || parts.iter().any(|part| matches!(*part, "tests" | "models")) {
+        return None;
+    }
+    // Files in the folder of these storeys itself belong to one module.
+    let flat = parts.len() == 2 && matches!(parts[0], "stack" | "wait" | "sync");
+    let whole = flat || parts[1] == "mod";
+    Some(if whole { parts[0].to_owned() } else { format!("{}::{}", parts[0], parts[1]) })
+}
+
+/// The text without items for tests only.
+fn without_tests(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    let marks = ["#[cfg(test", "#[cfg(all(test"];
+    while let Some(at) = marks.iter().filter_map(|mark| rest.find(mark)).min() {
+        kept.push_str(&rest[..at]);
+        let item = rest[at..].find(']').map_or(rest.len(), |end| at + end + 1);
+        let mut depth = 0;
+        let end = rest[item..].find(|c| {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+            depth < 0 || depth == 0 && matches!(c, '}' | ';' | ',')
+        });
+        // The brace that closes what the item stands in is not part of it.
+        rest = &rest[end.map_or(rest.len(), |end| item + end + usize::from(depth == 0))..];
+    }
+    kept + rest
+}
+
+/// The paths of a `use` tree, or of a plain path, that begins here.
+fn expand(prefix: &str, text: &str, paths: &mut Vec<String>) {
+    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let end = text.find(|c| !is_path(c)).unwrap_or(text.len());
+    let path = format!("{prefix}{}", &text[..end]);
+    if !(text[end..].starts_with('{') && (path.is_empty() || path.ends_with("::"))) {
+        paths.push(path.trim_end_matches("::").to_owned());
+        return;
+    }
+    let mut depth = 0;
+    let mut start = end + 1;
+    for (at, c) in text[end..].char_indices() {
+        let at = end + at;
+        if c == '{' {
+            depth += 1;
+        } else if depth == 1 && matches!(c, ',' | '}') {
+            let item = text[start..at].trim();
+            if !item.is_empty() {
+                expand(&path, item, paths);
+            }
+            start = at + 1;
+        }
+        if c == '}' {
+            depth -= 1;
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// The name of the type that this line begins to define.
+fn defined_type(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("pub ").unwrap_or(line);
+    let line = match line.strip_prefix("pub(") {
+        Some(rest) => rest.split_once(") ").map_or(rest, |(_, rest)| rest),
+        None => line,
+    };
+    let line = line.strip_prefix("unsafe ").unwrap_or(line);
+    let kinds = ["struct ", "enum ", "union ", "trait "];
+    let rest = kinds.iter().find_map(|kind| line.strip_prefix(kind))?;
+    let name: String = rest.chars().take_while(|c| c.is_alphanumeric()).collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// The type of the inherent `impl` block that begins on this line.
+fn implemented_type(line: &str) -> Option<String> {
+    let rest = line.trim_start().strip_prefix("impl")?;
+    let rest = match rest.strip_prefix('<') {
+        Some(generics) => {
+            let mut depth = 1;
+            let end = generics.char_indices().find(|(at, c)| {
+                match c {
+                    '<' => depth += 1,
+                    // The arrow of a function type closes nothing.
+                    '>' if !generics[..*at].ends_with('-') => depth -= 1,
+                    _ => {}
+                }
+                depth == 0
+            });
+            &generics[end?.0 + 1..]
+        }
+        None => rest,
+    };
+    let rest = rest.strip_prefix(' ')?;
+    let name: String = rest.chars().take_while(|c| c.is_alphanumeric()).collect();
+    (!name.is_empty() && !rest.contains(" for ")).then_some(name)
+}
+
 fn storey(module: &str) -> usize {
     let name = module.split("::").next().unwrap();
     STOREYS.iter().position(|storey| *storey == name).unwrap_or_else(|| panic!("{module}"))
 }
 
-/// The modules that each module names by a path from the root of the crate.
-fn references(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
-    let modules: BTreeSet<&str> = sources.iter().map(|source| source.module.as_str()).collect();
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in sources {
-        let targets = found.entry(source.module.clone()).or_default();
-        for (at, _) in source.text.match_indices("crate::") {
-            if source.text[..at].ends_with('$') {
-                continue; // a path in a macro is the user's
-            }
-            let path = &source.text[at + "crate::".len()..];
-            let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-            let path = path.split(|c| !is_path(c)).next().unwrap();
-            let mut parts = path.split("::");
-            let Some(first) = parts.next().filter(|first| STOREYS.contains(first)) else {
-                continue;
-            };
-            let second = parts.next().map(|second| format!("{first}::{second}"));
-            let target = second.filter(|second| modules.contains(second.as_str()));
-            let target = target.unwrap_or_else(|| first.to_owned());
-            if target != source.module {
-                targets.insert(target);
-            }
-        }
-    }
-    found
+/// Fails if `found` and `listed` differ.
+fn compare<T: Ord + std::fmt::Debug>(found: &BTreeSet<T>, listed: &BTreeSet<T>, advice: &str) {
+    let new: Vec<_> = found.difference(listed).collect();
+    assert!(new.is_empty(), "{advice}: {new:?}");
+    let gone: Vec<_> = listed.difference(found).collect();
+    assert!(gone.is_empty(), "these are gone; take them out of the list: {gone:?}");
 }
 
 #[test]
 fn a_module_uses_its_own_storey_and_those_below() {
-    let references = references(&sources());
+    let all = Crate::read();
+    let references = all.references();
     let mut up = BTreeSet::new();
     let mut counts = [[0; STOREYS.len()]; STOREYS.len()];
     for (module, targets) in &references {
         for target in targets {
             counts[storey(module)][storey(target)] += 1;
             if storey(target) > storey(module) {
-                up.insert((module.as_str(), target.as_str()));
+                up.insert((*module, target.as_str()));
             }
         }
     }
-    println!(
-        "references between modules, from the storey on the left to the one above the column:"
-    );
+    println!("{} references go up. References from the storey on the left:", up.len());
     println!("{:>8} {}", "", STOREYS.map(|storey| format!("{storey:>6}")).concat());
-    for (name, row) in STOREYS.iter().zip(counts) {
+    for (name, row) in STOREYS.iter().zip(counts).rev() {
         println!("{name:>8} {}", row.map(|count| format!("{count:>6}")).concat());
     }
-    let allowed: BTreeSet<(&str, &str)> = UP.into_iter().collect();
-    let new: Vec<_> = up.difference(&allowed).collect();
-    assert!(new.is_empty(), "these go up; move what is used to a storey below: {new:?}");
-    let gone: Vec<_> = allowed.difference(&up).collect();
-    assert!(gone.is_empty(), "these do not go up any more; take them out of the list: {gone:?}");
+    let listed = UP.iter().copied().collect();
+    compare(&up, &listed, "these go up; move the used item to a storey below");
 }
 
 #[test]
 fn no_cycle_of_modules_grows() {
-    let references = references(&sources());
+    let all = Crate::read();
+    let references = all.references();
     let reach = |from: &str| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
         while let Some(module) = next.pop() {
-            for target in references.get(&module).into_iter().flatten() {
+            for target in references.get(module.as_str()).into_iter().flatten() {
                 if seen.insert(target.clone()) {
                     next.push(target.clone());
                 }
@@ -174,39 +317,62 @@ fn no_cycle_of_modules_grows() {
         }
         seen
     };
-    let reached: BTreeMap<&String, BTreeSet<String>> =
-        references.keys().map(|module| (module, reach(module))).collect();
-    let cycle = |module: &String| {
-        let back = |other: &&String| reached.get(other).is_some_and(|seen| seen.contains(module));
-        reached[module].iter().filter(back).count()
+    let reached: BTreeMap<&str, BTreeSet<String>> =
+        references.keys().map(|module| (*module, reach(module))).collect();
+    let cycle = |module: &&str| -> BTreeSet<&String> {
+        let back = |other: &&String| {
+            reached.get(other.as_str()).is_some_and(|seen| seen.contains(*module))
+        };
+        reached[*module].iter().filter(back).collect()
     };
-    let largest = references.keys().map(cycle).max().unwrap();
-    println!("the largest cycle has {largest} modules");
+    let cycles: BTreeSet<_> = references.keys().map(cycle).filter(|one| one.len() > 1).collect();
+    let largest = cycles.iter().map(BTreeSet::len).max().unwrap_or(0);
+    for cycle in &cycles {
+        println!("a cycle of {} modules: {cycle:?}", cycle.len());
+    }
     assert_eq!(largest, LARGEST_CYCLE, "more is not allowed; less: lower the bound");
 }
 
 #[test]
-fn no_type_name_gets_another_meaning() {
-    let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in sources() {
-        for line in source.text.lines() {
-            let line = line.trim_start();
-            let line = line.strip_prefix("pub ").unwrap_or(line);
-            let line = match line.strip_prefix("pub(") {
-                Some(rest) => rest.split_once(") ").map_or(rest, |(_, rest)| rest),
-                None => line,
-            };
-            let kinds = ["struct ", "enum ", "union ", "trait "];
-            let Some(rest) = kinds.iter().find_map(|kind| line.strip_prefix(kind)) else {
-                continue;
-            };
-            let name: String = rest.chars().take_while(|c| c.is_alphanumeric()).collect();
-            if !name.is_empty() {
-                names.entry(name).or_default().insert(source.module.clone());
+fn methods_stand_beside_their_type() {
+    let all = Crate::read();
+    let mut away = BTreeSet::new();
+    for source in &all.sources {
+        for name in source.text.lines().filter_map(implemented_type) {
+            let here = |homes: &BTreeSet<String>| homes.contains(&source.module);
+            if all.types.get(&name).is_some_and(|homes| !here(homes)) {
+                away.insert((source.module.clone(), name));
             }
         }
     }
-    let homonyms: Vec<_> = names.iter().filter(|(_, modules)| modules.len() > 1).collect();
-    println!("{} type names have several meanings: {homonyms:?}", homonyms.len());
-    assert_eq!(homonyms.len(), HOMONYMS, "more is not allowed; less: lower the bound");
+    println!("{} types have methods in another module", away.len());
+    let listed = AWAY.iter().map(|(module, name)| ((*module).into(), (*name).into())).collect();
+    compare(&away, &listed, "these methods belong into the module of their type");
+}
+
+#[test]
+fn a_type_name_has_one_meaning() {
+    let all = Crate::read();
+    let homonyms: BTreeMap<&str, &BTreeSet<String>> = (all.types.iter())
+        .filter(|(_, modules)| modules.len() > 1)
+        .map(|(name, modules)| (name.as_str(), modules))
+        .collect();
+    println!("{} type names are defined in several modules: {homonyms:?}", homonyms.len());
+    let found = homonyms.into_keys().collect();
+    let listed = HOMONYMS.iter().copied().collect();
+    compare(&found, &listed, "these names have a second meaning; choose another");
+}
+
+#[test]
+fn the_scan_reads_what_it_should() {
+    let text = "a\n#[cfg(test)]\nmod tests;\nb\n#[cfg(all(test, loom))]\nmod m { {} x }\nc";
+    assert_eq!(without_tests(text).split_whitespace().collect::<Vec<_>>(), ["a", "b", "c"]);
+    let field = "struct S {\n    #[cfg(test)]\n    one: u8\n}\nd";
+    assert!(without_tests(field).trim_end().ends_with("}\nd"));
+    let mut paths = Vec::new();
+    expand("", "a::{b, c::{self, D}, e};", &mut paths);
+    assert_eq!(paths, ["a::b", "a::c::self", "a::c::D", "a::e"]);
+    assert_eq!(implemented_type("impl<T: Fn() -> u8> Ring<T> {").as_deref(), Some("Ring"));
+    assert_eq!(implemented_type("impl Drop for Ring {"), None);
+    assert_eq!(defined_type("    pub(crate) struct Ring<T> {").as_deref(), Some("Ring"));
 }

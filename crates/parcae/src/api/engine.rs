@@ -131,7 +131,7 @@ impl Engine {
             deterministic: opts.deterministic,
             blocking: opts.blocking,
             on_deadlock: opts.on_deadlock.unwrap_or(usual),
-            measure: opts.measure,
+            measure_times: opts.measure == Measure::Times,
             monitor: MonitorOpts { temporary: temporary.len(), ..opts.monitor },
         };
         let shared = Shared::new(config, stacks, stealers);
@@ -344,7 +344,7 @@ impl Engine {
 
     /// The event log, under the deterministic executor.
     pub fn log(&self) -> Vec<u8> {
-        self.shared.log.as_ref().map(crate::sched::executor::log::Log::bytes).unwrap_or_default()
+        self.shared.log.as_ref().map(crate::sched::events::EventLog::bytes).unwrap_or_default()
     }
 
     /// The counters of each worker.

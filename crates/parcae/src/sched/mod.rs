@@ -8,10 +8,12 @@
 //! | `idle` | which workers sleep, and who wakes them |
 //! | `worker` | one worker: picks a task, runs it, switches stacks |
 //! | `executor` | how workers are driven: by threads, or by one thread from a seed |
+//! | `events` | what is recorded about tasks and workers, and how long things take |
 //! | `timers` | deadlines, and the clock |
 //! | `shared` | what all workers of one scheduler share |
 
 pub(crate) mod deque;
+pub(crate) mod events;
 pub(crate) mod executor;
 pub(crate) mod idle;
 pub(crate) mod queue;

@@ -18,7 +18,6 @@ use crate::sched::task::{Start, Task};
 use crate::scope::budget::Budget;
 use crate::scope::cx::{Cx, Frame, Kinship, Origin, Terms};
 use crate::scope::profile::Profile;
-use crate::view::stats::End;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
@@ -98,7 +97,7 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
     };
     frame.span().end(output.as_ref().err());
     if let Some(tally) = &terms.tally {
-        tally.ended(if ending == Ending::Failed { End::Failed } else { End::Well });
+        tally.ended(ending == Ending::Failed);
     }
     let kept = catch_unwind(AssertUnwindSafe(|| keep(frame, output, ending)));
     let left = catch_unwind(AssertUnwindSafe(|| frame.leave()));

@@ -10,3 +10,4 @@ pub(crate) mod life;
 pub(crate) mod memory;
 pub(crate) mod nursery;
 pub mod profile;
+pub(crate) mod tally;

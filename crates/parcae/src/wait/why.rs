@@ -8,6 +8,8 @@
 //! wait-for graph is made of.
 
 use crate::sched::Shared;
+use crate::sched::events::WaitReason;
+use crate::sched::events::kind::A_TASK;
 use parcae_core::Resource;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -44,6 +46,24 @@ impl<'w> Why<'w> {
     /// For something that anybody may signal.
     pub(crate) fn signal<T: ?Sized>(what: &'static str, object: &'w T) -> Why<'w> {
         Why::Signal(what, (&raw const *object).addr())
+    }
+
+    /// The reason, as it is recorded in events.
+    pub(crate) fn recorded(self) -> WaitReason {
+        match self {
+            Why::Wake => WaitReason::Fixed(0, 0),
+            Why::Sleep => WaitReason::Fixed(1, 0),
+            Why::Children => WaitReason::Fixed(2, 0),
+            Why::Task(id) => WaitReason::Fixed(A_TASK, id),
+            Why::Elsewhere => WaitReason::Fixed(4, 0),
+            Why::Budget(resource) => WaitReason::Fixed(5, resource as u64),
+            Why::Blocking => WaitReason::Fixed(6, 0),
+            Why::Future => WaitReason::Fixed(7, 0),
+            Why::Select(_) => WaitReason::Fixed(8, 0),
+            Why::Lock(word, _) | Why::Signal(word, _) | Why::Channel(word, _) => {
+                WaitReason::Word(word)
+            }
+        }
     }
 
     /// The same, for as long as whoever keeps it likes.

@@ -11,5 +11,4 @@
 
 pub(crate) mod crew;
 pub(crate) mod deterministic;
-pub(crate) mod log;
 pub(crate) mod threads;

@@ -111,7 +111,7 @@ impl Due {
 
 /// Writes the event, and never unwinds: the task has to be woken whatever happens.
 fn note(shared: &Shared, task: TaskRef) {
-    if shared.witness.is_on() {
+    if shared.tracer.is_on() {
         contain(|| shared.note_timer(task));
     }
 }

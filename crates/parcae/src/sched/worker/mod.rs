@@ -42,6 +42,7 @@
 //! over a switch: after each, the worker is asked for again.
 
 pub(crate) mod accounts;
+pub(crate) mod events;
 pub(crate) mod faults;
 mod observe;
 mod patience;
@@ -52,6 +53,7 @@ pub(crate) mod stats;
 use crate::base::error::{TaskId, discard};
 use crate::base::rng::Rng;
 use crate::sched::deque::Owner;
+use crate::sched::events::{EventKind, EventWriter, spans};
 use crate::sched::queue::Chain;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
@@ -62,7 +64,6 @@ use crate::sched::{Remote, Shared};
 use crate::scope::budget::{Budget, Pool};
 use crate::stack::fiber::strand::{Strand, ThreadStack};
 use crate::stack::{StackCache, StackSize};
-use crate::view::trace::{Kind, Pen, spans};
 use faults::{Batch, Counts, Hand, Step, Unfinished};
 use patience::Patience;
 use std::cell::{Cell, UnsafeCell};
@@ -121,8 +122,7 @@ pub(crate) struct Worker {
     pub(crate) ground: ThreadStack,
     /// A task that has run, and was not finished because the runtime has panicked.
     unfinished: Cell<Option<(NonNull<Task>, Outcome)>>,
-    /// What events are written with.
-    pub(crate) pen: Pen,
+    pub(crate) events: EventWriter,
 }
 
 /// What is to become of the strand that was just left, and of the task on it.
@@ -249,7 +249,7 @@ impl Worker {
             next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
             ground: ThreadStack::new(),
             unfinished: Cell::new(None),
-            pen: Pen::new(),
+            events: EventWriter::new(),
             shared,
         }
     }
@@ -410,7 +410,7 @@ impl Worker {
         match unsafe { this.strand() } {
             Some(strand) => {
                 self.count_ended();
-                self.note_turn(Kind::Resume, this);
+                self.note_turn(EventKind::Resume, this);
                 self.fault(Step::Resume);
                 if let Some(here) = self.strand.get() {
                     hand.give();
@@ -423,7 +423,7 @@ impl Worker {
                 if this.group.get() != self.ended.get().group {
                     self.count_ended();
                 }
-                self.note_turn(Kind::Start, this);
+                self.note_turn(EventKind::Start, this);
                 self.fault(Step::Start);
                 let spare = self.ensure_spare();
                 hand.give();
@@ -475,7 +475,7 @@ impl Worker {
                 // SAFETY: picked, hence ours; it has not run.
                 let outcome = unsafe {
                     (*task.as_ptr()).state.claim(self.index);
-                    self.note_turn(Kind::Start, task.as_ref());
+                    self.note_turn(EventKind::Start, task.as_ref());
                     Task::refuse(hand.give(), error)
                 };
                 self.finish(task, outcome);
@@ -509,7 +509,7 @@ impl Worker {
         let unfinished = Unfinished::of(self, task, outcome);
         self.fault(Step::Finish);
         // SAFETY: the task is OWNED by this worker, which just ran it.
-        self.note_end_of_turn(Kind::Finish, unsafe { task.as_ref() });
+        self.note_end_of_turn(EventKind::Finish, unsafe { task.as_ref() });
         let outcome = unfinished.give();
         // SAFETY: as above; the record is not touched after `finish` unless it is ours.
         let (group, finished) = unsafe {
@@ -602,12 +602,12 @@ impl Worker {
         // SAFETY: the running task.
         let traits = unsafe { (*task.as_ptr()).traits.get() };
         if traits.migratable {
-            self.leave(task, Left::Requeue(task), Kind::Yield);
+            self.leave(task, Left::Requeue(task), EventKind::Yield);
         } else {
             // Private to this worker, so it may be queued before its stack is left.
             // SAFETY: in no other queue.
             unsafe { self.local()[traits.priority as usize].push_back(task) };
-            self.leave(task, Left::Nothing, Kind::Yield);
+            self.leave(task, Left::Nothing, EventKind::Yield);
         }
     }
 
@@ -628,7 +628,7 @@ impl Worker {
         if let Some(task) = self.current.get()
             && !must_not_switch()
         {
-            self.leave(task, Left::Park(task), Kind::Park);
+            self.leave(task, Left::Park(task), EventKind::Park);
         }
     }
 

@@ -4,10 +4,10 @@ use super::faults::{Batch, Hand, Looking, Step};
 use super::{FAIRNESS, LIFO_STREAK, Worker};
 use crate::sched::Victims;
 use crate::sched::deque::Steal;
+use crate::sched::events::EventKind;
 use crate::sched::queue::Chain;
 use crate::sched::task::{Priority, Task};
 use crate::sched::timers::{NEVER, Nanos, Rest};
-use crate::view::trace::Kind;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(super) fn fire_timers(&self, now: Nanos) {
-        self.pen.on_nobodys_behalf();
+        self.events.act_for_worker();
         let rest = self.shared.fire_own(self.index, now, DEADLINES);
         self.deadlines_passed.set(rest != Rest::Nothing);
     }
@@ -130,7 +130,7 @@ impl Worker {
             return;
         }
         let mut batch = Batch::of(self, inbox.drain());
-        self.pen.came_from_elsewhere();
+        self.events.came_from_elsewhere();
         self.fault(Step::Inbox);
         while let Some(task) = batch.chain.pop_front() {
             // SAFETY: out of the inbox, hence ours.
@@ -144,7 +144,7 @@ impl Worker {
     /// Puts movable tasks into the deque, or the global queue if they do not fit.
     fn adopt(&self, chain: Chain<Task>) {
         let mut batch = Batch::of(self, chain);
-        self.pen.came_from_elsewhere();
+        self.events.came_from_elsewhere();
         self.fault(Step::Adopt);
         while let Some(task) = batch.chain.pop_front() {
             if let Err(task) = self.deque.push(task) {
@@ -172,7 +172,7 @@ impl Worker {
 
     #[inline(never)]
     fn take_injected(&self, priority: Priority) -> Option<NonNull<Task>> {
-        self.pen.came_from_elsewhere();
+        self.events.came_from_elsewhere();
         let inject = &self.shared.inject[priority as usize];
         if priority != Priority::Normal {
             let task = inject.pop();
@@ -270,13 +270,13 @@ impl Worker {
             match stealer.steal_batch(&self.deque, STEAL_BATCH) {
                 Steal::Task(task) => {
                     let hand = Hand::of(self, task);
-                    self.pen.came_from_elsewhere();
+                    self.events.came_from_elsewhere();
                     self.fault(Step::Steal);
                     self.announce_rest();
                     self.stats().stolen.bump();
                     // SAFETY: stolen, hence ours.
                     let id = unsafe { (*task.as_ptr()).id() };
-                    self.note(Kind::Steal, id, victim as u64);
+                    self.note(EventKind::Steal, id, victim as u64);
                     return Some(hand.give());
                 }
                 Steal::Empty => return None,
@@ -419,15 +419,15 @@ impl Worker {
                 continue;
             }
             self.stats().slept.bump();
-            self.note_rest(Kind::Sleep);
+            self.note_rest(EventKind::Sleep);
             let stays = self.sleep();
             if !stays {
                 looking.done(); // it has retired, and counts as nothing
-                self.note_rest(Kind::Awake);
+                self.note_rest(EventKind::Awake);
                 return false;
             }
             self.fault(Step::Awake);
-            self.note_rest(Kind::Awake);
+            self.note_rest(EventKind::Awake);
             shared.now(); // after a long sleep: sets the coarse clock
             match shared.called(self.index) {
                 at if at > now => self.patience.slept(Duration::from_nanos(at - now)),

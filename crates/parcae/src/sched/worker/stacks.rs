@@ -3,12 +3,12 @@
 use super::faults::{Hand, Step, Unsettled, contain};
 use super::{Left, SPARES, Stepped, Worker, current, strand_main};
 use crate::base::error::discard;
+use crate::sched::events::EventKind;
 use crate::sched::task::Task;
 use crate::sched::task::state::Parking;
 use crate::scope::cx::Frame;
 use crate::stack::StackError;
 use crate::stack::fiber::strand::Strand;
-use crate::view::trace::Kind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
@@ -41,7 +41,7 @@ impl Worker {
 
     /// Gives up the stack of the running task, because it yields or parks. Returns when it is run
     /// again.
-    pub(super) fn leave(&self, task: NonNull<Task>, left: Left, why: Kind) {
+    pub(super) fn leave(&self, task: NonNull<Task>, left: Left, why: EventKind) {
         // SAFETY: the running task, before and after: its frame is there.
         let span = unsafe { task.as_ref().frame().as_ref() }.map(Frame::span);
         span.inspect(|span| span.exit());
@@ -49,7 +49,7 @@ impl Worker {
         span.inspect(|span| span.enter());
     }
 
-    fn leave_stack(&self, task: NonNull<Task>, left: Left, why: Kind) {
+    fn leave_stack(&self, task: NonNull<Task>, left: Left, why: EventKind) {
         let Some(here) = self.strand.get() else { return };
         // SAFETY: the task runs here, so it is ours until `settle`.
         let this = unsafe { task.as_ref() };
@@ -80,7 +80,7 @@ impl Worker {
 
     /// Where the worker goes on when a task leaves its stack.
     #[inline]
-    fn choose_next(&self, task: NonNull<Task>, why: Kind) -> Next {
+    fn choose_next(&self, task: NonNull<Task>, why: EventKind) -> Next {
         // SAFETY: as in `leave_stack`.
         let this = unsafe { task.as_ref() };
         self.fault(Step::Leave);
@@ -97,7 +97,7 @@ impl Worker {
                 // It yielded, and there is nobody else here: others may wait for what ended before.
                 let hand = Hand::of(self, next);
                 self.count_ended();
-                self.note_end_of_turn(Kind::Alone, this);
+                self.note_end_of_turn(EventKind::Alone, this);
                 hand.give();
                 self.left.set(Left::Nothing);
                 self.current.set(Some(task));
@@ -117,7 +117,7 @@ impl Worker {
                         self.current.set(Some(next));
                         self.stats().executed.bump();
                         // SAFETY: as above.
-                        self.note_turn(Kind::Resume, unsafe { next.as_ref() });
+                        self.note_turn(EventKind::Resume, unsafe { next.as_ref() });
                         self.fault(Step::LeaveClaimed);
                         hand.give();
                         Next::Strand(strand)
@@ -268,7 +268,7 @@ impl Worker {
         if self.shared.config.deterministic {
             if stepped == Stepped::Idle && self.fall_asleep() {
                 self.asleep.set(true);
-                self.note_rest(Kind::Sleep);
+                self.note_rest(EventKind::Sleep);
             }
             self.go_to_ground();
         } else if !self.wait_for_work() {
@@ -290,7 +290,7 @@ impl Worker {
         if self.asleep.take() {
             self.searching.set(true); // whoever took our bit counted us
             // Contained: below this there is no loop that would go on.
-            contain(|| self.note_rest(Kind::Awake));
+            contain(|| self.note_rest(EventKind::Awake));
         }
         let strand = self.spare();
         self.strand.set(Some(strand));

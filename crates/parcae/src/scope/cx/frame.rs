@@ -44,6 +44,8 @@ pub(crate) use waiting::Seen;
 use crate::base::error::{Error, Result, TaskId, TaskInfo};
 use crate::base::shim::atomic::{AtomicU64, Ordering};
 use crate::sched::Shared;
+use crate::sched::events::EventKind;
+use crate::sched::events::spans::Span;
 use crate::sched::task::waker::Waker;
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::Nanos;
@@ -52,9 +54,7 @@ use crate::scope::budget::{Budget, OnExhausted, Pool, Resource, Shortfall, Sleep
 use crate::scope::cancel::{Node, Slot};
 use crate::scope::cap::Issuer;
 use crate::scope::nursery::{Hook, NurseryEvent};
-use crate::view::stats::Tally;
-use crate::view::trace::Kind;
-use crate::view::trace::spans::Span;
+use crate::scope::tally::Tally;
 use crate::wait::Why;
 use nested::gain;
 use std::cell::Cell;
@@ -249,10 +249,11 @@ impl Frame {
         if let Some(name) = &self.origin.name {
             worker::label_stack(name);
         }
-        if self.terms().shared.witness.is_on()
+        if self.terms().shared.tracer.is_on()
             && let Some(worker) = worker::current()
         {
-            worker.note_origin(self);
+            let Origin { name, spawned_at } = &self.origin;
+            worker.note_origin(self.record().id(), spawned_at, name.as_ref());
         }
         let (origin, nursery) = (&self.origin, self.terms().name.as_deref());
         self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
@@ -602,7 +603,7 @@ impl Frame {
             };
             self.deposit(drawn);
             if drawn.get(short.resource) > 0 {
-                self.note_budget(Kind::Recharged, short.resource);
+                self.note_budget(EventKind::Recharged, short.resource);
                 continue;
             }
             // Siblings that have ended may have left some with the worker that they ended on. Once
@@ -639,7 +640,7 @@ impl Frame {
 
     /// Tells those who watch that the task has run out of something.
     fn tell_exhausted(&self, resource: Resource) {
-        self.note_budget(Kind::Exhausted, resource);
+        self.note_budget(EventKind::Exhausted, resource);
         if let Some(hook) = &self.terms().on_exhausted_child {
             self.run_hook(|| hook.call(&NurseryEvent::exhausted(self.info(), resource)));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What a figure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FamilyKind {
     /// Only grows.
     Counter,
     /// Goes up and down.
@@ -17,7 +17,7 @@ pub(super) enum Kind {
 pub(super) struct Family {
     pub(super) name: String,
     pub(super) help: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: FamilyKind,
     /// Labels with their values, and the figure.
     pub(super) samples: Vec<(Vec<(&'static str, String)>, f64)>,
 }
@@ -56,7 +56,7 @@ pub(super) fn all(snapshot: &Snapshot) -> Vec<Family> {
 }
 
 fn one(name: &str, help: &'static str, value: f64) -> Family {
-    Family { name: name.into(), help, kind: Kind::Gauge, samples: vec![(Vec::new(), value)] }
+    Family { name: name.into(), help, kind: FamilyKind::Gauge, samples: vec![(Vec::new(), value)] }
 }
 
 fn workers(snapshot: &Snapshot, families: &mut Vec<Family>) {
@@ -71,17 +71,27 @@ fn workers(snapshot: &Snapshot, families: &mut Vec<Family>) {
     for (at, (name, _)) in first.into_iter().enumerate() {
         let name = format!("parcae_worker_{name}_total");
         let value = |worker: &WorkerFigures| worker.counters.named()[at].1 as f64;
-        add(name, "What a worker counted; see WorkerStats.", Kind::Counter, &value);
+        add(name, "What a worker counted; see WorkerStats.", FamilyKind::Counter, &value);
     }
     let length = |worker: &WorkerFigures| worker.queued as f64;
-    add("parcae_worker_queue_length".into(), "Tasks that others may take.", Kind::Gauge, &length);
+    add(
+        "parcae_worker_queue_length".into(),
+        "Tasks that others may take.",
+        FamilyKind::Gauge,
+        &length,
+    );
     if snapshot.nurseries.is_empty() {
         return; // no times are measured
     }
     let busy = |worker: &WorkerFigures| worker.busy.as_secs_f64();
-    add("parcae_worker_busy_seconds_total".into(), "Time that tasks ran.", Kind::Counter, &busy);
+    add(
+        "parcae_worker_busy_seconds_total".into(),
+        "Time that tasks ran.",
+        FamilyKind::Counter,
+        &busy,
+    );
     let asleep = |worker: &WorkerFigures| worker.asleep.as_secs_f64();
-    add("parcae_worker_asleep_seconds_total".into(), "Time asleep.", Kind::Counter, &asleep);
+    add("parcae_worker_asleep_seconds_total".into(), "Time asleep.", FamilyKind::Counter, &asleep);
 }
 
 /// Nurseries without a name are one, open or not: their numbers would be labels without end.
@@ -114,11 +124,11 @@ fn nurseries(snapshot: &Snapshot, families: &mut Vec<Family>) {
         let samples = known.iter().map(sample).collect();
         families.push(Family { name: format!("parcae_nursery_{name}"), help, kind, samples });
     };
-    add("open", "Nurseries that have not ended.", Kind::Gauge, &|n| n.open as f64);
-    add("live", "Tasks that have not ended.", Kind::Gauge, &|n| n.live as f64);
-    add("finished_total", "Tasks that ended well.", Kind::Counter, &|n| n.finished as f64);
-    add("failed_total", "Tasks that failed.", Kind::Counter, &|n| n.failed as f64);
-    let seconds = Kind::Counter;
+    add("open", "Nurseries that have not ended.", FamilyKind::Gauge, &|n| n.open as f64);
+    add("live", "Tasks that have not ended.", FamilyKind::Gauge, &|n| n.live as f64);
+    add("finished_total", "Tasks that ended well.", FamilyKind::Counter, &|n| n.finished as f64);
+    add("failed_total", "Tasks that failed.", FamilyKind::Counter, &|n| n.failed as f64);
+    let seconds = FamilyKind::Counter;
     add("run_seconds_total", "Time that tasks ran.", seconds, &|n| n.ran.as_secs_f64());
     add("wait_seconds_total", "Time that tasks waited.", seconds, &|n| n.waited.as_secs_f64());
     let help = "Time that tasks could have run and did not.";
@@ -132,7 +142,7 @@ fn nurseries(snapshot: &Snapshot, families: &mut Vec<Family>) {
     families.push(Family {
         name: "parcae_nursery_spent_total".into(),
         help: "Budget that tasks used up, where it is counted.",
-        kind: Kind::Counter,
+        kind: FamilyKind::Counter,
         samples: known.iter().flat_map(sample).collect(),
     });
 }

@@ -1,58 +1,8 @@
-//! Log-linear histograms: how often which length was seen.
-//!
-//! Between two powers of two there are 16 buckets of the same width, below 16 one for each value. So a value is known to a sixteenth
-//! of itself, whatever its size, and adding one is a few instructions and no search.
-//!
-//! A worker counts into its own ([`Recorder`]); a snapshot adds those of all workers up. What is counted are ticks: how
-//! long one takes is known when the snapshot is taken.
+//! Histograms of a snapshot: the counts of all workers together, in time instead of ticks.
 
-use crate::sched::worker::stats::Counter;
-use crate::view::trace::Rate;
+use crate::sched::events::Rate;
+use crate::sched::events::histogram::{BUCKETS, HistogramCounts, lowest};
 use std::time::Duration;
-
-/// Buckets between two powers of two.
-const SUB: u64 = 16;
-/// Values from here on are all in the last bucket: a day, for a counter of 3 GHz.
-const TOP: u32 = 48;
-const BUCKETS: usize = (TOP as usize - 3) * SUB as usize;
-
-#[inline]
-fn bucket(value: u64) -> usize {
-    if value < SUB {
-        return value as usize;
-    }
-    let power = value.ilog2();
-    let place = (u64::from(power) - 3) * SUB + (value >> (power - 4)) % SUB;
-    (place as usize).min(BUCKETS - 1)
-}
-
-/// The smallest value of a bucket.
-fn lowest(bucket: usize) -> u64 {
-    let (row, place) = (bucket as u64 / SUB, bucket as u64 % SUB);
-    if row == 0 { place } else { (SUB + place) << (row - 1) }
-}
-
-/// Counts of one worker, which alone writes them.
-#[derive(Debug)]
-pub(crate) struct Recorder {
-    counts: Box<[Counter]>,
-    sum: Counter,
-}
-
-impl Default for Recorder {
-    fn default() -> Recorder {
-        let counts = std::iter::repeat_with(Counter::default).take(BUCKETS).collect();
-        Recorder { counts, sum: Counter::default() }
-    }
-}
-
-impl Recorder {
-    /// Counts a value, in ticks. The owner's.
-    pub(crate) fn add(&self, value: u64) {
-        self.counts[bucket(value)].bump();
-        self.sum.add(value);
-    }
-}
 
 /// How often which length was seen, of a [`Snapshot`](super::Snapshot). Lengths are known to a sixteenth of themselves.
 ///
@@ -75,14 +25,11 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// What these have counted together.
-    pub(super) fn of<'r>(all: impl Iterator<Item = &'r Recorder>, rate: Rate) -> Histogram {
-        let (mut counts, mut sum) = (vec![0; BUCKETS], 0_u64);
-        for recorder in all {
-            sum = sum.saturating_add(recorder.sum.get());
-            for (total, count) in counts.iter_mut().zip(&recorder.counts) {
-                *total += count.get();
-            }
+    /// The counts of all of these together.
+    pub(super) fn of<'r>(all: impl Iterator<Item = &'r HistogramCounts>, rate: Rate) -> Histogram {
+        let (mut counts, mut sum) = ([0; BUCKETS], 0_u64);
+        for recorded in all {
+            sum = sum.saturating_add(recorded.add_to(&mut counts));
         }
         let filled = counts.into_iter().enumerate().filter(|&(_, count)| count > 0);
         let bounds = |at| (rate.nanos(lowest(at)), rate.nanos(lowest(at + 1)));
@@ -138,29 +85,13 @@ mod tests {
 
     const NANOS: Rate = Rate::nanoseconds();
 
-    #[test]
-    fn buckets_follow_each_other_without_gap() {
-        for at in 0..BUCKETS - 1 {
-            assert_eq!(bucket(lowest(at)), at);
-            assert_eq!(bucket(lowest(at + 1) - 1), at);
-        }
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-    }
-
     proptest! {
-        #[test]
-        fn a_value_is_known_to_a_sixteenth(value in 0..1_u64 << TOP) {
-            let (low, high) = (lowest(bucket(value)), lowest(bucket(value) + 1));
-            prop_assert!(low <= value && value < high);
-            prop_assert!(high - low == 1 || (high - low) * SUB <= low);
-        }
-
         #[test]
         fn quantiles_are_those_of_the_values(
             mut values in proptest::collection::vec(0..1_u64 << 40, 1..200),
             part in 0.0..1.0_f64,
         ) {
-            let (one, two) = (Recorder::default(), Recorder::default());
+            let (one, two) = (HistogramCounts::default(), HistogramCounts::default());
             for (at, &value) in values.iter().enumerate() {
                 if at % 2 == 0 { one.add(value) } else { two.add(value) }
             }

@@ -39,23 +39,19 @@ mod histogram;
 mod prometheus;
 #[cfg(feature = "metrics")]
 mod publish;
-mod tally;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod times;
 
 pub use histogram::Histogram;
-pub(crate) use tally::{End, Tallies, Tally};
-pub(crate) use times::{TaskTimes, Times};
 
 use crate::base::json::Object;
 use crate::sched::Shared;
+use crate::sched::events::Rate;
 use crate::sched::worker::stats::WorkerStats;
 use crate::scope::budget::Budget;
-use crate::view::trace::Rate;
+use crate::scope::tally::{TallyEntry, TallyKey};
 use std::sync::Arc;
 use std::time::Duration;
-use tally::{Entry, Who};
 
 /// What is measured; see [`Builder::measure`](crate::Builder::measure).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -156,15 +152,15 @@ impl Which {
 }
 
 impl NurseryFigures {
-    fn of(entry: Entry, rate: Rate) -> NurseryFigures {
+    fn of(entry: TallyEntry, rate: Rate) -> NurseryFigures {
         let [ran, waited, starved] =
             entry.figures.ticks.map(|ticks| Duration::from_nanos(rate.nanos(ticks)));
         NurseryFigures {
             which: match entry.who {
-                Who::Roots => Which::Roots,
-                Who::Named(name) => Which::Named(name),
-                Who::Number(number) => Which::Number(number),
-                Who::Unnamed => Which::Unnamed,
+                TallyKey::Roots => Which::Roots,
+                TallyKey::Named(name) => Which::Named(name),
+                TallyKey::Number(number) => Which::Number(number),
+                TallyKey::Unnamed => Which::Unnamed,
             },
             open: entry.open,
             live: entry.figures.live,
@@ -180,13 +176,13 @@ impl NurseryFigures {
 
 impl Snapshot {
     pub(crate) fn of(shared: &Shared) -> Snapshot {
-        let witness = &shared.witness;
-        let measured = !witness.times.is_empty();
+        let tracer = &shared.tracer;
+        let measured = !tracer.times.is_empty();
         // Waits a little for a good rate, if the runtime is young.
         let rate = if measured { shared.rate() } else { Rate::nanoseconds() };
         let now = shared.ticks();
         let worker = |(index, remote): (usize, &crate::sched::Remote)| {
-            let (busy, asleep) = witness.times.get(index).map_or((0, 0), |times| times.so_far(now));
+            let (busy, asleep) = tracer.times.get(index).map_or((0, 0), |times| times.so_far(now));
             WorkerFigures {
                 counters: remote.stats.snapshot(),
                 queued: remote.stealer.len_hint(),
@@ -206,8 +202,8 @@ impl Snapshot {
             } else {
                 Vec::new()
             },
-            wake_to_run: Histogram::of(witness.times.iter().map(|times| &times.wakes), rate),
-            run_length: Histogram::of(witness.times.iter().map(|times| &times.runs), rate),
+            wake_to_run: Histogram::of(tracer.times.iter().map(|times| &times.wakes), rate),
+            run_length: Histogram::of(tracer.times.iter().map(|times| &times.runs), rate),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The text format of Prometheus.
 
-use super::families::{self, Kind};
+use super::families::{self, FamilyKind};
 use super::{Histogram, Snapshot};
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ impl Snapshot {
     pub fn to_prometheus(&self) -> String {
         let mut out = String::new();
         for family in families::all(self) {
-            let kind = if family.kind == Kind::Counter { "counter" } else { "gauge" };
+            let kind = if family.kind == FamilyKind::Counter { "counter" } else { "gauge" };
             head(&mut out, &family.name, family.help, kind);
             for (labels, value) in &family.samples {
                 out.push_str(&family.name);

@@ -1,7 +1,7 @@
 //! Snapshots for the `metrics` crate.
 
 use super::Snapshot;
-use super::families::{self, Kind};
+use super::families::{self, FamilyKind};
 use metrics::{Label, counter, gauge};
 
 /// What is published of a histogram: the recorder has its own, which cannot be filled from counts.
@@ -27,11 +27,13 @@ impl Snapshot {
                     labels.into_iter().map(|(name, value)| Label::new(name, value)).collect();
                 match family.kind {
                     // Those that are no integers are seconds: the recorder's counters are integers.
-                    Kind::Counter if family.name.ends_with("_seconds_total") => {
+                    FamilyKind::Counter if family.name.ends_with("_seconds_total") => {
                         gauge!(family.name.clone(), labels).set(value);
                     }
-                    Kind::Counter => counter!(family.name.clone(), labels).absolute(value as u64),
-                    Kind::Gauge => gauge!(family.name.clone(), labels).set(value),
+                    FamilyKind::Counter => {
+                        counter!(family.name.clone(), labels).absolute(value as u64)
+                    }
+                    FamilyKind::Gauge => gauge!(family.name.clone(), labels).set(value),
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! Whether a trace makes sense: what a validator checks.
 
 use super::Trace;
-use super::event::{Kind, unpack};
-use super::ring::Words;
+use crate::sched::events::kind::unpack;
+use crate::sched::events::{EventKind, Words};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -55,19 +55,19 @@ enum State {
 
 impl State {
     /// What has to be before this happens to a task, and what is after it; none if it does not matter, or does not change.
-    fn change(kind: Kind) -> (Option<State>, Option<State>) {
+    fn change(kind: EventKind) -> (Option<State>, Option<State>) {
         match kind {
-            Kind::Start | Kind::Resume => (Some(State::Ready), Some(State::Running)),
-            Kind::Yield => (Some(State::Running), Some(State::Ready)),
-            Kind::Park => (Some(State::Running), Some(State::Waiting)),
-            Kind::Wake | Kind::Latched => (Some(State::Waiting), Some(State::Ready)),
-            Kind::Finish => (Some(State::Running), Some(State::Ended)),
-            Kind::Steal => (Some(State::Ready), None),
-            Kind::Alone | Kind::Exhausted | Kind::Recharged | Kind::Cancel => {
+            EventKind::Start | EventKind::Resume => (Some(State::Ready), Some(State::Running)),
+            EventKind::Yield => (Some(State::Running), Some(State::Ready)),
+            EventKind::Park => (Some(State::Running), Some(State::Waiting)),
+            EventKind::Wake | EventKind::Latched => (Some(State::Waiting), Some(State::Ready)),
+            EventKind::Finish => (Some(State::Running), Some(State::Ended)),
+            EventKind::Steal => (Some(State::Ready), None),
+            EventKind::Alone | EventKind::Exhausted | EventKind::Recharged | EventKind::Cancel => {
                 (Some(State::Running), None)
             }
-            Kind::Spawn => (None, Some(State::Ready)),
-            Kind::Timer | Kind::Sleep | Kind::Awake => (None, None),
+            EventKind::Spawn => (None, Some(State::Ready)),
+            EventKind::Timer | EventKind::Sleep | EventKind::Awake => (None, None),
         }
     }
 }
@@ -121,7 +121,7 @@ impl Trace {
     fn step(
         &self,
         tasks: &mut HashMap<u64, State>,
-        kind: Kind,
+        kind: EventKind,
         words: &Words,
     ) -> Result<(), String> {
         let task = words[2];
@@ -129,7 +129,7 @@ impl Trace {
         let known = tasks.get(&task).copied();
         let fits = match (known, before) {
             (Some(state), Some(before)) => state == before,
-            (Some(_), None) => kind != Kind::Spawn,
+            (Some(_), None) => kind != EventKind::Spawn,
             // One that was there when the recording began.
             (None, Some(_)) => !self.complete,
             (None, None) => true,
@@ -161,15 +161,15 @@ impl Trace {
         for words in &self.batch.events {
             let Some((kind, worker, _)) = unpack(words) else { continue };
             match (kind, worker) {
-                (Kind::Spawn, Some(_)) => counts.spawned_here += 1,
-                (Kind::Spawn, None) => counts.spawned_outside += 1,
-                (Kind::Start | Kind::Resume, _) => counts.executed += 1,
-                (Kind::Finish, _) => counts.ended += 1,
-                (Kind::Yield | Kind::Alone, _) => counts.yielded += 1,
-                (Kind::Park, _) => counts.parked += 1,
-                (Kind::Latched, _) => counts.parked = counts.parked.saturating_sub(1),
-                (Kind::Steal, _) => counts.stolen += 1,
-                (Kind::Sleep, _) => counts.slept += 1,
+                (EventKind::Spawn, Some(_)) => counts.spawned_here += 1,
+                (EventKind::Spawn, None) => counts.spawned_outside += 1,
+                (EventKind::Start | EventKind::Resume, _) => counts.executed += 1,
+                (EventKind::Finish, _) => counts.ended += 1,
+                (EventKind::Yield | EventKind::Alone, _) => counts.yielded += 1,
+                (EventKind::Park, _) => counts.parked += 1,
+                (EventKind::Latched, _) => counts.parked = counts.parked.saturating_sub(1),
+                (EventKind::Steal, _) => counts.stolen += 1,
+                (EventKind::Sleep, _) => counts.slept += 1,
                 _ => {}
             }
         }
@@ -178,13 +178,15 @@ impl Trace {
 }
 
 /// What a worker does after an event of its own.
-fn turn(doing: Doing, kind: Kind, task: u64) -> Result<Doing, String> {
+fn turn(doing: Doing, kind: EventKind, task: u64) -> Result<Doing, String> {
     let (fits, next) = match kind {
-        Kind::Start | Kind::Resume => (doing == Doing::Nothing, Doing::Runs(task)),
-        Kind::Yield | Kind::Park | Kind::Finish => (doing == Doing::Runs(task), Doing::Nothing),
-        Kind::Alone => (doing == Doing::Runs(task), doing),
-        Kind::Sleep => (doing == Doing::Nothing, Doing::Sleeps),
-        Kind::Awake => (doing == Doing::Sleeps, Doing::Nothing),
+        EventKind::Start | EventKind::Resume => (doing == Doing::Nothing, Doing::Runs(task)),
+        EventKind::Yield | EventKind::Park | EventKind::Finish => {
+            (doing == Doing::Runs(task), Doing::Nothing)
+        }
+        EventKind::Alone => (doing == Doing::Runs(task), doing),
+        EventKind::Sleep => (doing == Doing::Nothing, Doing::Sleeps),
+        EventKind::Awake => (doing == Doing::Sleeps, Doing::Nothing),
         _ => (true, doing),
     };
     if fits || doing == Doing::Unknown {

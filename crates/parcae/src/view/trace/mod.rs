@@ -40,13 +40,8 @@
 
 mod check;
 mod chrome;
-mod clock;
 mod event;
-mod names;
-mod pen;
 mod recording;
-mod ring;
-pub(crate) mod spans;
 mod stream;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -56,11 +51,7 @@ pub use event::{Event, What};
 pub use recording::{Recording, Trace, TraceError};
 pub use stream::{Streamed, Streaming};
 
-pub(crate) use clock::Rate;
-pub(crate) use event::{Kind, cancel_code};
-pub(crate) use pen::{Pen, Watched, Witness, is_start_of};
 pub(crate) use recording::start;
-pub(crate) use ring::Words;
 pub(crate) use stream::start as start_streaming;
 
 /// How a recording is set up.

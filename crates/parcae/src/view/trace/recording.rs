@@ -1,42 +1,18 @@
 //! Recordings, and what they become.
 
 use super::TraceOpts;
-use super::clock::Rate;
 use super::event::{Event, What};
-use super::names::Table;
-use super::ring::{Ring, Words};
 use crate::base::error::TaskId;
 use crate::sched::Shared;
+use crate::sched::events::names::NameTable;
+use crate::sched::events::{EventRing, Rate, Words};
 use crate::view::inspect::Dump;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::panic::Location;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What a scheduler knows of its recording.
-#[derive(Debug, Default)]
-pub(crate) struct Running {
-    is_on: bool,
-    /// Rings that were too small, which a worker may still have in its hands.
-    pub(super) retired: Vec<Retired>,
-}
-
-/// A ring that was replaced. Not a `Box`: as long as a worker may use it, it is not ours alone.
-#[derive(Debug)]
-pub(crate) struct Retired(pub(super) NonNull<Ring>);
-
-// SAFETY: a ring is made to be shared between threads.
-unsafe impl Send for Retired {}
-
-impl Drop for Retired {
-    fn drop(&mut self) {
-        // SAFETY: made from a box by `Witness::provide`. This is dropped with the scheduler, whose workers are gone.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-    }
-}
 
 /// Why nothing is recorded.
 #[derive(Debug)]
@@ -115,24 +91,24 @@ pub(super) struct Batch {
 impl Source {
     /// Switches recording on.
     pub(super) fn open(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Source, TraceError> {
-        let witness = &shared.witness;
-        let mut running = witness.running();
-        if running.is_on {
+        let tracer = &shared.tracer;
+        let mut recording = tracer.recording();
+        if recording.is_on {
             return Err(TraceError::Busy);
         }
-        running.is_on = true;
+        recording.is_on = true;
         let log = shared.log.as_ref().map_or(0, |log| log.len());
         if shared.log.is_none() {
-            witness.provide(opts.events, &mut running);
+            tracer.provide(opts.events, &mut recording);
         }
         let ends =
-            (0..shared.remotes.len()).map(|worker| witness.ring(worker).map_or(0, Ring::done));
+            (0..shared.remotes.len()).map(|worker| tracer.ring(worker).map_or(0, EventRing::done));
         let workers = ends.collect();
-        let outside = witness.outside().as_ref().map_or(0, Ring::done);
+        let outside = tracer.outside().as_ref().map_or(0, EventRing::done);
         let from_the_start = shared.live() == 0;
         let known = if from_the_start { Known::new() } else { known(&shared) };
-        witness.start();
-        drop(running);
+        tracer.start();
+        drop(recording);
         Ok(Source { known: Arc::new(known), shared, workers, outside, log, from_the_start })
     }
 
@@ -144,13 +120,13 @@ impl Source {
             self.log += batch.events.len();
             return batch;
         }
-        let witness = &self.shared.witness;
+        let tracer = &self.shared.tracer;
         for (worker, cursor) in self.workers.iter_mut().enumerate() {
-            if let Some(ring) = witness.ring(worker) {
+            if let Some(ring) = tracer.ring(worker) {
                 batch.lost.push((Some(worker), ring.read(cursor, &mut batch.events)));
             }
         }
-        if let Some(ring) = &*witness.outside() {
+        if let Some(ring) = &*tracer.outside() {
             batch.lost.push((None, ring.read(&mut self.outside, &mut batch.events)));
         }
         batch.lost.retain(|lost| lost.1 > 0);
@@ -168,8 +144,8 @@ impl Batch {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        self.shared.witness.stop();
-        self.shared.witness.running().is_on = false;
+        self.shared.tracer.stop();
+        self.shared.tracer.recording().is_on = false;
     }
 }
 
@@ -209,7 +185,7 @@ impl Recording {
             complete: source.from_the_start && batch.lost.is_empty(),
             batch,
             rate: source.shared.rate(),
-            table: Arc::clone(source.shared.witness.table()),
+            table: Arc::clone(source.shared.tracer.names()),
             workers: source.shared.config.workers,
             known: Arc::clone(&source.known),
         }
@@ -217,7 +193,7 @@ impl Recording {
 
     /// Ends the recording.
     pub fn stop(mut self) -> Trace {
-        self.source.shared.witness.stop();
+        self.source.shared.tracer.stop();
         self.snapshot()
     }
 }
@@ -248,7 +224,7 @@ impl fmt::Debug for Recording {
 pub struct Trace {
     pub(super) batch: Batch,
     pub(super) rate: Rate,
-    pub(super) table: Arc<Table>,
+    pub(super) table: Arc<NameTable>,
     pub(super) workers: usize,
     pub(super) known: Arc<Known>,
     /// Nothing is missing: it began before the first task, and nothing was lost.
@@ -283,7 +259,7 @@ impl Trace {
 }
 
 /// What the words of an event say.
-pub(super) fn decode(words: &Words, table: &Table, rate: Rate) -> Option<Event> {
+pub(super) fn decode(words: &Words, table: &NameTable, rate: Rate) -> Option<Event> {
     let (worker, what) = What::of(words, table)?;
     Some(Event { at: Duration::from_nanos(rate.nanos(words[0])), worker, task: words[2], what })
 }

@@ -7,10 +7,11 @@
 //! Events of one worker come in order, but what one worker wrote may be read before what another wrote earlier. So what is younger than the
 //! moment at which reading began is kept for the next time, and sorted in.
 
+use super::TraceOpts;
 use super::chrome::Chrome;
 use super::recording::{Batch, Source, TraceError, decode};
-use super::{Rate, TraceOpts};
 use crate::sched::Shared;
+use crate::sched::events::Rate;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -110,7 +111,7 @@ impl Writer {
             let ripe = batch.events.partition_point(|words| words[0] < young);
             self.held.events = batch.events.split_off(ripe);
         }
-        let table = self.source.shared.witness.table();
+        let table = self.source.shared.tracer.names();
         for words in &batch.events {
             if let Some(event) = decode(words, table, self.rate) {
                 self.chrome.event(&event)?;

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::base::rng::Rng;
-use crate::view::trace::Kind;
+use crate::sched::events::EventKind;
 use std::collections::{BTreeSet, HashSet};
 
 fn virtual_engine(workers: usize, seed: u64, victims: Victims) -> Engine {
@@ -22,7 +22,7 @@ struct Logged {
 }
 
 impl Logged {
-    fn is(&self, kind: Kind) -> bool {
+    fn is(&self, kind: EventKind) -> bool {
         self.kind == kind as u64
     }
 }
@@ -288,12 +288,12 @@ fn a_worker_looks_at_its_own_then_at_the_global_queue_then_steals() {
         engine.run_until_idle();
         let log = events(&engine);
         let place = |what: &dyn Fn(&Logged) -> bool| log.iter().position(what);
-        let global = place(&|e| e.is(Kind::Start) && e.task == last + 1).unwrap();
-        let steal = place(&|e| e.is(Kind::Steal)).unwrap_or(usize::MAX);
+        let global = place(&|e| e.is(EventKind::Start) && e.task == last + 1).unwrap();
+        let steal = place(&|e| e.is(EventKind::Steal)).unwrap_or(usize::MAX);
         assert!(global < steal, "seed {seed}: {log:?}");
         steals += usize::from(steal != usize::MAX);
         if workers == 1 {
-            let before = log[..global].iter().filter(|e| e.is(Kind::Finish)).count();
+            let before = log[..global].iter().filter(|e| e.is(EventKind::Finish)).count();
             assert_eq!(before, 21, "all children and their parent: {log:?}");
         }
     }
@@ -307,7 +307,7 @@ fn a_worker_sleeps_only_when_there_is_nothing() {
         engine.run(|| scope(|s| (0..50).for_each(|_| s.spawn(yield_now))));
         engine.run_until_idle();
         let log = events(&engine);
-        let sleep = log.iter().position(|e| e.is(Kind::Sleep)).unwrap();
+        let sleep = log.iter().position(|e| e.is(EventKind::Sleep)).unwrap();
         assert_eq!(sleep, log.len() - 1, "{log:?}");
         assert_eq!(total(&engine, |worker| worker.slept), 1);
     }
@@ -385,7 +385,7 @@ fn steals_are_counted_and_never_from_oneself() {
             let engine = virtual_engine(4, seed, victims);
             engine.run(|| scope(|s| (0..50).for_each(|_| s.spawn(yield_now))));
             let log = events(&engine);
-            let steals: Vec<_> = log.iter().filter(|e| e.is(Kind::Steal)).collect();
+            let steals: Vec<_> = log.iter().filter(|e| e.is(EventKind::Steal)).collect();
             assert!(steals.iter().all(|e| e.worker != e.detail && e.detail < 4), "{steals:?}");
             assert_eq!(total(&engine, |worker| worker.stolen), steals.len() as u64);
             stolen += steals.len();
@@ -541,12 +541,12 @@ fn who_waited_for_a_task_is_next() {
             });
         });
         let log = events(&engine);
-        let woken = |pair: &[Logged]| pair[0].is(Kind::Finish) && pair[1].is(Kind::Wake);
+        let woken = |pair: &[Logged]| pair[0].is(EventKind::Finish) && pair[1].is(EventKind::Wake);
         let places: Vec<_> = (0..log.len() - 2).filter(|&n| woken(&log[n..])).collect();
         assert_eq!(places.len(), 2, "the inner scope and the outer one: {log:?}");
         for n in places {
             let (wake, next) = (log[n + 1], log[n + 2]);
-            assert!(next.is(Kind::Resume) && next.task == wake.task, "{log:?}");
+            assert!(next.is(EventKind::Resume) && next.task == wake.task, "{log:?}");
         }
     }
 }

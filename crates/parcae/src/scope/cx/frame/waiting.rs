@@ -4,13 +4,12 @@ use super::{Frame, never, window};
 use crate::base::error::{Error, ErrorKind, Rank, Result};
 use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::AtomicU64;
+use crate::sched::events::{EventKind, TaskTimes, WaitReason, cancel_code};
 use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker;
 use crate::scope::budget::Resource;
 use crate::scope::nursery::Core;
 use crate::view::inspect::Deadlock;
-use crate::view::stats::TaskTimes;
-use crate::view::trace::{Kind, cancel_code};
 use crate::wait::Why;
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -35,8 +34,6 @@ pub(crate) struct Seen {
     pub(crate) nursery: Cell<Option<NonNull<Core>>>,
     /// Set by an observer who found that it waits in vain: what it ends with.
     pub(crate) verdict: Cell<Option<Arc<Deadlock>>>,
-    /// Since when it could run, in ticks, where times are measured; 0 if it runs or waits. Written by whoever owns it.
-    pub(crate) ready: Cell<u64>,
     /// Times that its nursery does not know yet. Written by its worker, and by itself.
     pub(crate) times: TaskTimes,
     /// What the task has learned: see [`marks`].
@@ -73,7 +70,6 @@ impl Seen {
             started: now,
             nursery: Cell::new(None),
             verdict: Cell::new(None),
-            ready: Cell::new(0),
             times: TaskTimes::default(),
             marks: Cell::new(0),
         }
@@ -137,8 +133,8 @@ impl Frame {
     fn note_cancel(&self, reason: CancelReason) {
         if !self.has(marks::NOTED) {
             self.mark(marks::NOTED);
-            self.note(Kind::Cancel, cancel_code(reason));
-            self.span.note(Kind::Cancel, None);
+            self.note(EventKind::Cancel, cancel_code(reason));
+            self.span.note(EventKind::Cancel, None);
         }
     }
 
@@ -205,14 +201,14 @@ impl Frame {
 
     /// Notes something about the task, which runs.
     #[inline]
-    fn note(&self, kind: Kind, detail: u64) {
+    fn note(&self, kind: EventKind, detail: u64) {
         if let Some(worker) = worker::current() {
             worker.note(kind, self.record().id(), detail);
         }
     }
 
     /// Notes that budget is used up, or that there is more.
-    pub(super) fn note_budget(&self, kind: Kind, resource: Resource) {
+    pub(super) fn note_budget(&self, kind: EventKind, resource: Resource) {
         self.note(kind, resource as u64);
         self.span.note(kind, Some(resource));
     }
@@ -221,8 +217,13 @@ impl Frame {
     #[inline]
     pub(super) fn flush_times(&self) {
         if let Some(tally) = &self.terms().tally {
-            self.seen.times.flush(tally);
+            tally.add_times(self.seen.times.take());
         }
+    }
+
+    /// Reason of the task's wait, as it is recorded in events.
+    pub(crate) fn wait_reason(&self) -> WaitReason {
+        self.seen.why.get().unwrap_or(Why::Wake).recorded()
     }
 
     /// What others may see of the task while it is parked.

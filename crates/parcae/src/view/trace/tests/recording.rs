@@ -1,6 +1,7 @@
 //! What recordings hold.
 
 use super::*;
+use crate::sched::events::{EventKind, Words};
 
 #[test]
 fn a_trace_is_whole_and_agrees_with_the_counters_under_many_seeds() {
@@ -235,7 +236,7 @@ fn a_flaw_is_found() {
     program(&rt, 1);
     let whole = recording.stop();
     let find =
-        |kind: Kind| whole.batch.events.iter().position(|w| w[1] as u8 == kind as u8).unwrap();
+        |kind: EventKind| whole.batch.events.iter().position(|w| w[1] as u8 == kind as u8).unwrap();
     let mutate = |change: &dyn Fn(&mut Vec<Words>)| {
         let mut trace = Trace {
             known: std::sync::Arc::default(),
@@ -252,14 +253,21 @@ fn a_flaw_is_found() {
         trace.check()
     };
     mutate(&|_| ()).unwrap();
-    for kind in [Kind::Spawn, Kind::Start, Kind::Resume, Kind::Yield, Kind::Park, Kind::Wake] {
+    for kind in [
+        EventKind::Spawn,
+        EventKind::Start,
+        EventKind::Resume,
+        EventKind::Yield,
+        EventKind::Park,
+        EventKind::Wake,
+    ] {
         let flaw = mutate(&|events| _ = events.remove(find(kind))).unwrap_err();
         assert!(flaw.to_string().starts_with("event "), "{flaw}");
     }
-    for kind in [Kind::Start, Kind::Finish, Kind::Yield] {
+    for kind in [EventKind::Start, EventKind::Finish, EventKind::Yield] {
         mutate(&|events| events.insert(find(kind), events[find(kind)])).unwrap_err();
     }
-    mutate(&|events| events[find(Kind::Finish)][0] = 0).unwrap_err();
+    mutate(&|events| events[find(EventKind::Finish)][0] = 0).unwrap_err();
     mutate(&|events| events[3][1] = 0xff).unwrap_err();
     mutate(&|events| events[3][1] |= 77 << 8).unwrap_err();
 }

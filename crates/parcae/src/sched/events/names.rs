@@ -50,12 +50,12 @@ type Place = &'static Location<'static>;
 
 /// What numbers stand for.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct NameTable {
     names: Mutex<Numbered<Arc<str>>>,
     places: Mutex<Numbered<Place>>,
 }
 
-impl Table {
+impl NameTable {
     fn names(&self) -> MutexGuard<'_, Numbered<Arc<str>>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn numbers_are_given_in_order_and_bounded() {
-        let table = Table::default();
+        let table = NameTable::default();
         for n in 0..MOST as u32 {
             assert_eq!(table.number_of_name(&n.to_string().into()), n + 1);
         }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// The most names. Nurseries with others are counted with the unnamed.
 const MOST_NAMES: usize = 1024;
 
-/// Figures of one nursery, or of all of one name. Relaxed: nothing depends on them.
+/// TallyFigures of one nursery, or of all of one name. Relaxed: nothing depends on them.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     ran: AtomicU64,
@@ -25,24 +25,18 @@ pub(crate) struct Tally {
     spent: Mutex<Budget>,
 }
 
-/// How a task ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    Well,
-    Failed,
-}
-
 impl Tally {
     pub(crate) fn spawned(&self) {
         self.spawned.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn ended(&self, end: End) {
-        let counter = if end == End::Well { &self.finished } else { &self.failed };
+    pub(crate) fn ended(&self, failed: bool) {
+        let counter = if failed { &self.failed } else { &self.finished };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn spend_time(&self, ran: u64, waited: u64, starved: u64) {
+    /// Adds the times of a task, in ticks.
+    pub(crate) fn add_times(&self, [ran, waited, starved]: [u64; 3]) {
         for (total, part) in [(&self.ran, ran), (&self.waited, waited), (&self.starved, starved)] {
             if part > 0 {
                 total.fetch_add(part, Ordering::Relaxed);
@@ -70,11 +64,11 @@ impl Tally {
         self.spend(*other.spent.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(super) fn read(&self) -> Figures {
+    pub(crate) fn read(&self) -> TallyFigures {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         // Ended first: a task that ends meanwhile counts as live.
         let (finished, failed) = (get(&self.finished), get(&self.failed));
-        Figures {
+        TallyFigures {
             ticks: [get(&self.ran), get(&self.waited), get(&self.starved)],
             live: get(&self.spawned).saturating_sub(finished + failed),
             finished,
@@ -85,43 +79,43 @@ impl Tally {
 }
 
 /// What a tally says. Times in ticks: ran, waited, starved.
-pub(super) struct Figures {
-    pub(super) ticks: [u64; 3],
-    pub(super) live: u64,
-    pub(super) finished: u64,
-    pub(super) failed: u64,
-    pub(super) spent: Budget,
+pub(crate) struct TallyFigures {
+    pub(crate) ticks: [u64; 3],
+    pub(crate) live: u64,
+    pub(crate) finished: u64,
+    pub(crate) failed: u64,
+    pub(crate) spent: Budget,
 }
 
 /// All tallies of a runtime.
 #[derive(Debug, Default)]
-pub(crate) struct Tallies(Mutex<State>);
+pub(crate) struct Tallies(Mutex<TallyTable>);
 
 #[derive(Debug, Default)]
-struct State {
+struct TallyTable {
     named: BTreeMap<Arc<str>, Arc<Tally>>,
     unnamed: Arc<Tally>,
     roots: Arc<Tally>,
     /// Nurseries that have not ended, by their number.
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, TalliedNursery>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct TalliedNursery {
     name: Option<Arc<str>>,
     tally: Arc<Tally>,
     pool: Weak<Pool>,
 }
 
 /// One entry of a snapshot.
-pub(super) struct Entry {
-    pub(super) who: Who,
-    pub(super) open: u64,
-    pub(super) figures: Figures,
+pub(crate) struct TallyEntry {
+    pub(crate) who: TallyKey,
+    pub(crate) open: u64,
+    pub(crate) figures: TallyFigures,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Who {
+pub(crate) enum TallyKey {
     Roots,
     Named(Arc<str>),
     /// One without a name, which is open.
@@ -131,7 +125,7 @@ pub(super) enum Who {
 }
 
 impl Tallies {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TallyTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,51 +150,51 @@ impl Tallies {
         };
         // A pool without limits counts nothing, and may be shared with others.
         let pool = if pool.is_unlimited() { Weak::new() } else { Arc::downgrade(pool) };
-        state.open.insert(number, Open { name, tally: Arc::clone(&tally), pool });
+        state.open.insert(number, TalliedNursery { name, tally: Arc::clone(&tally), pool });
         tally
     }
 
     /// A nursery has ended.
     pub(crate) fn close(&self, number: u64) {
         let mut state = self.lock();
-        if let Some(Open { name: None, tally, .. }) = state.open.remove(&number) {
+        if let Some(TalliedNursery { name: None, tally, .. }) = state.open.remove(&number) {
             state.unnamed.absorb(&tally);
         }
     }
 
     /// What all of them say.
-    pub(super) fn read(&self) -> Vec<Entry> {
+    pub(crate) fn read(&self) -> Vec<TallyEntry> {
         let state = self.lock();
-        let mut named: BTreeMap<&Arc<str>, Entry> = BTreeMap::new();
+        let mut named: BTreeMap<&Arc<str>, TallyEntry> = BTreeMap::new();
         for (name, tally) in &state.named {
-            named.insert(name, Entry::of(Who::Named(Arc::clone(name)), tally));
+            named.insert(name, TallyEntry::of(TallyKey::Named(Arc::clone(name)), tally));
         }
         let mut unnamed = Vec::new();
         for (number, open) in &state.open {
             match open.name.as_ref().and_then(|name| named.get_mut(name)) {
                 Some(entry) => entry.add_open(open),
                 None => {
-                    let mut entry = Entry::of(Who::Number(*number), &open.tally);
+                    let mut entry = TallyEntry::of(TallyKey::Number(*number), &open.tally);
                     entry.add_open(open);
                     unnamed.push((*number, entry));
                 }
             }
         }
         unnamed.sort_unstable_by_key(|(number, _)| *number);
-        let mut entries = vec![Entry::of(Who::Roots, &state.roots)];
+        let mut entries = vec![TallyEntry::of(TallyKey::Roots, &state.roots)];
         entries.extend(named.into_values());
         entries.extend(unnamed.into_iter().map(|(_, entry)| entry));
-        entries.push(Entry::of(Who::Unnamed, &state.unnamed));
+        entries.push(TallyEntry::of(TallyKey::Unnamed, &state.unnamed));
         entries
     }
 }
 
-impl Entry {
-    fn of(who: Who, tally: &Tally) -> Entry {
-        Entry { who, open: 0, figures: tally.read() }
+impl TallyEntry {
+    fn of(who: TallyKey, tally: &Tally) -> TallyEntry {
+        TallyEntry { who, open: 0, figures: tally.read() }
     }
 
-    fn add_open(&mut self, open: &Open) {
+    fn add_open(&mut self, open: &TalliedNursery) {
         self.open += 1;
         if let Some(pool) = open.pool.upgrade() {
             self.figures.spent.absorb(pool.standing().spent);

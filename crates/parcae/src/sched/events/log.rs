@@ -1,23 +1,24 @@
 //! The event log of the deterministic executor: all that happened, in order, with virtual time.
 //!
-//! Events are those of `trace`, and have the same format; what they stand for says `trace/event.rs`.
+//! Events have the same encoding as in rings (`kind.rs`).
 
-use crate::view::trace::{Words, is_start_of};
+use super::kind::is_start_of;
+use super::ring::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// All events of a run. Behind a mutex because a foreign thread may spawn or wake; a run in
 /// which one does is not the same every time, of course.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct EventLog {
     /// Advanced by the executor alone. Relaxed: its readers are on the same thread.
     now: AtomicU64,
     events: Mutex<Vec<Words>>,
 }
 
-impl Log {
-    pub(crate) fn new() -> Log {
-        Log { now: AtomicU64::new(0), events: Mutex::new(Vec::new()) }
+impl EventLog {
+    pub(crate) fn new() -> EventLog {
+        EventLog { now: AtomicU64::new(0), events: Mutex::new(Vec::new()) }
     }
 
     /// The number of the step.

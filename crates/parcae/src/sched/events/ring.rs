@@ -27,19 +27,19 @@ pub(crate) type Words = [u64; 4];
 
 /// The last events of one writer.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct EventRing {
     slots: Box<[[AtomicU64; 4]]>,
     /// How many events were begun to be written, and how many are complete. Written by the writer.
     begun: AtomicU64,
     done: AtomicU64,
 }
 
-impl Ring {
+impl EventRing {
     /// Room for the last `events`, a power of two.
-    pub(crate) fn new(events: usize) -> Ring {
+    pub(crate) fn new(events: usize) -> EventRing {
         assert!(events.is_power_of_two(), "a ring has a power of two of slots");
         let slot = || std::array::from_fn(|_| AtomicU64::new(0));
-        Ring {
+        EventRing {
             slots: std::iter::repeat_with(slot).take(events).collect(),
             begun: AtomicU64::new(0),
             done: AtomicU64::new(0),
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_last_events_are_kept_and_the_rest_is_counted() {
-        let ring = Ring::new(8);
+        let ring = EventRing::new(8);
         let (mut cursor, mut out) = (0, Vec::new());
         (0..5).for_each(|n| ring.push(event(n)));
         assert_eq!(ring.read(&mut cursor, &mut out), 0);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_staged_is_seen_when_it_is_committed() {
-        let ring = Ring::new(4);
+        let ring = EventRing::new(4);
         let (mut cursor, mut out) = (0, Vec::new());
         ring.push(event(1));
         ring.amend(|_| true, 7); // published: too late
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_reader_beside_a_writer_sees_whole_events_in_order() {
-        let (ring, stop) = (Ring::new(16), AtomicBool::new(false));
+        let (ring, stop) = (EventRing::new(16), AtomicBool::new(false));
         std::thread::scope(|s| {
             let writer = s.spawn(|| {
                 (0..200_000).for_each(|n| ring.push(event(n)));

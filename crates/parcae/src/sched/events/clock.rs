@@ -16,14 +16,14 @@ const BASELINE: Duration = Duration::from_millis(20);
 /// Where ticks come from, and what they were at the beginning.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    source: Source,
+    source: TickSource,
     /// One reading of both clocks.
     ticks: u64,
     at: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum TickSource {
     /// The processor's counter.
     Counter,
     /// The system's clock, in nanoseconds.
@@ -33,13 +33,13 @@ enum Source {
 impl Clock {
     /// A clock that begins now.
     pub(crate) fn new() -> Clock {
-        let source = if counter::is_steady() { Source::Counter } else { Source::System };
+        let source = if counter::is_steady() { TickSource::Counter } else { TickSource::System };
         Clock::of(source)
     }
 
-    fn of(source: Source) -> Clock {
+    fn of(source: TickSource) -> Clock {
         let at = Instant::now();
-        let ticks = if source == Source::Counter { counter::read() } else { 0 };
+        let ticks = if source == TickSource::Counter { counter::read() } else { 0 };
         Clock { source, ticks, at }
     }
 
@@ -48,8 +48,8 @@ impl Clock {
     pub(crate) fn ticks(&self) -> u64 {
         match self.source {
             // Another processor's counter may be behind by a little.
-            Source::Counter => counter::read().saturating_sub(self.ticks),
-            Source::System => self.at.elapsed().as_nanos() as u64,
+            TickSource::Counter => counter::read().saturating_sub(self.ticks),
+            TickSource::System => self.at.elapsed().as_nanos() as u64,
         }
     }
 
@@ -62,7 +62,7 @@ impl Clock {
 
     /// How long a tick takes. Waits if the clock was made just now.
     pub(crate) fn rate(&self) -> Rate {
-        if self.source == Source::System {
+        if self.source == TickSource::System {
             return Rate::nanoseconds();
         }
         if let Some(rest) = BASELINE.checked_sub(self.at.elapsed()) {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn both_sources_agree_with_the_system() {
-        for source in [Source::Counter, Source::System] {
+        for source in [TickSource::Counter, TickSource::System] {
             let clock = Clock::of(source);
             let before = clock.at.elapsed();
             let (ticks, after) = (clock.ticks(), clock.at.elapsed());

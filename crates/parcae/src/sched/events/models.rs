@@ -12,8 +12,8 @@ fn event(n: u64) -> Words {
 }
 
 /// Reads once beside the writer and once after it; checks each event, and that every event was seen or counted as lost.
-fn run(size: usize, before: u64, events: u64, write: fn(&Ring, u64)) {
-    let ring = Arc::new(Ring::new(size));
+fn run(size: usize, before: u64, events: u64, write: fn(&EventRing, u64)) {
+    let ring = Arc::new(EventRing::new(size));
     (0..before).for_each(|n| ring.push(event(n)));
     let writer = {
         let ring = Arc::clone(&ring);

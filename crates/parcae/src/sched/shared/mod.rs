@@ -1,12 +1,13 @@
 //! What all workers of one scheduler share.
 
+mod events;
 mod gate;
 
 use crate::base::error::TaskId;
 use crate::base::lock::Lock;
 use crate::sched::deque::Stealer;
+use crate::sched::events::{EventKind, EventLog, Tracer, TracerOpts, spans};
 use crate::sched::executor::crew::Crew;
-use crate::sched::executor::log::Log;
 use crate::sched::idle::{Idle, Notified, Parker};
 use crate::sched::queue::{Inbox, Inject};
 use crate::sched::task::group::Group;
@@ -18,14 +19,13 @@ use crate::sched::worker;
 use crate::sched::worker::accounts::{self, Returned};
 use crate::sched::worker::faults::{Step, contain};
 use crate::sched::worker::stats::{Stats, WorkerStats};
+use crate::scope::tally::Tallies;
 use crate::stack::{StackPool, StackSize};
 use crate::sync::blocking;
 use crate::view::inspect::OnDeadlock;
-use crate::view::stats::{Measure, Tallies};
 use crate::view::sysmon::MonitorOpts;
 use crate::view::sysmon::bell::Bell;
 use crate::view::sysmon::watch::Presence;
-use crate::view::trace::{Kind, Watched, Witness, spans};
 use gate::Gate;
 use std::any::Any;
 use std::ptr::NonNull;
@@ -62,7 +62,8 @@ pub(crate) struct Config {
     pub(crate) blocking: blocking::Limits,
     pub(crate) on_deadlock: OnDeadlock,
     pub(crate) monitor: MonitorOpts,
-    pub(crate) measure: Measure,
+    /// Whether the times of workers, tasks and nurseries are measured.
+    pub(crate) measure_times: bool,
 }
 
 /// What others see of a worker.
@@ -105,9 +106,8 @@ pub(crate) struct Shared {
     outside: AtomicU64,
     /// Where the deterministic executor sleeps when nobody can run.
     pub(crate) conductor: Parker,
-    pub(crate) log: Option<Log>,
-    /// Who wants to know what happens, and where it is written.
-    pub(crate) witness: Witness,
+    pub(crate) log: Option<EventLog>,
+    pub(crate) tracer: Tracer,
     /// Of nurseries, where times are measured.
     pub(crate) tallies: Tallies,
     /// What a deadline's time is counted from.
@@ -183,8 +183,7 @@ impl Shared {
             returned: Lock::new(Returned::default()),
         };
         let workers = stealers.len();
-        let watched =
-            Watched { log: config.deterministic, times: config.measure == Measure::Times };
+        let tracer = TracerOpts { log: config.deterministic, times: config.measure_times };
         Shared {
             remotes: stealers.into_iter().map(remote).collect(),
             inject: [Inject::new(), Inject::new(), Inject::new()],
@@ -198,8 +197,8 @@ impl Shared {
             stopping: AtomicBool::new(false),
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
-            log: config.deterministic.then(Log::new),
-            witness: Witness::new(workers, watched),
+            log: config.deterministic.then(EventLog::new),
+            tracer: Tracer::new(workers, tracer),
             tallies: Tallies::default(),
             started: Instant::now(),
             timers: Timers::new(config.workers + config.monitor.temporary, unit),
@@ -288,7 +287,7 @@ impl Shared {
         let id = self.outside.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
         // SAFETY: the record is ours; the rest is the caller's obligation.
         let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
-        self.note_outside(Kind::Spawn, id, 0);
+        self.note_outside(EventKind::Spawn, id, 0);
         spans::spawned(id);
         Ok(task)
     }
@@ -423,7 +422,7 @@ impl Shared {
         let this = unsafe { task.as_ref() };
         let migratable = this.traits.get().migratable;
         let here = worker::current_of(self);
-        if self.witness.is_on() || cfg!(test) {
+        if self.tracer.is_on() || cfg!(test) {
             // Contained: the task is in no queue yet, and others may have to be woken after it.
             contain(|| {
                 self.fault_in_loop(Step::Wake);

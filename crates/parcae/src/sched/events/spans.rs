@@ -16,7 +16,7 @@ pub(crate) use off::{Span, spawned};
 #[cfg(feature = "tracing")]
 mod on {
     use crate::base::error::{Error, ErrorKind};
-    use crate::view::trace::Kind;
+    use crate::sched::events::EventKind;
     use std::cell::OnceCell;
     use std::panic::Location;
     use tracing::{Level, event, span};
@@ -66,15 +66,17 @@ mod on {
         }
 
         /// Something happens to the task, which runs.
-        pub(crate) fn note(&self, kind: Kind, resource: Option<crate::Resource>) {
+        pub(crate) fn note(&self, kind: EventKind, resource: Option<crate::Resource>) {
             let Some(span) = self.0.get() else { return };
             let resource = resource.map(tracing::field::display);
             match kind {
-                Kind::Cancel => event!(target: "parcae", parent: span, Level::DEBUG, "cancelled"),
-                Kind::Exhausted => {
+                EventKind::Cancel => {
+                    event!(target: "parcae", parent: span, Level::DEBUG, "cancelled")
+                }
+                EventKind::Exhausted => {
                     event!(target: "parcae", parent: span, Level::DEBUG, resource, "out of budget");
                 }
-                Kind::Recharged => {
+                EventKind::Recharged => {
                     event!(target: "parcae", parent: span, Level::DEBUG, resource, "recharged");
                 }
                 _ => {}
@@ -103,7 +105,7 @@ mod on {
 #[cfg(not(feature = "tracing"))]
 mod off {
     use crate::base::error::Error;
-    use crate::view::trace::Kind;
+    use crate::sched::events::EventKind;
     use std::panic::Location;
 
     /// Nothing.
@@ -129,7 +131,7 @@ mod off {
         pub(crate) fn exit(&self) {}
 
         #[inline(always)]
-        pub(crate) fn note(&self, _: Kind, _: Option<crate::Resource>) {}
+        pub(crate) fn note(&self, _: EventKind, _: Option<crate::Resource>) {}
 
         #[inline(always)]
         pub(crate) fn end(&self, _: Option<&Error>) {}

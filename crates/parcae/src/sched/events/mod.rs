@@ -1,0 +1,65 @@
+//! Events: what the scheduler records about tasks and workers, and how long things take.
+//!
+//! The scheduler writes, `view` reads. Nothing here waits for a reader, and nothing here knows
+//! the format of a trace file or of a metrics page.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `kind` | kinds of events and their encoding in four words |
+//! | `ring` | the last events of one worker, overwritten when full |
+//! | `log` | all events of a deterministic run |
+//! | `names` | numbers for places, names and wait reasons, so that an event fits into four words |
+//! | `clock` | timestamps: a cheap tick counter and its rate |
+//! | `tracer` | which recordings are on; rings; clock |
+//! | `writer` | per-worker state for writing events |
+//! | `times` | per-worker and per-task times, where they are measured |
+//! | `histogram` | log-linear counts of durations |
+//! | `spans` | spans of the `tracing` crate, with the feature of that name |
+//!
+//! Writing itself is done by the methods `note_*` of `Worker` (`worker/events.rs`) and `Shared`
+//! (`shared/events.rs`).
+//!
+//! # Cost
+//!
+//! Every `note_*` starts with [`Tracer::is_on`]: a load of a word that does not change, on a cache
+//! line that is read anyway. A function is called only if a recording, the deterministic log or
+//! the measurement of times is on.
+//!
+//! # Timestamps
+//!
+//! A worker reads the clock once per task switch: the event that ends a turn is stamped, and the
+//! event that begins the next turn reuses that stamp if the next task came from this worker's own
+//! queues. A task from elsewhere was queued by another worker, perhaps after that stamp, so the
+//! clock is read again ([`EventWriter::came_from_elsewhere`]). Hence the stamps order a task's
+//! spawn before its start and its wake before its resume. Stamps of one worker never decrease.
+//!
+//! # Writers
+//!
+//! | writer | destination |
+//! |---|---|
+//! | a worker | its own ring, of which it is the only writer |
+//! | any other thread | one ring for all of them, under a lock |
+//! | any thread, under the deterministic executor | the log |
+//!
+//! The first recording creates the rings. A recording that asks for more room replaces them. A
+//! worker may be about to write into the old ring, so it is kept until the scheduler is gone;
+//! sizes are powers of two, so all old rings together are smaller than the last.
+
+pub(crate) mod clock;
+pub(crate) mod histogram;
+pub(crate) mod kind;
+pub(crate) mod log;
+pub(crate) mod names;
+pub(crate) mod ring;
+pub(crate) mod spans;
+pub(crate) mod times;
+mod tracer;
+mod writer;
+
+pub(crate) use clock::Rate;
+pub(crate) use kind::{EventKind, WaitReason, cancel_code};
+pub(crate) use log::EventLog;
+pub(crate) use ring::{EventRing, Words};
+pub(crate) use times::TaskTimes;
+pub(crate) use tracer::{Tracer, TracerOpts};
+pub(crate) use writer::EventWriter;

@@ -1,0 +1,239 @@
+//! Events that a worker writes: turns of tasks, wakes, its own sleep. The header of
+//! `sched::events` explains timestamps and rings.
+
+use super::Worker;
+use crate::sched::events::kind::{self, is_start_of, pack};
+use crate::sched::events::{EventKind, TaskTimes, WaitReason};
+use crate::sched::task::Task;
+use crate::scope::cx::Frame;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// The frame of a task that has started and not ended; `None` for a task without one. The caller
+/// owns the task.
+fn started_frame(task: &Task) -> Option<&Frame> {
+    if !task.has_started() {
+        return None;
+    }
+    // SAFETY: the caller owns the task; the frame stays until the task has ended.
+    unsafe { task.frame().as_ref() }
+}
+
+/// The times of a started task. The caller owns it.
+pub(crate) fn times_of(task: &Task) -> Option<&TaskTimes> {
+    started_frame(task).map(|frame| &frame.seen().times)
+}
+
+impl Worker {
+    /// Writes an event about a task, or about the worker.
+    #[inline(always)]
+    pub(crate) fn note(&self, kind: EventKind, task: u64, detail: u64) {
+        if self.shared.tracer.is_on() {
+            self.write(kind, 0, task, detail);
+        }
+    }
+
+    /// The running task has spawned another one.
+    #[inline(always)]
+    pub(crate) fn note_spawn(&self, task: u64) {
+        if self.shared.tracer.is_on() {
+            self.write(EventKind::Spawn, 0, task, self.acting_task());
+        }
+    }
+
+    /// A turn of a task begins: [`EventKind::Start`] or [`EventKind::Resume`].
+    #[inline(always)]
+    pub(crate) fn note_turn(&self, kind: EventKind, task: &Task) {
+        if self.shared.tracer.is_on() {
+            self.begin_turn(kind, task);
+        }
+    }
+
+    /// A turn of a task ends. The caller owns the task.
+    #[inline(always)]
+    pub(crate) fn note_end_of_turn(&self, kind: EventKind, task: &Task) {
+        if self.shared.tracer.is_on() {
+            self.end_turn(kind, task);
+        }
+    }
+
+    /// The running task; or the one that ran last, on whose behalf the worker wakes others.
+    fn acting_task(&self) -> u64 {
+        // SAFETY: the running task is live.
+        self.task().map_or(self.events.task.get(), |running| unsafe { running.task.as_ref() }.id())
+    }
+
+    /// A new stamp, not below the last one.
+    fn stamp(&self) -> u64 {
+        let now = self.shared.ticks().max(self.events.last.get());
+        self.events.last.set(now);
+        now
+    }
+
+    /// As `stamp`, and ordered after this worker's earlier reads of memory.
+    fn stamp_after_reads(&self) -> u64 {
+        let ticks = || self.shared.tracer.clock.ticks_after_reads();
+        let now = self.shared.log.as_ref().map_or_else(ticks, |log| log.now());
+        self.events.last.set(now.max(self.events.last.get()));
+        self.events.last.get()
+    }
+
+    #[cold]
+    fn begin_turn(&self, kind: EventKind, task: &Task) {
+        let events = &self.events;
+        let now = if events.reuse_stamp.take() && self.shared.log.is_none() {
+            events.last.get()
+        } else {
+            self.stamp_after_reads()
+        };
+        events.task.set(task.id());
+        if self.shared.tracer.measures() {
+            events.turn_began.set(now.max(1));
+            let worker = &self.shared.tracer.times[self.index];
+            worker.begin(now);
+            if let Some(starved) = times_of(task).and_then(|times| times.resume(now)) {
+                worker.wakes.add(starved);
+            }
+        }
+        self.put(kind, now, 0, task.id(), 0);
+    }
+
+    #[cold]
+    fn end_turn(&self, kind: EventKind, task: &Task) {
+        let events = &self.events;
+        // `last_turn` has taken the last stamp of a task that ends.
+        let now = if events.reuse_stamp.take() { events.last.get() } else { self.stamp() };
+        let (mut extra, mut detail) = (0, 0);
+        // A task that has finished has no frame any more.
+        let frame = if kind == EventKind::Finish { None } else { started_frame(task) };
+        if kind == EventKind::Park {
+            match frame.map_or(WaitReason::Fixed(0, 0), Frame::wait_reason) {
+                WaitReason::Fixed(code, more) => (extra, detail) = (code, more),
+                WaitReason::Word(word) => {
+                    let ask = || self.shared.tracer.names().number_of_name(&word.into());
+                    let number = events.memo.number(word.as_ptr().addr(), ask);
+                    extra = kind::WORDS + u64::from(number);
+                }
+            }
+        }
+        if self.shared.tracer.measures() && kind != EventKind::Alone {
+            let ran = self.turn_ended(now);
+            if let Some(frame) = frame {
+                let times = &frame.seen().times;
+                times.ran(ran);
+                match kind {
+                    EventKind::Yield => times.ready(now),
+                    _ => times.parks(now),
+                }
+            }
+        }
+        self.put(kind, now, extra, task.id(), detail);
+        events.reuse_stamp.set(kind != EventKind::Alone);
+    }
+
+    /// Length of the turn; 0 if it was measured already.
+    fn turn_ended(&self, now: u64) -> u64 {
+        let began = self.events.turn_began.take();
+        if began == 0 {
+            return 0;
+        }
+        let ran = now.saturating_sub(began);
+        self.shared.tracer.times[self.index].end(ran);
+        ran
+    }
+
+    /// The last turn of a task with a frame ends. Returns its length, where times are measured.
+    #[cold]
+    pub(crate) fn last_turn(&self) -> u64 {
+        let now = self.stamp();
+        self.events.reuse_stamp.set(true);
+        self.turn_ended(now)
+    }
+
+    /// The worker falls asleep, or wakes up.
+    #[cold]
+    pub(crate) fn note_rest(&self, kind: EventKind) {
+        self.events.reuse_stamp.set(false);
+        if !self.shared.tracer.is_on() {
+            return;
+        }
+        let now = self.stamp();
+        if self.shared.tracer.measures() {
+            let times = &self.shared.tracer.times[self.index];
+            if kind == EventKind::Sleep { times.falls_asleep(now) } else { times.wakes_up(now) }
+        }
+        self.put(kind, now, 0, 0, 0);
+    }
+
+    /// The task that has just started gives its name and spawn location.
+    #[cold]
+    pub(crate) fn note_origin(
+        &self,
+        task: u64,
+        place: &'static Location<'static>,
+        name: Option<&Arc<str>>,
+    ) {
+        let tracer = &self.shared.tracer;
+        let ask = || tracer.names().number_of_place(place);
+        let place = self.events.memo.number((&raw const *place).addr(), ask);
+        let name = name.map_or(0, |name| tracer.names().number_of_name(name));
+        let origin = u64::from(place) | u64::from(name) << 32;
+        if let Some(log) = &self.shared.log {
+            log.amend(task, origin);
+        } else if let Some(ring) = tracer.ring(self.index) {
+            ring.amend(|words| is_start_of(words, task), origin);
+            ring.commit();
+        }
+    }
+
+    /// A task was woken before its park took effect. The caller owns it, and will queue it.
+    #[inline(always)]
+    pub(crate) fn note_latched(&self, task: &Task) {
+        if self.shared.tracer.is_on() {
+            self.write_latched(task);
+        }
+    }
+
+    #[cold]
+    fn write_latched(&self, task: &Task) {
+        if let Some(times) = times_of(task) {
+            times.ready(self.events.last.get());
+        }
+        self.put(EventKind::Latched, self.events.last.get(), 0, task.id(), 0);
+    }
+
+    /// A parked task was made ready on this worker, which owns it for now.
+    pub(crate) fn write_wake(&self, task: &Task, owner: usize) {
+        if !self.shared.tracer.keeps() {
+            return;
+        }
+        // Another worker may have parked the task just now: stamp the wake after that.
+        let own = owner == self.index;
+        let now = if own { self.stamp() } else { self.stamp_after_reads() };
+        self.put(EventKind::Wake, now, owner as u64, task.id(), self.acting_task());
+    }
+
+    /// Writes an event, stamped now.
+    #[cold]
+    pub(crate) fn write(&self, kind: EventKind, extra: u64, task: u64, detail: u64) {
+        if self.shared.tracer.keeps() {
+            let now = self.stamp();
+            self.put(kind, now, extra, task, detail);
+        }
+    }
+
+    fn put(&self, kind: EventKind, time: u64, extra: u64, task: u64, detail: u64) {
+        let event = pack(time, kind, self.index, extra, task, detail);
+        let tracer = &self.shared.tracer;
+        if let Some(log) = &self.shared.log {
+            log.push(event);
+        } else if tracer.traces()
+            && let Some(ring) = tracer.ring(self.index)
+        {
+            match kind {
+                EventKind::Start => ring.stage(event), // published by `note_origin`
+                _ => ring.push(event),
+            }
+        }
+    }
+}
