@@ -101,11 +101,14 @@ mod counter {
     use std::arch::x86_64::{__cpuid, _rdtsc};
 
     /// Whether it runs at the same speed in all states of power and frequency.
+    #[allow(unused_unsafe)] // safe in newer compilers than 1.88
     pub(super) fn is_steady() -> bool {
         const POWER: u32 = 0x8000_0007;
         // Under Miri and valgrind `cpuid` says no.
-        let has_leaf = __cpuid(0x8000_0000).eax >= POWER;
-        has_leaf && __cpuid(POWER).edx & (1 << 8) != 0
+        // SAFETY: every x86_64 has the instruction and its leaf 0x8000_0000.
+        let has_leaf = unsafe { __cpuid(0x8000_0000) }.eax >= POWER;
+        // SAFETY: as above; the leaf exists.
+        has_leaf && unsafe { __cpuid(POWER) }.edx & (1 << 8) != 0
     }
 
     #[inline]
