@@ -1,12 +1,13 @@
 //! `Cx::contain_overflow` of code that allocates in every call, with the allocator that looks at
-//! the stack first. In a child process, as `contain.rs`.
+//! the stack first. In a child process, as `parcae_stacks/contain.rs`.
 
-mod child;
+mod support;
 
 use parcae::prelude::*;
 use parcae::stack::StackSize;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
+use support::child;
 
 #[global_allocator]
 static ALLOCATOR: parcae::Allocator<Deep> = parcae::Allocator::new(Deep);
@@ -61,8 +62,10 @@ fn an_allocating_recursion_is_contained_before_it_comes_to_the_allocator() {
         eprintln!("{MARK}");
         return;
     }
-    let outcome =
-        child::run("an_allocating_recursion_is_contained_before_it_comes_to_the_allocator");
+    let outcome = child::run(
+        module_path!(),
+        "an_allocating_recursion_is_contained_before_it_comes_to_the_allocator",
+    );
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stderr.contains(MARK), "{outcome:?}");
 }
@@ -90,7 +93,7 @@ fn what_is_leaked_stays_charged() {
         eprintln!("{MARK}");
         return;
     }
-    let outcome = child::run("what_is_leaked_stays_charged");
+    let outcome = child::run(module_path!(), "what_is_leaked_stays_charged");
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stderr.contains(MARK), "{outcome:?}");
 }

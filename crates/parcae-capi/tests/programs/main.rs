@@ -7,7 +7,7 @@
 
 mod documents;
 mod installed;
-#[path = "../../../parcae/tests/tools/mod.rs"]
+#[path = "../../../parcae/tests/support/tools.rs"]
 mod tools;
 
 use installed::{Linked, Outcome, execute, file, in_valgrind, prefix, read, run};

@@ -1,5 +1,5 @@
 // Context switch for aarch64, AAPCS64. Assembled into the library by
-// `global_asm!` and, unchanged, by any C compiler (the harness in tests/asm).
+// `global_asm!` and, unchanged, by any C compiler (the harness in tests/parcae_stacks).
 //
 // The contract is CONTEXT-SWITCH-INVARIANTS.md in this folder; aarch64.rs pins
 // the offsets below from the Rust side at compile time.

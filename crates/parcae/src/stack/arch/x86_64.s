@@ -1,5 +1,5 @@
 # Context switch for x86_64, System V ABI. Assembled into the library by
-# `global_asm!` and, unchanged, by any C compiler (the harness in tests/asm).
+# `global_asm!` and, unchanged, by any C compiler (the harness in tests/parcae_stacks).
 #
 # The contract is CONTEXT-SWITCH-INVARIANTS.md in this folder; x86_64.rs pins
 # the offsets below from the Rust side at compile time.

@@ -1,0 +1,3 @@
+//! Capabilities, and the profile that demands them.
+
+mod sovereign;

@@ -1,0 +1,8 @@
+//! Budgets: named, charged, prepaid, recharged.
+
+mod accounting;
+mod attribute;
+mod forbids_unsafe;
+mod named;
+mod prepaid;
+mod recharge;

@@ -1,0 +1,4 @@
+//! Runs that can be repeated.
+
+mod explore;
+mod random;

@@ -1,0 +1,4 @@
+//! Finding out why a program does not go on.
+
+mod deadlock;
+mod dump_signal;

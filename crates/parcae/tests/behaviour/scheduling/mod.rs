@@ -1,0 +1,5 @@
+//! Which task runs next, and for how long.
+
+mod fairness;
+mod order;
+mod turns;
