@@ -1,5 +1,5 @@
-//! Channels as programs use them: pipelines, pools of workers, requests with replies, and storms of wake-ups. The
-//! ideas are those of the test suites of Go, of crossbeam and of the scheduler in C (`docs/checklist.md`).
+//! Channels as programs use them: pipelines, worker pools, requests with replies, and storms of
+//! wake-ups. The ideas come from the test suites of Go, of crossbeam and of the scheduler in C.
 
 use super::*;
 use crate::sched::task::waker::Waker;
