@@ -84,6 +84,8 @@ const BATCH: usize = 32;
 /// What happens at a deadline.
 pub(crate) enum Due {
     Cancel(Weak<Node>),
+    /// Ends the grace period of a shield for a node that was made inside of it.
+    Unshield(Weak<Node>),
     Wake(TaskRef),
     /// Wakes the task, and has it look around at its next checkpoint.
     Attend(TaskRef),
@@ -95,6 +97,11 @@ impl Due {
             Due::Cancel(node) => {
                 if let Some(node) = node.upgrade() {
                     node.cancel(CancelReason::Timeout);
+                }
+            }
+            Due::Unshield(node) => {
+                if let Some(node) = node.upgrade() {
+                    node.unshield();
                 }
             }
             Due::Wake(task) => {

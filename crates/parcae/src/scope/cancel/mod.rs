@@ -31,6 +31,15 @@
 //! classifies a failure asks [`Node::reason_now`], which looks at the nodes above as well: the
 //! first mark of the pass was set before any task could learn of the cancellation, and whoever
 //! was affected by such a task's end (a channel's lock, a state word) sees that mark.
+//!
+//! # Shields with a grace period
+//!
+//! A nursery that a task opens inside of a shield is not cancelled from above while the shield
+//! holds. Its node is in the tree all the same, marked as shielded, and a pass that arrives there
+//! stops. [`Node::unshield`], called at the end of the grace period, clears the mark under the
+//! node's lock and then looks at the nodes above. No cancellation is missed: the pass marks the
+//! parent before it takes the lock of the shielded node. If it takes that lock first, `unshield`
+//! takes it later and sees the parent's mark. If `unshield` is first, the pass finds no shield.
 
 mod slots;
 mod waiting;
@@ -70,8 +79,9 @@ pub(crate) struct Node<W = Waker> {
     limit: AtomicU64,
     /// 0, or the code of the reason.
     reason: AtomicU64,
-    /// The node above, and our place in it.
-    parent: Option<(Arc<Node<W>>, Slot)>,
+    /// The node above, and the place of this node there. It has none if the parent was cancelled
+    /// before.
+    parent: Option<(Arc<Node<W>>, Option<Slot>)>,
     /// The time limit that cancels it, in nanoseconds; 0 if there is none, `u64::MAX` if it is not
     /// known. For error texts and the search for deadlocks: no part of the protocol.
     expires: std::sync::atomic::AtomicU64,
@@ -87,12 +97,28 @@ struct Told<W> {
     children: Slots<Weak<Node<W>>>,
     waiters: Slots<W>,
     callbacks: Slots<Box<dyn FnOnce(CancelReason) + Send>>,
+    /// Cancellations of nodes above do not reach this node: see the header.
+    shielded: bool,
 }
 
 impl<W> Default for Told<W> {
     fn default() -> Told<W> {
-        Told { children: Slots::default(), waiters: Slots::default(), callbacks: Slots::default() }
+        Told {
+            children: Slots::default(),
+            waiters: Slots::default(),
+            callbacks: Slots::default(),
+            shielded: false,
+        }
     }
+}
+
+/// Where a cancellation comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// It was asked for at this node.
+    Here,
+    /// A node above was cancelled.
+    Above,
 }
 
 impl<W> Node<W> {
@@ -106,7 +132,10 @@ impl<W: Wake + Clone> Node<W> {
         Arc::new(Node::new(None, None))
     }
 
-    fn new(parent: Option<(Arc<Node<W>>, Slot)>, cancelled: Option<CancelReason>) -> Node<W> {
+    fn new(
+        parent: Option<(Arc<Node<W>>, Option<Slot>)>,
+        cancelled: Option<CancelReason>,
+    ) -> Node<W> {
         let limit = if cancelled.is_some() { u64::MAX } else { 0 };
         Node {
             limit: AtomicU64::new(limit),
@@ -137,11 +166,12 @@ impl<W: Wake + Clone> Node<W> {
         let _ = self.label.set(Arc::clone(name)); // once, by its nursery
     }
 
-    /// Whether there is a deadline that cancels it, or one above it.
+    /// Whether there is a deadline that cancels it, or one above it. The end of a grace period
+    /// counts as one.
     pub(crate) fn expires(&self) -> bool {
         let mut node = self;
         loop {
-            if node.time_limit().is_some() {
+            if node.time_limit().is_some() || node.is_shielded() {
                 return true;
             }
             match &node.parent {
@@ -161,8 +191,34 @@ impl<W: Wake + Clone> Node<W> {
         // who cancels would pass it by.
         Arc::new_cyclic(|child| {
             let slot = told.children.insert(Weak::clone(child));
-            Node::new(Some((Arc::clone(self), slot)), None)
+            Node::new(Some((Arc::clone(self), Some(slot))), None)
         })
+    }
+
+    /// A node below this one that cancellations from above do not reach before
+    /// [`unshield`](Node::unshield).
+    pub(crate) fn shielded_child(self: &Arc<Node<W>>) -> Arc<Node<W>> {
+        let mut told = self.lock();
+        let cancelled = self.is_cancelled();
+        // Locked until the child is there, as in `child`.
+        Arc::new_cyclic(|child| {
+            let slot = (!cancelled).then(|| told.children.insert(Weak::clone(child)));
+            let mut node = Node::new(Some((Arc::clone(self), slot)), None);
+            node.told = Lock::new(Told { shielded: true, ..Told::default() });
+            node
+        })
+    }
+
+    /// Lets cancellations from above through, also those that came while the shield held.
+    pub(crate) fn unshield(self: &Arc<Node<W>>) {
+        self.lock().shielded = false;
+        if let Some(reason) = self.reason_now() {
+            self.cancel(reason);
+        }
+    }
+
+    fn is_shielded(&self) -> bool {
+        self.lock().shielded
     }
 
     /// What a checkpoint compares its counter with.
@@ -189,12 +245,14 @@ impl<W: Wake + Clone> Node<W> {
         if let Some(reason) = self.reason() {
             return Some(reason);
         }
-        let mut above = &self.parent;
-        while let Some((node, _)) = above {
-            if let Some(reason) = node.reason() {
+        let mut node = self;
+        while let Some((above, _)) = &node.parent
+            && !node.is_shielded()
+        {
+            if let Some(reason) = above.reason() {
                 return Some(reason.below());
             }
-            above = &node.parent;
+            node = above;
         }
         None
     }
@@ -229,9 +287,9 @@ impl<W: Wake + Clone> Node<W> {
     }
 
     /// Marks the node; what there is to tell, if this was the first time.
-    fn mark(&self, reason: CancelReason) -> Option<Told<W>> {
+    fn mark(&self, reason: CancelReason, source: Source) -> Option<Told<W>> {
         let mut told = self.lock();
-        if self.is_cancelled() {
+        if self.is_cancelled() || (told.shielded && source == Source::Above) {
             return None;
         }
         // Release: pairs with the Acquire in `reason`.
@@ -244,6 +302,7 @@ impl<W: Wake + Clone> Node<W> {
             children: std::mem::take(&mut told.children),
             waiters,
             callbacks: std::mem::take(&mut told.callbacks),
+            shielded: false,
         })
     }
 
@@ -259,12 +318,12 @@ impl<W: Wake + Clone> Node<W> {
 
     /// Cancels this node and all below it. True for whoever was first.
     pub(crate) fn cancel(self: &Arc<Node<W>>, reason: CancelReason) -> bool {
-        let Some(told) = self.mark(reason) else { return false };
+        let Some(told) = self.mark(reason, Source::Here) else { return false };
         let mut below = Vec::new();
         Node::tell(told, reason, &mut below);
         let reason = reason.below();
         while let Some(node) = below.pop() {
-            if let Some(told) = node.mark(reason) {
+            if let Some(told) = node.mark(reason, Source::Above) {
                 Node::tell(told, reason, &mut below);
             }
         }
@@ -300,12 +359,12 @@ impl<W> Drop for Node<W> {
     fn drop(&mut self) {
         if let Some((parent, slot)) = self.parent.take() {
             // Gone already if the parent was cancelled.
-            let _ = parent.lock().children.remove(slot);
+            let _ = slot.and_then(|slot| parent.lock().children.remove(slot));
             // A long chain of tokens is not dropped by recursion.
             let mut above = Arc::into_inner(parent);
             while let Some(mut node) = above {
                 above = node.parent.take().and_then(|(parent, slot)| {
-                    let _ = parent.lock().children.remove(slot);
+                    let _ = slot.and_then(|slot| parent.lock().children.remove(slot));
                     Arc::into_inner(parent)
                 });
             }

@@ -67,6 +67,40 @@ fn child_against_cancel() {
     });
 }
 
+/// A grace period ends while a cancellation comes from above: the pass finds no shield, or the end
+/// of the grace period finds the parent's mark. A waiter is woken once either way.
+#[test]
+fn unshield_against_cancel() {
+    explore("cancel::unshield_against_cancel", None, || {
+        let root: Tree = Node::root();
+        let shielded = root.shielded_child();
+        let (waiter, below) = (Flag::new(), shielded.child());
+        shielded.register(waiter.clone()).unwrap();
+        let canceller = cancel_in_thread(&root, CancelReason::Explicit);
+        shielded.unshield();
+        canceller.join().unwrap();
+        assert_eq!(shielded.reason(), Some(CancelReason::Parent), "the cancellation is missed");
+        assert_eq!(below.reason(), Some(CancelReason::Parent));
+        assert_eq!(waiter.woken(), 1);
+    });
+}
+
+/// A node that is made behind a shield is not cancelled before the shield is down, whether the
+/// cancellation comes before, while or after it is made; nor is a nursery below it.
+#[test]
+fn shielded_child_against_cancel() {
+    explore("cancel::shielded_child_against_cancel", None, || {
+        let root: Tree = Node::root();
+        let canceller = cancel_in_thread(&root, CancelReason::Explicit);
+        let shielded = root.shielded_child();
+        let below = shielded.child();
+        canceller.join().unwrap();
+        assert_eq!((shielded.reason_now(), below.reason_now()), (None, None));
+        shielded.unshield();
+        assert_eq!(below.reason(), Some(CancelReason::Parent));
+    });
+}
+
 /// A node goes away, with the one above it, while somebody cancels: whoever drops it last takes
 /// it out, no lock is waited for in a circle, and the rest of the tree is cancelled.
 #[test]

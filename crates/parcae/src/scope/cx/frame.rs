@@ -48,7 +48,7 @@ use crate::sched::events::EventKind;
 use crate::sched::events::spans::Span;
 use crate::sched::task::waker::Waker;
 use crate::sched::task::{Task, TaskRef};
-use crate::sched::timers::Nanos;
+use crate::sched::timers::{Deadline, Due, Nanos};
 use crate::sched::worker;
 use crate::scope::budget::{Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, UNLIMITED};
 use crate::scope::cancel::{Node, Slot};
@@ -187,7 +187,12 @@ struct ScopeRef {
     pool: NonNull<Arc<Pool>>,
     /// Its place among those who are told when the node is cancelled, after its first wait.
     waiter: Option<Slot>,
+    /// How many shields were open when the task entered: these do not hold off the node.
+    shields: u32,
 }
+
+/// The end of a shield's grace period, for a node that was made in the shield.
+pub(crate) type Grace = Deadline<Arc<Shared>>;
 
 /// A call should find at least so much stack: enough for a panic with a backtrace.
 pub(crate) const RED_ZONE: usize = 16 * 1024;
@@ -216,6 +221,7 @@ impl Frame {
             node: NonNull::from(&terms.node),
             pool: NonNull::from(&terms.pool),
             waiter: None,
+            shields: 0,
         };
         Frame {
             slice: Cell::new(0),
@@ -343,10 +349,16 @@ impl Frame {
         self.local.store(local.cast_mut(), std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// A node for a nursery that this task opens.
-    pub(crate) fn child_node(&self) -> Arc<Node> {
-        // In a shield the task is not cancelled, and neither is what it opens there.
-        if self.shields.get() > 0 { Node::root() } else { self.node().child() }
+    /// A node for a nursery or a token that this task makes. While a shield holds, nothing that is
+    /// made in it is cancelled from outside of it; a grace period ends that.
+    pub(crate) fn child_node(&self) -> (Arc<Node>, Option<Grace>) {
+        if !self.is_shielded() {
+            return (self.node().child(), None);
+        }
+        let Some(until) = self.grace.get() else { return (Node::root(), None) };
+        let node = self.node().shielded_child();
+        let grace = self.terms().shared.at_for(until, Due::Unshield(Arc::downgrade(&node)));
+        (node, Some(grace))
     }
 
     pub(crate) fn waker(&self) -> Waker {

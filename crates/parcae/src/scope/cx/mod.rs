@@ -9,7 +9,9 @@ mod meter;
 mod observed;
 
 pub use frame::Preempt;
-pub(crate) use frame::{Frame, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Terms, current};
+pub(crate) use frame::{
+    Frame, Grace, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Terms, current,
+};
 pub(crate) use live::live_standing;
 pub use loops::{Each, Strips};
 pub use meter::Meter;
@@ -218,11 +220,11 @@ impl<P: Profile> Cx<P> {
     /// A token below [the task's own](Cx::token) that is cancelled after a time, unless the guard
     /// is dropped before.
     pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
-        let node = self.frame.0.child_node();
+        let (node, grace) = self.frame.0.child_node();
         let shared = &self.frame.0.terms().shared;
         let expiry = shared.at_for(shared.later(time), Due::Cancel(Arc::downgrade(&node)));
         node.set_expires(Some(time));
-        (CancelToken::of(&node), Expiry(expiry))
+        (CancelToken::of(&node), Expiry { _deadline: expiry, _grace: grace })
     }
 
     /// What wakes this task from a [`park`](Cx::park), from any thread, before, during or after it.
@@ -241,8 +243,10 @@ impl<P: Profile> Cx<P> {
         CancelToken::of(self.frame.0.node())
     }
 
-    /// Runs a closure that is not to be interrupted, such as cleaning up: in it nothing is a
-    /// cancel point. A request that came meanwhile is noticed at the first cancel point after it.
+    /// Runs a closure that is not to be interrupted, such as cleaning up: a cancellation that comes
+    /// from outside of it is noticed at the first cancel point after it. Nurseries that are opened in
+    /// the closure, and [`timeout`](Cx::timeout)s, are not cancelled from outside either. Inside they
+    /// work as always: a child that fails or a deadline that passes cancels them.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -261,8 +265,27 @@ impl<P: Profile> Cx<P> {
         self.frame.0.shielded(None, cleanup)
     }
 
-    /// As [`shield`](Cx::shield), for at most so long: after that the task can be cancelled
-    /// again.
+    /// As [`shield`](Cx::shield), for at most the time `grace`. After that the task can be cancelled
+    /// again, and so can the nurseries that it has opened in the closure.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// rt.run(|cx| {
+    ///     cx.token().cancel();
+    ///     let outcome = cx.shield_for(Duration::from_secs(5), || {
+    ///         cx.nursery(|n| {
+    ///             n.spawn(|cx| cx.sleep(Duration::from_secs(1)))?.join()?; // flushes a file, say
+    ///             n.spawn(|cx| cx.forever(|| cx.sleep(Duration::from_secs(1))))?.join() // hangs
+    ///         })
+    ///     });
+    ///     assert!(outcome.unwrap_err().is_cancelled()); // after five seconds
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
     pub fn shield_for<R>(&self, grace: Duration, cleanup: impl FnOnce() -> R) -> R {
         self.frame.0.shielded(Some(grace), cleanup)
     }
@@ -329,7 +352,10 @@ impl<P: Profile> fmt::Debug for Cx<P> {
 
 /// Keeps a deadline; see [`Cx::token_with_timeout`].
 #[must_use = "dropping it takes the deadline back"]
-pub struct Expiry(#[allow(dead_code)] Deadline<Arc<Shared>>);
+pub struct Expiry {
+    _deadline: Deadline<Arc<Shared>>,
+    _grace: Option<Grace>,
+}
 
 impl fmt::Debug for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -59,7 +59,7 @@ use crate::sched::worker;
 use crate::scope::budget::{Budget, Pool, Shortfall, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::scope::cap::Issuer;
-use crate::scope::cx::{self, Cx, Frame, Shares, Terms};
+use crate::scope::cx::{self, Cx, Frame, Grace, Shares, Terms};
 use crate::scope::profile::{Profile, Service, Spawns};
 use crate::wait::Why;
 use failures::{Failures, Keep, Outcome};
@@ -113,6 +113,10 @@ pub(crate) struct Core {
     /// When it is cancelled by itself. Taken back with the core.
     #[allow(dead_code)]
     deadline: Option<Deadline<Arc<Shared>>>,
+    /// When the shield that it was opened in ceases to hold off cancellation. Taken back with the
+    /// core.
+    #[allow(dead_code)]
+    grace: Option<Grace>,
     /// Cancel it when other tokens are. Taken back with the core.
     #[allow(dead_code)]
     tokens: Vec<OnCancel>,

@@ -260,7 +260,9 @@ impl NurseryOpts {
     pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(Core, Shares)> {
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let pool = frame.fund(self.budget)?;
-        let mut core = self.core(frame.terms(), frame.child_node(), pool, owner);
+        let (node, grace) = frame.child_node();
+        let mut core = self.core(frame.terms(), node, pool, owner);
+        core.grace = grace;
         core.terms.owner = frame.record().id();
         core.outer = frame.seen().nursery.get();
         Ok((core, shares))
@@ -324,6 +326,7 @@ impl NurseryOpts {
         }
         Core {
             deadline: self.timeout.map(expire),
+            grace: None,
             tokens: self.tokens.iter().map(follow).collect(),
             group: Group::new(owner),
             terms,

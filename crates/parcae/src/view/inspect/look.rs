@@ -238,7 +238,7 @@ fn tell(shared: &Shared, verdict: &Arc<super::Deadlock>, task: &Task, shielded: 
         return false;
     };
     let same =
-        |frame: &&Frame| frame.seen().waits.get() == task.waits && frame.is_shielded() == shielded;
+        |frame: &&Frame| frame.seen().waits.get() == task.waits && frame.is_in_shield() == shielded;
     let Some(frame) = observed.frame().filter(same) else { return false };
     frame.seen().verdict.set(Some(Arc::clone(verdict)));
     // While it is held still: it is this wait that ends, and none that comes after it.

@@ -47,10 +47,9 @@ impl Frame {
             }
             Shares::Nothing => outer.scope.pool,
         };
-        self.scope.set(ScopeRef { node: NonNull::from(&terms.node), pool, waiter: None });
-        if self.shields.get() == 0 {
-            self.limit.set(NonNull::from(terms.node.limit()));
-        }
+        let (node, shields) = (NonNull::from(&terms.node), self.shields.get());
+        self.scope.set(ScopeRef { node, pool, waiter: None, shields });
+        self.limit.set(NonNull::from(terms.node.limit()));
         outer
     }
 
@@ -68,9 +67,7 @@ impl Frame {
             terms.pool.settle(self.drawn.get(), back);
         }
         self.scope.set(outer.scope);
-        if self.shields.get() == 0 {
-            self.limit.set(outer.limit);
-        }
+        self.limit.set(outer.limit);
         let mut drawn = match shares {
             Shares::All => outer.drawn,
             Shares::Nothing => self.drawn.get(), // it went on drawing on the same pool

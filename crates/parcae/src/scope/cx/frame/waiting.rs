@@ -79,17 +79,20 @@ impl Seen {
 impl Frame {
     /// Why the task is to end, if it is.
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
-        if self.is_shielded() {
-            return None;
-        }
-        let own = || self.record().state.is_cancelled().then_some(CancelReason::Explicit);
-        self.node().reason().or_else(own)
+        let own = || self.was_asked_to_end().then_some(CancelReason::Explicit);
+        let nursery = if self.is_shielded() { None } else { self.node().reason() };
+        nursery.or_else(own)
     }
 
-    /// Whether a shield holds cancellation off.
+    /// Whether a shield holds off a cancellation of the innermost nursery that the task has open,
+    /// or of the one that it belongs to: a shield inside of that nursery.
     pub(crate) fn is_shielded(&self) -> bool {
-        self.shields.get() > 0
-            && self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
+        self.shields.get() > self.scope.get().shields && self.has_grace()
+    }
+
+    /// Whether open shields still hold.
+    fn has_grace(&self) -> bool {
+        self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
     }
 
     /// Whether a deadline will cancel what the task does.
@@ -97,9 +100,14 @@ impl Frame {
         !self.is_shielded() && self.node().expires()
     }
 
-    /// Whether this task, and not its nursery, was asked to end.
+    /// Whether this task, and not its nursery, was asked to end, and no shield holds that off.
     pub(crate) fn was_asked_to_end(&self) -> bool {
-        !self.is_shielded() && self.record().state.is_cancelled()
+        self.record().state.is_cancelled() && !self.is_in_shield()
+    }
+
+    /// Whether a shield holds off a request that goes to this task alone: any that is open.
+    pub(crate) fn is_in_shield(&self) -> bool {
+        self.shields.get() > 0 && self.has_grace()
     }
 
     #[inline]
@@ -284,7 +292,8 @@ impl Frame {
     fn start_waiting(&self) -> Result<()> {
         self.check_cancelled()?;
         let mut scope = self.scope.get();
-        if scope.waiter.is_none() && (self.shields.get() == 0 || self.grace.get().is_some()) {
+        let shielded = self.shields.get() > scope.shields && self.grace.get().is_none();
+        if scope.waiter.is_none() && !shielded {
             window::before_registering();
             scope.waiter = self.node().register(self.waker());
             self.scope.set(scope);
@@ -301,7 +310,8 @@ impl Frame {
         }
     }
 
-    /// Lets the closure run as if nobody had cancelled; for a time, if one is given.
+    /// Runs the closure with cancellation from outside of it held off; for a time, if one is given.
+    /// Nurseries that are opened in it are cancelled as always by what happens inside of them.
     pub(crate) fn shielded<R>(&self, grace: Option<Duration>, body: impl FnOnce() -> R) -> R {
         struct Unshield<'f> {
             frame: &'f Frame,
