@@ -4,7 +4,8 @@
 //! | module | owns |
 //! |---|---|
 //! | `task` | the record of a task, its state word, the group that it is counted in |
-//! | `deque`, `queue` | where tasks are that could run |
+//! | `run_queue` | the run queues, and the order in which a worker looks at them |
+//! | `deque`, `queue` | the queues that run queues are made of |
 //! | `idle` | which workers sleep, and who wakes them |
 //! | `worker` | one worker: picks a task, runs it, switches stacks |
 //! | `executor` | how workers are driven: by threads, or by one thread from a seed |
@@ -17,10 +18,11 @@ pub(crate) mod events;
 pub(crate) mod executor;
 pub(crate) mod idle;
 pub(crate) mod queue;
+pub(crate) mod run_queue;
 mod shared;
 pub(crate) mod task;
 pub(crate) mod timers;
 pub(crate) mod worker;
 
-pub use shared::Victims;
+pub use run_queue::Victims;
 pub(crate) use shared::*;

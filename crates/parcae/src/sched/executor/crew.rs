@@ -20,7 +20,7 @@
 //! queue after that, and keeps no task that may not move.
 //!
 //! 1. Its own queues are empty: it was the only one to put something into its deque and private queues; the inbox is for
-//!    tasks that it keeps, of which there are none; the mail of temporary workers is never used.
+//!    tasks that it keeps, of which there are none; the shared inbox of temporary workers is never used.
 //! 2. Whoever publishes work either chooses it before it takes its bit back: then it notices and stays. Or it does not find
 //!    it, and chooses another sleeper if there is one: as if it had never been there. The count of sleepers may be one too
 //!    high meanwhile, and one who tries to choose it may count as a searcher for a moment: whoever that was looks at all sleepers
@@ -201,7 +201,7 @@ impl Crew {
         state.temporary[slot] = Slot::Starting(worker);
         state.present += 1;
         // Before the thread can put anything into its deque.
-        crew.shared.set_span(state.span(workers));
+        crew.shared.queues.set_active(state.span(workers));
         state.handles.retain(|handle| !handle.is_finished());
         let theirs = Arc::clone(crew);
         let name = format!("parcae-{}-temp", workers + slot);
@@ -214,7 +214,7 @@ impl Crew {
             Err(error) => {
                 state.present -= 1;
                 state.put_to_rest(slot);
-                crew.shared.set_span(state.span(workers));
+                crew.shared.queues.set_active(state.span(workers));
                 Err(error)
             }
         }
@@ -228,7 +228,7 @@ impl Crew {
         let mut state = self.lock();
         let index = worker.index;
         state.temporary[slot] = Slot::Resting(worker);
-        self.shared.set_span(state.span(self.shared.config.workers));
+        self.shared.queues.set_active(state.span(self.shared.config.workers));
         self.leave_under(state, index);
     }
 
@@ -292,7 +292,8 @@ impl Crew {
         if !sight.shows_stall(pulse, remote.presence.rests()) {
             return None;
         }
-        let pinned = if remote.inbox.is_empty() { Pinned::None } else { Pinned::Waiting };
+        let pinned =
+            if self.shared.queues.has_pinned(slot) { Pinned::Waiting } else { Pinned::None };
         let frames = seen.as_ref().map_or_else(Frames::default, Seen::frames);
         let task = seen.and_then(|seen| seen.task);
         Some(StallReport {
@@ -300,7 +301,7 @@ impl Crew {
             task,
             still_for: age,
             kind,
-            stealable_behind: remote.stealer.len_hint(),
+            stealable_behind: self.shared.queues.stealable(slot),
             pinned_behind: pinned,
             frames,
         })

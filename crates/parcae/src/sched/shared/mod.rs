@@ -9,7 +9,7 @@ use crate::sched::deque::Stealer;
 use crate::sched::events::{EventKind, EventLog, Tracer, TracerOpts, spans};
 use crate::sched::executor::crew::Crew;
 use crate::sched::idle::{Idle, Notified, Parker};
-use crate::sched::queue::{Inbox, Inject};
+use crate::sched::run_queue::{RunQueues, Victims};
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{Handle, Woken};
@@ -29,25 +29,9 @@ use crate::view::sysmon::watch::Presence;
 use gate::Gate;
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
-
-/// How a worker without work chooses whom to steal from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Victims {
-    /// At random, from the seed.
-    #[default]
-    Random,
-    /// One after another.
-    RoundRobin,
-    /// Whoever has the most to do.
-    MostLoaded,
-    /// From nobody: a task runs on the worker that it was spawned on. Work does not spread by
-    /// itself then; what is spawned from outside still goes to whoever is free.
-    Nobody,
-}
 
 /// How a scheduler is set up.
 #[derive(Debug, Clone)]
@@ -68,11 +52,6 @@ pub(crate) struct Config {
 
 /// What others see of a worker.
 pub(crate) struct Remote {
-    pub(crate) stealer: Stealer<Task>,
-    /// Woken tasks that only this worker may run.
-    pub(crate) inbox: Inbox<Task>,
-    /// Woken tasks that last ran here but may run anywhere: an idle worker takes them all.
-    pub(crate) mail: Inbox<Task>,
     pub(crate) parker: Parker,
     /// When the worker was last called from its sleep. What it learns from that is not exact, and need not be.
     called: AtomicU64,
@@ -87,14 +66,11 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     /// Of the workers, then of temporary ones.
     pub(crate) remotes: Box<[Remote]>,
-    /// How many of them are in use; the others are empty.
-    span: AtomicUsize,
     /// Where the monitor sleeps.
     pub(crate) bell: Bell,
     /// Where tasks come in from outside.
     pub(crate) gate: Gate,
-    /// One queue for each priority.
-    pub(crate) inject: [Inject<Task>; 3],
+    pub(crate) queues: RunQueues,
     pub(crate) idle: Idle,
     pub(crate) slab: Slab,
     /// Whoever looks at tasks from outside has it: one at a time, or one would miss what the other holds still.
@@ -172,10 +148,7 @@ impl Shared {
         me: Weak<Shared>,
     ) -> Shared {
         let unit = if config.deterministic { STEP } else { REAL_UNIT };
-        let remote = |stealer| Remote {
-            stealer,
-            inbox: Inbox::new(),
-            mail: Inbox::new(),
+        let remote = |_| Remote {
             parker: Parker::default(),
             called: AtomicU64::new(0),
             presence: Presence::new(),
@@ -185,9 +158,8 @@ impl Shared {
         let workers = stealers.len();
         let tracer = TracerOpts { log: config.deterministic, times: config.measure_times };
         Shared {
-            remotes: stealers.into_iter().map(remote).collect(),
-            inject: [Inject::new(), Inject::new(), Inject::new()],
-            span: AtomicUsize::new(config.workers),
+            remotes: (0..workers).map(remote).collect(),
+            queues: RunQueues::new(stealers, config.workers, config.victims),
             bell: Bell::new(),
             gate: Gate::new(),
             idle: Idle::new(config.workers, config.monitor.temporary),
@@ -295,27 +267,14 @@ impl Shared {
     /// Puts a task that any worker may take into the global queue.
     pub(crate) fn submit(&self, priority: Priority, task: NonNull<Task>) {
         // SAFETY: the caller owns the task and gives it to the queue.
-        unsafe { self.inject[priority as usize].push(task) };
+        unsafe { self.queues.push_global(priority, task) };
         self.notify_any();
-    }
-
-    /// Whether what is in one worker's deque may be taken by others.
-    #[inline]
-    pub(crate) fn steals(&self) -> bool {
-        self.span() > 1 && self.config.victims != Victims::Nobody
     }
 
     /// How many workers there may be, temporary ones among them.
     #[inline]
     pub(crate) fn span(&self) -> usize {
-        // Relaxed: what a temporary worker has in its queues was put there after this was raised. Who looks for the last
-        // time before it sleeps does so behind the fence of the idle protocol, as whoever publishes.
-        self.span.load(Ordering::Relaxed)
-    }
-
-    /// Under the lock of the crew.
-    pub(crate) fn set_span(&self, span: usize) {
-        self.span.store(span, Ordering::Relaxed); // see `span`
+        self.queues.active()
     }
 
     /// The counters of each worker. Temporary ones that were never needed are not shown.
@@ -323,14 +282,6 @@ impl Shared {
         let all = self.remotes.iter().map(|remote| remote.stats.snapshot()).enumerate();
         let shown = |index, stats| index < self.config.workers || stats != WorkerStats::default();
         all.filter(|&(index, stats)| shown(index, stats)).map(|(_, stats)| stats).collect()
-    }
-
-    /// Whether there seems to be work that a worker without any could take.
-    pub(crate) fn work_waits(&self) -> bool {
-        let steals = self.config.victims != Victims::Nobody;
-        let remotes = &self.remotes[..self.span()];
-        self.inject.iter().any(|inject| !inject.is_empty())
-            || remotes.iter().any(|r| !r.mail.is_empty() || steals && r.stealer.len_hint() > 0)
     }
 
     /// Makes sure that somebody looks at work that any worker can take.
@@ -435,18 +386,17 @@ impl Shared {
             worker.woken(task, migratable);
             return;
         }
-        let remote = &self.remotes[owner];
         // SAFETY: as above.
         unsafe {
             if migratable && owner >= self.config.workers {
-                // That one may have retired; nobody would look at its mail.
+                // That one may have retired; nobody would look at its inbox.
                 self.submit((*task.as_ptr()).traits.get().priority, task);
             } else if migratable {
-                let _was_empty = remote.mail.push(task);
+                self.queues.push_inbox_shared(owner, task);
                 self.notify(owner);
                 self.notify_any(); // if the owner is busy, somebody else takes it
             } else {
-                let _was_empty = remote.inbox.push(task);
+                self.queues.push_inbox_pinned(owner, task);
                 self.notify(owner);
             }
         }

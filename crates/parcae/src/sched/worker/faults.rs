@@ -8,8 +8,8 @@
 //!
 //! | in hand | guard | where it goes |
 //! |---|---|---|
-//! | a task that was picked, until it is called or switched to | [`Hand`] | the private queue |
-//! | tasks on their way from one queue to another | [`Batch`] | private or global queue |
+//! | a task that was picked, until it is called or switched to | [`TaskGuard`] | the private queue |
+//! | tasks on their way from one queue to another | [`ChainGuard`] | private or global queue |
 //! | what was left on the last stack ([`Left`](super::Left)) | [`Unsettled`] | `left`, and tried again |
 //! | a task whose closure has returned | [`Unfinished`] | `unfinished`, which `recover` finishes |
 //! | a task that has ended and is not counted | [`Counts`] | counted in either case |
@@ -26,7 +26,7 @@
 //! back was not called, or is suspended, or has only to be finished.
 //!
 //! The phase of a task in hand is QUEUED, or OWNED by this worker if it was claimed already. Both
-//! may be in the private queue: `claim` accepts a task that the worker owns. `Hand` uses no other
+//! may be in the private queue: `claim` accepts a task that the worker owns. `TaskGuard` uses no other
 //! queue because an OWNED task may not be taken by others.
 //!
 //! What runs on a task's own stack (`leave_stack`) must not unwind into the task: choosing the next
@@ -40,13 +40,15 @@
 //! # Tests
 //!
 //! [`Step`] names the places at which a test makes the worker panic. They are compiled for tests only.
+//!
+//! [`TaskGuard`]: crate::sched::run_queue::TaskGuard
+//! [`ChainGuard`]: crate::sched::run_queue::ChainGuard
 
 use super::Worker;
 use crate::base::error::discard;
 use crate::sched::Shared;
-use crate::sched::queue::Chain;
 use crate::sched::task::group::Group;
-use crate::sched::task::{Outcome, Priority, Task};
+use crate::sched::task::{Outcome, Task};
 use std::cell::Cell;
 use std::mem::{ManuallyDrop, forget};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -184,75 +186,6 @@ pub(crate) fn contain(act: impl FnOnce()) {
     }
 }
 
-/// A task that was taken out of a queue.
-pub(super) struct Hand<'w> {
-    worker: &'w Worker,
-    pub(super) task: NonNull<Task>,
-}
-
-impl<'w> Hand<'w> {
-    #[inline(always)]
-    pub(super) fn of(worker: &'w Worker, task: NonNull<Task>) -> Hand<'w> {
-        Hand { worker, task }
-    }
-
-    /// It is given on: to a queue, or to itself.
-    #[inline(always)]
-    pub(super) fn give(self) -> NonNull<Task> {
-        let task = self.task;
-        forget(self);
-        task
-    }
-}
-
-impl Drop for Hand<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        // SAFETY: in hand, hence in no queue, and this worker's to run.
-        unsafe {
-            let priority = (*self.task.as_ptr()).traits.get().priority;
-            self.worker.local()[priority as usize].push_back(self.task);
-        }
-    }
-}
-
-/// Tasks that were taken out of a queue together.
-pub(super) struct Batch<'w> {
-    worker: &'w Worker,
-    pub(super) chain: Chain<Task>,
-}
-
-impl<'w> Batch<'w> {
-    #[inline(always)]
-    pub(super) fn of(worker: &'w Worker, chain: Chain<Task>) -> Batch<'w> {
-        Batch { worker, chain }
-    }
-
-    /// All of them at once.
-    pub(super) fn give(mut self) -> Chain<Task> {
-        let chain = std::mem::take(&mut self.chain);
-        forget(self);
-        chain
-    }
-}
-
-impl Drop for Batch<'_> {
-    fn drop(&mut self) {
-        while let Some(task) = self.chain.pop_front() {
-            // SAFETY: in hand: QUEUED, in no queue, and this worker's to run or to give away.
-            unsafe {
-                let this = task.as_ref();
-                let traits = this.traits.get();
-                if this.has_started() && !traits.migratable {
-                    self.worker.local()[traits.priority as usize].push_back(task);
-                } else {
-                    self.worker.shared.inject[Priority::Normal as usize].push(task);
-                }
-            }
-        }
-    }
-}
-
 /// What was left on the last stack.
 pub(super) struct Unsettled<'w> {
     worker: &'w Worker,
@@ -378,7 +311,7 @@ impl Worker {
         if !self.shared.config.deterministic {
             self.shared.bell.back_to_work(&self.remote().presence.resting);
         }
-        if self.shared.work_waits() {
+        if self.shared.queues.has_work() {
             self.shared.notify_any();
         }
     }

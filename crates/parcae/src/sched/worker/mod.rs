@@ -1,19 +1,6 @@
 //! Workers: who runs tasks, one step at a time.
 //!
-//! # What a worker owns
-//!
-//! | queue | holds | taken by |
-//! |---|---|---|
-//! | `lifo` | the pinned task that was woken last | the worker; at most [`LIFO_STREAK`] times in a row |
-//! | `local` | started tasks that may not move, by priority | the worker |
-//! | `deque` | unstarted tasks, and started ones that may move | the worker (newest), thieves (oldest) |
-//! | `inbox` | pinned tasks woken by others | the worker |
-//! | `mail` | movable tasks woken by others | the worker, or any worker before it sleeps |
-//! | `inject`, shared | spawned from outside; overflow; yielded movable tasks | everybody |
-//!
-//! A task that yields goes behind what was ready: to the back of `local`, or of the global
-//! queue. Every [`FAIRNESS`] picks the worker looks at what it would otherwise get to last:
-//! the global queues of every priority, its inboxes, the oldest of its own deque.
+//! Its queues, and the order in which it looks at them, are its `RunQueue` (`sched::run_queue`).
 //!
 //! # A step
 //!
@@ -46,36 +33,31 @@ pub(crate) mod events;
 pub(crate) mod faults;
 mod observe;
 mod patience;
-pub(crate) mod pick;
+mod rest;
+mod run;
 mod stacks;
 pub(crate) mod stats;
 
-use crate::base::error::{TaskId, discard};
+use crate::base::error::TaskId;
 use crate::base::rng::Rng;
 use crate::sched::deque::Owner;
 use crate::sched::events::{EventKind, EventWriter, spans};
-use crate::sched::queue::Chain;
+use crate::sched::run_queue::RunQueue;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
-use crate::sched::task::state::{Finished, Handle};
+use crate::sched::task::state::Handle;
 use crate::sched::task::waker::Wake;
 use crate::sched::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::{Remote, Shared};
 use crate::scope::budget::{Budget, Pool};
+use crate::stack::StackCache;
 use crate::stack::fiber::strand::{Strand, ThreadStack};
-use crate::stack::{StackCache, StackSize};
-use faults::{Batch, Counts, Hand, Step, Unfinished};
+use faults::Step;
 use patience::Patience;
 use std::cell::{Cell, UnsafeCell};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How often the worker looks at the queues that it would get to last. A prime, so that it
-/// does not fall in step with a loop of the program; the number is Go's.
-pub(crate) const FAIRNESS: u32 = 61;
-/// How many times in a row a task just woken may go before those that waited.
-pub(crate) const LIFO_STREAK: u32 = 3;
 /// How many strands without a task a worker keeps.
 const SPARES: usize = 16;
 
@@ -85,11 +67,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     /// What others see of this worker: its place in `shared`.
     remote: NonNull<Remote>,
-    pub(crate) deque: Owner<Task>,
-    local: UnsafeCell<[Chain<Task>; 3]>,
-    lifo: Cell<Option<NonNull<Task>>>,
-    lifo_streak: Cell<u32>,
-    tick: Cell<u32>,
+    queue: RunQueue,
     /// The task that runs; none in the loop.
     current: Cell<Option<NonNull<Task>>>,
     /// The strand whose stack the thread is on; none on the thread's own.
@@ -117,7 +95,6 @@ pub(crate) struct Worker {
     records: UnsafeCell<FreeRecords>,
     stacks: UnsafeCell<StackCache>,
     pub(crate) rng: Rng,
-    next_victim: Cell<usize>,
     next_id: Cell<u64>,
     pub(crate) ground: ThreadStack,
     /// A task that has run, and was not finished because the runtime has panicked.
@@ -224,11 +201,9 @@ impl Worker {
         Worker {
             index,
             remote: NonNull::from(&shared.remotes[index]),
-            deque,
-            local: UnsafeCell::new(Default::default()),
-            lifo: Cell::new(None),
-            lifo_streak: Cell::new(0),
-            tick: Cell::new(0),
+            // SAFETY: a part of `shared`, which the worker keeps. Executors hand each worker the
+            // deque of its stealer.
+            queue: unsafe { RunQueue::new(index, &shared.queues, deque) },
             current: Cell::new(None),
             strand: Cell::new(None),
             spares: Cell::new(None),
@@ -245,7 +220,6 @@ impl Worker {
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
-            next_victim: Cell::new(index),
             next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
             ground: ThreadStack::new(),
             unfinished: Cell::new(None),
@@ -276,15 +250,6 @@ impl Worker {
         let task = self.current.get()?;
         // SAFETY: the running task is live.
         Some(TaskRef { task, generation: unsafe { (*task.as_ptr()).state.generation() } })
-    }
-
-    /// # Safety
-    ///
-    /// The reference is not kept over anything that may use the queues.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn local(&self) -> &mut [Chain<Task>; 3] {
-        // SAFETY: one thread, and no other reference at the same time (caller).
-        unsafe { &mut *self.local.get() }
     }
 
     // ----- spawning -------------------------------------------------------------------
@@ -321,30 +286,24 @@ impl Worker {
         id
     }
 
-    /// Puts a task that anybody may take where it belongs.
+    /// Queues a new task: Normal ones here, others where all workers look.
     #[inline]
     fn enqueue(&self, task: NonNull<Task>, traits: Traits) {
         if traits.priority != Priority::Normal {
             self.shared.submit(traits.priority, task);
             return;
         }
-        if let Err(task) = self.deque.push(task) {
-            self.overflow(task);
-        }
-        if self.shared.steals() {
-            self.shared.notify_any();
-        }
+        self.enqueue_stealable(task);
     }
 
-    /// The deque is full: the older half of it, and the task, go to the global queue.
-    #[cold]
-    fn overflow(&self, task: NonNull<Task>) {
-        let mut batch = Batch::of(self, Chain::new());
-        // SAFETY: taken out of the deque, hence ours to put elsewhere.
-        self.deque.take_half(|task| unsafe { batch.chain.push_back(task) });
-        // SAFETY: never was in the deque.
-        unsafe { batch.chain.push_back(task) };
-        self.shared.inject[Priority::Normal as usize].push_chain(batch.give());
+    /// Queues a task that any worker may run, and wakes one for it.
+    #[inline]
+    fn enqueue_stealable(&self, task: NonNull<Task>) {
+        // SAFETY: new, or woken by the caller: in no queue. Not started, or movable.
+        unsafe { self.queue.push_stealable(task) };
+        if self.shared.queues.steals() {
+            self.shared.notify_any();
+        }
     }
 
     #[inline]
@@ -360,193 +319,6 @@ impl Worker {
         unsafe {
             (*record.as_ptr()).state.recycle();
             (*self.records.get()).give(record, &self.shared.slab);
-        }
-    }
-
-    // ----- running --------------------------------------------------------------------
-
-    /// One unit of work: picks a task and runs it until it ends, yields or parks.
-    ///
-    /// Runs at the base of a strand. May return on another worker: ask for the current one.
-    fn step(&self) -> Stepped {
-        self.leave_odd_strand();
-        self.fault(Step::Begin);
-        if self.deadlines_passed.get() {
-            self.fire_timers(self.shared.now());
-        }
-        let next = self.handoff.take().or_else(|| self.pick());
-        // Nothing left of the group that ran: its owner may be next.
-        let Some(task) = next.or_else(|| self.count_ended().and_then(|()| self.pick())) else {
-            return Stepped::Idle;
-        };
-        let hand = Hand::of(self, task);
-        self.fault(Step::Picked);
-        if self.searching.take() && self.shared.idle.stop_searching() {
-            self.fault(Step::StoppedSearching);
-            self.shared.notify_any();
-        }
-        self.dispatch(hand);
-        Stepped::Ran
-    }
-
-    /// Runs a task that was picked. May return on another worker.
-    #[inline]
-    fn dispatch(&self, hand: Hand<'_>) {
-        let task = hand.task;
-        // SAFETY: picked, hence ours.
-        let this = unsafe { &*task.as_ptr() };
-        let stack = this.traits.get().stack;
-        let mut hand = hand;
-        if stack != self.shared.config.stack_size && !this.has_started() {
-            match self.dispatch_elsewhere(hand, stack) {
-                Some(here) => hand = here,
-                None => return,
-            }
-        }
-        this.state.claim(self.index);
-        self.current.set(Some(task));
-        self.stats().executed.bump();
-        // SAFETY: ours, and it does not run.
-        match unsafe { this.strand() } {
-            Some(strand) => {
-                self.count_ended();
-                self.note_turn(EventKind::Resume, this);
-                self.fault(Step::Resume);
-                if let Some(here) = self.strand.get() {
-                    hand.give();
-                    self.left.set(Left::Spare(here));
-                    // SAFETY: the task is ours, and so is its strand; this one is spare.
-                    unsafe { self.switch(here, strand) };
-                }
-            }
-            None => {
-                if this.group.get() != self.ended.get().group {
-                    self.count_ended();
-                }
-                self.note_turn(EventKind::Start, this);
-                self.fault(Step::Start);
-                let spare = self.ensure_spare();
-                hand.give();
-                let outcome = match spare {
-                    // SAFETY: claimed, and it has no strand, so it has not run.
-                    Ok(()) => unsafe { Task::run(task) },
-                    Err(error) => {
-                        // What the closure owns is dropped outside of any task: there is no
-                        // strand to wait on.
-                        self.current.set(None);
-                        // SAFETY: as above.
-                        unsafe { Task::refuse(task, error) }
-                    }
-                };
-                // The task may have waited, and come back on another worker.
-                if let Some(worker) = current() {
-                    worker.finish(task, outcome);
-                }
-            }
-        }
-    }
-
-    /// Goes on with the loop on a strand of another size, which starts with this task. The task again
-    /// if this strand has that size; nothing if it went there, or there is no stack for it and it is refused.
-    #[cold]
-    fn dispatch_elsewhere<'w>(&self, hand: Hand<'w>, size: StackSize) -> Option<Hand<'w>> {
-        let Some(here) = self.strand.get() else { return Some(hand) };
-        // SAFETY: the strand that this runs on.
-        if unsafe { here.as_ref() }.size() == size {
-            return Some(hand);
-        }
-        // SAFETY: one thread; no other reference at the same time.
-        match unsafe { (*self.stacks.get()).acquire(size) } {
-            Ok(stack) => {
-                self.fault(Step::Elsewhere);
-                let to = Strand::new(stack, strand_main);
-                self.handoff.set(Some(hand.give()));
-                self.left.set(Left::Spare(here));
-                // SAFETY: new; this one is spare.
-                unsafe { self.switch(here, to) };
-            }
-            Err(error) => {
-                let task = hand.task;
-                self.stats().executed.bump();
-                // SAFETY: picked, hence ours.
-                if unsafe { (*task.as_ptr()).group.get() } != self.ended.get().group {
-                    self.count_ended(); // before it is added to those of its own group
-                }
-                // SAFETY: picked, hence ours; it has not run.
-                let outcome = unsafe {
-                    (*task.as_ptr()).state.claim(self.index);
-                    self.note_turn(EventKind::Start, task.as_ref());
-                    Task::refuse(hand.give(), error)
-                };
-                self.finish(task, outcome);
-            }
-        }
-        None
-    }
-
-    /// Leaves a strand that was made for one task, when that has ended.
-    #[inline]
-    fn leave_odd_strand(&self) {
-        let Some(here) = self.strand.get() else { return };
-        // SAFETY: the strand that this runs on.
-        let odd = unsafe { here.as_ref() }.size() != self.shared.config.stack_size;
-        if odd && self.handoff_is_empty() {
-            // A task that waits, or the one before, has left a strand of the usual size.
-            let to = self.spare();
-            self.left.set(Left::Spare(here));
-            // SAFETY: spare; so is this one, which is given back and not entered again.
-            unsafe { self.switch(here, to) };
-        }
-    }
-
-    fn handoff_is_empty(&self) -> bool {
-        self.handoff.get().is_none()
-    }
-
-    /// The closure has returned to the loop below it: the strand is the worker's again.
-    #[inline]
-    fn finish(&self, task: NonNull<Task>, outcome: Outcome) {
-        let unfinished = Unfinished::of(self, task, outcome);
-        self.fault(Step::Finish);
-        // SAFETY: the task is OWNED by this worker, which just ran it.
-        self.note_end_of_turn(EventKind::Finish, unsafe { task.as_ref() });
-        let outcome = unfinished.give();
-        // SAFETY: as above; the record is not touched after `finish` unless it is ours.
-        let (group, finished) = unsafe {
-            let this = &*task.as_ptr();
-            if this.kept.get() {
-                this.kept.set(false);
-                self.kept.set(self.kept.get() - 1);
-            }
-            (this.group.get(), this.state.finish(|| this.joiner.get()))
-        };
-        self.current.set(None);
-        self.stats().ended.bump();
-        // In the end, and if telling of it fails: what happens until then may use the group.
-        let _counts = Counts { worker: self, group };
-        if let Err(payload) = outcome {
-            let surplus = match group {
-                // SAFETY: the group waits for this task, which is not counted yet.
-                Some(group) => unsafe { group.as_ref().panicked(payload) },
-                None => Some(payload),
-            };
-            // Contained: dropping it may panic.
-            discard(surplus);
-        }
-        match finished {
-            Finished::Free => {
-                // SAFETY: the record is ours.
-                unsafe { Task::drop_output(task) };
-                self.recycle(task);
-                self.fault(Step::Tell);
-            }
-            Finished::Held(joiner) => {
-                if let Some(joiner) = joiner.flatten() {
-                    // SAFETY: `finish` has taken JOIN out.
-                    unsafe { joiner.tell(&self.shared) };
-                }
-                self.fault(Step::Tell);
-            }
         }
     }
 
@@ -606,7 +378,7 @@ impl Worker {
         } else {
             // Private to this worker, so it may be queued before its stack is left.
             // SAFETY: in no other queue.
-            unsafe { self.local()[traits.priority as usize].push_back(task) };
+            unsafe { self.queue.push_pinned(task, traits.priority) };
             self.leave(task, Left::Nothing, EventKind::Yield);
         }
     }
@@ -636,67 +408,16 @@ impl Worker {
     pub(crate) fn woken(&self, task: NonNull<Task>, migratable: bool) {
         self.stats().woken.bump();
         if migratable {
-            if let Err(task) = self.deque.push(task) {
-                self.overflow(task);
-            }
-            if self.shared.steals() {
-                self.shared.notify_any();
-            }
+            self.enqueue_stealable(task);
             return;
         }
         // SAFETY: QUEUED, and ours to put into a queue.
-        let priority = unsafe { (*task.as_ptr()).traits.get().priority };
-        // Having just been woken makes nobody more urgent than others of its priority.
-        let private = match priority {
-            Priority::Normal => self.lifo.replace(Some(task)),
-            Priority::Low | Priority::High => Some(task),
-        };
-        if let Some(task) = private {
-            // SAFETY: in no other queue.
-            unsafe {
-                let priority = (*task.as_ptr()).traits.get().priority;
-                self.local()[priority as usize].push_back(task);
-            }
-        }
+        unsafe { self.queue.push_woken(task, (*task.as_ptr()).traits.get().priority) };
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.trim();
-    }
-}
-
-/// The base of every strand: the loop of whichever worker is on it.
-unsafe extern "C" fn strand_main(_: *mut ()) {
-    if let Some(strand) = current().and_then(|worker| worker.strand.get()) {
-        // SAFETY: just entered for the first time.
-        unsafe { strand.as_ref().entered() };
-    }
-    let mut failed = false;
-    loop {
-        let turn = catch_unwind(AssertUnwindSafe(|| {
-            if std::mem::take(&mut failed)
-                && let Some(worker) = current()
-            {
-                worker.recover();
-            }
-            loop {
-                let Some(worker) = current() else { std::process::abort() };
-                worker.settle();
-                let stepped = worker.step();
-                let Some(worker) = current() else { std::process::abort() };
-                if worker.shared.config.deterministic || stepped == Stepped::Idle {
-                    worker.rest(stepped);
-                }
-            }
-        }));
-        // A panic in the runtime itself: the worker goes on, with its queues and what it had in hand.
-        let Err(payload): Result<std::convert::Infallible, _> = turn;
-        discard(payload);
-        failed = true;
-        if let Some(worker) = current() {
-            worker.stats().restarts.bump();
-        }
     }
 }

@@ -1,9 +1,11 @@
 //! Leaving and entering stacks: what becomes of a strand, and of the task on it.
 
-use super::faults::{Hand, Step, Unsettled, contain};
-use super::{Left, SPARES, Stepped, Worker, current, strand_main};
+use super::faults::{Step, Unsettled, contain};
+use super::run::strand_main;
+use super::{Left, SPARES, Stepped, Worker, current};
 use crate::base::error::discard;
 use crate::sched::events::EventKind;
+use crate::sched::run_queue::TaskGuard;
 use crate::sched::task::Task;
 use crate::sched::task::state::Parking;
 use crate::scope::cx::Frame;
@@ -95,16 +97,16 @@ impl Worker {
         match next {
             Some(next) if next == task => {
                 // It yielded, and there is nobody else here: others may wait for what ended before.
-                let hand = Hand::of(self, next);
+                let guard = TaskGuard::new(&self.queue, next);
                 self.count_ended();
                 self.note_end_of_turn(EventKind::Alone, this);
-                hand.give();
+                guard.give();
                 self.left.set(Left::Nothing);
                 self.current.set(Some(task));
                 Next::Same
             }
             Some(next) => {
-                let hand = Hand::of(self, next);
+                let guard = TaskGuard::new(&self.queue, next);
                 self.fault(Step::LeavePicked);
                 self.note_end_of_turn(why, this);
                 // SAFETY: picked, hence ours.
@@ -119,11 +121,11 @@ impl Worker {
                         // SAFETY: as above.
                         self.note_turn(EventKind::Resume, unsafe { next.as_ref() });
                         self.fault(Step::LeaveClaimed);
-                        hand.give();
+                        guard.give();
                         Next::Strand(strand)
                     }
                     None => {
-                        self.handoff.set(Some(hand.give()));
+                        self.handoff.set(Some(guard.give()));
                         Next::Strand(self.spare())
                     }
                 }
@@ -136,7 +138,7 @@ impl Worker {
     }
 
     /// Where the worker goes on when it has failed to choose: the loop, which looks again. What
-    /// was in hand was put back.
+    /// was in guard was put back.
     #[cold]
     fn choose_after_a_panic(&self, payload: Box<dyn std::any::Any + Send>) -> Next {
         discard(payload);
@@ -188,17 +190,15 @@ impl Worker {
                     Parking::Parked => self.stats().parked.bump(),
                     // Still ours: behind those who were ready.
                     Parking::Woken => {
-                        let hand = Hand::of(self, task);
+                        let guard = TaskGuard::new(&self.queue, task);
                         self.fault(Step::SettleWoken);
                         // SAFETY: still ours.
                         self.note_latched(unsafe { task.as_ref() });
                         if traits.migratable {
-                            self.requeue(hand.give());
+                            self.requeue(guard.give());
                         } else {
                             // SAFETY: in no other queue.
-                            unsafe {
-                                self.local()[traits.priority as usize].push_back(hand.give());
-                            }
+                            unsafe { self.queue.push_pinned(guard.give(), traits.priority) };
                         }
                     }
                 }

@@ -185,7 +185,7 @@ impl Snapshot {
             let (busy, asleep) = tracer.times.get(index).map_or((0, 0), |times| times.so_far(now));
             WorkerFigures {
                 counters: remote.stats.snapshot(),
-                queued: remote.stealer.len_hint(),
+                queued: shared.queues.stealable(index),
                 busy: Duration::from_nanos(rate.nanos(busy)),
                 asleep: Duration::from_nanos(rate.nanos(asleep)),
             }
@@ -194,7 +194,7 @@ impl Snapshot {
         Snapshot {
             at: Duration::from_nanos(shared.now()),
             live: shared.live(),
-            queued: shared.inject.iter().map(|queue| queue.len_hint()).sum(),
+            queued: shared.queues.global_len(),
             quarantined_stacks: shared.stacks.quarantined(),
             workers: shared.remotes.iter().enumerate().map(worker).collect(),
             nurseries: if measured {

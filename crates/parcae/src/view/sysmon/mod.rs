@@ -182,7 +182,7 @@ impl Monitor {
                 }
             }
         }
-        let waits = shared.work_waits();
+        let waits = shared.queues.has_work();
         let rests = working < shared.span() && shared.idle.anybody();
         if waits && rests {
             if std::mem::replace(&mut self.overlooked, true) {

@@ -409,7 +409,7 @@ fn work_that_was_overlooked_is_announced_again() {
     unsafe {
         let (traits, held) = (shared.usual_traits(), crate::sched::task::state::Handle::None);
         let task = Task::fill(record, None, traits, 0, held, task);
-        shared.inject[Priority::Normal as usize].push(task.task);
+        shared.queues.push_global(Priority::Normal, task.task);
     }
     let now = Instant::now();
     assert_eq!(monitor.look(now), Next::After(TICK));

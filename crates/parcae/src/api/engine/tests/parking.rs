@@ -166,7 +166,7 @@ fn a_movable_task_does_not_wait_for_its_busy_worker() {
             waker.wake();
         }
     });
-    // It never ends if a task is left in the mail of the worker that is busy.
+    // It never ends if a task is left in the inbox of the worker that is busy.
     completes(&engine, move || {
         for round in 0..ROUNDS {
             let (started, ended) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -4,6 +4,7 @@
 use super::*;
 use crate::base::rng::Rng;
 use crate::sched::events::EventKind;
+use crate::sched::run_queue::FAIRNESS;
 use std::collections::{BTreeSet, HashSet};
 
 fn virtual_engine(workers: usize, seed: u64, victims: Victims) -> Engine {
@@ -339,7 +340,7 @@ fn the_global_queue_waits_for_a_bounded_number_of_picks() {
         engine.run(|| {
             engine.spawn(move || flag.store(true, Ordering::Relaxed));
             // Each fifth of the looks at what comes last is for this queue.
-            let mut yields = 0..5 * worker::FAIRNESS;
+            let mut yields = 0..5 * FAIRNESS;
             while !reached.load(Ordering::Relaxed) {
                 assert!(yields.next().is_some());
                 yield_now();

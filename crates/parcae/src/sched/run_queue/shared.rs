@@ -1,0 +1,181 @@
+//! The run queues that several threads use: those of each worker, and the global ones.
+
+use crate::sched::deque::Stealer;
+use crate::sched::queue::{Inbox, Inject};
+use crate::sched::task::{Priority, Task};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How a worker without work chooses the workers that it steals from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Victims {
+    /// At random, from the seed.
+    #[default]
+    Random,
+    /// One after another.
+    RoundRobin,
+    /// The worker with the most stealable tasks first.
+    MostLoaded,
+    /// None: a task runs on the worker that it was spawned on. Work does not spread by itself then;
+    /// a task that is spawned from outside still goes to any free worker.
+    Nobody,
+}
+
+/// Where tasks came from, for events and counters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TaskSource {
+    /// The worker's own pinned inbox.
+    InboxPinned,
+    /// Movable tasks on their way into the deque: out of a shared inbox, or a global batch.
+    InboxShared,
+    /// A global queue, which may have been empty after all.
+    Global {
+        /// How many.
+        tasks: usize,
+    },
+    /// The deque of another worker.
+    Worker {
+        /// That worker.
+        victim: usize,
+        /// The task to run.
+        task: NonNull<Task>,
+    },
+}
+
+/// The queues of one worker that other threads use.
+pub(super) struct WorkerQueues {
+    pub(super) stealer: Stealer<Task>,
+    /// Woken tasks that only this worker may run.
+    pub(super) inbox_pinned: Inbox<Task>,
+    /// Woken tasks that last ran here and may run anywhere: an idle worker takes them all.
+    pub(super) inbox_shared: Inbox<Task>,
+}
+
+/// The queues of all workers, and the global ones.
+pub(crate) struct RunQueues {
+    victims: Victims,
+    /// How many workers are looked at; the queues of the others are empty. Workers first, then
+    /// temporary ones.
+    active: AtomicUsize,
+    workers: Box<[WorkerQueues]>,
+    /// One for each priority.
+    global: [Inject<Task>; 3],
+}
+
+impl RunQueues {
+    /// The queues of as many workers as there are stealers, of which `active` are looked at.
+    pub(crate) fn new(stealers: Vec<Stealer<Task>>, active: usize, victims: Victims) -> RunQueues {
+        let queues = |stealer| WorkerQueues {
+            stealer,
+            inbox_pinned: Inbox::new(),
+            inbox_shared: Inbox::new(),
+        };
+        RunQueues {
+            victims,
+            active: AtomicUsize::new(active),
+            workers: stealers.into_iter().map(queues).collect(),
+            global: [Inject::new(), Inject::new(), Inject::new()],
+        }
+    }
+
+    #[inline]
+    pub(super) fn of(&self, worker: usize) -> &WorkerQueues {
+        &self.workers[worker]
+    }
+
+    #[inline]
+    pub(super) fn global(&self, priority: Priority) -> &Inject<Task> {
+        &self.global[priority as usize]
+    }
+
+    pub(super) fn victims(&self) -> Victims {
+        self.victims
+    }
+
+    /// How many workers there may be, temporary ones among them.
+    #[inline]
+    pub(crate) fn active(&self) -> usize {
+        // Relaxed: a temporary worker fills its queues after this was raised. The last look before
+        // sleep comes behind the fence of the idle protocol, and so does every announcement.
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// Called under the lock of the thread set, before the queues of a new worker are used and
+    /// after those of a retired one are empty.
+    pub(crate) fn set_active(&self, active: usize) {
+        self.active.store(active, Ordering::Relaxed); // see `active`
+    }
+
+    /// Whether a task in one worker's deque may be taken by others.
+    #[inline]
+    pub(crate) fn steals(&self) -> bool {
+        self.active() > 1 && self.victims != Victims::Nobody
+    }
+
+    /// Adds a task that any worker may run. The caller then announces it to the idle protocol.
+    ///
+    /// # Safety
+    ///
+    /// The task is live, in no queue, the caller's to hand over, and has not started or may move.
+    #[inline]
+    pub(crate) unsafe fn push_global(&self, priority: Priority, task: NonNull<Task>) {
+        // SAFETY: as the caller says.
+        unsafe { self.global(priority).push(task) };
+    }
+
+    /// Adds a task that was woken and that only `worker` may run. The caller then announces it to
+    /// that worker.
+    ///
+    /// # Safety
+    ///
+    /// The task is live, in no queue, and the caller's to hand over.
+    #[inline]
+    pub(crate) unsafe fn push_inbox_pinned(&self, worker: usize, task: NonNull<Task>) {
+        // Every push is announced, not only the first one into an empty inbox.
+        // SAFETY: as the caller says.
+        let _was_empty = unsafe { self.of(worker).inbox_pinned.push(task) };
+    }
+
+    /// Adds a task that was woken, last ran on `worker` and may move. The caller then announces it
+    /// to that worker and to the others.
+    ///
+    /// # Safety
+    ///
+    /// As for [`push_inbox_pinned`](RunQueues::push_inbox_pinned); the task may move.
+    #[inline]
+    pub(crate) unsafe fn push_inbox_shared(&self, worker: usize, task: NonNull<Task>) {
+        // SAFETY: as the caller says; announced as above.
+        let _was_empty = unsafe { self.of(worker).inbox_shared.push(task) };
+    }
+
+    /// Whether there is work that a worker without any could take.
+    pub(crate) fn has_work(&self) -> bool {
+        let steals = self.victims != Victims::Nobody;
+        let stealable = |worker: &WorkerQueues| steals && worker.stealer.len_hint() > 0;
+        self.global.iter().any(|global| !global.is_empty())
+            || self.workers[..self.active()]
+                .iter()
+                .any(|worker| !worker.inbox_shared.is_empty() || stealable(worker))
+    }
+
+    /// The last look before sleep: whether there is work that `worker` may take.
+    pub(crate) fn has_work_for(&self, worker: usize) -> bool {
+        self.has_pinned(worker) || self.has_work()
+    }
+
+    /// Whether tasks that only `worker` may run wait in its inbox.
+    pub(crate) fn has_pinned(&self, worker: usize) -> bool {
+        !self.of(worker).inbox_pinned.is_empty()
+    }
+
+    /// About how many tasks of `worker` could be stolen.
+    pub(crate) fn stealable(&self, worker: usize) -> usize {
+        self.of(worker).stealer.len_hint()
+    }
+
+    /// About how many tasks are in the global queues.
+    pub(crate) fn global_len(&self) -> usize {
+        self.global.iter().map(|global| global.len_hint()).sum()
+    }
+}

@@ -1,0 +1,238 @@
+//! One step of a worker: picks a task, starts or resumes it, and finishes it.
+
+use super::faults::{Counts, Step, Unfinished};
+use super::{Left, Stepped, Worker, current};
+use crate::base::error::discard;
+use crate::sched::events::EventKind;
+use crate::sched::run_queue::TaskGuard;
+use crate::sched::task::state::Finished;
+use crate::sched::task::{Outcome, Task};
+use crate::stack::StackSize;
+use crate::stack::fiber::strand::Strand;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+impl Worker {
+    /// One unit of work: picks a task and runs it until it ends, yields or parks.
+    ///
+    /// Runs at the base of a strand. May return on another worker: ask for the current one.
+    fn step(&self) -> Stepped {
+        self.leave_odd_strand();
+        self.fault(Step::Begin);
+        if self.deadlines_passed.get() {
+            self.fire_timers(self.shared.now());
+        }
+        let next = self.handoff.take().or_else(|| self.pick());
+        // Nothing left of the group that ran: its owner may be next.
+        let Some(task) = next.or_else(|| self.count_ended().and_then(|()| self.pick())) else {
+            return Stepped::Idle;
+        };
+        let guard = TaskGuard::new(&self.queue, task);
+        self.fault(Step::Picked);
+        if self.searching.take() && self.shared.idle.stop_searching() {
+            self.fault(Step::StoppedSearching);
+            self.shared.notify_any();
+        }
+        self.dispatch(guard);
+        Stepped::Ran
+    }
+
+    /// Runs a task that was picked. May return on another worker.
+    #[inline]
+    fn dispatch(&self, guard: TaskGuard<'_>) {
+        let task = guard.task;
+        // SAFETY: picked, hence ours.
+        let this = unsafe { &*task.as_ptr() };
+        let stack = this.traits.get().stack;
+        let mut guard = guard;
+        if stack != self.shared.config.stack_size && !this.has_started() {
+            match self.dispatch_elsewhere(guard, stack) {
+                Some(here) => guard = here,
+                None => return,
+            }
+        }
+        this.state.claim(self.index);
+        self.current.set(Some(task));
+        self.stats().executed.bump();
+        // SAFETY: ours, and it does not run.
+        match unsafe { this.strand() } {
+            Some(strand) => {
+                self.count_ended();
+                self.note_turn(EventKind::Resume, this);
+                self.fault(Step::Resume);
+                if let Some(here) = self.strand.get() {
+                    guard.give();
+                    self.left.set(Left::Spare(here));
+                    // SAFETY: the task is ours, and so is its strand; this one is spare.
+                    unsafe { self.switch(here, strand) };
+                }
+            }
+            None => {
+                if this.group.get() != self.ended.get().group {
+                    self.count_ended();
+                }
+                self.note_turn(EventKind::Start, this);
+                self.fault(Step::Start);
+                let spare = self.ensure_spare();
+                guard.give();
+                let outcome = match spare {
+                    // SAFETY: claimed, and it has no strand, so it has not run.
+                    Ok(()) => unsafe { Task::run(task) },
+                    Err(error) => {
+                        // What the closure owns is dropped outside of any task: there is no
+                        // strand to wait on.
+                        self.current.set(None);
+                        // SAFETY: as above.
+                        unsafe { Task::refuse(task, error) }
+                    }
+                };
+                // The task may have waited, and come back on another worker.
+                if let Some(worker) = current() {
+                    worker.finish(task, outcome);
+                }
+            }
+        }
+    }
+
+    /// Goes on with the loop on a strand of another size, which starts with this task. The task again
+    /// if this strand has that size; nothing if it went there, or there is no stack for it and it is refused.
+    #[cold]
+    fn dispatch_elsewhere<'w>(
+        &self,
+        guard: TaskGuard<'w>,
+        size: StackSize,
+    ) -> Option<TaskGuard<'w>> {
+        let Some(here) = self.strand.get() else { return Some(guard) };
+        // SAFETY: the strand that this runs on.
+        if unsafe { here.as_ref() }.size() == size {
+            return Some(guard);
+        }
+        // SAFETY: one thread; no other reference at the same time.
+        match unsafe { (*self.stacks.get()).acquire(size) } {
+            Ok(stack) => {
+                self.fault(Step::Elsewhere);
+                let to = Strand::new(stack, strand_main);
+                self.handoff.set(Some(guard.give()));
+                self.left.set(Left::Spare(here));
+                // SAFETY: new; this one is spare.
+                unsafe { self.switch(here, to) };
+            }
+            Err(error) => {
+                let task = guard.task;
+                self.stats().executed.bump();
+                // SAFETY: picked, hence ours.
+                if unsafe { (*task.as_ptr()).group.get() } != self.ended.get().group {
+                    self.count_ended(); // before it is added to those of its own group
+                }
+                // SAFETY: picked, hence ours; it has not run.
+                let outcome = unsafe {
+                    (*task.as_ptr()).state.claim(self.index);
+                    self.note_turn(EventKind::Start, task.as_ref());
+                    Task::refuse(guard.give(), error)
+                };
+                self.finish(task, outcome);
+            }
+        }
+        None
+    }
+
+    /// Leaves a strand that was made for one task, when that has ended.
+    #[inline]
+    fn leave_odd_strand(&self) {
+        let Some(here) = self.strand.get() else { return };
+        // SAFETY: the strand that this runs on.
+        let odd = unsafe { here.as_ref() }.size() != self.shared.config.stack_size;
+        if odd && self.handoff_is_empty() {
+            // A task that waits, or the one before, has left a strand of the usual size.
+            let to = self.spare();
+            self.left.set(Left::Spare(here));
+            // SAFETY: spare; so is this one, which is given back and not entered again.
+            unsafe { self.switch(here, to) };
+        }
+    }
+
+    fn handoff_is_empty(&self) -> bool {
+        self.handoff.get().is_none()
+    }
+
+    /// The closure has returned to the loop below it: the strand is the worker's again.
+    #[inline]
+    pub(super) fn finish(&self, task: NonNull<Task>, outcome: Outcome) {
+        let unfinished = Unfinished::of(self, task, outcome);
+        self.fault(Step::Finish);
+        // SAFETY: the task is OWNED by this worker, which just ran it.
+        self.note_end_of_turn(EventKind::Finish, unsafe { task.as_ref() });
+        let outcome = unfinished.give();
+        // SAFETY: as above; the record is not touched after `finish` unless it is ours.
+        let (group, finished) = unsafe {
+            let this = &*task.as_ptr();
+            if this.kept.get() {
+                this.kept.set(false);
+                self.kept.set(self.kept.get() - 1);
+            }
+            (this.group.get(), this.state.finish(|| this.joiner.get()))
+        };
+        self.current.set(None);
+        self.stats().ended.bump();
+        // In the end, and if telling of it fails: what happens until then may use the group.
+        let _counts = Counts { worker: self, group };
+        if let Err(payload) = outcome {
+            let surplus = match group {
+                // SAFETY: the group waits for this task, which is not counted yet.
+                Some(group) => unsafe { group.as_ref().panicked(payload) },
+                None => Some(payload),
+            };
+            // Contained: dropping it may panic.
+            discard(surplus);
+        }
+        match finished {
+            Finished::Free => {
+                // SAFETY: the record is ours.
+                unsafe { Task::drop_output(task) };
+                self.recycle(task);
+                self.fault(Step::Tell);
+            }
+            Finished::Held(joiner) => {
+                if let Some(joiner) = joiner.flatten() {
+                    // SAFETY: `finish` has taken JOIN out.
+                    unsafe { joiner.tell(&self.shared) };
+                }
+                self.fault(Step::Tell);
+            }
+        }
+    }
+}
+
+/// The base of every strand: the loop of whichever worker is on it.
+pub(super) unsafe extern "C" fn strand_main(_: *mut ()) {
+    if let Some(strand) = current().and_then(|worker| worker.strand.get()) {
+        // SAFETY: just entered for the first time.
+        unsafe { strand.as_ref().entered() };
+    }
+    let mut failed = false;
+    loop {
+        let turn = catch_unwind(AssertUnwindSafe(|| {
+            if std::mem::take(&mut failed)
+                && let Some(worker) = current()
+            {
+                worker.recover();
+            }
+            loop {
+                let Some(worker) = current() else { std::process::abort() };
+                worker.settle();
+                let stepped = worker.step();
+                let Some(worker) = current() else { std::process::abort() };
+                if worker.shared.config.deterministic || stepped == Stepped::Idle {
+                    worker.rest(stepped);
+                }
+            }
+        }));
+        // A panic in the runtime itself: the worker goes on, with its queues and what it had in guard.
+        let Err(payload): Result<std::convert::Infallible, _> = turn;
+        discard(payload);
+        failed = true;
+        if let Some(worker) = current() {
+            worker.stats().restarts.bump();
+        }
+    }
+}
