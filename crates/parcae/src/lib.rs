@@ -61,7 +61,11 @@ mod view;
 mod wait;
 
 #[doc(hidden)]
-pub use api::{engine, foreign};
+#[cfg(feature = "internals")]
+pub use api::engine;
+#[doc(hidden)]
+#[cfg(feature = "foreign")]
+pub use api::foreign;
 pub use scope::{budget, cap, profile};
 #[doc(inline)]
 pub use stack::fiber;
@@ -69,11 +73,13 @@ pub use stack::fiber;
 pub use sync::{channel, select, time};
 pub use view::{attach, inspect, stats, trace};
 
-pub use api::engine::{Victims, Waker, WorkerStats};
 pub use api::runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown, explore};
 pub use base::error::{Error, ErrorKind, Result, TaskId, TaskInfo};
 pub use parcae_macros::budgeted;
+pub use sched::Victims;
 pub use sched::task::Priority;
+pub use sched::task::waker::Waker;
+pub use sched::worker::stats::WorkerStats;
 pub use scope::ambient::{checkpoint, yield_now};
 pub use scope::budget::{Budget, OnExhausted, Resource, Shortfall, Standing, Suspended};
 pub use scope::cancel::{CancelReason, CancelToken, OnCancel};

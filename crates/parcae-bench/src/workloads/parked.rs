@@ -15,9 +15,9 @@
 use super::runtimes::{self, AsyncExecutor, Futures, PATIENCE, Spawner, Tally, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Side, Variant, Workload};
 use crate::machine;
-use parcae::engine::{self, Waker};
 use parcae::profile::Service;
 use parcae::sync::Event;
+use parcae::{Waker, engine};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -1,36 +1,34 @@
-//! The scheduler without nurseries: what its tests and measurements use.
+//! A scheduler with its executor: what a runtime is built on.
 //!
-//! Not a public interface: hidden, incomplete, and gone without notice.
+//! With the feature `internals` this module is public, and so is [`scope`](fn@scope): tasks without
+//! nurseries, for the scheduler's own tests and measurements. That is not a public interface. It is
+//! hidden, incomplete, and changes without notice.
 
 pub mod bench_only;
+mod scoped;
+
+pub use scoped::{Scope, park, scope, worker_index, yield_now};
 
 use crate::sched::deque::deque;
 use crate::sched::executor::deterministic::Conductor;
 use crate::sched::executor::threads::{Drained, Threads};
 use crate::sched::idle::Parker;
-use crate::sched::task::group::Group;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::{Handle as Held, LetGo};
-pub use crate::sched::task::waker::Waker;
 use crate::sched::task::{Start, Task, TaskRef, Traits};
+use crate::sched::worker::stats::WorkerStats;
 use crate::sched::worker::{self, Worker};
-use crate::sched::{Config, Refused, Shared};
+use crate::sched::{Config, Refused, Shared, Victims};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::view::inspect::OnDeadlock;
 use crate::view::stats::Measure;
 use crate::wait::{End, Waiter};
 use std::io;
-use std::marker::PhantomData;
-use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-
 use std::time::{Duration, Instant};
 
-pub use crate::sched::Victims;
-pub use crate::sched::task::Priority;
 pub use crate::sched::worker::Cancelled;
-pub use crate::sched::worker::stats::WorkerStats;
 pub use crate::sync::blocking::Limits as BlockingLimits;
 pub use crate::view::sysmon::MonitorOpts;
 
@@ -150,22 +148,6 @@ impl Engine {
             Executor::Threads(threads.map_err(EngineError::Thread)?)
         };
         Ok(Engine { shared, executor })
-    }
-
-    /// Runs `root` as a task and returns its value. Blocks the calling thread.
-    ///
-    /// # Panics
-    ///
-    /// On a task of the same scheduler, which would wait for itself; under the
-    /// deterministic executor on another thread than the one that made it. If there is no stack
-    /// for it.
-    pub fn run<R: Send>(&self, root: impl FnOnce() -> R + Send) -> R {
-        let outcome = self.run_task(self.shared.usual_traits(), |_, start| match start {
-            Start::Run => std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)),
-            Start::Refused(error) => Err(Box::new(error) as Box<dyn std::any::Any + Send>),
-        });
-        let outcome = outcome.expect("room for a task");
-        outcome.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
     /// Runs `root`, which does not unwind, as a task and returns its value. Blocks the calling
@@ -319,29 +301,6 @@ impl Engine {
         Some(conductor)
     }
 
-    /// Spawns a task from any thread.
-    pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
-        // SAFETY: owns what it uses.
-        unsafe { self.spawn_unchecked(task) }
-    }
-
-    /// # Safety
-    ///
-    /// What the closure borrows outlives the task.
-    unsafe fn spawn_unchecked(&self, closure: impl FnOnce() + Send) {
-        // SAFETY: as the caller says.
-        unsafe {
-            self.submit(self.shared.usual_traits(), plain(closure)).expect("room for a task");
-        };
-    }
-
-    /// Under the deterministic executor: steps until nobody can run.
-    pub fn run_until_idle(&self) {
-        if let Some(conductor) = self.conductor() {
-            conductor.run_until(|| conductor.is_stuck());
-        }
-    }
-
     /// The event log, under the deterministic executor.
     pub fn log(&self) -> Vec<u8> {
         self.shared.log.as_ref().map(crate::sched::events::EventLog::bytes).unwrap_or_default()
@@ -355,11 +314,6 @@ impl Engine {
     /// Tasks that have not ended.
     pub fn live(&self) -> u64 {
         self.shared.live()
-    }
-
-    /// Stacks.
-    pub fn stacks(&self) -> &StackPool {
-        &self.shared.stacks
     }
 }
 
@@ -375,155 +329,9 @@ impl std::task::Wake for Told {
     }
 }
 
-/// Whether a started task may move.
-enum Moves {
-    No,
-    Freely,
-}
-
-/// A closure that needs to know nothing of its task.
-fn plain(closure: impl FnOnce()) -> impl FnOnce(NonNull<Task>, Start) {
-    move |_, start| {
-        if let Start::Run = start {
-            closure();
-        }
-    }
-}
-
-/// Children that borrow from the task that waits for them.
-///
-/// ```compile_fail,E0277
-/// # use parcae::engine::*;
-/// # let engine = Engine::new(EngineOpts::default()).unwrap();
-/// engine.run(|| scope(|s| s.spawn(move || s.spawn(|| {})))); // only the owner spawns
-/// ```
-pub struct Scope<'scope, 'env: 'scope> {
-    group: Group,
-    /// Only the owner spawns: it counts without atomics. So a child cannot have this.
-    _not_sync: PhantomData<std::cell::Cell<()>>,
-    _scope: PhantomData<&'scope mut &'scope ()>,
-    _env: PhantomData<&'env mut &'env ()>,
-}
-
-/// Runs `body`, which may spawn tasks that borrow from outside of it, and waits for them.
-/// Must be called on a task.
-pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
-    assert!(
-        !std::thread::panicking(),
-        "a scope in a destructor that runs for a panic: children could not be waited for"
-    );
-    let owner = current_task();
-    assert!(
-        crate::scope::cx::current().is_none(),
-        "a task of a runtime opens nurseries, not scopes"
-    );
-    let scope = Scope {
-        group: Group::new(owner),
-        _not_sync: PhantomData,
-        _scope: PhantomData,
-        _env: PhantomData,
-    };
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&scope)));
-    scope.group.close();
-    while !scope.group.is_empty() {
-        // A request to end has been passed on to nobody yet: children are waited for.
-        if let Some(worker) = worker::current() {
-            worker.wait();
-        }
-    }
-    if let Some(payload) = scope.group.take_panic() {
-        resume_unwind(payload);
-    }
-    match outcome {
-        Ok(value) => value,
-        Err(payload) => resume_unwind(payload),
-    }
-}
-
-impl<'scope> Scope<'scope, '_> {
-    /// Spawns a child.
-    #[inline]
-    pub fn spawn(&'scope self, child: impl FnOnce() + Send + 'scope) {
-        // SAFETY: the scope waits for the child, which therefore does not outlive 'scope.
-        unsafe { self.spawn_with(Priority::Normal, Moves::No, child) };
-    }
-
-    /// Spawns a child with a priority.
-    pub fn spawn_at(&'scope self, priority: Priority, child: impl FnOnce() + Send + 'scope) {
-        // SAFETY: as above.
-        unsafe { self.spawn_with(priority, Moves::No, child) };
-    }
-
-    /// Spawns a child that may move to another thread after it has started.
-    ///
-    /// # Safety
-    ///
-    /// Everything that lives on the child's stack while it waits is `Send`. No function on it
-    /// uses thread-local data both before and after a wait: the compiler may remember where
-    /// it was.
-    pub unsafe fn spawn_migratable(&'scope self, child: impl FnOnce() + Send + 'scope) {
-        // SAFETY: as above, and as the caller says.
-        unsafe { self.spawn_with(Priority::Normal, Moves::Freely, child) };
-    }
-
-    /// # Safety
-    ///
-    /// As for [`spawn_migratable`](Scope::spawn_migratable) if it is.
-    #[inline]
-    unsafe fn spawn_with(
-        &'scope self,
-        priority: Priority,
-        moves: Moves,
-        child: impl FnOnce() + Send + 'scope,
-    ) {
-        let Some(worker) = worker::current() else { panic!("spawn outside of a task") };
-        let migratable = matches!(moves, Moves::Freely);
-        let traits = Traits { priority, migratable, ..worker.shared.usual_traits() };
-        // SAFETY: the scope waits for the child.
-        let spawned = unsafe {
-            worker.spawn(Some(NonNull::from(&self.group)), traits, Held::None, plain(child))
-        };
-        spawned.expect("memory for a task record");
-        // Counted when it is certain; the bias covers a child that has ended already.
-        self.group.add();
-    }
-}
-
-fn current_task() -> TaskRef {
-    worker::current().and_then(Worker::task).expect("called on a task")
-}
-
-/// Lets others run.
-#[inline]
-pub fn yield_now() {
-    if let Some(worker) = worker::current() {
-        worker.yield_now();
-    }
-}
-
-/// Waits until the task's [`Waker`] is used; may return early.
-///
-/// # Errors
-///
-/// If the task was asked to end.
-pub fn park() -> Result<(), Cancelled> {
-    worker::current().map_or(Ok(()), Worker::park)
-}
-
-/// The index of the worker that runs this task.
-pub fn worker_index() -> Option<usize> {
-    worker::current().map(|worker| worker.index)
-}
-
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("live", &self.live()).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Scope<'_, '_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Scope")
     }
 }
 

@@ -1,6 +1,14 @@
-//! What a program meets first: the runtime and its builder; and what the benchmarks and the C library
-//! use below it.
+//! The runtime and its builder; below it the scheduler that it is built on, and the interface for
+//! adapters to other languages.
 
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "public with that feature")
+)]
 pub mod engine;
+#[cfg_attr(
+    not(feature = "foreign"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "public with that feature")
+)]
 pub mod foreign;
 pub(crate) mod runtime;

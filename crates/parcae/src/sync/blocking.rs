@@ -44,6 +44,7 @@ use std::time::{Duration, Instant};
 
 /// How large the pool may get.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "internals"), allow(unreachable_pub, reason = "public with that feature"))]
 pub struct Limits {
     /// The most threads.
     pub threads: usize,

@@ -10,8 +10,11 @@ mod rules;
 mod stealing;
 mod storms;
 
+use super::scoped::current_task;
 use super::*;
 use crate::sched::worker::faults::Step;
+use crate::{Priority, Waker};
+use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;

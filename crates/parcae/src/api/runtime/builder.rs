@@ -3,8 +3,9 @@
 mod limits;
 
 use super::{Inner, Runtime};
-use crate::api::engine::{Engine, EngineError, EngineOpts, Victims};
+use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
+use crate::sched::Victims;
 use crate::scope::budget::{Budget, OnExhausted, Pool};
 use crate::scope::cancel::Node;
 use crate::scope::cap::{AuditLevel, Mint};

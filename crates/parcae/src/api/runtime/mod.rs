@@ -15,9 +15,10 @@ pub use explore::explore;
 pub use root::RootTask;
 pub use shutdown::Shutdown;
 
-use crate::api::engine::{Engine, WorkerStats};
+use crate::api::engine::Engine;
 use crate::base::error::Result;
 use crate::sched::Shared;
+use crate::sched::worker::stats::WorkerStats;
 use crate::scope::budget::{Ceiling, Standing};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::{

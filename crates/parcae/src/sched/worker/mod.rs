@@ -136,6 +136,7 @@ pub(crate) enum Stepped {
 
 /// The task was asked to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "internals"), allow(unreachable_pub, reason = "public with that feature"))]
 pub struct Cancelled;
 
 thread_local! {

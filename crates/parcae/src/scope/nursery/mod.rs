@@ -38,6 +38,10 @@
 
 mod event;
 mod failures;
+#[cfg_attr(
+    not(feature = "foreign"),
+    allow(dead_code, unreachable_pub, reason = "public with that feature")
+)]
 pub(crate) mod foreign;
 mod handle;
 mod opts;

@@ -70,6 +70,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the monitor is set up.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "internals"), allow(unreachable_pub, reason = "public with that feature"))]
 pub struct MonitorOpts {
     /// The most temporary workers at a time.
     pub temporary: usize,

@@ -1,12 +1,11 @@
 //! The monitor and temporary workers, on threads: stuck workers are real here.
 
 use super::*;
-use crate::api::engine::{
-    Engine, EngineOpts, Victims, Waker, park, scope, worker_index, yield_now,
-};
+use crate::api::engine::{Engine, EngineOpts, park, scope, worker_index, yield_now};
 use crate::prelude::*;
 use crate::sched::task::Task;
 use crate::view::inspect::OnDeadlock;
+use crate::{Victims, Waker};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
