@@ -18,13 +18,6 @@ const UP: &[(&str, &str)] = &[
     // An error carries its cause: a stack that could not be allocated, a deadlock.
     ("base::error", "stack"),
     ("base::error", "view::inspect"),
-    // The scheduler is set up with the options of its observers.
-    ("sched::executor", "view::inspect"),
-    ("sched::executor", "view::sysmon"),
-    ("sched::shared", "scope::tally"),
-    ("sched::shared", "sync"),
-    ("sched::shared", "view::inspect"),
-    ("sched::shared", "view::sysmon"),
     // A record points to the frame of its task, a joiner to an end, a timer to a cancel node.
     ("sched::task", "scope::cx"),
     ("sched::task", "wait"),
@@ -45,7 +38,7 @@ const UP: &[(&str, &str)] = &[
 ];
 
 /// Number of modules in the largest cycle of references.
-const LARGEST_CYCLE: usize = 23;
+const LARGEST_CYCLE: usize = 25;
 
 /// Inherent `impl` blocks in another module than their type: the module and the type.
 const AWAY: &[(&str, &str)] = &[
@@ -60,12 +53,47 @@ const AWAY: &[(&str, &str)] = &[
 ];
 
 /// Type names that are defined in two modules.
+#[rustfmt::skip] // one a line, so that two changes of the list do not conflict
 const HOMONYMS: &[&str] = &[
-    "Account", "Batch", "Bell", "Closed", "Core", "Counter", "Counts", "Deadline", "Ended",
-    "Entry", "Event", "Handle", "Holder", "Hook", "Idle", "Inner", "Job", "Limit", "Limits",
-    "Line", "Look", "Meter", "Next", "Node", "Once", "Outcome", "Overflow", "Owner", "Patience",
-    "Place", "Pool", "Refused", "Ring", "Seen", "Shared", "Slot", "Standing", "State", "Step",
-    "Task", "Threads", "Told", "Wake", "Watch", "Worker",
+    "Account",
+    "Batch",
+    "Closed",
+    "Core",
+    "Counter",
+    "Counts",
+    "Deadline",
+    "Ended",
+    "Entry",
+    "Event",
+    "Handle",
+    "Holder",
+    "Idle",
+    "Inner",
+    "Limit",
+    "Limits",
+    "Line",
+    "Look",
+    "Meter",
+    "Node",
+    "Once",
+    "Outcome",
+    "Overflow",
+    "Owner",
+    "Patience",
+    "Place",
+    "Pool",
+    "Refused",
+    "Ring",
+    "Shared",
+    "Slot",
+    "Standing",
+    "State",
+    "Step",
+    "Task",
+    "Threads",
+    "Told",
+    "Wake",
+    "Worker",
 ];
 
 /// A source file that is no test: its module, and its text without comments and tests.

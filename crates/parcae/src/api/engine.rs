@@ -9,6 +9,7 @@ mod scoped;
 
 pub use scoped::{Scope, park, scope, worker_index, yield_now};
 
+use crate::api::host::RuntimeHost;
 use crate::sched::deque::deque;
 use crate::sched::executor::deterministic::Conductor;
 use crate::sched::executor::threads::{Drained, Threads};
@@ -19,6 +20,7 @@ use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::sched::worker::stats::WorkerStats;
 use crate::sched::worker::{self, Worker};
 use crate::sched::{Config, Refused, Shared, Victims};
+use crate::scope::tally::{Tallies, Tally};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::view::inspect::OnDeadlock;
 use crate::view::stats::Measure;
@@ -127,12 +129,14 @@ impl Engine {
             spin: opts.spin,
             stack_size: opts.stack_size,
             deterministic: opts.deterministic,
-            blocking: opts.blocking,
-            on_deadlock: opts.on_deadlock.unwrap_or(usual),
             measure_times: opts.measure == Measure::Times,
-            monitor: MonitorOpts { temporary: temporary.len(), ..opts.monitor },
+            temporary: temporary.len(),
+            temporary_idle: opts.monitor.temporary_idle,
+            probe_signal: opts.monitor.signal,
         };
-        let shared = Shared::new(config, stacks, stealers);
+        let on_deadlock = opts.on_deadlock.unwrap_or(usual);
+        let host = Box::new(RuntimeHost::new(opts.blocking, opts.monitor, on_deadlock));
+        let shared = Shared::new(config, stacks, stealers, host);
         let workers: Vec<Worker> = owners
             .into_iter()
             .enumerate()
@@ -213,7 +217,7 @@ impl Engine {
     /// Makes sure that workers which are threads are watched.
     pub(crate) fn watch(&self) {
         if let Executor::Threads(threads) = &self.executor {
-            threads.watch();
+            threads.monitor();
         }
     }
 
@@ -267,6 +271,11 @@ impl Engine {
                 if self.live() == 0 { Drained::Ended { calls: 0 } } else { Drained::Late }
             }
         }
+    }
+
+    /// The tally of root tasks.
+    pub(crate) fn root_tally(&self) -> Option<Arc<Tally>> {
+        self.shared.part::<Tallies>().map(Tallies::roots)
     }
 
     pub(crate) fn with_shared<R>(&self, use_it: impl FnOnce(&Shared) -> R) -> R {

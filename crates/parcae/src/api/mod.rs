@@ -11,4 +11,5 @@ pub mod engine;
     allow(dead_code, unreachable_pub, unused_imports, reason = "public with that feature")
 )]
 pub mod foreign;
+mod host;
 pub(crate) mod runtime;

@@ -11,12 +11,16 @@
 //! | `executor` | how workers are driven: by threads, or by one thread from a seed |
 //! | `events` | what is recorded about tasks and workers, and how long things take |
 //! | `timers` | deadlines, and the clock |
+//! | `monitor` | what workers and the monitor thread share |
+//! | `host` | what the scheduler asks of the storeys above it |
 //! | `shared` | what all workers of one scheduler share |
 
 pub(crate) mod deque;
 pub(crate) mod events;
 pub(crate) mod executor;
+pub(crate) mod host;
 pub(crate) mod idle;
+pub(crate) mod monitor;
 pub(crate) mod queue;
 pub(crate) mod run_queue;
 mod shared;

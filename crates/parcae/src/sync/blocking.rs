@@ -295,7 +295,9 @@ fn pool() -> Result<Option<Arc<Inner>>> {
     let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
     wait::checkpoint(frame)?;
     let shared = &frame.terms().shared;
-    Ok((!shared.config.deterministic).then(|| Arc::clone(&shared.blocking.inner)))
+    // Under the deterministic executor calls are made in place.
+    let pool = shared.part::<Pool>().filter(|_| !shared.config.deterministic);
+    Ok(pool.map(|pool| Arc::clone(&pool.inner)))
 }
 
 fn in_place<R>(call: impl FnOnce() -> R) -> Result<R> {

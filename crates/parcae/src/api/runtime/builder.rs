@@ -14,7 +14,7 @@ use crate::scope::profile::Profile;
 use crate::stack::{StackError, StackSize};
 use crate::view::inspect::OnDeadlock;
 use crate::view::stats::Measure;
-use crate::view::sysmon::{Hook, StallReport, is_realtime};
+use crate::view::sysmon::{StallHook, StallReport, is_realtime};
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -213,7 +213,7 @@ impl<P: Profile> Builder<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn on_stall(mut self, hook: impl Fn(&StallReport) + Send + Sync + 'static) -> Builder<P> {
-        self.engine.monitor.hook = Hook::new(hook);
+        self.engine.monitor.hook = StallHook::new(hook);
         self
     }
 
@@ -322,7 +322,7 @@ impl<P: Profile> Builder<P> {
             interval,
             preempt: self.preempt.unwrap_or_default(),
             name: None,
-            tally: (measure == Measure::Times).then(|| engine.with_shared(|s| s.tallies.roots())),
+            tally: engine.root_tally().filter(|_| measure == Measure::Times),
         };
         let terms = Arc::new(terms);
         let root: Weak<dyn Any + Send + Sync> = Arc::downgrade(&terms) as _;

@@ -9,6 +9,6 @@
 //!
 //! Both use the same step, queues, stealing and idle protocol.
 
-pub(crate) mod crew;
 pub(crate) mod deterministic;
+pub(crate) mod thread_set;
 pub(crate) mod threads;

@@ -7,27 +7,23 @@ use crate::base::error::TaskId;
 use crate::base::lock::Lock;
 use crate::sched::deque::Stealer;
 use crate::sched::events::{EventKind, EventLog, Tracer, TracerOpts, spans};
-use crate::sched::executor::crew::Crew;
+use crate::sched::executor::thread_set::ThreadSet;
+use crate::sched::host::Host;
 use crate::sched::idle::{Idle, Notified, Parker};
+use crate::sched::monitor::{MonitorParker, WorkerThread};
 use crate::sched::run_queue::{RunQueues, Victims};
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{Handle, Woken};
 use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
-use crate::sched::timers::{Nanos, REAL_UNIT, STEP, Timers, Watch};
+use crate::sched::timers::{Nanos, REAL_UNIT, STEP, TimerThread, Timers};
 use crate::sched::worker;
 use crate::sched::worker::accounts::{self, Returned};
 use crate::sched::worker::faults::{Step, contain};
 use crate::sched::worker::stats::{Stats, WorkerStats};
-use crate::scope::tally::Tallies;
 use crate::stack::{StackPool, StackSize};
-use crate::sync::blocking;
-use crate::view::inspect::OnDeadlock;
-use crate::view::sysmon::MonitorOpts;
-use crate::view::sysmon::bell::Bell;
-use crate::view::sysmon::watch::Presence;
 use gate::Gate;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -43,9 +39,11 @@ pub(crate) struct Config {
     pub(crate) spin: Duration,
     pub(crate) stack_size: StackSize,
     pub(crate) deterministic: bool,
-    pub(crate) blocking: blocking::Limits,
-    pub(crate) on_deadlock: OnDeadlock,
-    pub(crate) monitor: MonitorOpts,
+    /// Slots for temporary workers, and how long such a worker waits for work before it retires.
+    pub(crate) temporary: usize,
+    pub(crate) temporary_idle: Duration,
+    /// The signal by which a worker is probed; `None` if workers are not probed.
+    pub(crate) probe_signal: Option<i32>,
     /// Whether the times of workers, tasks and nurseries are measured.
     pub(crate) measure_times: bool,
 }
@@ -55,7 +53,7 @@ pub(crate) struct Remote {
     pub(crate) parker: Parker,
     /// When the worker was last called from its sleep. What it learns from that is not exact, and need not be.
     called: AtomicU64,
-    pub(crate) presence: Presence,
+    pub(crate) thread: WorkerThread,
     pub(crate) stats: Stats,
     /// Accounts of children that ended there and are not counted yet; of one pool.
     pub(crate) returned: Lock<Returned>,
@@ -67,7 +65,7 @@ pub(crate) struct Shared {
     /// Of the workers, then of temporary ones.
     pub(crate) remotes: Box<[Remote]>,
     /// Where the monitor sleeps.
-    pub(crate) bell: Bell,
+    pub(crate) monitor: MonitorParker,
     /// Where tasks come in from outside.
     pub(crate) gate: Gate,
     pub(crate) queues: RunQueues,
@@ -84,22 +82,20 @@ pub(crate) struct Shared {
     pub(crate) conductor: Parker,
     pub(crate) log: Option<EventLog>,
     pub(crate) tracer: Tracer,
-    /// Of nurseries, where times are measured.
-    pub(crate) tallies: Tallies,
     /// What a deadline's time is counted from.
     pub(crate) started: Instant,
     pub(crate) timers: Timers,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) timer_thread: Arc<TimerThread>,
     /// This, for threads that do not keep it alive.
     pub(crate) me: Weak<Shared>,
     /// The root nursery's terms, for observers; opaque here. Set once, by the runtime.
     pub(crate) root: OnceLock<Weak<dyn Any + Send + Sync>>,
     /// What the clock said when somebody last read it, roughly.
     pub(crate) coarse: AtomicU64,
-    /// Threads for calls that block.
-    pub(crate) blocking: blocking::Pool,
-    /// The threads that work here, if there are any; set once.
-    crew: OnceLock<Weak<Crew>>,
+    /// The storeys above the scheduler.
+    pub(crate) host: Box<dyn Host>,
+    /// The threads of the workers; empty under the deterministic executor. Set once.
+    thread_set: OnceLock<Weak<ThreadSet>>,
     /// Where workers are to panic.
     #[cfg(test)]
     pub(crate) faults: worker::faults::Faults,
@@ -137,21 +133,23 @@ impl Shared {
         config: Config,
         stacks: StackPool,
         stealers: Vec<Stealer<Task>>,
+        host: Box<dyn Host>,
     ) -> Arc<Shared> {
-        Arc::new_cyclic(|me| Shared::with(config, stacks, stealers, Weak::clone(me)))
+        Arc::new_cyclic(|me| Shared::with(config, stacks, stealers, host, Weak::clone(me)))
     }
 
     fn with(
         config: Config,
         stacks: StackPool,
         stealers: Vec<Stealer<Task>>,
+        host: Box<dyn Host>,
         me: Weak<Shared>,
     ) -> Shared {
         let unit = if config.deterministic { STEP } else { REAL_UNIT };
         let remote = |_| Remote {
             parker: Parker::default(),
             called: AtomicU64::new(0),
-            presence: Presence::new(),
+            thread: WorkerThread::new(),
             stats: Stats::default(),
             returned: Lock::new(Returned::default()),
         };
@@ -160,9 +158,9 @@ impl Shared {
         Shared {
             remotes: (0..workers).map(remote).collect(),
             queues: RunQueues::new(stealers, config.workers, config.victims),
-            bell: Bell::new(),
+            monitor: MonitorParker::new(),
             gate: Gate::new(),
-            idle: Idle::new(config.workers, config.monitor.temporary),
+            idle: Idle::new(config.workers, config.temporary),
             slab: Slab::new(),
             looking: std::sync::Mutex::default(),
             stacks,
@@ -171,15 +169,14 @@ impl Shared {
             conductor: Parker::default(),
             log: config.deterministic.then(EventLog::new),
             tracer: Tracer::new(workers, tracer),
-            tallies: Tallies::default(),
             started: Instant::now(),
-            timers: Timers::new(config.workers + config.monitor.temporary, unit),
-            watch: Watch::new(),
+            timers: Timers::new(config.workers + config.temporary, unit),
+            timer_thread: TimerThread::new(),
             me,
             root: OnceLock::new(),
             coarse: AtomicU64::new(0),
-            blocking: blocking::Pool::new(config.blocking),
-            crew: OnceLock::new(),
+            host,
+            thread_set: OnceLock::new(),
             #[cfg(test)]
             faults: worker::faults::Faults::default(),
             config,
@@ -191,14 +188,19 @@ impl Shared {
         self.me.upgrade().unwrap_or_else(|| unreachable!("a scheduler that nobody keeps"))
     }
 
-    /// The threads that work here, for whoever wants to ask them.
-    pub(crate) fn crew(&self) -> Option<Arc<Crew>> {
-        self.crew.get()?.upgrade()
+    /// The part of the host that has this type.
+    pub(crate) fn part<T: Any>(&self) -> Option<&T> {
+        self.host.part(TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// Says which threads work here.
-    pub(crate) fn set_crew(&self, crew: &Arc<Crew>) {
-        let _ = self.crew.set(Arc::downgrade(crew)); // there is one
+    /// The threads of the workers.
+    pub(crate) fn thread_set(&self) -> Option<Arc<ThreadSet>> {
+        self.thread_set.get()?.upgrade()
+    }
+
+    /// Called once, when the threads are about to start.
+    pub(crate) fn set_thread_set(&self, threads: &Arc<ThreadSet>) {
+        let _ = self.thread_set.set(Arc::downgrade(threads)); // there is one
     }
 
     /// What a task is like if nobody says otherwise.
@@ -271,9 +273,9 @@ impl Shared {
         self.notify_any();
     }
 
-    /// How many workers there may be, temporary ones among them.
+    /// Number of slots that may have work: those of the workers, and of temporary workers.
     #[inline]
-    pub(crate) fn span(&self) -> usize {
+    pub(crate) fn active_slots(&self) -> usize {
         self.queues.active()
     }
 
@@ -406,7 +408,7 @@ impl Shared {
     /// they ended on. For a task that finds its pool empty.
     #[cold]
     pub(crate) fn return_accounts(&self) {
-        for remote in &self.remotes[..self.span()] {
+        for remote in &self.remotes[..self.active_slots()] {
             accounts::settle(&remote.returned);
         }
     }
@@ -430,7 +432,7 @@ impl Shared {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         // One that is just being started sleeps with a timeout, and looks again.
-        for worker in 0..self.span() {
+        for worker in 0..self.active_slots() {
             // Whether or not it sleeps: the token makes its next park return.
             self.remotes[worker].parker.unpark();
         }
@@ -439,6 +441,6 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.watch.stop();
+        self.timer_thread.stop();
     }
 }

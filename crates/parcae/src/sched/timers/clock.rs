@@ -59,8 +59,8 @@ impl Shared {
         let (entry, is_first) = ring.insert(at, what);
         if is_first && self.log.is_none() {
             let overdue = ring.next().saturating_add(worker.map_or(0, |_| GRACE));
-            if self.watch.horizon.must_tell(overdue) {
-                self.watch.tell(&self.me);
+            if self.timer_thread.horizon.must_tell(overdue) {
+                self.timer_thread.tell(&self.me);
             }
         }
         Deadline::new(self, self.timers.key(wheel, entry))

@@ -8,7 +8,7 @@
 //!
 //! | | puts in | acts when due | takes back |
 //! |---|---|---|---|
-//! | a worker's wheel | its tasks, while they run on it | the worker; if it is stuck, the [`watch`](super::watch) | anybody |
+//! | a worker's wheel | its tasks, while they run on it | the worker; if it is stuck, the [timer thread](super::thread) | anybody |
 //! | the last wheel | threads that are no workers | the watch | anybody |
 //!
 //! Each wheel has a lock, which in the usual case one thread alone uses, and a word beside it, `next`: no later than

@@ -7,8 +7,8 @@ mod deadlines;
 mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod watch;
+mod thread;
 mod wheel;
 
 pub(crate) use deadlines::{Deadline, Due, NEVER, Nanos, REAL_UNIT, Rest, STEP, Timers};
-pub(crate) use watch::Watch;
+pub(crate) use thread::TimerThread;

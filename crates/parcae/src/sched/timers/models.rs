@@ -1,7 +1,7 @@
 //! Timers under loom: each acts once, and the watch does not oversleep. Run: `.ci/run loom`.
 
 use super::deadlines::{NEVER, Nanos, Rest, Ring};
-use super::watch::Horizon;
+use super::thread::Horizon;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
 use loom::sync::Arc;

@@ -309,7 +309,7 @@ impl Worker {
         }
         self.count_ended();
         if !self.shared.config.deterministic {
-            self.shared.bell.back_to_work(&self.remote().presence.resting);
+            self.shared.monitor.back_to_work(&self.remote().thread.resting);
         }
         if self.shared.queues.has_work() {
             self.shared.notify_any();

@@ -67,7 +67,7 @@ impl Worker {
             parker.park_until(due);
             return true;
         }
-        let woken = parker.park_until(Some(Instant::now() + shared.config.monitor.temporary_idle));
+        let woken = parker.park_until(Some(Instant::now() + shared.config.temporary_idle));
         // If somebody has chosen it meanwhile it is a searcher by now, and stays.
         woken || self.kept.get() > 0 || !shared.idle.retire(self.index)
     }

@@ -109,7 +109,7 @@ impl Worker {
     /// How long it looks depends on whether that has paid lately ([`patience`](super::patience)).
     pub(super) fn wait_for_work(&self) -> bool {
         let shared = &self.shared;
-        let resting = &shared.remotes[self.index].presence.resting;
+        let resting = &shared.remotes[self.index].thread.resting;
         resting.begin();
         let looking = Looking::of(self, shared.idle.try_search());
         let Looking { searching, asleep, .. } = &looking;
@@ -125,7 +125,7 @@ impl Worker {
                         shared.notify_any();
                     }
                 }
-                shared.bell.back_to_work(resting);
+                shared.monitor.back_to_work(resting);
                 self.fire_timers(now);
                 resting.begin();
                 searching.set(shared.idle.try_search());
@@ -140,7 +140,7 @@ impl Worker {
                     if searching.take() && shared.idle.stop_searching() {
                         shared.notify_any();
                     }
-                    shared.bell.back_to_work(resting);
+                    shared.monitor.back_to_work(resting);
                     if pause > 1 {
                         self.patience.found(started.elapsed());
                     }

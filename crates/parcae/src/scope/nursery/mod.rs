@@ -65,6 +65,7 @@ use crate::scope::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::scope::cap::Issuer;
 use crate::scope::cx::{self, Cx, Frame, Grace, Shares, Terms};
 use crate::scope::profile::{Profile, Service, Spawns};
+use crate::scope::tally::Tallies;
 use crate::wait::Why;
 use failures::{Failures, Keep, Outcome};
 use std::fmt;
@@ -503,8 +504,10 @@ impl<P: Spawns> Cx<P> {
         };
         core.wait_for_children(frame);
         frame.leave_nursery(&core.terms, shares, outer);
-        if core.terms.tally.is_some() {
-            core.terms.shared.tallies.close(core.terms.nursery);
+        if core.terms.tally.is_some()
+            && let Some(tallies) = core.terms.shared.part::<Tallies>()
+        {
+            tallies.close(core.terms.nursery);
         }
         match value {
             Ok(value) => core.result(value),

@@ -10,6 +10,7 @@ use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, UNLIMITED};
 use crate::scope::cancel::{CancelToken, Node, OnCancel};
 use crate::scope::cx::{Frame, Shares, Terms};
+use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -281,7 +282,8 @@ impl NurseryOpts {
         let on_exhausted_child = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
         let free = pool.is_unlimited() && self.child_budget.is_none();
         let nursery = worker::current().map_or(0, Worker::fresh_id);
-        let tally = || Some(outer.shared.tallies.open(nursery, self.name.as_ref(), &pool));
+        let tallies = || outer.shared.part::<Tallies>();
+        let tally = || Some(tallies()?.open(nursery, self.name.as_ref(), &pool));
         let terms = Terms {
             tally: outer.tally.as_ref().and_then(|_| tally()),
             nursery,

@@ -8,6 +8,7 @@ use crate::sched::Shared;
 use crate::sched::worker::stats::WorkerStats;
 use crate::scope::budget::{Budget, UNLIMITED};
 use crate::stack::frames::{Frames, Function, Shown};
+use crate::view::sysmon::probe_running;
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
@@ -117,8 +118,8 @@ impl Dump {
 /// Of tasks that run their workers are asked, by a signal: who runs, and where it is.
 fn name_running(shared: &Shared, tasks: &mut [Task]) {
     look::itself(shared, tasks);
-    let Some(crew) = shared.crew() else { return };
-    for (_, seen) in crew.running() {
+    let Some(threads) = shared.thread_set() else { return };
+    for (_, seen) in probe_running(&threads) {
         let frames = seen.frames();
         let Some(info) = seen.task else { continue };
         // One that has ended since is not among them.

@@ -49,7 +49,7 @@ use crate::sched::Shared;
 use crate::sched::events::Rate;
 use crate::sched::worker::stats::WorkerStats;
 use crate::scope::budget::Budget;
-use crate::scope::tally::{TallyEntry, TallyKey};
+use crate::scope::tally::{Tallies, TallyEntry, TallyKey};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -198,7 +198,8 @@ impl Snapshot {
             quarantined_stacks: shared.stacks.quarantined(),
             workers: shared.remotes.iter().enumerate().map(worker).collect(),
             nurseries: if measured {
-                shared.tallies.read().into_iter().map(nursery).collect()
+                let entries = shared.part::<Tallies>().map_or_else(Vec::new, Tallies::read);
+                entries.into_iter().map(nursery).collect()
             } else {
                 Vec::new()
             },

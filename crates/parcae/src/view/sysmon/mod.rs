@@ -11,7 +11,7 @@
 //!    ([`probe`]), and whether it computes or blocks ([`mod@thread_state`]). Once per stall, and at most once in
 //!    [`REPORT_INTERVAL`] ([`report`]).
 //! 3. *Temporary workers.* If work waits that anybody could take, nobody rests, and fewer workers move than
-//!    there should be, another one is started (`executor::crew`).
+//!    there should be, another one is started (`executor::thread_set`).
 //! 4. *Deadlocks.* Tasks that wait in vain are looked for ([`patrol`]).
 //! 5. *Safety nets.* Work that waits while somebody rests at two looks in a row is announced again;
 //!    deadlines that are overdue are acted on. Neither should ever be needed.
@@ -36,24 +36,26 @@
 //! | retirement after 1 s | 1 s | |
 //! | `stall_after` 1 s | 5 s, later 2 s | `Builder::stall_after` |
 
-pub(crate) mod bell;
+mod examine;
+mod heartbeat;
 mod patrol;
 mod probe;
 mod report;
 mod thread_state;
-pub(crate) mod watch;
 
 pub use report::{Pinned, StallKind, StallReport};
 
 use crate::sched::Shared;
-use crate::sched::executor::crew::Crew;
+use crate::sched::executor::thread_set::ThreadSet;
+use crate::view::inspect::OnDeadlock;
+use examine::{cpu_time, examine, is_blocked};
+use heartbeat::{Heartbeat, Verdict};
 use patrol::Patrol;
-pub(crate) use report::Hook;
 use report::Reporter;
+pub(crate) use report::StallHook;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use watch::{Verdict, Watch};
 
 /// How often the monitor looks.
 const TICK: Duration = Duration::from_millis(10);
@@ -80,7 +82,7 @@ pub struct MonitorOpts {
     pub stall_after: Option<Duration>,
     /// The signal by which a worker is asked where it is; none if it is not asked.
     pub signal: Option<i32>,
-    pub(crate) hook: Hook,
+    pub(crate) hook: StallHook,
 }
 
 impl Default for MonitorOpts {
@@ -90,7 +92,7 @@ impl Default for MonitorOpts {
             temporary_idle: Duration::from_secs(1),
             stall_after: Some(Duration::from_secs(1)),
             signal: Some(usual_signal()),
-            hook: Hook::default(),
+            hook: StallHook::default(),
         }
     }
 }
@@ -100,19 +102,23 @@ fn usual_signal() -> i32 {
     libc::SIGRTMIN() + 9
 }
 
-pub(crate) use probe::{Seen, admit_signal, ask, is_realtime};
-pub(crate) use thread_state::{ThreadState, on_cpu, state as thread_state};
+pub(crate) use examine::probe_running;
+pub(crate) use probe::is_realtime;
 
 /// Starts the thread.
-pub(crate) fn start(crew: &Arc<Crew>) -> std::io::Result<JoinHandle<()>> {
-    let mut monitor = Monitor::new(Arc::clone(crew));
+pub(crate) fn start(
+    threads: &Arc<ThreadSet>,
+    opts: &MonitorOpts,
+    on_deadlock: OnDeadlock,
+) -> std::io::Result<JoinHandle<()>> {
+    let mut monitor = Monitor::new(Arc::clone(threads), opts, on_deadlock);
     std::thread::Builder::new().name("parcae-sysmon".into()).spawn(move || monitor.run())
 }
 
 /// The state of the thread.
 struct Monitor {
-    crew: Arc<Crew>,
-    watches: Vec<Watch>,
+    threads: Arc<ThreadSet>,
+    heartbeats: Vec<Heartbeat>,
     reporter: Reporter,
     patrol: Patrol,
     last_start: Option<Instant>,
@@ -126,22 +132,21 @@ struct Monitor {
 
 /// When to look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextCheck {
     After(Duration),
-    /// When somebody rings.
-    Rung,
+    /// When a worker goes back to work.
+    WhenWoken,
 }
 
 impl Monitor {
-    fn new(crew: Arc<Crew>) -> Monitor {
+    fn new(threads: Arc<ThreadSet>, opts: &MonitorOpts, on_deadlock: OnDeadlock) -> Monitor {
         let now = Instant::now();
-        let shared = crew.shared();
-        let watches = shared.remotes.iter().map(|_| Watch::new(now)).collect();
-        let reporter = Reporter::new(&shared.config.monitor);
-        let patrol = Patrol::new(shared.config.on_deadlock, now);
+        let heartbeats = threads.shared().remotes.iter().map(|_| Heartbeat::new(now)).collect();
+        let reporter = Reporter::new(opts);
+        let patrol = Patrol::new(on_deadlock, now);
         Monitor {
-            crew,
-            watches,
+            threads,
+            heartbeats,
             reporter,
             patrol,
             last_start: None,
@@ -152,28 +157,28 @@ impl Monitor {
     }
 
     fn run(&mut self) {
-        let crew = Arc::clone(&self.crew);
-        let bell = &crew.shared().bell;
-        while !bell.is_stopping() {
-            match self.look(Instant::now()) {
-                Next::After(time) => bell.wait(Some(time)),
-                Next::Rung if bell.doze(|| self.all_still_rest()) => {
+        let threads = Arc::clone(&self.threads);
+        let parker = &threads.shared().monitor;
+        while !parker.is_stopping() {
+            match self.check(Instant::now()) {
+                NextCheck::After(time) => parker.park(Some(time)),
+                NextCheck::WhenWoken if parker.try_sleep(|| self.all_still_rest()) => {
                     // Until somebody rings; or until a deadline that may wake nobody, but then nobody waits for time any more.
-                    bell.wait(crew.shared().until_next_deadline());
+                    parker.park(threads.shared().until_next_deadline());
                     self.patrol.wake();
                 }
-                Next::Rung => {}
+                NextCheck::WhenWoken => {}
             }
         }
     }
 
-    fn look(&mut self, now: Instant) -> Next {
-        let crew = Arc::clone(&self.crew);
-        let shared = crew.shared();
+    fn check(&mut self, now: Instant) -> NextCheck {
+        let threads = Arc::clone(&self.threads);
+        let shared = threads.shared();
         fire_overdue(shared);
         let (mut working, mut held_up) = (0, 0);
-        for slot in 0..shared.span() {
-            match self.look_at(slot, now) {
+        for slot in 0..shared.active_slots() {
+            match self.check_worker(slot, now) {
                 None | Some(Verdict::Resting) => {}
                 Some(Verdict::Moving) => working += 1,
                 Some(Verdict::Still(age)) => {
@@ -184,7 +189,7 @@ impl Monitor {
             }
         }
         let waits = shared.queues.has_work();
-        let rests = working < shared.span() && shared.idle.anybody();
+        let rests = working < shared.active_slots() && shared.idle.anybody();
         if waits && rests {
             if std::mem::replace(&mut self.overlooked, true) {
                 shared.notify_any();
@@ -198,7 +203,7 @@ impl Monitor {
         if working > 0 || waits {
             self.quiet_since = None;
             self.patrol.work(shared, now);
-            return Next::After(if waits && held_up > 0 { URGENT } else { TICK });
+            return NextCheck::After(if waits && held_up > 0 { URGENT } else { TICK });
         }
         // After the looks at who rests: what a worker did before it went to rest is counted.
         let steps = steps(shared);
@@ -209,33 +214,33 @@ impl Monitor {
         let since = *self.quiet_since.get_or_insert(now);
         let seen = self.patrol.rest(shared, now);
         if now.duration_since(since) < QUIET || !seen {
-            Next::After(TICK)
+            NextCheck::After(TICK)
         } else {
             self.quiet_since = None;
-            Next::Rung
+            NextCheck::WhenWoken
         }
     }
 
     /// Whether every worker rests, and has done nothing since the last look. One that has not begun yet does not rest.
     fn all_still_rest(&self) -> bool {
-        let shared = self.crew.shared();
-        let workers = &shared.remotes[..shared.span()];
-        workers.iter().all(|remote| remote.presence.rests()) && steps(shared) == self.steps
+        let shared = self.threads.shared();
+        let workers = &shared.remotes[..shared.active_slots()];
+        workers.iter().all(|remote| remote.thread.rests()) && steps(shared) == self.steps
     }
 
     /// What a worker does; none if there is none in this slot.
-    fn look_at(&mut self, slot: usize, now: Instant) -> Option<Verdict> {
-        let remote = &self.crew.shared().remotes[slot];
-        let watch = &mut self.watches[slot];
-        if !remote.presence.is_present() {
-            watch.forget(now);
+    fn check_worker(&mut self, slot: usize, now: Instant) -> Option<Verdict> {
+        let remote = &self.threads.shared().remotes[slot];
+        let heartbeat = &mut self.heartbeats[slot];
+        if !remote.thread.exists() {
+            heartbeat.forget(now);
             return None;
         }
-        let verdict = watch.look(now, remote.stats.pulse(), remote.presence.rests());
+        let verdict = heartbeat.check(now, remote.stats.pulse(), remote.thread.rests());
         if let Verdict::Still(_) = verdict
-            && watch.on_cpu.is_none()
+            && heartbeat.on_cpu.is_none()
         {
-            watch.on_cpu = self.crew.on_cpu(slot);
+            heartbeat.on_cpu = cpu_time(&self.threads, slot);
         }
         Some(verdict)
     }
@@ -243,25 +248,25 @@ impl Monitor {
     /// Whether a worker that has been still for so long gets nowhere, and it is not for lack of a processor: then
     /// another thread would not help.
     fn is_held_up(&mut self, slot: usize, age: Duration) -> bool {
-        let watch = &mut self.watches[slot];
-        if self.crew.is_blocked(slot) {
+        let heartbeat = &mut self.heartbeats[slot];
+        if is_blocked(&self.threads, slot) {
             // Twice, for anybody may have to wait for a page.
-            return std::mem::replace(&mut watch.blocked, true);
+            return std::mem::replace(&mut heartbeat.blocked, true);
         }
-        watch.blocked = false;
-        let used = watch.on_cpu.zip(self.crew.on_cpu(slot));
+        heartbeat.blocked = false;
+        let used = heartbeat.on_cpu.zip(cpu_time(&self.threads, slot));
         let computes = used.is_none_or(|(before, now)| now.saturating_sub(before) >= HELD_UP / 2);
         age >= HELD_UP && computes
     }
 
     fn report(&mut self, slot: usize, age: Duration, now: Instant) {
-        let watch = &mut self.watches[slot];
-        if watch.reported || !self.reporter.wants(age, now) {
+        let heartbeat = &mut self.heartbeats[slot];
+        if heartbeat.reported || !self.reporter.wants(age, now) {
             return;
         }
-        watch.reported = true;
-        let started_with = watch.on_cpu;
-        if let Some(report) = self.crew.examine(slot, watch.pulse(), age, started_with) {
+        heartbeat.reported = true;
+        let (pulse, before) = (heartbeat.pulse(), heartbeat.on_cpu);
+        if let Some(report) = examine(&self.threads, slot, pulse, age, before) {
             self.reporter.report(&report, now);
         }
     }
@@ -272,7 +277,7 @@ impl Monitor {
         }
         self.last_start = Some(now);
         // No thread to be had: the work waits, as it would without a monitor.
-        let _ = Crew::start_temporary(&self.crew);
+        let _ = ThreadSet::start_temporary(&self.threads);
     }
 }
 
@@ -286,7 +291,5 @@ fn fire_overdue(shared: &Shared) {
     shared.fire_overdue(shared.now());
 }
 
-#[cfg(all(test, loom))]
-mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -53,19 +53,19 @@ const ANSWERED: u64 = 2 << 32;
 
 static ASKING: Mutex<()> = Mutex::new(());
 static REQUEST: AtomicU64 = AtomicU64::new(0);
-static ANSWER: Answer = Answer(UnsafeCell::new(Seen::nothing()));
+static ANSWER: Answer = Answer(UnsafeCell::new(ProbeAnswer::nothing()));
 /// The dispositions that were in force before ours, by signal. Set once, never freed.
 static PREVIOUS: [AtomicPtr<libc::sigaction>; 65] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; 65];
 
-struct Answer(UnsafeCell<Seen>);
+struct Answer(UnsafeCell<ProbeAnswer>);
 
 // SAFETY: used by whoever the protocol above says.
 unsafe impl Sync for Answer {}
 
 /// What was seen of a worker.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ProbeAnswer {
     /// What the worker counted.
     pub(crate) pulse: u64,
     /// The task that runs.
@@ -76,9 +76,9 @@ pub(crate) struct Seen {
     interrupted: usize,
 }
 
-impl Seen {
-    const fn nothing() -> Seen {
-        Seen { pulse: 0, task: None, collected: Collected::nothing(), interrupted: 0 }
+impl ProbeAnswer {
+    const fn nothing() -> ProbeAnswer {
+        ProbeAnswer { pulse: 0, task: None, collected: Collected::nothing(), interrupted: 0 }
     }
 
     /// Where the worker is, without the handler. Empty if that could not be found out.
@@ -98,21 +98,10 @@ pub(crate) fn is_realtime(signal: i32) -> bool {
     (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal)
 }
 
-/// Lets this thread be asked by this signal, whoever blocked it.
-pub(crate) fn admit_signal(signal: i32) {
-    // SAFETY: changes the mask of this thread, by a set that is made here.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, signal);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
-    }
-}
-
 /// Asks a thread where it is. None if it does not answer in time.
 ///
 /// The thread is a worker's, has a signal stack, and does not end before this returns.
-pub(crate) fn ask(tid: i32, signal: i32) -> Option<Seen> {
+pub(super) fn probe(tid: i32, signal: i32) -> Option<ProbeAnswer> {
     let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
     install(signal).then_some(())?;
     // Acquire: pairs with the Release in `handler`.
@@ -142,9 +131,9 @@ pub(crate) fn ask(tid: i32, signal: i32) -> Option<Seen> {
 }
 
 /// Takes an answer that is there.
-fn take_answer() -> Seen {
+fn take_answer() -> ProbeAnswer {
     // SAFETY: ANSWERED: the answer is the asker's.
-    let seen = unsafe { std::mem::replace(&mut *ANSWER.0.get(), Seen::nothing()) };
+    let seen = unsafe { std::mem::replace(&mut *ANSWER.0.get(), ProbeAnswer::nothing()) };
     // Release: pairs with the CAS of a handler, which comes after the next question.
     REQUEST.store(0, Ordering::Release);
     seen
@@ -259,7 +248,7 @@ unsafe extern "C" fn handler(
 /// # Safety
 ///
 /// To be called from the handler, with its last argument.
-unsafe fn answer(seen: &mut Seen, context: *mut libc::c_void) {
+unsafe fn answer(seen: &mut ProbeAnswer, context: *mut libc::c_void) {
     if let Some(worker) = worker::current() {
         seen.pulse = worker.stats().pulse();
         // SAFETY: this is a signal handler on the worker's thread.

@@ -100,18 +100,18 @@ impl fmt::Display for StallReport {
 
 /// Who is told.
 #[derive(Clone)]
-pub(crate) struct Hook(Arc<dyn Fn(&StallReport) + Send + Sync>);
+pub(crate) struct StallHook(Arc<dyn Fn(&StallReport) + Send + Sync>);
 
-impl Hook {
-    pub(crate) fn new(hook: impl Fn(&StallReport) + Send + Sync + 'static) -> Hook {
-        Hook(Arc::new(hook))
+impl StallHook {
+    pub(crate) fn new(hook: impl Fn(&StallReport) + Send + Sync + 'static) -> StallHook {
+        StallHook(Arc::new(hook))
     }
 }
 
-impl Default for Hook {
+impl Default for StallHook {
     /// Writes to the standard error.
-    fn default() -> Hook {
-        Hook::new(|report| {
+    fn default() -> StallHook {
+        StallHook::new(|report| {
             let text = report.to_string();
             // In one piece, so that others do not write in between. There is nobody to tell if it fails.
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
@@ -119,16 +119,16 @@ impl Default for Hook {
     }
 }
 
-impl fmt::Debug for Hook {
+impl fmt::Debug for StallHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hook")
+        f.write_str("StallHook")
     }
 }
 
 /// Passes reports on, not too many.
 pub(super) struct Reporter {
     stall_after: Option<Duration>,
-    hook: Hook,
+    hook: StallHook,
     last: Option<Instant>,
 }
 

@@ -51,6 +51,11 @@ fn reporting_as(builder: crate::Builder<crate::scope::profile::Service>) -> (Run
     (rt, Stalls(Mutex::new(stalls)))
 }
 
+/// A monitor that the test drives itself.
+fn monitor_of(shared: &Shared) -> Monitor {
+    Monitor::new(shared.thread_set().unwrap(), &MonitorOpts::default(), OnDeadlock::Report)
+}
+
 fn reporting(workers: usize) -> (Runtime, Stalls) {
     reporting_as(Runtime::builder().workers(workers))
 }
@@ -117,15 +122,15 @@ fn report_of_one(rt: &Runtime, stalls: &Stalls, task: fn(&AtomicBool)) -> StallR
 /// worker rest, while the report is being made.
 #[test]
 fn a_stall_that_the_question_ends_is_reported_all_the_same() {
-    use crate::sched::executor::crew::Sight::{Elsewhere, InTask, Unasked};
+    use super::examine::StallEvidence::{InTask, NoAnswer, OutsideTask};
     for rests in [false, true] {
         // What was answered inside of the task counts, whatever came after.
         assert!(InTask { pulse: 7 }.shows_stall(7, rests));
         // Another step was made before the answer: it is another task, or none.
-        for sight in [InTask { pulse: 8 }, Elsewhere { pulse: 8 }, Unasked { pulse: 8 }] {
+        for sight in [InTask { pulse: 8 }, OutsideTask { pulse: 8 }, NoAnswer { pulse: 8 }] {
             assert!(!sight.shows_stall(7, rests), "{sight:?}");
         }
-        for sight in [Elsewhere { pulse: 7 }, Unasked { pulse: 7 }] {
+        for sight in [OutsideTask { pulse: 7 }, NoAnswer { pulse: 7 }] {
             assert_eq!(sight.shows_stall(7, rests), !rests, "{sight:?}");
         }
     }
@@ -266,7 +271,7 @@ fn the_monitor_sleeps_when_all_rest_and_is_back_when_there_is_work() {
     let (rt, stalls) = reporting(2);
     rt.run(|_| Ok(())).unwrap();
     for _ in 0..3 {
-        eventually(|| rt.engine().shared().bell.is_asleep());
+        eventually(|| rt.engine().shared().monitor.is_asleep());
         // It is awake again: it notices a stall.
         rt.run(|_| Ok(stalls.next())).unwrap();
     }
@@ -279,12 +284,12 @@ fn a_task_that_parked_between_two_looks_is_found() {
     // Its own monitor does not look for deadlocks; the one that we drive does.
     let rt = Runtime::builder().workers(1).on_deadlock(OnDeadlock::Ignore).build().unwrap();
     let shared = rt.engine().shared();
-    let mut monitor = Monitor::new(shared.crew().unwrap());
+    let mut monitor = monitor_of(&shared);
     monitor.patrol = Patrol::new(OnDeadlock::Fail, Instant::now());
     let until_it_waits = || {
         eventually(|| {
             let waits = rt.dump().tasks.iter().any(|task| task.wait.is_some());
-            waits && shared.remotes[0].presence.rests()
+            waits && shared.remotes[0].thread.rests()
         });
     };
     let gate = std::sync::Arc::new(crate::sync::Semaphore::new(0));
@@ -293,7 +298,7 @@ fn a_task_that_parked_between_two_looks_is_found() {
     until_it_waits();
     // The patrol notes by the real clock when a scan has ended, and this may take any time.
     let later = |seconds| Instant::now() + Duration::from_secs(seconds);
-    assert_eq!(monitor.look(later(1)), Next::After(TICK));
+    assert_eq!(monitor.check(later(1)), NextCheck::After(TICK));
     gate.add(1);
     first.join().unwrap();
     // The second one joins itself.
@@ -315,7 +320,7 @@ fn a_task_that_parked_between_two_looks_is_found() {
     });
     until_it_waits();
     for look in 2..6 {
-        if monitor.look(later(look)) == Next::Rung {
+        if monitor.check(later(look)) == NextCheck::WhenWoken {
             break;
         }
     }
@@ -385,20 +390,20 @@ fn at_most_one_temporary_worker_starts_in_an_interval() {
     let monitor = MonitorOpts { temporary_idle: LONG, ..MonitorOpts::default() };
     let engine = Engine::new(EngineOpts { workers: 1, monitor, ..EngineOpts::default() }).unwrap();
     // Nothing was spawned, so nobody else watches.
-    let mut monitor = Monitor::new(engine.shared().crew().unwrap());
+    let mut monitor = monitor_of(&engine.shared());
     let now = Instant::now();
     monitor.start_another(now);
     monitor.start_another(now + SCALE_INTERVAL / 2);
-    assert_eq!(engine.shared().span(), 2);
+    assert_eq!(engine.shared().active_slots(), 2);
     monitor.start_another(now + SCALE_INTERVAL);
-    assert_eq!(engine.shared().span(), 3);
+    assert_eq!(engine.shared().active_slots(), 3);
 }
 
 /// Work for which nobody was woken, which must not happen: the monitor makes up for it at the second look.
 #[test]
 fn work_that_was_overlooked_is_announced_again() {
     let engine = Engine::new(EngineOpts { workers: 1, ..EngineOpts::default() }).unwrap();
-    let mut monitor = Monitor::new(engine.shared().crew().unwrap());
+    let mut monitor = monitor_of(&engine.shared());
     let shared = engine.shared();
     eventually(|| shared.idle.is_asleep(0) && shared.remotes[0].stats.slept.get() > 0);
     let (ran, runs) = channel();
@@ -411,9 +416,9 @@ fn work_that_was_overlooked_is_announced_again() {
         shared.queues.push_global(Priority::Normal, task.task);
     }
     let now = Instant::now();
-    assert_eq!(monitor.look(now), Next::After(TICK));
+    assert_eq!(monitor.check(now), NextCheck::After(TICK));
     assert!(runs.try_recv().is_err(), "perhaps somebody is on the way: not at once");
-    monitor.look(now + TICK);
+    monitor.check(now + TICK);
     runs.recv_timeout(LONG).unwrap();
 }
 
@@ -422,7 +427,7 @@ fn temporary_workers_retire_and_come_again() {
     let engine = engine(1, 2);
     for _ in 0..5 {
         while_one_is_stuck(&engine, || engine.run(yield_now));
-        eventually(|| engine.shared().span() == 1);
+        eventually(|| engine.shared().active_slots() == 1);
     }
     eventually(|| engine.live() == 0);
 }
@@ -443,11 +448,11 @@ fn a_temporary_worker_stays_for_a_task_that_may_not_move() {
         let waker: Waker = wakers.recv_timeout(LONG).unwrap();
         // Many times as long as it takes to retire.
         std::thread::sleep(Duration::from_millis(60));
-        assert_eq!(engine.shared().span(), 2, "it has retired");
+        assert_eq!(engine.shared().active_slots(), 2, "it has retired");
         waker.wake();
         assert!(results.recv_timeout(LONG).unwrap(), "it has moved");
     });
-    eventually(|| engine.shared().span() == 1);
+    eventually(|| engine.shared().active_slots() == 1);
 }
 
 /// It parks on the temporary worker, which retires; it goes on elsewhere.
@@ -475,7 +480,7 @@ fn a_movable_task_outlives_the_temporary_worker_that_it_parked_on() {
         });
     });
     let waker: Waker = wakers.recv_timeout(LONG).unwrap();
-    eventually(|| engine.shared().span() == 1);
+    eventually(|| engine.shared().active_slots() == 1);
     waker.wake();
     holding.store(true, Ordering::Release);
     results.recv_timeout(LONG).unwrap();
@@ -518,15 +523,15 @@ fn no_work_is_lost_while_temporary_workers_come_and_go() {
 fn a_watch_tells_rest_motion_and_standstill_apart() {
     let start = Instant::now();
     let after = |ms| start + Duration::from_millis(ms);
-    let mut watch = Watch::new(start);
-    assert_eq!(watch.look(after(10), 1, false), Verdict::Moving);
-    assert_eq!(watch.look(after(20), 1, false), Verdict::Still(Duration::from_millis(10)));
-    watch.reported = true;
-    assert_eq!(watch.look(after(30), 1, false), Verdict::Still(Duration::from_millis(20)));
-    assert_eq!(watch.look(after(40), 1, true), Verdict::Resting);
-    assert!(!watch.reported, "another stall is another report");
-    assert_eq!(watch.look(after(50), 1, false), Verdict::Still(Duration::from_millis(10)));
-    assert_eq!(watch.look(after(60), 2, false), Verdict::Moving);
-    watch.forget(after(70));
-    assert_eq!(watch.look(after(90), 2, false), Verdict::Still(Duration::from_millis(20)));
+    let mut heartbeat = Heartbeat::new(start);
+    assert_eq!(heartbeat.check(after(10), 1, false), Verdict::Moving);
+    assert_eq!(heartbeat.check(after(20), 1, false), Verdict::Still(Duration::from_millis(10)));
+    heartbeat.reported = true;
+    assert_eq!(heartbeat.check(after(30), 1, false), Verdict::Still(Duration::from_millis(20)));
+    assert_eq!(heartbeat.check(after(40), 1, true), Verdict::Resting);
+    assert!(!heartbeat.reported, "another stall is another report");
+    assert_eq!(heartbeat.check(after(50), 1, false), Verdict::Still(Duration::from_millis(10)));
+    assert_eq!(heartbeat.check(after(60), 2, false), Verdict::Moving);
+    heartbeat.forget(after(70));
+    assert_eq!(heartbeat.check(after(90), 2, false), Verdict::Still(Duration::from_millis(20)));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What a thread does at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ThreadState {
+pub(super) enum ThreadState {
     /// On a processor, or waiting for one.
     Runs,
     /// In a system call that waits.
@@ -12,12 +12,12 @@ pub(crate) enum ThreadState {
 }
 
 /// None if the system does not tell.
-pub(crate) fn state(tid: i32) -> Option<ThreadState> {
+pub(super) fn thread_state(tid: i32) -> Option<ThreadState> {
     parse_state(&read(tid, "stat")?)
 }
 
 /// How long the thread has been on a processor. None if the system does not count it.
-pub(crate) fn on_cpu(tid: i32) -> Option<Duration> {
+pub(super) fn on_cpu(tid: i32) -> Option<Duration> {
     parse_on_cpu(&read(tid, "schedstat")?)
 }
 

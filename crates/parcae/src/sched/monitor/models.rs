@@ -1,52 +1,53 @@
-//! The monitor under loom: no worker goes unwatched, and no work is stranded by a worker that retires.
-//! Run: `.ci/run loom`.
+//! The monitor under loom: no worker goes unmonitored, and no work is stranded by a worker that
+//! retires. Run: `.ci/run loom`.
 
-use super::bell::{Bell, Resting};
+use super::parker::{MonitorParker, Resting};
 use crate::base::shim::explore;
 use crate::sched::idle::Idle;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// Two workers come back from their sleep while the monitor falls asleep: it stays awake, or exactly one rings.
+/// Two workers wake up while the monitor falls asleep: it stays awake, or exactly one of them
+/// unparks it.
 #[test]
 fn coming_back_against_dozing() {
-    explore("sysmon::coming_back_against_dozing", None, || {
-        let world = Arc::new((Bell::new(), [Resting::new(), Resting::new()]));
+    explore("monitor::coming_back_against_dozing", None, || {
+        let world = Arc::new((MonitorParker::new(), [Resting::new(), Resting::new()]));
         world.1.iter().for_each(Resting::begin);
         let workers: Vec<_> = (0..2)
             .map(|worker| {
                 let world = Arc::clone(&world);
-                thread::spawn(move || world.0.must_ring(&world.1[worker]))
+                thread::spawn(move || world.0.must_wake(&world.1[worker]))
             })
             .collect();
-        let sleeps = world.0.doze(|| world.1.iter().all(Resting::get));
-        let rung = workers.into_iter().map(|worker| worker.join().unwrap());
-        let rung = rung.filter(|rung| *rung).count();
-        assert!(rung <= 1, "rung twice for one sleep");
-        assert!(!sleeps || rung == 1, "the monitor sleeps while workers work");
+        let sleeps = world.0.try_sleep(|| world.1.iter().all(Resting::get));
+        let woken = workers.into_iter().map(|worker| worker.join().unwrap());
+        let woken = woken.filter(|woken| *woken).count();
+        assert!(woken <= 1, "unparked twice for one sleep");
+        assert!(!sleeps || woken == 1, "the monitor sleeps while workers work");
     });
 }
 
-/// A worker comes back, works and rests again while the monitor falls asleep: it stays awake, or is rung for. What a task
-/// waits for in the end would be seen by nobody otherwise.
+/// A worker wakes up, works and rests again while the monitor falls asleep: it stays awake, or is
+/// unparked. Otherwise a task that parked in between would never be scanned.
 #[test]
 fn working_shortly_against_dozing() {
-    explore("sysmon::working_shortly_against_dozing", None, || {
-        let world = Arc::new((Bell::new(), Resting::new(), AtomicUsize::new(0)));
+    explore("monitor::working_shortly_against_dozing", None, || {
+        let world = Arc::new((MonitorParker::new(), Resting::new(), AtomicUsize::new(0)));
         world.1.begin();
         let worker = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                let (bell, resting, steps) = &*world;
-                let rings = bell.must_ring(resting);
+                let (parker, resting, steps) = &*world;
+                let wakes = parker.must_wake(resting);
                 steps.store(1, Ordering::Relaxed); // as `Counter` does
                 resting.begin();
-                rings
+                wakes
             })
         };
-        let (bell, resting, steps) = &*world;
-        let sleeps = bell.doze(|| resting.get() && steps.load(Ordering::Relaxed) == 0);
+        let (parker, resting, steps) = &*world;
+        let sleeps = parker.try_sleep(|| resting.get() && steps.load(Ordering::Relaxed) == 0);
         assert!(!sleeps || worker.join().unwrap(), "the monitor sleeps and has missed a step");
     });
 }
@@ -67,7 +68,7 @@ impl World {
         self.idle.notify_any()
     }
 
-    /// Worker 0 takes what there is and falls asleep. Says whom it has woken.
+    /// Worker 0 takes all work and falls asleep. Returns the worker that it has woken.
     fn work_and_sleep(&self, mut searching: bool) -> Option<usize> {
         let mut woken = None;
         loop {
@@ -88,12 +89,12 @@ impl World {
     }
 }
 
-/// A temporary worker retires while others submit and the worker falls asleep: everything is taken, or somebody who
-/// is there was woken for it.
+/// A temporary worker retires while others submit and the worker falls asleep: all work is taken,
+/// or a present worker was woken for it.
 fn retire(name: &str, submitters: usize, bound: Option<usize>) {
     explore(name, bound, move || {
         let world = Arc::new(World { idle: Idle::new(1, 1), queue: AtomicUsize::new(0) });
-        // Worker 1 is temporary, sleeps, and has looked around.
+        // Worker 1 is temporary, sleeps, and has checked all queues.
         world.idle.fall_asleep(1, false);
         let temporary = {
             let world = Arc::clone(&world);
@@ -115,13 +116,13 @@ fn retire(name: &str, submitters: usize, bound: Option<usize>) {
         }
         woken.extend(worker.join().unwrap());
         let retired = temporary.join().unwrap();
-        // It stays if and only if somebody has chosen it.
+        // It stays if and only if it was chosen.
         assert_eq!(retired, !woken.contains(&1), "a worker was chosen that has retired");
         while let Some(worker) = woken.pop() {
             if worker == 0 {
                 woken.extend(world.work_and_sleep(true));
             } else {
-                // A searcher; it takes what is there, and sleeps.
+                // A searcher: it takes all work, and sleeps.
                 while world.take() {}
                 world.idle.fall_asleep(1, true);
             }
@@ -133,7 +134,7 @@ fn retire(name: &str, submitters: usize, bound: Option<usize>) {
 /// Two submitters choose the same sleeper, which retires: the counts come out right.
 #[test]
 fn retire_counts() {
-    explore("sysmon::retire_counts", Some(3), || {
+    explore("monitor::retire_counts", Some(3), || {
         let idle = Arc::new(Idle::new(1, 1));
         idle.fall_asleep(1, false);
         let choosers: Vec<_> = (0..2)
@@ -146,18 +147,18 @@ fn retire_counts() {
         let chosen = choosers.into_iter().map(|chooser| chooser.join().unwrap());
         let chosen = chosen.filter(|chosen| *chosen).count();
         assert_eq!(usize::from(retired) + chosen, 1, "its bit was taken once");
-        // Nobody is left, but for the one that was chosen, who searches.
+        // No worker is left but the chosen one, which searches.
         assert_eq!(idle.anybody(), !retired, "the counts are off");
     });
 }
 
 #[test]
 fn retire_against_submit() {
-    retire("sysmon::retire_against_submit", 1, Some(2));
+    retire("monitor::retire_against_submit", 1, Some(2));
 }
 
-/// With a second one, who may take the first for a searcher while that chooses in vain.
+/// With a second submitter, which may count the first as a searcher while that fails to choose.
 #[test]
 fn retire_against_two_submits() {
-    retire("sysmon::retire_against_two_submits", 2, Some(2));
+    retire("monitor::retire_against_two_submits", 2, Some(2));
 }

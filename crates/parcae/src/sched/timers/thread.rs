@@ -70,16 +70,16 @@ impl Horizon {
 }
 
 /// The thread, and what it shares with others.
-pub(crate) struct Watch {
+pub(crate) struct TimerThread {
     pub(crate) horizon: Horizon,
     parker: Parker,
     stopping: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Watch {
-    pub(crate) fn new() -> Arc<Watch> {
-        Arc::new(Watch {
+impl TimerThread {
+    pub(crate) fn new() -> Arc<TimerThread> {
+        Arc::new(TimerThread {
             horizon: Horizon::new(),
             parker: Parker::default(),
             stopping: AtomicBool::new(false),
@@ -89,7 +89,7 @@ impl Watch {
 
     /// Unparks the thread; starts it if there is none.
     #[cold]
-    pub(crate) fn tell(self: &Arc<Watch>, shared: &Weak<Shared>) {
+    pub(crate) fn tell(self: &Arc<TimerThread>, shared: &Weak<Shared>) {
         self.parker.unpark();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && !self.is_stopping() {
@@ -127,7 +127,7 @@ impl Watch {
         self.parker.unpark();
     }
 
-    /// As [`stop`](Watch::stop), and waits for it, unless this is that thread.
+    /// As [`stop`](TimerThread::stop), and waits for it, unless this is that thread.
     pub(crate) fn stop_and_join(&self) {
         self.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

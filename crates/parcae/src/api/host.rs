@@ -1,0 +1,70 @@
+//! The host of a runtime's scheduler: the parts that its workers do not need.
+//!
+//! | part | used by |
+//! |---|---|
+//! | threads for blocking calls | `sync::blocking`, shutdown |
+//! | tallies of nurseries | `scope`, `view::stats` |
+//! | options of the monitor, deadlock policy | `view::sysmon`, `view::inspect` |
+
+use crate::sched::Shared;
+use crate::sched::executor::thread_set::ThreadSet;
+use crate::sched::host::Host;
+use crate::scope::tally::Tallies;
+use crate::sync::blocking;
+use crate::view::inspect::{self, OnDeadlock};
+use crate::view::sysmon::{self, MonitorOpts};
+use std::any::{Any, TypeId};
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// The host of a runtime's scheduler.
+pub(super) struct RuntimeHost {
+    blocking: blocking::Pool,
+    tallies: Tallies,
+    monitor: MonitorOpts,
+    on_deadlock: OnDeadlock,
+}
+
+impl RuntimeHost {
+    pub(super) fn new(
+        blocking: blocking::Limits,
+        monitor: MonitorOpts,
+        on_deadlock: OnDeadlock,
+    ) -> RuntimeHost {
+        RuntimeHost {
+            blocking: blocking::Pool::new(blocking),
+            tallies: Tallies::default(),
+            monitor,
+            on_deadlock,
+        }
+    }
+}
+
+impl Host for RuntimeHost {
+    fn part(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
+        let parts: [&(dyn Any + Send + Sync); 2] = [&self.blocking, &self.tallies];
+        parts.into_iter().find(|part| Any::type_id(*part) == of)
+    }
+
+    fn start_monitor(&self, threads: &Arc<ThreadSet>) -> io::Result<JoinHandle<()>> {
+        sysmon::start(threads, &self.monitor, self.on_deadlock)
+    }
+
+    fn all_asleep(&self, shared: &Shared, before: usize) -> usize {
+        let on = self.on_deadlock;
+        if on == OnDeadlock::Ignore || (on == OnDeadlock::Report && before > 0) {
+            return 0;
+        }
+        inspect::all_asleep(shared).map_or(0, |found| inspect::act(shared, found, on))
+    }
+
+    fn stop(&self) {
+        self.blocking.stop();
+    }
+
+    fn stop_and_wait(&self, deadline: Option<Instant>) -> usize {
+        self.blocking.stop_and_wait(deadline)
+    }
+}

@@ -1,0 +1,40 @@
+//! What the scheduler asks of the storeys above it.
+//!
+//! `Shared` has what workers need. The parts of a runtime that workers do not need (the monitor,
+//! threads for blocking calls, tallies of nurseries, the deadlock policy) belong to the [`Host`]:
+//! one per scheduler, given to it when it is made. The scheduler knows them only by this trait. A
+//! storey above finds its own part by type: [`Shared::part`].
+//!
+//! Nothing here is called on a hot path.
+
+use crate::sched::Shared;
+use crate::sched::executor::thread_set::ThreadSet;
+use std::any::{Any, TypeId};
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// The host of a scheduler.
+pub(crate) trait Host: Send + Sync {
+    /// The part of this type; `None` if the host has none.
+    fn part(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)>;
+
+    /// Starts the thread that monitors the workers.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses a thread.
+    fn start_monitor(&self, threads: &Arc<ThreadSet>) -> io::Result<JoinHandle<()>>;
+
+    /// Under the deterministic executor: no task can run, and no deadline is left. Returns the
+    /// number of tasks whose waits were ended. `before` counts earlier calls in the same run.
+    fn all_asleep(&self, shared: &Shared, before: usize) -> usize;
+
+    /// Lets the threads of blocking calls end when the queued calls are done.
+    fn stop(&self);
+
+    /// As [`stop`](Host::stop), and waits for these threads until the deadline. Returns the number
+    /// of calls that were left behind.
+    fn stop_and_wait(&self, deadline: Option<Instant>) -> usize;
+}
