@@ -9,6 +9,10 @@
 use crate::sched::Shared;
 use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::host::Host;
+use crate::sched::task::frame::FrameAccess;
+use crate::sched::worker::Deferred;
+use crate::scope::budget::ReturnedAccounts;
+use crate::scope::cx::FrameReader;
 use crate::scope::tally::Tallies;
 use crate::sync::blocking;
 use crate::view::inspect::{self, OnDeadlock};
@@ -46,6 +50,14 @@ impl Host for RuntimeHost {
     fn part(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
         let parts: [&(dyn Any + Send + Sync); 2] = [&self.blocking, &self.tallies];
         parts.into_iter().find(|part| Any::type_id(*part) == of)
+    }
+
+    fn frames(&self) -> &'static dyn FrameAccess {
+        &FrameReader
+    }
+
+    fn deferred(&self) -> Box<dyn Deferred> {
+        Box::new(ReturnedAccounts::default())
     }
 
     fn start_monitor(&self, threads: &Arc<ThreadSet>) -> io::Result<JoinHandle<()>> {

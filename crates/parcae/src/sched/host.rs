@@ -9,6 +9,8 @@
 
 use crate::sched::Shared;
 use crate::sched::executor::thread_set::ThreadSet;
+use crate::sched::task::frame::FrameAccess;
+use crate::sched::worker::Deferred;
 use std::any::{Any, TypeId};
 use std::io;
 use std::sync::Arc;
@@ -19,6 +21,12 @@ use std::time::Instant;
 pub(crate) trait Host: Send + Sync {
     /// The part of this type; `None` if the host has none.
     fn part(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)>;
+
+    /// Access to the frames of tasks.
+    fn frames(&self) -> &'static dyn FrameAccess;
+
+    /// A batch of deferred work, for one worker.
+    fn deferred(&self) -> Box<dyn Deferred>;
 
     /// Starts the thread that monitors the workers.
     ///

@@ -182,7 +182,7 @@ impl Plan {
 /// asked for before this gives up.
 fn pay(terms: &Terms) -> Result<()> {
     let paid = terms.pool.spawn(Budget::ZERO).or_else(|_| {
-        terms.shared.return_accounts();
+        terms.shared.flush_deferred();
         terms.pool.spawn(Budget::ZERO)
     });
     paid.map(drop).map_err(Error::short)

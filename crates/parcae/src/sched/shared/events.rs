@@ -3,7 +3,7 @@
 
 use super::Shared;
 use crate::sched::events::kind::{OUTSIDE, pack};
-use crate::sched::events::{EventKind, Rate};
+use crate::sched::events::{EventKind, Rate, TaskTimes};
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::worker::{self, Worker};
 
@@ -64,7 +64,7 @@ impl Shared {
     #[cold]
     fn write_wake(&self, here: Option<&Worker>, task: &Task, owner: usize) {
         if self.tracer.measures()
-            && let Some(times) = worker::events::times_of(task)
+            && let Some(times) = self.times_of(task)
         {
             times.ready(self.ticks());
         }
@@ -72,5 +72,11 @@ impl Shared {
             Some(worker) => worker.write_wake(task, owner),
             None => self.write_outside(EventKind::Wake, task.id(), owner),
         }
+    }
+
+    /// The times of a started task. The caller owns it.
+    pub(crate) fn times_of<'t>(&self, task: &'t Task) -> Option<&'t TaskTimes> {
+        // SAFETY: the caller owns the task; the frame stays until the task has ended.
+        worker::events::started_frame(task).map(|frame| unsafe { self.host.frames().times(frame) })
     }
 }

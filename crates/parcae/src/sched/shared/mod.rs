@@ -4,7 +4,6 @@ mod events;
 mod gate;
 
 use crate::base::error::TaskId;
-use crate::base::lock::Lock;
 use crate::sched::deque::Stealer;
 use crate::sched::events::{EventKind, EventLog, Tracer, TracerOpts, spans};
 use crate::sched::executor::thread_set::ThreadSet;
@@ -17,10 +16,9 @@ use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{Handle, Woken};
 use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::sched::timers::{Nanos, REAL_UNIT, STEP, TimerThread, Timers};
-use crate::sched::worker;
-use crate::sched::worker::accounts::{self, Returned};
 use crate::sched::worker::faults::{Step, contain};
 use crate::sched::worker::stats::{Stats, WorkerStats};
+use crate::sched::worker::{self, Deferred};
 use crate::stack::{StackPool, StackSize};
 use gate::Gate;
 use std::any::{Any, TypeId};
@@ -55,8 +53,8 @@ pub(crate) struct Remote {
     called: AtomicU64,
     pub(crate) thread: WorkerThread,
     pub(crate) stats: Stats,
-    /// Accounts of children that ended there and are not counted yet; of one pool.
-    pub(crate) returned: Lock<Returned>,
+    /// Work that tasks which ended there have left to their worker.
+    pub(crate) deferred: Box<dyn Deferred>,
 }
 
 /// What all workers share.
@@ -151,7 +149,7 @@ impl Shared {
             called: AtomicU64::new(0),
             thread: WorkerThread::new(),
             stats: Stats::default(),
-            returned: Lock::new(Returned::default()),
+            deferred: host.deferred(),
         };
         let workers = stealers.len();
         let tracer = TracerOpts { log: config.deterministic, times: config.measure_times };
@@ -360,10 +358,10 @@ impl Shared {
         unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Release) };
     }
 
-    /// Wakes a task and has it look around at its next checkpoint.
-    pub(crate) fn attend(&self, task: TaskRef) {
-        // Relaxed: a hint, and the record may be another task's by now: that looks around for
-        // nothing.
+    /// Wakes a task, and makes it take the slow path at its next checkpoint.
+    pub(crate) fn interrupt(&self, task: TaskRef) {
+        // Relaxed: a hint. If the record is another task's by now, that task takes the slow path
+        // once for nothing.
         // SAFETY: records live as long as the scheduler.
         unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Relaxed) };
         self.unpark(task);
@@ -404,12 +402,12 @@ impl Shared {
         }
     }
 
-    /// Gives the accounts of all children that have ended back to their pools, whichever worker
-    /// they ended on. For a task that finds its pool empty.
+    /// Does the deferred work of all workers. For a task that needs its effects at once: it found
+    /// its pool empty.
     #[cold]
-    pub(crate) fn return_accounts(&self) {
+    pub(crate) fn flush_deferred(&self) {
         for remote in &self.remotes[..self.active_slots()] {
-            accounts::settle(&remote.returned);
+            remote.deferred.flush();
         }
     }
 

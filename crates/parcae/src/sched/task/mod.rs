@@ -6,6 +6,7 @@
 //! one. A task has no stack until it waits for the first time: it is called on the strand
 //! of the worker that takes it, and keeps that strand if it parks or yields.
 
+pub(crate) mod frame;
 pub(crate) mod group;
 pub(crate) mod joiner;
 pub(crate) mod slab;
@@ -17,9 +18,9 @@ pub use view::TaskState;
 
 use crate::base::error::discard;
 use crate::sched::queue::{Link, Linked};
-use crate::scope::cx::Frame;
 use crate::stack::fiber::strand::Strand;
 use crate::stack::{StackError, StackSize};
+use frame::FramePtr;
 use group::Group;
 use joiner::Joiner;
 use state::{Generation, Handle, StateWord};
@@ -202,9 +203,9 @@ impl Task {
     ///
     /// The caller is the task, which has started.
     #[inline]
-    pub(crate) unsafe fn set_frame(&self, frame: *const Frame) {
+    pub(crate) unsafe fn set_frame(&self, frame: FramePtr) {
         // SAFETY: the closure is no longer in the record; the second word is the frame's.
-        unsafe { self.place.get().cast::<*const Frame>().add(1).write(frame) };
+        unsafe { self.place.get().cast::<FramePtr>().add(1).write(frame) };
     }
 
     /// What `set_frame` noted.
@@ -213,9 +214,9 @@ impl Task {
     ///
     /// The caller owns the task, which has started and called `set_frame`.
     #[inline]
-    pub(crate) unsafe fn frame(&self) -> *const Frame {
+    pub(crate) unsafe fn frame(&self) -> FramePtr {
         // SAFETY: as the caller says.
-        unsafe { self.place.get().cast::<*const Frame>().add(1).read() }
+        unsafe { self.place.get().cast::<FramePtr>().add(1).read() }
     }
 
     /// Notes where the task waits.

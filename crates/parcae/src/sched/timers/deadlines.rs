@@ -57,10 +57,9 @@ use crate::base::shim::{Mutex, MutexGuard, PoisonError};
 use crate::sched::Shared;
 use crate::sched::task::TaskRef;
 use crate::sched::worker::faults::contain;
-use crate::scope::cancel::{CancelReason, Node};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 /// A point in time: nanoseconds since the scheduler was made.
 pub(crate) type Nanos = u64;
@@ -81,36 +80,59 @@ pub(crate) const NEVER: Nanos = Nanos::MAX;
 /// Timers that are taken out under one lock.
 const BATCH: usize = 32;
 
+/// An object that ends at a deadline: a cancel node.
+pub(crate) trait Expire: Send + Sync {
+    /// The deadline has passed.
+    fn expire(self: Arc<Self>);
+
+    /// The grace period of the shield around the object is over.
+    fn end_grace(self: Arc<Self>);
+}
+
 /// What happens at a deadline.
 pub(crate) enum Due {
-    Cancel(Weak<Node>),
-    /// Ends the grace period of a shield for a node that was made inside of it.
-    Unshield(Weak<Node>),
+    /// The object expires, if it is still there.
+    Expire(Weak<dyn Expire>),
+    /// The grace period of the object ends, if it is still there.
+    EndGrace(Weak<dyn Expire>),
+    /// The task is woken.
     Wake(TaskRef),
-    /// Wakes the task, and has it look around at its next checkpoint.
-    Attend(TaskRef),
+    /// The task is woken, and takes the slow path at its next checkpoint.
+    Interrupt(TaskRef),
 }
 
 impl Due {
+    /// Lets an object expire.
+    pub(crate) fn expire<T: Expire + 'static>(object: &Arc<T>) -> Due {
+        let object: Weak<T> = Arc::downgrade(object);
+        Due::Expire(object)
+    }
+
+    /// Ends the grace period of an object.
+    pub(crate) fn end_grace<T: Expire + 'static>(object: &Arc<T>) -> Due {
+        let object: Weak<T> = Arc::downgrade(object);
+        Due::EndGrace(object)
+    }
+
     pub(crate) fn act(self, shared: &Shared) {
         match self {
-            Due::Cancel(node) => {
-                if let Some(node) = node.upgrade() {
-                    node.cancel(CancelReason::Timeout);
+            Due::Expire(object) => {
+                if let Some(object) = object.upgrade() {
+                    object.expire();
                 }
             }
-            Due::Unshield(node) => {
-                if let Some(node) = node.upgrade() {
-                    node.unshield();
+            Due::EndGrace(object) => {
+                if let Some(object) = object.upgrade() {
+                    object.end_grace();
                 }
             }
             Due::Wake(task) => {
                 note(shared, task);
                 shared.unpark(task);
             }
-            Due::Attend(task) => {
+            Due::Interrupt(task) => {
                 note(shared, task);
-                shared.attend(task);
+                shared.interrupt(task);
             }
         }
     }

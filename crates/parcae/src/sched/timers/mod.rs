@@ -10,5 +10,5 @@ mod tests;
 mod thread;
 mod wheel;
 
-pub(crate) use deadlines::{Deadline, Due, NEVER, Nanos, REAL_UNIT, Rest, STEP, Timers};
+pub(crate) use deadlines::{Deadline, Due, Expire, NEVER, Nanos, REAL_UNIT, Rest, STEP, Timers};
 pub(crate) use thread::TimerThread;

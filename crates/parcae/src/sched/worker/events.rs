@@ -3,28 +3,38 @@
 
 use super::Worker;
 use crate::sched::events::kind::{self, is_start_of, pack};
-use crate::sched::events::{EventKind, TaskTimes, WaitReason};
+use crate::sched::events::spans::Span;
+use crate::sched::events::{EventKind, WaitReason};
 use crate::sched::task::Task;
-use crate::scope::cx::Frame;
+use crate::sched::task::frame::FramePtr;
 use std::panic::Location;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The frame of a task that has started and not ended; `None` for a task without one. The caller
 /// owns the task.
-fn started_frame(task: &Task) -> Option<&Frame> {
+pub(crate) fn started_frame(task: &Task) -> Option<FramePtr> {
     if !task.has_started() {
         return None;
     }
-    // SAFETY: the caller owns the task; the frame stays until the task has ended.
-    unsafe { task.frame().as_ref() }
-}
-
-/// The times of a started task. The caller owns it.
-pub(crate) fn times_of(task: &Task) -> Option<&TaskTimes> {
-    started_frame(task).map(|frame| &frame.seen().times)
+    // SAFETY: the caller owns the task, which has started.
+    Some(unsafe { task.frame() }).filter(|frame| !frame.is_null())
 }
 
 impl Worker {
+    /// The span of the running task, with the feature `tracing`.
+    #[inline(always)]
+    pub(super) fn span_of(&self, task: NonNull<Task>) -> Option<&Span> {
+        if cfg!(not(feature = "tracing")) {
+            return None;
+        }
+        // SAFETY: the running task, whose frame stays until it has ended.
+        unsafe {
+            let frame = task.as_ref().frame();
+            (!frame.is_null()).then(|| self.shared.host.frames().span(frame))
+        }
+    }
+
     /// Writes an event about a task, or about the worker.
     #[inline(always)]
     pub(crate) fn note(&self, kind: EventKind, task: u64, detail: u64) {
@@ -91,7 +101,7 @@ impl Worker {
             events.turn_began.set(now.max(1));
             let worker = &self.shared.tracer.times[self.index];
             worker.begin(now);
-            if let Some(starved) = times_of(task).and_then(|times| times.resume(now)) {
+            if let Some(starved) = self.shared.times_of(task).and_then(|times| times.resume(now)) {
                 worker.wakes.add(starved);
             }
         }
@@ -107,7 +117,10 @@ impl Worker {
         // A task that has finished has no frame any more.
         let frame = if kind == EventKind::Finish { None } else { started_frame(task) };
         if kind == EventKind::Park {
-            match frame.map_or(WaitReason::Fixed(0, 0), Frame::wait_reason) {
+            let frames = self.shared.host.frames();
+            // SAFETY: the caller owns the task.
+            let reason = frame.map(|frame| unsafe { frames.wait_reason(frame) });
+            match reason.unwrap_or(WaitReason::Fixed(0, 0)) {
                 WaitReason::Fixed(code, more) => (extra, detail) = (code, more),
                 WaitReason::Word(word) => {
                     let ask = || self.shared.tracer.names().number_of_name(&word.into());
@@ -119,7 +132,8 @@ impl Worker {
         if self.shared.tracer.measures() && kind != EventKind::Alone {
             let ran = self.turn_ended(now);
             if let Some(frame) = frame {
-                let times = &frame.seen().times;
+                // SAFETY: as above.
+                let times = unsafe { self.shared.host.frames().times(frame) };
                 times.ran(ran);
                 match kind {
                     EventKind::Yield => times.ready(now),
@@ -196,7 +210,7 @@ impl Worker {
 
     #[cold]
     fn write_latched(&self, task: &Task) {
-        if let Some(times) = times_of(task) {
+        if let Some(times) = self.shared.times_of(task) {
             times.ready(self.events.last.get());
         }
         self.put(EventKind::Latched, self.events.last.get(), 0, task.id(), 0);

@@ -28,7 +28,7 @@
 //! strand may come back on another thread (movable tasks), so nothing here keeps a `&Worker`
 //! over a switch: after each, the worker is asked for again.
 
-pub(crate) mod accounts;
+mod deferred;
 pub(crate) mod events;
 pub(crate) mod faults;
 mod observe;
@@ -46,12 +46,11 @@ use crate::sched::run_queue::RunQueue;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
 use crate::sched::task::state::Handle;
-use crate::sched::task::waker::Wake;
 use crate::sched::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::{Remote, Shared};
-use crate::scope::budget::{Budget, Pool};
 use crate::stack::StackCache;
 use crate::stack::fiber::strand::{Strand, ThreadStack};
+pub(crate) use deferred::Deferred;
 use faults::Step;
 use patience::Patience;
 use std::cell::{Cell, UnsafeCell};
@@ -79,8 +78,8 @@ pub(crate) struct Worker {
     left: Cell<Left>,
     /// Children that ended here and are not counted yet; all of one group.
     ended: Cell<Ended>,
-    /// Whether `Remote::returned` may have accounts of theirs in it.
-    has_returned: Cell<bool>,
+    /// Whether `Remote::deferred` may have work in it.
+    has_deferred: Cell<bool>,
     /// A task that was picked on a stack that could not run it.
     handoff: Cell<Option<NonNull<Task>>>,
     /// Under the deterministic executor: the worker fell asleep.
@@ -212,7 +211,7 @@ impl Worker {
             kept: Cell::new(0),
             left: Cell::new(Left::Nothing),
             ended: Cell::new(Ended::NONE),
-            has_returned: Cell::new(false),
+            has_deferred: Cell::new(false),
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
@@ -328,7 +327,7 @@ impl Worker {
     /// there were any.
     #[inline]
     pub(crate) fn count_ended(&self) -> Option<()> {
-        if !self.has_returned.get() && self.ended.get().group.is_none() {
+        if !self.has_deferred.get() && self.ended.get().group.is_none() {
             return None;
         }
         self.count_those_ended()
@@ -337,7 +336,7 @@ impl Worker {
     #[inline(never)]
     fn count_those_ended(&self) -> Option<()> {
         self.shared.fault_in_loop(Step::Count);
-        self.settle_accounts();
+        self.flush_deferred();
         let Ended { group, children } = self.ended.replace(Ended::NONE);
         // SAFETY: the group waits for these children; it is not touched after `complete`.
         if let Some(owner) = unsafe { Group::complete(group?.as_ptr(), children) } {
@@ -346,20 +345,18 @@ impl Worker {
         Some(())
     }
 
-    /// Keeps what a child of the running group has used of its account until `count_ended`: the
-    /// pool is that of its nursery, which waits at least until then.
+    /// The batch of deferred work, to which a child of the running group is about to add. It is
+    /// flushed by `count_ended`: the child's nursery waits at least until then.
     #[inline]
-    pub(crate) fn return_account(&self, pool: &Pool, drawn: &Budget, used: &Budget) {
-        self.has_returned.set(true);
-        // SAFETY: the pool as above.
-        let waiting = unsafe { self.remote().returned.lock().add(pool, drawn, used) };
-        waiting.iter().for_each(Wake::wake);
+    pub(crate) fn defer(&self) -> &dyn Deferred {
+        self.has_deferred.set(true);
+        &*self.remote().deferred
     }
 
     #[inline]
-    fn settle_accounts(&self) {
-        if self.has_returned.take() {
-            accounts::settle(&self.remote().returned);
+    fn flush_deferred(&self) {
+        if self.has_deferred.take() {
+            self.remote().deferred.flush();
         }
     }
 

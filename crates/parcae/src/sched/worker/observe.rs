@@ -2,7 +2,6 @@
 
 use super::Worker;
 use crate::base::error::TaskInfo;
-use crate::scope::cx::Frame;
 use std::time::Instant;
 
 impl Worker {
@@ -16,18 +15,15 @@ impl Worker {
     /// To be called on the worker's own thread.
     pub(crate) unsafe fn observe(&self) -> Option<TaskInfo> {
         let (task, strand) = (self.current.get()?, self.strand.get()?);
-        // SAFETY: records and the strand that the thread is on are there. Nothing here allocates or locks: names
-        // are shared by counting references.
+        // SAFETY: the record and the strand that the thread is on are live; the stack of that strand
+        // is mapped.
         unsafe {
             if !task.as_ref().has_started() {
                 return None;
             }
-            let frame = task.as_ref().frame();
             // The record of the strand is at the top of its stack.
-            let (end, top) = (strand.as_ref().stack_end(), strand.as_ptr().addr());
-            let fits = (end..top.saturating_sub(size_of::<Frame>())).contains(&frame.addr());
-            let frame = if fits && frame.is_aligned() { &*frame } else { return None };
-            (frame.task() == task).then(|| frame.info())
+            let stack = strand.as_ref().stack_end()..strand.as_ptr().addr();
+            self.shared.host.frames().running_task(task.as_ref().frame(), stack, task)
         }
     }
 

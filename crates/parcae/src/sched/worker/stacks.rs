@@ -8,7 +8,6 @@ use crate::sched::events::EventKind;
 use crate::sched::run_queue::TaskGuard;
 use crate::sched::task::Task;
 use crate::sched::task::state::Parking;
-use crate::scope::cx::Frame;
 use crate::stack::StackError;
 use crate::stack::fiber::strand::Strand;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,8 +43,7 @@ impl Worker {
     /// Gives up the stack of the running task, because it yields or parks. Returns when it is run
     /// again.
     pub(super) fn leave(&self, task: NonNull<Task>, left: Left, why: EventKind) {
-        // SAFETY: the running task, before and after: its frame is there.
-        let span = unsafe { task.as_ref().frame().as_ref() }.map(Frame::span);
+        let span = self.span_of(task);
         span.inspect(|span| span.exit());
         self.leave_stack(task, left, why);
         span.inspect(|span| span.enter());

@@ -27,12 +27,14 @@
 //! A component that is [`UNLIMITED`] is not counted, and whoever draws on it has it unlimited.
 
 mod pool;
+mod returned;
 
 use crate::base::error::TaskInfo;
 use std::fmt;
 
 pub use parcae_core::budget::{Budget, Resource, Shortfall, UNLIMITED};
 pub(crate) use pool::{Ceiling, Closed, More, Pool, Sleeper};
+pub(crate) use returned::{ReturnedAccounts, return_account};
 
 /// What happens to a task that has used up what it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

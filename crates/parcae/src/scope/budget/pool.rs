@@ -19,7 +19,7 @@
 //! | where | what | who gets it back, and when |
 //! |---|---|---|
 //! | `prepaid` | children of the usual kind that were paid for and not spawned | anybody who finds the pool short: `reclaim`, an atomic swap |
-//! | a worker's `Returned` | accounts of children that have ended | the worker when it turns to something else; anybody who is about to give up (`Shared::return_accounts`) |
+//! | a worker's `Returned` | accounts of children that have ended | the worker when it turns to something else; anybody who is about to give up (`Shared::flush_deferred`) |
 //!
 //! So a task fails for lack of budget, or waits for a recharge, only when no ended or unspawned
 //! sibling holds any. Why none is missed: a task that is short reclaims what is prepaid under the

@@ -49,6 +49,7 @@ use crate::base::lock::{Guard, Lock};
 pub use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::{AtomicU64, Ordering};
 use crate::sched::task::waker::{Wake, Waker};
+use crate::sched::timers::Expire;
 pub(crate) use slots::Slot;
 use slots::Slots;
 use std::fmt;
@@ -352,6 +353,16 @@ impl<W: Wake + Clone> Node<W> {
     pub(crate) fn unregister(&self, slot: Slot) {
         let waiter = self.lock().waiters.remove(slot);
         drop(waiter); // outside of the lock
+    }
+}
+
+impl Expire for Node {
+    fn expire(self: Arc<Node>) {
+        self.cancel(CancelReason::Timeout);
+    }
+
+    fn end_grace(self: Arc<Node>) {
+        self.unshield();
     }
 }
 

@@ -30,6 +30,7 @@
 //! is over (`turn` is 0) or the account is empty: then the pool is asked, as the policy of the
 //! nursery says.
 
+mod access;
 mod away;
 mod memory;
 mod nested;
@@ -38,6 +39,7 @@ mod tests;
 mod waiting;
 mod window;
 
+pub(crate) use access::FrameReader;
 pub(crate) use nested::{Outer, Shares};
 pub(crate) use waiting::Seen;
 
@@ -50,7 +52,9 @@ use crate::sched::task::waker::Waker;
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::{Deadline, Due, Nanos};
 use crate::sched::worker;
-use crate::scope::budget::{Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, UNLIMITED};
+use crate::scope::budget::{
+    Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, UNLIMITED, return_account,
+};
 use crate::scope::cancel::{Node, Slot};
 use crate::scope::cap::Issuer;
 use crate::scope::nursery::{Hook, NurseryEvent};
@@ -251,7 +255,7 @@ impl Frame {
     #[inline]
     pub(crate) fn enter(&self) {
         // SAFETY: called by the task itself, which has started.
-        unsafe { self.record().set_frame(self) };
+        unsafe { self.record().set_frame((&raw const *self).cast()) };
         if let Some(name) = &self.origin.name {
             worker::label_stack(name);
         }
@@ -291,7 +295,8 @@ impl Frame {
         }
         match (self.kinship, worker::current()) {
             (Kinship::Child, Some(worker)) => {
-                worker.return_account(pool, &self.drawn.get(), &self.used());
+                // SAFETY: the pool is that of the nursery, which waits for this child.
+                unsafe { return_account(worker, pool, &self.drawn.get(), &self.used()) };
             }
             _ => pool.settle(self.drawn.get(), self.balance()),
         }
@@ -357,7 +362,7 @@ impl Frame {
         }
         let Some(until) = self.grace.get() else { return (Node::root(), None) };
         let node = self.node().shielded_child();
-        let grace = self.terms().shared.at_for(until, Due::Unshield(Arc::downgrade(&node)));
+        let grace = self.terms().shared.at_for(until, Due::end_grace(&node));
         (node, Some(grace))
     }
 
@@ -620,7 +625,7 @@ impl Frame {
             }
             // Siblings that have ended may have left some with the worker that they ended on. Once
             // more when the task is registered as waiting: see the header of `budget::pool`.
-            self.terms().shared.return_accounts();
+            self.terms().shared.flush_deferred();
             match policy {
                 _ if !std::mem::replace(&mut asked_all, true) => {}
                 // The hook may wait, and so consume the wake of a recharge: the task registers again
@@ -765,6 +770,6 @@ pub(crate) fn current() -> Option<&'static Frame> {
         if !task.as_ref().has_started() {
             return None;
         }
-        task.as_ref().frame().as_ref()
+        task.as_ref().frame().cast::<Frame>().as_ref()
     }
 }

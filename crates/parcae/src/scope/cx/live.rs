@@ -39,7 +39,7 @@ pub(crate) fn live_standing(shared: &Shared, pool: &Arc<Pool>) -> Standing {
     if pool.is_unlimited() {
         return pool.standing();
     }
-    shared.return_accounts();
+    shared.flush_deferred();
     let mut before = pool.standing();
     for _ in 0..ROUNDS {
         let used = used_below(shared, pool);

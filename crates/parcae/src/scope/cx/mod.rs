@@ -10,7 +10,7 @@ mod observed;
 
 pub use frame::Preempt;
 pub(crate) use frame::{
-    Frame, Grace, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Terms, current,
+    Frame, FrameReader, Grace, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Terms, current,
 };
 pub(crate) use live::live_standing;
 pub use loops::{Each, Strips};
@@ -222,7 +222,7 @@ impl<P: Profile> Cx<P> {
     pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
         let (node, grace) = self.frame.0.child_node();
         let shared = &self.frame.0.terms().shared;
-        let expiry = shared.at_for(shared.later(time), Due::Cancel(Arc::downgrade(&node)));
+        let expiry = shared.at_for(shared.later(time), Due::expire(&node));
         node.set_expires(Some(time));
         (CancelToken::of(&node), Expiry { _deadline: expiry, _grace: grace })
     }

@@ -52,7 +52,7 @@ impl<'s> Observed<'s> {
             return None;
         }
         // SAFETY: observed, so it is ours to read; it has started, and a frame is there until it has left.
-        unsafe { self.task.frame().as_ref() }
+        unsafe { self.task.frame().cast::<Frame>().as_ref() }
     }
 }
 

@@ -316,7 +316,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         let above = &self.core.terms.pool;
         // Siblings that have ended may have left some with the worker that they ended on.
         let again = |_| {
-            self.core.terms.shared.return_accounts();
+            self.core.terms.shared.flush_deferred();
             pool.recharge_from(above, amount)
         };
         pool.recharge_from(above, amount)

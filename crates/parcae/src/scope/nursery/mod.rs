@@ -232,7 +232,7 @@ impl Core {
     /// worker that they ended on: asks for that and tries again.
     fn or_ask_all<R>(&self, draw: impl Fn() -> Result<R, Shortfall>) -> Result<R> {
         let again = |_| {
-            self.terms.shared.return_accounts();
+            self.terms.shared.flush_deferred();
             draw()
         };
         draw().or_else(again).map_err(|short| self.short(short))

@@ -308,7 +308,7 @@ impl NurseryOpts {
         };
         let expire = |time| {
             let node = Arc::downgrade(&terms.node);
-            terms.shared.at_for(terms.shared.later(time), Due::Cancel(node))
+            terms.shared.at_for(terms.shared.later(time), Due::Expire(node))
         };
         let follow = |token: &CancelToken| -> OnCancel {
             let node = Arc::downgrade(&terms.node);

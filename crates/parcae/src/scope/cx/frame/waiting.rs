@@ -341,7 +341,7 @@ impl Frame {
             (Some(until), Some(outer)) => Some(until.min(outer)),
             (until, outer) => until.or(outer),
         };
-        let _timer = asked.map(|at| shared.at(at, Due::Attend(self.task_ref())));
+        let _timer = asked.map(|at| shared.at(at, Due::Interrupt(self.task_ref())));
         self.shields.set(self.shields.get() + 1);
         self.grace.set(until);
         let _unshield = Unshield { frame: self, limit: self.limit.replace(never()), grace: outer };

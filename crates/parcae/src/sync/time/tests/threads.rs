@@ -153,8 +153,8 @@ fn threads_that_are_no_workers_set_deadlines() {
     let node: Arc<Node> = Node::root();
     let stay = Node::root();
     let later = |time| shared.later(time);
-    let kept = shared.at(later(Duration::from_secs(3_600)), Due::Cancel(Arc::downgrade(&stay)));
-    let _first = shared.at(later(MILLISECOND), Due::Cancel(Arc::downgrade(&node)));
+    let kept = shared.at(later(Duration::from_secs(3_600)), Due::expire(&stay));
+    let _first = shared.at(later(MILLISECOND), Due::expire(&node));
     while !node.is_cancelled() {
         std::thread::yield_now();
     }
@@ -175,7 +175,7 @@ fn a_callback_of_a_deadline_uses_the_runtime() {
         let callback = outer.on_cancel(move |_| {
             let node = Node::root();
             let at = shared.later(Duration::from_secs(60));
-            drop(shared.at(at, Due::Cancel(Arc::downgrade(&node))));
+            drop(shared.at(at, Due::expire(&node)));
             flag.store(true, Ordering::Release);
             waker.wake();
         });

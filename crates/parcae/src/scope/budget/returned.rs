@@ -1,26 +1,29 @@
-//! Accounts of children that have ended, to be given back to their pool together.
+//! Accounts of children that have ended, to be returned to their pool together.
 //!
-//! Children of one nursery mostly draw the same. A worker sums up what those that end on it have
-//! used, and takes the pool's lock once, when it turns to something else.
+//! Children of one nursery mostly draw the same budget. A worker adds up how much of it the
+//! children that end there have used, and takes the pool's lock once, when it turns to other work.
 //!
-//! # Who may give them back
+//! # Who returns them
 //!
-//! The accounts lie behind a lock in the part of the worker that others see (`sched::Remote`). The
-//! worker itself settles them before it counts the children as ended, so that the pool, which lives
-//! as long as its nursery, is there. Any other worker settles them on behalf of a task that would
-//! otherwise fail or wait for lack of budget (`Shared::return_accounts`). It holds the lock for
-//! the whole time: the owner cannot find the accounts gone, count the children and let the nursery
-//! end before the pool has been written to. Modelled in `models`.
+//! The batch is the deferred work of a worker (`sched::worker::Deferred`), behind a lock in the
+//! part of the worker that other threads reach. The worker itself flushes it before it counts the
+//! children as ended, so the pool, which lives as long as its nursery, is still there. Any other
+//! worker flushes it on behalf of a task that would otherwise fail or wait for lack of budget
+//! (`Shared::flush_deferred`). It holds the lock for the whole time: the owner cannot find the
+//! batch empty, count the children and let the nursery end before the pool was written to.
+//! Modelled in `models`.
 
 use crate::base::lock::Lock;
 use crate::sched::task::waker::Wake;
+use crate::sched::worker::{Deferred, Worker};
 use crate::scope::budget::{Budget, Pool, Sleeper, UNLIMITED};
+use std::any::Any;
 use std::ptr::NonNull;
 
 /// Accounts of one pool, of children that had drawn the same.
-pub(crate) struct Returned<W = Sleeper> {
+struct Returned<W = Sleeper> {
     pool: Option<NonNull<Pool<W>>>,
-    /// What each of them had drawn, and what they have used up of it together.
+    /// Budget that each of them had drawn, and how much of it they have used together.
     each: Budget,
     used: Budget,
     children: u64,
@@ -36,15 +39,15 @@ impl<W> Default for Returned<W> {
 unsafe impl<W: Send> Send for Returned<W> {}
 
 impl<W: Wake + Clone> Returned<W> {
-    /// Adds an account. What is `used` of components that are not counted may be anything.
+    /// Adds an account. `used` is meaningless for components that are not counted.
     ///
-    /// Returns tasks for the caller to wake once it has given the lock back.
+    /// Returns tasks that the caller wakes after it has released the lock.
     ///
     /// # Safety
     ///
     /// The pool lives until the next [`settle`](Returned::settle).
     #[inline]
-    pub(crate) unsafe fn add(&mut self, pool: &Pool<W>, drawn: &Budget, used: &Budget) -> Vec<W> {
+    unsafe fn add(&mut self, pool: &Pool<W>, drawn: &Budget, used: &Budget) -> Vec<W> {
         let mut waiting = Vec::new();
         if self.pool == Some(NonNull::from(pool)) && self.each == *drawn {
             // The sum of what is counted is no more than the pool has given out.
@@ -61,11 +64,11 @@ impl<W: Wake + Clone> Returned<W> {
         waiting
     }
 
-    /// Gives back what there is. Returns the tasks that waited for it, to be woken once the caller
-    /// has given the lock back.
+    /// Returns all accounts to their pool. The result are the tasks that waited for budget; the
+    /// caller wakes them after it has released the lock.
     #[inline]
     #[must_use = "they wait"]
-    pub(crate) fn settle(&mut self) -> Vec<W> {
+    fn settle(&mut self) -> Vec<W> {
         let Some(pool) = self.pool.take() else { return Vec::new() };
         let drawn = self.each.times(self.children);
         let left = drawn.zip(self.used, |drawn, used| match drawn {
@@ -77,9 +80,37 @@ impl<W: Wake + Clone> Returned<W> {
     }
 }
 
-/// Settles the accounts behind a lock, and wakes the tasks that waited for them.
-pub(crate) fn settle(returned: &Lock<Returned>) {
-    let waiting = returned.lock().settle();
+/// The batch of one worker.
+pub(crate) struct ReturnedAccounts(Lock<Returned>);
+
+impl Default for ReturnedAccounts {
+    fn default() -> ReturnedAccounts {
+        ReturnedAccounts(Lock::new(Returned::default()))
+    }
+}
+
+impl Deferred for ReturnedAccounts {
+    /// Returns the accounts, and wakes the tasks that waited for budget.
+    fn flush(&self) {
+        let waiting = self.0.lock().settle();
+        waiting.iter().for_each(Wake::wake);
+    }
+}
+
+/// Adds the account of a child that ends on this worker to the worker's batch.
+///
+/// # Safety
+///
+/// The pool lives until the batch is flushed: the nursery of the child waits until the worker has
+/// counted it.
+#[inline]
+pub(crate) unsafe fn return_account(worker: &Worker, pool: &Pool, drawn: &Budget, used: &Budget) {
+    let deferred = worker.defer();
+    debug_assert!((deferred as &dyn Any).is::<ReturnedAccounts>());
+    // SAFETY: the host makes no other batches.
+    let returned = unsafe { &*(&raw const *deferred).cast::<ReturnedAccounts>() };
+    // SAFETY: as the caller says.
+    let waiting = unsafe { returned.0.lock().add(pool, drawn, used) };
     waiting.iter().for_each(Wake::wake);
 }
 
@@ -119,8 +150,8 @@ mod models {
             waiting.iter().for_each(Wake::wake);
         }
 
-        /// What `return_accounts` does for each worker.
-        fn return_accounts(&self) {
+        /// As `Shared::flush_deferred` does for each worker.
+        fn flush(&self) {
             let waiting = self.returned.lock().settle();
             waiting.iter().for_each(Wake::wake);
         }
@@ -130,7 +161,7 @@ mod models {
     /// sibling's worker never settles by itself.
     #[test]
     fn suspend_against_the_end_of_a_sibling() {
-        explore("accounts::suspend_against_the_end_of_a_sibling", None, || {
+        explore("returned::suspend_against_the_end_of_a_sibling", None, || {
             let world = World::new(ops(4), None);
             let all = world.pool.draw(ops(4), Resource::Ops);
             assert_eq!(all, ops(4));
@@ -141,7 +172,7 @@ mod models {
             let waiter = Flag::new();
             let mut drawn = world.pool.draw_or_wait(ops(2), Resource::Ops, waiter.clone());
             if drawn.ops == 0 {
-                world.return_accounts(); // after it has registered
+                world.flush(); // after it has registered
             }
             sibling.join().unwrap();
             if drawn.ops == 0 {
@@ -156,15 +187,15 @@ mod models {
     /// lets the nursery end: the pool is written to before it is closed.
     #[test]
     fn two_settle_and_one_closes() {
-        explore("accounts::two_settle_and_one_closes", None, || {
+        explore("returned::two_settle_and_one_closes", None, || {
             let world = World::new(ops(9), None);
             assert_eq!(world.pool.draw(ops(4), Resource::Ops), ops(4));
             world.end();
             let other = {
                 let world = Arc::clone(&world);
-                thread::spawn(move || world.return_accounts())
+                thread::spawn(move || world.flush())
             };
-            world.return_accounts();
+            world.flush();
             // Counted as ended now: the nursery may end. Debug builds check that nothing is held.
             assert_eq!(world.pool.close().left, ops(8), "closed before an account came back");
             other.join().unwrap();
@@ -174,7 +205,7 @@ mod models {
     /// Two children of one pool end, one of which had drawn something else, while a task is short.
     #[test]
     fn accounts_of_different_size() {
-        explore("accounts::accounts_of_different_size", Some(3), || {
+        explore("returned::accounts_of_different_size", Some(3), || {
             let world = World::new(ops(6), None);
             assert_eq!(world.pool.draw(ops(4), Resource::Ops), ops(4));
             assert_eq!(world.pool.draw(ops(2), Resource::Ops), ops(2));
@@ -192,13 +223,13 @@ mod models {
             let waiter = Flag::new();
             let drawn = world.pool.draw_or_wait(ops(3), Resource::Ops, waiter.clone());
             if drawn.ops == 0 {
-                world.return_accounts();
+                world.flush();
             }
             sibling.join().unwrap();
             if drawn.ops == 0 {
                 assert!(waiter.woken() > 0, "asleep while an ended sibling has budget left");
             }
-            world.return_accounts();
+            world.flush();
             let standing = world.pool.standing();
             assert_eq!((standing.left.ops + drawn.ops, standing.spent.ops), (3, 3));
         });
