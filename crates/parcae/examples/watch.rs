@@ -42,7 +42,7 @@ fn main() -> parcae::Result<()> {
         trace.write_chrome(std::io::BufWriter::new(std::fs::File::create(&path)?))?;
         println!("wrote {path}: open it in https://ui.perfetto.dev");
     }
-    let snapshot = rt.snapshot();
+    let snapshot = rt.stats();
     let wakes = &snapshot.wake_to_run;
     println!("ready to running: median {:?}, 99 % {:?}", wakes.quantile(0.5), wakes.quantile(0.99));
     for line in snapshot.to_prometheus().lines().filter(|line| line.contains("\"spinners\"")) {

@@ -58,7 +58,7 @@ fn an_allocating_recursion_is_contained_before_it_comes_to_the_allocator() {
             Ok(())
         })
         .unwrap();
-        assert_eq!(rt.snapshot().quarantined_stacks, 100);
+        assert_eq!(rt.stats().quarantined_stacks, 100);
         eprintln!("{MARK}");
         return;
     }

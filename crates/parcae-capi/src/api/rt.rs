@@ -81,7 +81,7 @@ pub mod more {
 
         /// How many workers run tasks, or -1 if there is no runtime.
         fn parcae_rt_workers() -> Int {
-            Ok(Int(global::running()?.runtime.stats().len() as i32))
+            Ok(Int(global::running()?.runtime.stats().workers.len() as i32))
         }
 
         /// Calls a function when a worker of the runtime that runs now is stuck: a task computes

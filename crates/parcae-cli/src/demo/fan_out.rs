@@ -39,7 +39,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
         // The last worker count has a second part.
         if workers == cores() {
             spawn_rate(&rt, stage, size.pick(1_000_000, 20_000))?;
-            let stolen: u64 = rt.stats().iter().map(|worker| worker.stolen).sum();
+            let stolen: u64 = rt.stats().counters().stolen;
             stage.say(format_args!("tasks moved between workers {} times", grouped(stolen)));
             break;
         }

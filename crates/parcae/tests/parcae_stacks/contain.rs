@@ -74,15 +74,15 @@ fn an_overflow_is_an_error_a_hundred_times_in_a_row() {
                 let error = overflow(cx).unwrap_err();
                 assert!(is_overflow(&error), "{error}");
                 cx.checkpoint()?;
-                assert_eq!(rt.snapshot().quarantined_stacks, round);
+                assert_eq!(rt.stats().quarantined_stacks, round);
                 // SAFETY: `dig` only computes.
                 assert_eq!(unsafe { cx.contain_overflow(StackSize::CORE, || dig(100)) }?, 100);
             }
             Ok(())
         })
         .unwrap();
-        assert_eq!(rt.snapshot().quarantined_stacks, 100);
-        assert!(rt.snapshot().to_prometheus().contains("parcae_stacks_quarantined 100"));
+        assert_eq!(rt.stats().quarantined_stacks, 100);
+        assert!(rt.stats().to_prometheus().contains("parcae_stacks_quarantined 100"));
     });
 }
 
@@ -197,7 +197,7 @@ fn workers_overflow_at_the_same_time() {
             })
         })
         .unwrap();
-        assert_eq!(rt.snapshot().quarantined_stacks, 32 * 8);
+        assert_eq!(rt.stats().quarantined_stacks, 32 * 8);
     });
 }
 
@@ -306,7 +306,7 @@ fn a_panic_comes_out() {
             .unwrap_err();
         assert!(error.is_panic());
         assert_eq!(*error.take_panic().unwrap().downcast::<u8>().unwrap(), 42);
-        assert_eq!(rt.snapshot().quarantined_stacks, 0);
+        assert_eq!(rt.stats().quarantined_stacks, 0);
         // The thread does not count as panicking, and the stack is as good as before.
         rt.run(|cx| {
             assert!(is_overflow(&overflow(cx).unwrap_err()));
@@ -426,7 +426,7 @@ fn budgeted_code_fails_softly_inside() {
             Ok(())
         })
         .unwrap();
-        assert_eq!(rt.snapshot().quarantined_stacks, 0);
+        assert_eq!(rt.stats().quarantined_stacks, 0);
     });
 }
 

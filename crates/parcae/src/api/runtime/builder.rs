@@ -2,7 +2,7 @@
 
 mod limits;
 
-use super::{Inner, Runtime};
+use super::{Handle, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
 use crate::sched::Victims;
@@ -271,8 +271,8 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// What is measured, for [`Runtime::snapshot`]. Counters are always there; *times* cost some tens of nanoseconds for each switch
-    /// of tasks.
+    /// The metrics that [`Runtime::stats`] contains. Counters are always kept. *Times* cost some tens
+    /// of nanoseconds for each switch between tasks.
     pub fn measure(mut self, measure: Measure) -> Builder<P> {
         self.engine.measure = measure;
         self
@@ -327,7 +327,7 @@ impl<P: Profile> Builder<P> {
         let terms = Arc::new(terms);
         let root: Weak<dyn Any + Send + Sync> = Arc::downgrade(&terms) as _;
         let _ = terms.shared.root.set(root); // the first and only time
-        Ok(Runtime { inner: Arc::new(Inner { engine, terms, mint }), _profile: PhantomData })
+        Ok(Runtime { handle: Handle::new(Arc::new(RuntimeInner { engine, terms, mint })) })
     }
 }
 

@@ -1,43 +1,57 @@
-//! A runtime: workers, and the root of every task.
+//! The runtime: workers, and the root of every task.
 //!
-//! A [`Runtime`] is a value. Any number of them live side by side; none is global. It is made
-//! by a [`Builder`], runs root tasks with [`run`](Runtime::run), and ends when it is dropped:
-//! the tasks that are left are cancelled and waited for; [`shutdown`](Runtime::shutdown) waits no
-//! longer than it is told. A [`Handle`] starts root tasks from other threads.
+//! A [`Runtime`] is a value. Several of them can exist side by side, and none is global. A
+//! [`Builder`] configures and starts it, [`run`](Runtime::run) executes a root task, and dropping
+//! the runtime cancels the remaining tasks and waits for them. [`shutdown`](Runtime::shutdown) does
+//! the same with a time limit.
+//!
+//! # Authority
+//!
+//! The owner of a [`Runtime`] may do everything: run and cancel tasks, shut down, inspect, mint
+//! capabilities, recharge budgets. A [`Handle`] may start tasks and nothing else, so it can be given
+//! to other threads and libraries. A runtime dereferences to its handle: starting tasks is written
+//! once, and the owner can do it too.
+//!
+//! | file | content |
+//! |---|---|
+//! | `mod.rs` | [`Runtime`]: run, end, mint |
+//! | `handle.rs` | [`Handle`] |
+//! | `observe.rs` | metrics, traces, dumps |
+//! | `builder.rs`, `builder/limits.rs` | settings and their ranges |
+//! | `root.rs` | root tasks |
+//! | `shutdown.rs` | the phases of a shutdown |
+//! | `explore.rs` | one test under many seeds |
 
 mod builder;
 mod explore;
+mod handle;
+mod observe;
 mod root;
 mod shutdown;
 
 pub use builder::{BuildError, Builder};
 pub use explore::explore;
+pub use handle::Handle;
 pub use root::RootTask;
 pub use shutdown::Shutdown;
 
 use crate::api::engine::Engine;
 use crate::base::error::Result;
-use crate::sched::Shared;
-use crate::sched::worker::stats::WorkerStats;
-use crate::scope::budget::{Ceiling, Standing};
+use crate::scope::budget::Standing;
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::{
     Audit, BudgetLimits, CapBudget, CapChannel, CapSpawn, ChannelLimits, Delegation, Mint,
-    SpawnLimits, TaskPermit,
+    SpawnLimits,
 };
 use crate::scope::cx::{self, Cx, Terms};
 use crate::scope::nursery::{Account, Nursery, NurseryOpts, SpawnOpts};
-use crate::scope::profile::{Profile, Service, Sovereign, Spawns, SpawnsFreely};
-use crate::view::inspect::{Deadlock, Detector, Dump, PAUSE};
-use crate::view::stats::Snapshot;
-use crate::view::trace::{self, Recording, Streaming, TraceError, TraceOpts};
+use crate::scope::profile::{Profile, Service, Spawns};
 use std::fmt;
-use std::marker::PhantomData;
-use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Workers that run tasks, and what tasks run under.
+/// Workers that run tasks, with the budget, the capabilities and the settings of all of them.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -54,59 +68,63 @@ use std::time::Duration;
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
-/// Dropping it cancels the tasks that are left and waits for them. A task that does not come to a cancel point
-/// is waited for as long as it takes.
+/// The owner of a runtime has all authority over it. A [`Handle`], to which a runtime dereferences,
+/// only starts tasks; [`handle`](Runtime::handle) makes one to give away.
+///
+/// Dropping the runtime cancels the remaining tasks and waits for them, without a time limit: a task
+/// that reaches no cancel point delays the drop until it ends. Use [`shutdown`](Runtime::shutdown)
+/// to bound the wait.
 pub struct Runtime<P: Profile = Service> {
-    inner: Arc<Inner>,
-    _profile: PhantomData<P>,
+    handle: Handle<P>,
 }
 
-pub(crate) struct Inner {
+/// The state that a runtime shares with its handles. The last of them ends the workers.
+pub(crate) struct RuntimeInner {
     engine: Engine,
-    /// Counted: root tasks use it, and do not keep the engine.
+    /// Counted on its own: root tasks hold it and do not keep the engine alive.
     terms: Arc<Terms>,
     mint: Mint,
 }
 
-impl Inner {
+impl RuntimeInner {
     pub(crate) fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// Makes sure that the workers are watched: for tasks that do not come in through the engine.
+    /// Starts the monitor of the workers, for tasks that do not come in through the engine.
     pub(crate) fn watch(&self) {
         self.engine.watch();
     }
 }
 
 impl Runtime {
-    /// What makes a runtime; of another profile after [`Builder::profile`].
+    /// A builder with default settings. [`Builder::profile`] chooses another profile.
     pub fn builder() -> Builder<Service> {
         Builder::new()
     }
 }
 
 impl<P: Profile> Runtime<P> {
-    /// Runs a closure as a root task and returns its result. Blocks the calling thread, from
-    /// which the closure may borrow.
+    /// Runs a closure as a root task, blocks the calling thread until it ends, and returns its
+    /// result. The closure may borrow from the caller.
     ///
-    /// Under the deterministic executor this thread does all the work, and has to be the one that
-    /// built the runtime.
+    /// The deterministic executor does all work on this thread, which must be the one that built
+    /// the runtime.
     ///
     /// # Errors
     ///
-    /// What the task failed with; a panic is an error too.
+    /// The error of the task. A panic of the task is an error too.
     ///
     /// # Panics
     ///
-    /// On a task of the same runtime, which would wait for itself: use a nursery there.
+    /// On a task of the same runtime, which would wait for itself. Use a nursery there.
     #[track_caller]
     pub fn run<R: Send>(&self, task: impl FnOnce(&Cx<P>) -> Result<R> + Send) -> Result<R> {
-        root::run(&self.inner, SpawnOpts::new(), None, task)
+        self.run_with(SpawnOpts::new(), task)
     }
 
-    /// As [`run`](Runtime::run), with options for the root task: a name, a priority, a stack size, a budget of its own out of
-    /// the runtime's.
+    /// As [`run`](Runtime::run), with options for the root task: a name, a priority, a stack size, a
+    /// budget of its own out of the runtime's.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -121,7 +139,7 @@ impl<P: Profile> Runtime<P> {
     ///
     /// # Errors
     ///
-    /// As for [`run`](Runtime::run), and if the runtime has less than the budget that the options name.
+    /// As for [`run`](Runtime::run), and if the runtime has less than the requested budget.
     ///
     /// # Panics
     ///
@@ -132,11 +150,11 @@ impl<P: Profile> Runtime<P> {
         opts: SpawnOpts,
         task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
     ) -> Result<R> {
-        root::run(&self.inner, opts, None, task)
+        root::run(self.inner(), opts, task)
     }
 
-    /// Opens a nursery for the calling thread: runs `body` in it as a root task and waits for all
-    /// children. The same as [`run`](Runtime::run) with [`Cx::nursery_with`] in it.
+    /// Runs `body` in a nursery as a root task and waits for all children: [`run`](Runtime::run)
+    /// with [`Cx::nursery_with`] inside.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -170,19 +188,18 @@ impl<P: Profile> Runtime<P> {
         self.run(|cx| cx.nursery_with(opts, body))
     }
 
-    /// What starts tasks from other threads.
+    /// A handle that starts tasks from other threads.
     pub fn handle(&self) -> Handle<P> {
-        Handle { inner: Arc::clone(&self.inner), _profile: PhantomData }
+        self.handle.clone()
     }
 
-    /// What cancels everything that runs here, and everything that would run later: a token is turned once and for ever,
-    /// so this is for the end of the program. Root tasks that run are asked to end; after that
-    /// [`run`](Runtime::run) and [`Handle::spawn`] refuse with an error, and nothing is left to do with the runtime but to look at
-    /// its counters and to drop it.
+    /// The token that cancels all tasks of the runtime, now and later. A token stays cancelled, so
+    /// this ends the useful life of the runtime: running root tasks are cancelled, and afterwards
+    /// [`run`](Runtime::run) and [`Handle::spawn`] return an error.
     ///
-    /// To end what runs now and go on, cancel less: [`RootTask::cancel`] for a root task,
-    /// [`Nursery::cancel`](crate::Nursery::cancel) for a nursery, or a token of your own that is given to each nursery
-    /// which it should end ([`NurseryOpts::token`](crate::NurseryOpts::token)).
+    /// To cancel less and continue, use [`RootTask::cancel`] for a root task,
+    /// [`Nursery::cancel`](crate::Nursery::cancel) for a nursery, or a separate token that is passed
+    /// to each nursery which it should end ([`NurseryOpts::token`](crate::NurseryOpts::token)).
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -190,16 +207,17 @@ impl<P: Profile> Runtime<P> {
     /// let rt = Runtime::builder().build()?;
     /// rt.token().cancel();
     /// assert!(rt.run(|_| Ok(())).unwrap_err().is_cancelled());
-    /// assert!(matches!(rt.handle().spawn(|_| Ok(())).unwrap_err().kind(), ErrorKind::ShuttingDown));
+    /// assert!(matches!(rt.spawn(|_| Ok(())).unwrap_err().kind(), ErrorKind::ShuttingDown));
     /// # Ok::<(), parcae::Error>(())
     /// ```
     ///
     /// # Ctrl-C
     ///
-    /// To stop early and keep what is done, do not cancel this token: `run` would return an error instead of the results.
-    /// Give a token of your own to the nursery that does the work, leave results outside of it as they come,
-    /// and cancel the token from the thread that waits for the signal. The example `ctrl_c` in the repository is a whole
-    /// program with such a thread; with the crate `ctrlc` it is `ctrlc::set_handler(move || stop.cancel())`.
+    /// To stop early and keep partial results, do not cancel this token: `run` would return an error
+    /// instead of the results. Pass a separate token to the nursery that does the work, store results
+    /// outside of the nursery as they arrive, and cancel the token from the thread that waits for the
+    /// signal. The example `ctrl_c` in the repository is a complete program with such a thread. With
+    /// the crate `ctrlc` it is `ctrlc::set_handler(move || stop.cancel())`.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -213,7 +231,7 @@ impl<P: Profile> Runtime<P> {
     ///         for job in 0..8 {
     ///             let (stop, done) = (&stop, &done);
     ///             n.spawn(move |cx| {
-    ///                 cx.sleep(Duration::from_secs(job))?; // work, with points at which it can be cancelled
+    ///                 cx.sleep(Duration::from_secs(job))?; // work, with cancel points
     ///                 done.lock().unwrap().push(job);
     ///                 if job == 2 {
     ///                     stop.cancel(); // in place of the signal
@@ -224,26 +242,26 @@ impl<P: Profile> Runtime<P> {
     ///         Ok(())
     ///     })
     /// });
-    /// assert!(outcome.unwrap_err().is_cancelled()); // so it was not all of it
+    /// assert!(outcome.unwrap_err().is_cancelled()); // the work is incomplete
     /// assert_eq!(*done.lock().unwrap(), [0, 1, 2]);
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn token(&self) -> CancelToken {
-        CancelToken::of(&self.inner.terms.node)
+        CancelToken::of(&self.terms().node)
     }
 
-    /// What random choices started from: the seed that was given, or the one in `PARCAE_SEED`. For messages about a run that
-    /// has to be repeated.
+    /// The seed of all random choices: from [`Builder::seed`], [`Builder::deterministic`] or the
+    /// environment variable `PARCAE_SEED`. For messages about a run that has to be repeated.
     pub fn seed(&self) -> u64 {
-        self.inner.terms.shared.config.seed
+        self.terms().shared.config.seed
     }
 
-    /// How the budget of the runtime stands.
+    /// The state of the runtime's budget: granted, left, held by tasks, spent.
     pub fn budget(&self) -> Standing {
-        cx::live_standing(&self.inner.terms.shared, &self.inner.terms.pool)
+        cx::live_standing(&self.terms().shared, &self.terms().pool)
     }
 
-    /// What recharges the budget of the runtime, by the authority of a
+    /// The account of the runtime. It recharges the runtime's budget by the authority of a
     /// [`CapBudget`].
     ///
     /// ```
@@ -256,124 +274,43 @@ impl<P: Profile> Runtime<P> {
     ///     .on_exhausted(OnExhausted::Suspend)
     ///     .build()?;
     /// let cap = rt.cap_budget(BudgetLimits { total: some, per_request: some }, Delegation::Forbidden);
-    /// let task = rt.handle().spawn(|cx| (0..5_000).try_for_each(|_| cx.checkpoint()))?;
+    /// let task = rt.spawn(|cx| (0..5_000).try_for_each(|_| cx.checkpoint()))?;
     /// let task = task.join_timeout(std::time::Duration::from_millis(1)).unwrap_err(); // suspended
     /// rt.account().recharge(&cap, some)?;
     /// task.join()?;
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn account(&self) -> Account {
-        Account::of(&self.inner.terms, &self.inner.terms.pool)
+        Account::of(self.terms(), &self.terms().pool)
     }
 
-    /// The counters of each worker.
-    pub fn stats(&self) -> Vec<WorkerStats> {
-        self.inner.engine.stats()
-    }
-
-    /// All figures at once: counters of the workers; times, nurseries and histograms where
-    /// [`Builder::measure`] asks for them. See [`stats`](crate::stats).
-    pub fn snapshot(&self) -> Snapshot {
-        self.inner.engine.with_shared(Snapshot::of)
-    }
-
-    /// Records what happens from now on; the last of it, when there is more than the options have room for. See
-    /// [`trace`](mod@crate::trace).
+    /// Ends the runtime within a time limit: refuses new tasks, cancels the existing ones and waits
+    /// for them, then ends the threads. The result names the tasks that did not end in time; they
+    /// are left behind.
     ///
-    /// # Errors
-    ///
-    /// If another recording has not been stopped.
-    pub fn trace(&self, opts: TraceOpts) -> Result<Recording, TraceError> {
-        trace::start(self.inner.engine.shared(), &opts)
-    }
-
-    /// Records what happens from now on into a file, for <https://ui.perfetto.dev>.
-    ///
-    /// ```
-    /// use parcae::prelude::*;
-    /// use parcae::trace::TraceOpts;
-    ///
-    /// let rt = Runtime::builder().workers(2).build()?;
-    /// let path = std::env::temp_dir().join(format!("trace-{}.json", std::process::id()));
-    /// let streaming = rt.trace_to(&path, TraceOpts::new().max_bytes(1 << 20))?;
-    /// rt.run(|cx| cx.sleep(std::time::Duration::from_millis(1)))?;
-    /// let streamed = streaming.stop()?;
-    /// assert_eq!(streamed.bytes, std::fs::metadata(&path)?.len());
-    /// assert_eq!(streamed.lost, 0);
-    /// # std::fs::remove_file(&path)?;
-    /// # Ok::<(), parcae::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If another recording has not been stopped, or the file cannot be created.
-    pub fn trace_to(
-        &self,
-        path: impl AsRef<Path>,
-        opts: TraceOpts,
-    ) -> Result<Streaming, TraceError> {
-        trace::start_streaming(self.inner.engine.shared(), path.as_ref(), &opts)
-    }
-
-    /// All tasks: what they wait for, where, and for how long. Needs no worker to cooperate, so it also shows a
-    /// runtime that is stuck. See [`inspect`](crate::inspect).
-    pub fn dump(&self) -> Dump {
-        self.inner.engine.with_shared(Dump::of)
-    }
-
-    /// Looks for tasks that wait in vain, or [possibly](crate::inspect::Certainty) do: who holds a lock or the end of a
-    /// channel is a guess. Takes a tenth of a second, and blocks the calling thread for it.
-    pub fn find_deadlock(&self) -> Option<Deadlock> {
-        self.inner.engine.with_shared(|shared| Detector::scan_twice(shared, PAUSE))
-    }
-
-    pub(crate) fn shared(&self) -> Weak<Shared> {
-        Arc::downgrade(&self.inner.engine.shared())
-    }
-
-    /// What it is made of.
-    #[cfg(test)]
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.inner.engine
-    }
-
-    /// Tasks that have not ended.
-    pub fn live_tasks(&self) -> u64 {
-        self.inner.engine.live()
-    }
-
-    /// Under the deterministic executor, all that happened so far: the same bytes for the same seed, number of workers
-    /// and program. Empty otherwise.
-    pub fn event_log(&self) -> Vec<u8> {
-        self.inner.engine.log()
-    }
-
-    /// Ends the runtime: lets no more tasks in, cancels those that are there, and waits until they have ended, but no
-    /// longer than this. Then its threads end too. What has not ended by then is left behind and named.
-    ///
-    /// May be called from anywhere, and more than once: a later call waits again for what is left. On a task of the
-    /// same runtime it does not wait, since it would wait for itself: it returns at once with what is left. Nothing can
-    /// stop a task that neither waits nor comes to a checkpoint: its thread goes on, with the memory that it uses, until
-    /// it ends by itself.
+    /// It may be called from any thread, and repeatedly: a later call waits again for the rest. On a
+    /// task of the same runtime it returns at once, since waiting would include itself. A task that
+    /// neither waits nor reaches a checkpoint cannot be stopped: its thread and its memory remain
+    /// until it ends by itself.
     ///
     /// ```
     /// use parcae::prelude::*;
     /// use std::time::Duration;
     ///
     /// let rt = Runtime::builder().build()?;
-    /// let task = rt.handle().spawn(|cx| cx.sleep(Duration::from_secs(1_000)))?;
+    /// let task = rt.spawn(|cx| cx.sleep(Duration::from_secs(1_000)))?;
     /// let shutdown = rt.shutdown(Duration::from_secs(10));
     /// assert!(shutdown.is_complete(), "{shutdown}");
     /// assert!(task.join().unwrap_err().is_cancelled());
-    /// assert!(rt.handle().spawn(|_| Ok(())).is_err());
+    /// assert!(rt.spawn(|_| Ok(())).is_err());
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn shutdown(&self, within: Duration) -> Shutdown {
-        shutdown::shutdown(&self.inner, within)
+        shutdown::shutdown(self.inner(), within)
     }
 
-    /// Mints a capability to spawn. Whoever has the runtime has all authority in it, and gives
-    /// parts of it away like this.
+    /// Mints a capability to spawn. The owner of the runtime has all authority in it, and passes
+    /// parts of it on in this way.
     ///
     /// ```
     /// use parcae::cap::{Delegation, SpawnLimits};
@@ -393,38 +330,44 @@ impl<P: Profile> Runtime<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn cap_spawn(&self, limits: SpawnLimits, delegation: Delegation) -> CapSpawn {
-        self.inner.mint.spawn(limits, delegation)
+        self.inner().mint.spawn(limits, delegation)
     }
 
     /// Mints a capability to recharge budgets; see [`Account`].
     pub fn cap_budget(&self, limits: BudgetLimits, delegation: Delegation) -> CapBudget {
-        self.inner.mint.budget(limits, delegation)
+        self.inner().mint.budget(limits, delegation)
     }
 
     /// Mints a capability to create channels.
     pub fn cap_channel(&self, limits: ChannelLimits, delegation: Delegation) -> CapChannel {
-        self.inner.mint.channel(limits, delegation)
+        self.inner().mint.channel(limits, delegation)
     }
 
-    /// What capabilities were minted, used, refused and revoked.
+    /// The audit log of capabilities: minted, used, refused, revoked.
     pub fn audit(&self) -> Audit {
-        self.inner.mint.audit()
+        self.inner().mint.audit()
     }
-}
 
-impl<P: Profile> Runtime<P> {
     /// For adapters: see [`foreign`](crate::api::foreign).
     pub(crate) fn erase(self) -> Runtime<Service> {
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: moved out of what is not dropped.
-        let inner = unsafe { std::ptr::read(&raw const this.inner) };
-        Runtime { inner, _profile: PhantomData }
+        // SAFETY: `this` is never dropped, so its handle is moved out once.
+        let handle = unsafe { std::ptr::read(&raw const this.handle) };
+        Runtime { handle: handle.erase() }
+    }
+}
+
+impl<P: Profile> Deref for Runtime<P> {
+    type Target = Handle<P>;
+
+    fn deref(&self) -> &Handle<P> {
+        &self.handle
     }
 }
 
 impl<P: Profile> Drop for Runtime<P> {
     fn drop(&mut self) {
-        self.inner.terms.node.cancel(CancelReason::Shutdown);
+        self.terms().node.cancel(CancelReason::Shutdown);
     }
 }
 
@@ -432,197 +375,7 @@ impl<P: Profile> fmt::Debug for Runtime<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime")
             .field("profile", &P::ID)
-            .field("engine", &self.inner.engine)
+            .field("engine", &self.inner().engine)
             .finish_non_exhaustive()
-    }
-}
-
-/// Starts tasks of a [`Runtime`] from any thread. As long as there is one the runtime's workers stay.
-pub struct Handle<P: Profile = Service> {
-    inner: Arc<Inner>,
-    _profile: PhantomData<P>,
-}
-
-impl<P: Profile> Handle<P> {
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
-    }
-
-    /// As [`Runtime::shutdown`].
-    pub fn shutdown(&self, within: Duration) -> Shutdown {
-        shutdown::shutdown(&self.inner, within)
-    }
-
-    /// What cancels everything that runs there, for ever; see [`Runtime::token`].
-    pub fn token(&self) -> CancelToken {
-        CancelToken::of(&self.inner.terms.node)
-    }
-}
-
-impl<P: SpawnsFreely> Handle<P> {
-    /// As [`Runtime::run`].
-    ///
-    /// # Errors
-    ///
-    /// What the task failed with; or that the runtime is shutting down.
-    ///
-    /// # Panics
-    ///
-    /// On a task of the same runtime.
-    #[track_caller]
-    pub fn run<R: Send>(&self, task: impl FnOnce(&Cx<P>) -> Result<R> + Send) -> Result<R> {
-        root::run(&self.inner, SpawnOpts::new(), None, task)
-    }
-
-    /// As [`Runtime::run_with`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Handle::run), and if the runtime has less than the budget that the options name.
-    ///
-    /// # Panics
-    ///
-    /// On a task of the same runtime.
-    #[track_caller]
-    pub fn run_with<R: Send>(
-        &self,
-        opts: SpawnOpts,
-        task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
-    ) -> Result<R> {
-        root::run(&self.inner, opts, None, task)
-    }
-
-    /// Starts a root task, which belongs to the runtime and is waited for when that is dropped.
-    ///
-    /// ```
-    /// use parcae::prelude::*;
-    ///
-    /// let rt = Runtime::builder().build()?;
-    /// let handle = rt.handle();
-    /// let task = std::thread::spawn(move || handle.spawn(|_| Ok(42))).join().unwrap()?;
-    /// assert_eq!(task.join()?, 42);
-    /// # Ok::<(), parcae::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the runtime is shutting down, or has no budget or memory for another task.
-    #[track_caller]
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
-    ) -> Result<RootTask<T>> {
-        self.spawn_with(SpawnOpts::new(), task)
-    }
-
-    /// As [`spawn`](Handle::spawn), with options: a name, a priority, a stack size, a budget of its own out of the runtime's.
-    ///
-    /// ```
-    /// use parcae::prelude::*;
-    ///
-    /// let rt = Runtime::builder().build()?;
-    /// let urgent = SpawnOpts::new().name("heartbeat").priority(Priority::High);
-    /// assert_eq!(rt.handle().spawn_with(urgent, |_| Ok(1))?.join()?, 1);
-    /// # Ok::<(), parcae::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`spawn`](Handle::spawn), and if the runtime has less than the budget that the options name.
-    #[track_caller]
-    pub fn spawn_with<T: Send + 'static>(
-        &self,
-        opts: SpawnOpts,
-        task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
-    ) -> Result<RootTask<T>> {
-        root::spawn(&self.inner, opts, None, task)
-    }
-}
-
-impl Handle<Sovereign> {
-    /// As [`Runtime::run`], by the authority of a capability.
-    ///
-    /// # Errors
-    ///
-    /// As in the other profiles, and if the capability does not allow it.
-    ///
-    /// # Panics
-    ///
-    /// On a task of the same runtime.
-    #[track_caller]
-    pub fn run<R: Send>(
-        &self,
-        cap: &CapSpawn,
-        task: impl FnOnce(&Cx<Sovereign>) -> Result<R> + Send,
-    ) -> Result<R> {
-        self.run_with(cap, SpawnOpts::new(), task)
-    }
-
-    /// As [`run`](Handle::run), with options. The task gets no more than the capability's
-    /// `task_budget`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Handle::run), and if the runtime has less than the budget that the options name.
-    ///
-    /// # Panics
-    ///
-    /// On a task of the same runtime.
-    #[track_caller]
-    pub fn run_with<R: Send>(
-        &self,
-        cap: &CapSpawn,
-        opts: SpawnOpts,
-        task: impl FnOnce(&Cx<Sovereign>) -> Result<R> + Send,
-    ) -> Result<R> {
-        root::run(&self.inner, opts, Some(self.authorize(cap)?), task)
-    }
-
-    /// A place for one task under a capability, and what bounds it.
-    fn authorize(&self, cap: &CapSpawn) -> Result<(Ceiling, TaskPermit)> {
-        cap.check_issuer(&self.inner.terms.issuer)?;
-        let permit = cap.admit()?;
-        Ok((cap.ceiling(), permit))
-    }
-
-    /// Starts a root task by the authority of a capability.
-    ///
-    /// # Errors
-    ///
-    /// As in the other profiles, and if the capability does not allow it.
-    #[track_caller]
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        cap: &CapSpawn,
-        task: impl FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'static,
-    ) -> Result<RootTask<T>> {
-        self.spawn_with(cap, SpawnOpts::new(), task)
-    }
-
-    /// As [`spawn`](Handle::spawn), with options. The task gets no more than the capability's `task_budget`.
-    ///
-    /// # Errors
-    ///
-    /// As for [`spawn`](Handle::spawn), and if the runtime has less than the budget that the options name.
-    #[track_caller]
-    pub fn spawn_with<T: Send + 'static>(
-        &self,
-        cap: &CapSpawn,
-        opts: SpawnOpts,
-        task: impl FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'static,
-    ) -> Result<RootTask<T>> {
-        root::spawn(&self.inner, opts, Some(self.authorize(cap)?), task)
-    }
-}
-
-impl<P: Profile> Clone for Handle<P> {
-    fn clone(&self) -> Handle<P> {
-        Handle { inner: Arc::clone(&self.inner), _profile: PhantomData }
-    }
-}
-
-impl<P: Profile> fmt::Debug for Handle<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("profile", &P::ID).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! Root tasks: children of the runtime itself, which is their nursery.
 
-use super::Inner;
+use super::RuntimeInner;
 use crate::base::error::{Error, ErrorKind, Result, discard};
 use crate::base::reason::CancelReason;
 use crate::sched::task::{Start, Task, Traits};
@@ -22,33 +22,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Runs a root task and waits for it; by a capability, if one is shown.
+/// Runs a root task and waits for it.
 #[track_caller]
 pub(super) fn run<P: Profile, R: Send>(
-    inner: &Arc<Inner>,
+    inner: &Arc<RuntimeInner>,
     opts: SpawnOpts,
-    cap: Option<(Ceiling, TaskPermit)>,
     task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
 ) -> Result<R> {
     if let Some(reason) = inner.terms.node.reason() {
         return Err(Error::cancelled(reason));
     }
     inner.engine.check_outside();
-    let (ceiling, permit) = cap.unzip();
-    let plan = Plan::new(inner, opts, ceiling)?;
+    let plan = Plan::new(inner, opts, None)?;
     let traits = plan.traits;
-    let body = move |record, start| {
-        let output = plan.carry_out(record, start, task, |output| output);
-        drop(permit);
-        output
-    };
+    let body = move |record, start| plan.carry_out(record, start, task, |output| output);
     inner.engine.run_task(traits, body)?
 }
 
 /// Starts a root task that belongs to the runtime; by a capability, if one is shown.
 #[track_caller]
 pub(super) fn spawn<P: Profile, T: Send + 'static>(
-    inner: &Arc<Inner>,
+    inner: &Arc<RuntimeInner>,
     opts: SpawnOpts,
     cap: Option<(Ceiling, TaskPermit)>,
     task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
@@ -119,7 +113,7 @@ impl Plan {
     /// Plans a root task. A root task is a child of the runtime: the runtime's budget pays for it,
     /// and for its spawn. A task that spawns one pays for the spawn itself, as for a child.
     #[track_caller]
-    fn new(inner: &Inner, opts: SpawnOpts, ceiling: Option<Ceiling>) -> Result<Plan> {
+    fn new(inner: &RuntimeInner, opts: SpawnOpts, ceiling: Option<Ceiling>) -> Result<Plan> {
         let origin = Origin { name: opts.name.clone(), spawned_at: Location::caller() };
         let traits = opts.traits(inner.terms.shared.usual_traits());
         let mut terms = inner.terms.for_root();
@@ -262,7 +256,7 @@ impl<T> RootTask<T> {
     /// use std::time::Duration;
     ///
     /// let rt = Runtime::builder().build()?;
-    /// let task = rt.handle().spawn(|cx| loop { cx.checkpoint()? } as parcae::Result<()>)?;
+    /// let task = rt.spawn(|cx| loop { cx.checkpoint()? } as parcae::Result<()>)?;
     /// let task = task.join_timeout(Duration::from_millis(1)).unwrap_err(); // not yet
     /// task.cancel();
     /// assert!(task.join().unwrap_err().is_cancelled());
@@ -328,7 +322,7 @@ impl<T> RootTask<T> {
 /// use parcae::prelude::*;
 ///
 /// let rt = Runtime::builder().build()?;
-/// let task = rt.handle().spawn(|_| Ok(6))?;
+/// let task = rt.spawn(|_| Ok(6))?;
 /// let answer = async { Ok::<_, parcae::Error>(7 * task.await?) };
 /// assert_eq!(parcae::block_on(answer)??, 42);
 /// # Ok::<(), parcae::Error>(())

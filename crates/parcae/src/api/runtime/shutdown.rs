@@ -15,7 +15,7 @@
 //! On a task of the same runtime only 1, 2 and 4 are done. Whoever drops the runtime, or calls this from outside, does
 //! the rest.
 
-use super::Inner;
+use super::RuntimeInner;
 use crate::base::reason::CancelReason;
 use crate::sched::executor::threads::Drained;
 use crate::view::inspect::{Dump, Task, write_task};
@@ -72,7 +72,7 @@ impl fmt::Display for Shutdown {
     }
 }
 
-pub(super) fn shutdown(inner: &Inner, within: Duration) -> Shutdown {
+pub(super) fn shutdown(inner: &RuntimeInner, within: Duration) -> Shutdown {
     let engine = &inner.engine;
     engine.close();
     inner.terms.node.cancel(CancelReason::Shutdown);
@@ -90,7 +90,7 @@ pub(super) fn shutdown(inner: &Inner, within: Duration) -> Shutdown {
 }
 
 /// Who is left.
-fn survivors(inner: &Inner) -> Vec<Task> {
+fn survivors(inner: &RuntimeInner) -> Vec<Task> {
     inner.engine.with_shared(Dump::of).tasks
 }
 

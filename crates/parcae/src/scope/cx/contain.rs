@@ -46,7 +46,7 @@ impl<P: Profile> Cx<P> {
     ///     assert!(matches!(error.kind(), ErrorKind::StackOverflow { .. }));
     ///     Ok(()) // and everything goes on
     /// })?;
-    /// assert_eq!(rt.snapshot().quarantined_stacks, 1);
+    /// assert_eq!(rt.stats().quarantined_stacks, 1);
     /// # Ok::<(), parcae::Error>(())
     /// ```
     ///

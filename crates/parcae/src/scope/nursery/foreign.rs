@@ -31,7 +31,7 @@
 
 use super::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
 use crate::Account;
-use crate::api::runtime::{Handle, Inner};
+use crate::api::runtime::{Handle, RuntimeInner};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::task::state::{Handle as Held, Parking};
 use crate::sched::task::{TaskRef, Traits};
@@ -59,7 +59,7 @@ pub struct OpenNursery {
 /// Who waits for the children, and what is given back in the end.
 enum Owner {
     Task { shares: Shares, outer: Outer },
-    Thread { runtime: Arc<Inner>, proxy: TaskRef, all_ended: Arc<Event>, drawn: Budget },
+    Thread { runtime: Arc<RuntimeInner>, proxy: TaskRef, all_ended: Arc<Event>, drawn: Budget },
 }
 
 impl OpenNursery {

@@ -71,7 +71,7 @@ impl Dump {
     /// use parcae::prelude::*;
     ///
     /// let rt = Runtime::builder().build()?;
-    /// let asleep = rt.handle().spawn(|cx| cx.sleep(std::time::Duration::MAX))?;
+    /// let asleep = rt.spawn(|cx| cx.sleep(std::time::Duration::MAX))?;
     /// while rt.dump().tasks.iter().all(|task| task.wait.is_none()) {}
     /// let dump = rt.dump();
     /// assert!(dump.clone().full().to_json().contains("parcae::"));

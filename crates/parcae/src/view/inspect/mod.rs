@@ -9,7 +9,7 @@
 //!
 //! let rt = Runtime::builder().workers(1).build()?;
 //! let (tx, rx) = parcae::channel::channel::<u32>(0);
-//! let waits = rt.handle().spawn(move |_| Ok(rx.recv()?))?;
+//! let waits = rt.spawn(move |_| Ok(rx.recv()?))?;
 //! let dump = loop {
 //!     let dump = rt.dump();
 //!     if dump.tasks.iter().any(|task| task.state == TaskState::Waiting) {

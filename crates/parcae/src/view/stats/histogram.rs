@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// let rt = Runtime::builder().workers(1).measure(Measure::Times).build()?;
 /// rt.run(|cx| (0..100).try_for_each(|_| cx.yield_now()))?;
-/// let runs = rt.snapshot().run_length;
+/// let runs = rt.stats().run_length;
 /// assert!(runs.count() >= 1);
 /// assert!(runs.quantile(0.5) <= runs.quantile(0.99));
 /// # Ok::<(), parcae::Error>(())

@@ -1,6 +1,6 @@
 //! Figures: what a runtime has done, for people and for monitoring.
 //!
-//! [`Runtime::snapshot`](crate::Runtime::snapshot) takes all of them at once:
+//! [`Runtime::stats`](crate::Runtime::stats) takes all of them at once:
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -15,7 +15,7 @@
 //!         Ok(())
 //!     })
 //! })?;
-//! let snapshot = rt.snapshot();
+//! let snapshot = rt.stats();
 //! let parsers = snapshot.nursery("parsers").unwrap();
 //! assert_eq!((parsers.finished, parsers.live), (10, 0));
 //! assert!(snapshot.to_prometheus().contains("parcae_nursery_finished_total{nursery=\"parsers\"} 10"));
@@ -77,7 +77,7 @@ pub struct Snapshot {
     /// Stacks that overflowed and are never used again, see
     /// [`Cx::contain_overflow`](crate::Cx::contain_overflow).
     pub quarantined_stacks: usize,
-    /// Each worker.
+    /// Each worker, and the temporary workers that were started.
     pub workers: Vec<WorkerFigures>,
     /// Nurseries, where times are measured: root tasks, those with a name, those without one that are open, and the
     /// rest of those without one.
@@ -190,13 +190,17 @@ impl Snapshot {
                 asleep: Duration::from_nanos(rate.nanos(asleep)),
             }
         };
+        // Slots of temporary workers that were never started are left out.
+        let shown = |(index, remote): &(usize, &crate::sched::Remote)| {
+            *index < shared.config.workers || remote.stats.snapshot() != WorkerStats::default()
+        };
         let nursery = |entry| NurseryFigures::of(entry, rate);
         Snapshot {
             at: Duration::from_nanos(shared.now()),
             live: shared.live(),
             queued: shared.queues.global_len(),
             quarantined_stacks: shared.stacks.quarantined(),
-            workers: shared.remotes.iter().enumerate().map(worker).collect(),
+            workers: shared.remotes.iter().enumerate().filter(shown).map(worker).collect(),
             nurseries: if measured {
                 let entries = shared.part::<Tallies>().map_or_else(Vec::new, Tallies::read);
                 entries.into_iter().map(nursery).collect()

@@ -12,7 +12,7 @@ impl Snapshot {
     ///
     /// let rt = Runtime::builder().workers(1).build()?;
     /// rt.run(|_| Ok(()))?;
-    /// let text = rt.snapshot().to_prometheus();
+    /// let text = rt.stats().to_prometheus();
     /// assert!(text.contains("# TYPE parcae_worker_ended_total counter\n"));
     /// assert!(text.contains("parcae_worker_ended_total{worker=\"0\"}"));
     /// # Ok::<(), parcae::Error>(())

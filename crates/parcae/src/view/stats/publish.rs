@@ -17,7 +17,7 @@ impl Snapshot {
     ///
     /// let rt = Runtime::builder().workers(1).build()?;
     /// rt.run(|_| Ok(()))?;
-    /// rt.snapshot().publish(); // to nobody, as long as the program has no recorder
+    /// rt.stats().publish(); // to nobody, as long as the program has no recorder
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn publish(&self) {

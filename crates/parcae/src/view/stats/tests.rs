@@ -48,7 +48,7 @@ fn tasks_of_a_nursery_are_counted() {
             })
         })
         .unwrap();
-        let snapshot = rt.snapshot();
+        let snapshot = rt.stats();
         let mixed = snapshot.nursery("mixed").unwrap();
         assert_eq!((mixed.finished, mixed.failed), (12, 8));
         assert_eq!((mixed.open, mixed.live), (0, 0));
@@ -77,7 +77,7 @@ fn virtual_times_add_up() {
             })
         })
         .unwrap();
-        let snapshot = rt.snapshot();
+        let snapshot = rt.stats();
         let sleepers = snapshot.nursery("sleepers").unwrap();
         // Each waits for its five milliseconds, and for nothing else.
         let waited = sleepers.waited.as_micros();
@@ -104,7 +104,7 @@ fn who_starves_is_seen() {
         })
     })
     .unwrap();
-    let snapshot = rt.snapshot();
+    let snapshot = rt.stats();
     let crowd = snapshot.nursery("crowd").unwrap();
     // Twenty take turns on one worker, which takes a step for each: nineteen twentieths of the time they wait for it.
     assert!(crowd.starved > crowd.ran * 10, "{crowd:?}");
@@ -128,7 +128,7 @@ fn turns_on_threads_are_measured() {
     while rt.live_tasks() > 0 {
         std::thread::yield_now();
     }
-    let snapshot = rt.snapshot();
+    let snapshot = rt.stats();
     let counters = snapshot.counters();
     assert_eq!(snapshot.run_length.count(), counters.executed);
     assert!(snapshot.wake_to_run.count() > 0);
@@ -154,7 +154,7 @@ fn budget_spent_is_that_of_the_nursery() {
             Ok(())
         })
         .unwrap();
-        let spent = rt.snapshot().nursery("bounded").unwrap().spent;
+        let spent = rt.stats().nursery("bounded").unwrap().spent;
         assert_eq!((spent.spawn_count, spent.memory), (rounds * 5, 0));
         assert!(spent.ops >= rounds * 5 * 7 && spent.ops < 1_000, "{spent:?}");
     });
@@ -164,7 +164,7 @@ fn budget_spent_is_that_of_the_nursery() {
 fn without_times_there_are_counters() {
     let rt = Runtime::builder().workers(2).build().unwrap();
     rt.run(|cx| cx.nursery_with(named("any"), |n| n.spawn(|_| Ok(()))?.join())).unwrap();
-    let snapshot = rt.snapshot();
+    let snapshot = rt.stats();
     assert_eq!(snapshot.counters().spawned_here, 1);
     assert!(snapshot.nurseries.is_empty() && snapshot.run_length.count() == 0);
     assert!(!snapshot.to_prometheus().contains("seconds"));
@@ -239,7 +239,7 @@ fn prometheus_can_read_it() {
             })
         })
         .unwrap();
-        let snapshot = rt.snapshot();
+        let snapshot = rt.stats();
         let (kinds, samples) = parse(&snapshot.to_prometheus());
         for (name, labels, value) in &samples {
             assert!(value.is_finite() && *value >= 0.0);
@@ -272,7 +272,7 @@ fn names_do_not_grow_without_end() {
         Ok(())
     })
     .unwrap();
-    let snapshot = rt.snapshot();
+    let snapshot = rt.stats();
     assert_eq!(snapshot.nurseries.len(), 1024 + 2);
     let finished: u64 = snapshot.nurseries.iter().map(|n| n.finished).sum();
     assert_eq!(finished, 1101, "the rest is counted with the unnamed");
@@ -341,7 +341,7 @@ mod published {
         let rt = Runtime::builder().deterministic(4).workers(2).measure(Measure::Times);
         let rt = rt.build().unwrap();
         rt.run(|cx| cx.nursery_with(named("any"), |n| n.spawn(|_| Ok(()))?.join())).unwrap();
-        let (kept, snapshot) = (Kept::default(), rt.snapshot());
+        let (kept, snapshot) = (Kept::default(), rt.stats());
         metrics::with_local_recorder(&kept, || snapshot.publish());
         let kept = kept.0.lock().unwrap();
         assert_eq!(kept["parcae_nursery_finished_total nursery=any"], 1.0);

@@ -58,8 +58,7 @@ fn program(rt: &Runtime, seed: u64) {
 }
 
 /// The counters that a trace has too.
-fn counted(stats: &[WorkerStats], outside: u64) -> Counts {
-    let sum = stats.iter().fold(WorkerStats::default(), |sum, stats| sum + *stats);
+fn counted(sum: WorkerStats, outside: u64) -> Counts {
     Counts {
         spawned_here: sum.spawned_here,
         spawned_outside: outside,
@@ -76,7 +75,7 @@ fn counted(stats: &[WorkerStats], outside: u64) -> Counts {
 fn calm_down(rt: &Runtime) {
     let mut before = None;
     loop {
-        let now = (rt.live_tasks(), rt.stats());
+        let now = (rt.live_tasks(), rt.stats().counters());
         if now.0 == 0 && before.as_ref() == Some(&now.1) {
             return;
         }

@@ -153,14 +153,17 @@ fn a_handle_is_no_way_round_the_capability_in_sovereign() {
     let limits = SpawnLimits { max_tasks: 1, task_budget: ops(100) };
     let cap = rt.cap_spawn(limits, Delegation::Forbidden);
     let handle = rt.handle();
-    assert_eq!(handle.run(&cap, |_| Ok(1)).unwrap(), 1);
-    let error = handle.run(&cap, |cx| cx.forever(|| Ok(()))).unwrap_err();
+    assert_eq!(handle.spawn(&cap, |_| Ok(1)).unwrap().join().unwrap(), 1);
+    let error = handle.spawn(&cap, |cx| cx.forever(|| Ok(()))).unwrap().join().unwrap_err();
     assert!(is_out_of_budget(&error), "{error}");
     // While the one place is taken there is no other.
-    let second = handle.run(&cap, |_| handle.spawn(&cap, |_| Ok(())).map(drop));
-    assert!(matches!(second.unwrap_err().kind(), ErrorKind::Capability(_)));
+    let first = handle.spawn(&cap, |cx| cx.sleep(std::time::Duration::MAX)).unwrap();
+    let second = handle.spawn(&cap, |_| Ok(())).unwrap_err();
+    assert!(matches!(second.kind(), ErrorKind::Capability(_)));
+    first.cancel();
+    assert!(first.join().unwrap_err().is_cancelled());
     cap.revoke();
-    assert!(matches!(handle.run(&cap, |_| Ok(())).unwrap_err().kind(), ErrorKind::Capability(_)));
+    assert!(matches!(handle.spawn(&cap, |_| Ok(())).unwrap_err().kind(), ErrorKind::Capability(_)));
 }
 
 #[test]

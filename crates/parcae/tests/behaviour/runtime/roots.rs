@@ -16,7 +16,7 @@ fn handles_start_root_tasks_with_options() {
     });
     assert!(task.unwrap().join().unwrap().starts_with("task `beat`, spawned at "));
     let small = opts.stack_size(parcae::stack::StackSize::CORE);
-    let left = rt.handle().run_with(small, |cx| Ok(cx.stack_left())).unwrap();
+    let left = rt.run_with(small, |cx| Ok(cx.stack_left())).unwrap();
     assert!(left <= 64 << 10, "{left}");
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 fn yields(rt: &Runtime) -> u64 {
-    rt.stats().iter().map(|worker| worker.yielded).sum()
+    rt.stats().counters().yielded
 }
 
 /// Of its own tasks a worker starts the newest first, as the deque gives them out at its end. Fewer
@@ -185,7 +185,7 @@ fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
     let rt = Runtime::builder().workers(1).build().unwrap();
     // SAFETY: asks for the thread's own id.
     let worker = rt.run(|_| Ok(unsafe { libc::pthread_self() } as usize)).unwrap();
-    let slept = || rt.stats()[0].slept;
+    let slept = || rt.stats().workers[0].counters.slept;
     for round in 0..8 {
         let order = std::sync::Arc::new(Mutex::new(Vec::new()));
         let note = |name: &'static str| {

@@ -174,7 +174,7 @@ fn a_turn_has_as_many_ops_as_the_profile_or_the_builder_says() {
         };
         let rt = builder.build().unwrap();
         rt.run(|cx| (0..ops).try_for_each(|_| cx.checkpoint())).unwrap();
-        rt.stats().iter().map(|worker| worker.yielded).sum()
+        rt.stats().counters().yielded
     }
     assert_eq!(turns::<Core>(None, 10 * 1024 + 1), 10);
     assert_eq!(turns::<Service>(None, 10 * 1024 + 1), 10);

@@ -52,7 +52,7 @@ fn a_stuck_worker_does_not_hold_its_deadlines_up() {
 #[test]
 fn a_busy_worker_acts_on_its_deadlines() {
     let rt = Runtime::builder().workers(1).build().unwrap();
-    let fired = || rt.stats().iter().map(|worker| worker.fired).sum::<u64>();
+    let fired = || rt.stats().counters().fired;
     let done = AtomicBool::new(false);
     rt.run(|cx| {
         cx.nursery(|n| {
@@ -78,7 +78,7 @@ fn a_busy_worker_acts_on_its_deadlines() {
 #[test]
 fn a_worker_that_sleeps_wakes_for_its_deadline_and_not_before() {
     let rt = Runtime::builder().workers(1).build().unwrap();
-    let slept = || rt.stats().iter().map(|worker| worker.slept).sum::<u64>();
+    let slept = || rt.stats().counters().slept;
     rt.run(|_| {
         let before = slept();
         sleep(MILLISECOND * 200)?;

@@ -13,7 +13,7 @@ fn a_trace_is_whole_and_agrees_with_the_counters_under_many_seeds() {
             let trace = recording.stop();
             trace.check().unwrap_or_else(|flaw| panic!("seed {seed}: {flaw}"));
             assert!(trace.is_complete());
-            assert_eq!(trace.counts(), counted(&rt.stats(), 1), "seed {seed}");
+            assert_eq!(trace.counts(), counted(rt.stats().counters(), 1), "seed {seed}");
             assert_eq!(trace.len() * 32, rt.event_log().len(), "the log is the same events");
         }
     }
@@ -25,13 +25,13 @@ fn a_trace_is_whole_and_agrees_with_the_counters_on_threads() {
         for workers in [1, 2, 4] {
             let rt = Runtime::builder().seed(seed).workers(workers).build().unwrap();
             calm_down(&rt);
-            let before = counted(&rt.stats(), 0);
+            let before = counted(rt.stats().counters(), 0);
             let recording = rt.trace(TraceOpts::new().events(1 << 16)).unwrap();
             for round in 0..3 {
                 program(&rt, seed + round);
             }
             calm_down(&rt);
-            let counters = counted(&rt.stats(), 3);
+            let counters = counted(rt.stats().counters(), 3);
             let trace = recording.stop();
             trace.check().unwrap_or_else(|flaw| panic!("seed {seed}: {flaw}"));
             assert!(trace.is_complete());

@@ -40,7 +40,7 @@ fn a_file_has_everything_that_happened() {
             .iter()
             .filter(|e| e.text("ph") == "X" && e.number("pid") == 1.0 && e.get("args").is_some())
             .count();
-        let executed: u64 = rt.stats().iter().map(|stats| stats.executed).sum();
+        let executed: u64 = rt.stats().counters().executed;
         assert_eq!(turns as u64, executed);
     }
 }

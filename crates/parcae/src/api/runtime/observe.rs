@@ -1,0 +1,91 @@
+//! Observing a runtime: metrics, traces, dumps, deadlocks. No worker has to cooperate for it.
+
+use super::Runtime;
+use crate::base::error::Result;
+use crate::sched::Shared;
+use crate::scope::profile::Profile;
+use crate::view::inspect::{Deadlock, Detector, Dump, PAUSE};
+use crate::view::stats::Snapshot;
+use crate::view::trace::{self, Recording, Streaming, TraceError, TraceOpts};
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+impl<P: Profile> Runtime<P> {
+    /// All metrics at once: counters of the workers, and times, nurseries and histograms if
+    /// [`Builder::measure`](super::Builder::measure) asks for them. See [`stats`](crate::stats).
+    pub fn stats(&self) -> Snapshot {
+        self.inner().engine.with_shared(Snapshot::of)
+    }
+
+    /// Number of tasks that have not ended.
+    pub fn live_tasks(&self) -> u64 {
+        self.inner().engine.live()
+    }
+
+    /// Records events from now on. If there are more than the options have room for, the last ones
+    /// are kept. See [`trace`](mod@crate::trace).
+    ///
+    /// # Errors
+    ///
+    /// If another recording has not been stopped.
+    pub fn trace(&self, opts: TraceOpts) -> Result<Recording, TraceError> {
+        trace::start(self.inner().engine.shared(), &opts)
+    }
+
+    /// Records events from now on into a file, for <https://ui.perfetto.dev>.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use parcae::trace::TraceOpts;
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let path = std::env::temp_dir().join(format!("trace-{}.json", std::process::id()));
+    /// let streaming = rt.trace_to(&path, TraceOpts::new().max_bytes(1 << 20))?;
+    /// rt.run(|cx| cx.sleep(std::time::Duration::from_millis(1)))?;
+    /// let streamed = streaming.stop()?;
+    /// assert_eq!(streamed.bytes, std::fs::metadata(&path)?.len());
+    /// assert_eq!(streamed.lost, 0);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If another recording has not been stopped, or the file cannot be created.
+    pub fn trace_to(
+        &self,
+        path: impl AsRef<Path>,
+        opts: TraceOpts,
+    ) -> Result<Streaming, TraceError> {
+        trace::start_streaming(self.inner().engine.shared(), path.as_ref(), &opts)
+    }
+
+    /// The event log of the deterministic executor: the same bytes for the same seed, number of
+    /// workers and program. Empty under threads.
+    pub fn event_log(&self) -> Vec<u8> {
+        self.inner().engine.log()
+    }
+
+    /// All tasks: their waits, places and times. It works on a runtime that is stuck, too. See
+    /// [`inspect`](crate::inspect).
+    pub fn dump(&self) -> Dump {
+        self.inner().engine.with_shared(Dump::of)
+    }
+
+    /// Searches for tasks whose wait cannot end, [certainly or possibly](crate::inspect::Certainty):
+    /// the holder of a lock or of a channel's end is a guess. Blocks the calling thread for a tenth
+    /// of a second.
+    pub fn find_deadlock(&self) -> Option<Deadlock> {
+        self.inner().engine.with_shared(|shared| Detector::scan_twice(shared, PAUSE))
+    }
+
+    pub(crate) fn shared(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.inner().engine.shared())
+    }
+
+    /// The engine below, for tests of the scheduler through a runtime.
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> &crate::api::engine::Engine {
+        &self.inner().engine
+    }
+}
