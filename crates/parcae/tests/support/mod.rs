@@ -31,8 +31,11 @@ pub use watchdog::{LIMIT, Watchdog, must_end, stuck};
 /// Numbers of workers that most tests run with.
 pub const WORKERS: [usize; 3] = [1, 2, 4];
 
-/// Seeds for each number of workers.
-pub const SEEDS: u64 = 60;
+/// Seeds for each number of workers. Release builds are fast enough for more.
+pub const SEEDS: u64 = if cfg!(debug_assertions) { 40 } else { 100 };
+
+/// Runs of [`deterministic`].
+pub const DETERMINISTIC_RUNS: u64 = WORKERS.len() as u64 * SEEDS;
 
 /// Runs on threads for each number of workers.
 pub const REPEATS: u64 = 5;

@@ -13,6 +13,7 @@ mod storms;
 use super::scoped::current_task;
 use super::*;
 use crate::sched::worker::faults::Step;
+use crate::support::{self, LIMIT, REPEATS, Schedule, WORKERS, schedules, stuck};
 use crate::{Priority, Waker};
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -20,41 +21,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Seeds to try; `PARCAE_SEED` picks one.
-fn seeds() -> impl Iterator<Item = u64> {
-    let only = std::env::var("PARCAE_SEED").ok().and_then(|text| text.parse().ok());
-    let range = if let Some(seed) = only { seed..seed + 1 } else { 0..20 };
-    range.into_iter()
+fn seeds() -> std::ops::Range<u64> {
+    support::seeds(20)
 }
 
-/// Runs `test` under the deterministic executor with several numbers of workers and many
-/// seeds; a failure names the seed that reproduces it.
+fn engine(schedule: Schedule) -> Engine {
+    let Schedule { workers, seed } = schedule;
+    let (deterministic, seed) = (seed.is_some(), seed.unwrap_or_default());
+    Engine::new(EngineOpts { workers, seed, deterministic, ..EngineOpts::default() }).unwrap()
+}
+
+/// Runs `test` under the deterministic executor.
 fn deterministic(test: impl Fn(&Engine)) {
-    for workers in [1, 2, 3, 8] {
-        for seed in seeds() {
-            let opts = EngineOpts { workers, seed, deterministic: true, ..EngineOpts::default() };
-            let engine = Engine::new(opts).unwrap();
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&engine)));
-            if let Err(payload) = outcome {
-                // Not by macro: the seed is wanted even where output is captured.
-                let line = format!("{workers} workers: PARCAE_SEED={seed} reproduces it\n");
-                let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-                resume_unwind(payload);
-            }
-        }
-    }
+    schedules(&[1, 2, 3, 8], 20, 0, |schedule| test(&engine(schedule)));
 }
 
-/// Runs `test` on threads, several times.
+/// Runs `test` on threads.
 fn threads(test: impl Fn(&Engine)) {
-    for workers in [1, 2, 4] {
-        for seed in 0..5 {
-            let opts = EngineOpts { workers, seed, ..EngineOpts::default() };
-            test(&Engine::new(opts).unwrap());
-        }
-    }
+    schedules(&WORKERS, 0, REPEATS, |schedule| test(&engine(schedule)));
 }
 
-/// Both.
+/// Runs `test` under both executors.
 fn everywhere(test: impl Fn(&Engine)) {
     deterministic(&test);
     threads(&test);
@@ -69,7 +56,7 @@ fn completes<R: Send + 'static>(engine: &Engine, root: impl FnOnce() -> R + Send
     });
     engine.run_until_idle(); // threads run by themselves
     let deterministic = engine.shared.config.deterministic;
-    let patience = Duration::from_secs(if deterministic { 0 } else { 600 });
+    let patience = if deterministic { Duration::ZERO } else { LIMIT };
     match answers.recv_timeout(patience) {
         Ok(outcome) => outcome.unwrap_or_else(|payload| resume_unwind(payload)),
         Err(_) if deterministic => panic!("stuck: {} tasks have not ended", engine.live()),
@@ -80,7 +67,7 @@ fn completes<R: Send + 'static>(engine: &Engine, root: impl FnOnce() -> R + Send
 /// Waits until all tasks have ended.
 fn settles(engine: &Engine) {
     engine.run_until_idle();
-    let deadline = Instant::now() + Duration::from_secs(600);
+    let deadline = Instant::now() + LIMIT;
     while engine.live() > 0 {
         if Instant::now() > deadline {
             give_up(engine);
@@ -89,11 +76,8 @@ fn settles(engine: &Engine) {
     }
 }
 
-/// Not a panic: dropping a scheduler on threads waits for its tasks.
 fn give_up(engine: &Engine) -> ! {
-    let line = format!("stuck: {} tasks have not ended: {:#?}\n", engine.live(), engine.stats());
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-    std::process::abort();
+    stuck(&format!("stuck: {} tasks have not ended: {:#?}", engine.live(), engine.stats()))
 }
 
 /// `small` under the deterministic executor, which runs everything many more times.

@@ -3,6 +3,7 @@
 use super::super::*;
 use super::{cancelled_at_every_point, deterministic, everywhere, run};
 use crate::prelude::*;
+use crate::support::DETERMINISTIC_RUNS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -526,7 +527,7 @@ fn a_cancelled_reader_lets_the_writer_in() {
         },
         || assert!(lock.try_write().is_some(), "free in the end"),
     );
-    assert_eq!(lock.into_inner(), 4 * 24 * 120);
+    assert_eq!(lock.into_inner(), 4 * 24 * DETERMINISTIC_RUNS);
 }
 
 #[test]

@@ -4,18 +4,9 @@ mod threads;
 
 use super::*;
 use crate::prelude::*;
+use crate::support::deterministic;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Under the deterministic executor, with many seeds.
-fn deterministic(test: impl Fn(&Cx) -> Result<()> + Sync) {
-    for workers in [1, 2, 4] {
-        for seed in 0..40 {
-            let rt = Runtime::builder().workers(workers).deterministic(seed).build().unwrap();
-            rt.run(|cx| test(cx)).unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
-        }
-    }
-}
 
 /// What the clock says, in whole seconds.
 fn seconds_since(start: Instant) -> u64 {

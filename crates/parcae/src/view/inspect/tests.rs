@@ -2,19 +2,15 @@
 
 use super::*;
 use crate::prelude::*;
+use crate::support::{schedules, watched};
 use crate::sync::channel::{channel, unbounded};
 use crate::sync::time;
 use crate::sync::{Mutex, Notify, RwLock, Semaphore};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Under the deterministic executor, with many seeds.
+/// Runs `test` under the deterministic executor, with many seeds.
 fn seeds(test: impl Fn(&Runtime)) {
-    for workers in [1, 2, 3] {
-        for seed in 0..20 {
-            let builder = Runtime::builder().workers(workers).deterministic(seed);
-            test(&builder.build().unwrap());
-        }
-    }
+    schedules(&[1, 2, 3], 20, 0, |schedule| test(&watched(schedule.builder())));
 }
 
 /// Only whether it has worked.

@@ -2,17 +2,14 @@
 
 use super::*;
 use crate::prelude::*;
+use crate::support::{Schedule, WORKERS, schedules, watched};
 use std::collections::HashMap;
 
-fn everywhere(test: impl Fn(&Runtime)) {
-    for seed in 0..20 {
-        let virtual_one = Runtime::builder().deterministic(seed).workers(3);
-        test(&virtual_one.measure(Measure::Times).build().unwrap());
-    }
-    for workers in [1, 2, 4] {
-        let real = Runtime::builder().workers(workers).measure(Measure::Times);
-        test(&real.build().unwrap());
-    }
+/// Runs `test` under several schedules, with times measured.
+fn measured(test: impl Fn(&Runtime)) {
+    let timed = |schedule: Schedule| test(&watched(schedule.builder().measure(Measure::Times)));
+    schedules(&[3], 20, 0, timed);
+    schedules(&WORKERS, 0, 1, timed);
 }
 
 fn named(name: &str) -> NurseryOpts {
@@ -21,7 +18,7 @@ fn named(name: &str) -> NurseryOpts {
 
 #[test]
 fn tasks_of_a_nursery_are_counted() {
-    everywhere(|rt| {
+    measured(|rt| {
         rt.run(|cx| {
             for _ in 0..2 {
                 cx.nursery_with(named("mixed").on_failure(OnFailure::Isolate), |n| {
@@ -139,7 +136,7 @@ fn turns_on_threads_are_measured() {
 
 #[test]
 fn budget_spent_is_that_of_the_nursery() {
-    everywhere(|rt| {
+    measured(|rt| {
         let rounds = 3;
         rt.run(|cx| {
             for _ in 0..rounds {
@@ -232,7 +229,7 @@ fn sample(line: &str) -> Sample {
 #[test]
 fn prometheus_can_read_it() {
     let nasty = "a \"quoted\\\" name\nwith a line";
-    everywhere(|rt| {
+    measured(|rt| {
         rt.run(|cx| {
             cx.nursery_with(named(nasty), |n| {
                 n.spawn(|cx| cx.sleep(Duration::from_millis(1)))?.join()

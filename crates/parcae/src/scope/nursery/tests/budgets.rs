@@ -5,15 +5,6 @@ use crate::scope::budget::UNLIMITED;
 use crate::scope::cap::{BudgetLimits, Delegation};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-fn ops(ops: u64) -> Budget {
-    Budget { ops, ..Budget::UNLIMITED }
-}
-
-/// Does so many ops.
-fn work(cx: &Cx, ops: u64) -> Result<()> {
-    (0..ops).try_for_each(|_| cx.checkpoint())
-}
-
 #[test]
 fn a_nursery_spends_what_its_children_do() {
     everywhere(|cx| {
