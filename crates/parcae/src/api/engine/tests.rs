@@ -5,10 +5,12 @@ mod determinism;
 mod fairness;
 mod joining;
 mod lifecycle;
+mod log;
 mod parking;
-mod rules;
 mod stealing;
 mod storms;
+mod tasks;
+mod workers;
 
 use super::scoped::current_task;
 use super::*;

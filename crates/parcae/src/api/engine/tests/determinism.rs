@@ -1,5 +1,6 @@
 //! The same seed gives the same run.
 
+use super::log::virtual_engine;
 use super::*;
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -90,5 +91,27 @@ fn a_sleeping_deterministic_scheduler_is_woken_from_outside() {
             engine.run_until_idle();
             assert!(ran.load(Ordering::Relaxed));
         }
+    }
+}
+
+#[test]
+fn time_that_passes_changes_no_run() {
+    let run = |seed, pause: Duration| {
+        let engine = virtual_engine(3, seed, Victims::Random);
+        engine.run(|| {
+            scope(|s| {
+                for _ in 0..8 {
+                    s.spawn(|| {
+                        std::thread::sleep(pause);
+                        yield_now();
+                        std::thread::sleep(pause);
+                    });
+                }
+            });
+        });
+        engine.log()
+    };
+    for seed in 0..5 {
+        assert_eq!(run(seed, Duration::ZERO), run(seed, Duration::from_millis(2)));
     }
 }

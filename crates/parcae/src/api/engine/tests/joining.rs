@@ -95,3 +95,49 @@ fn scopes_are_deep() {
         assert_eq!(completes(engine, move || descend(depth)), depth);
     });
 }
+
+#[test]
+fn a_scope_ends_after_all_that_its_children_owned_is_gone() {
+    struct Slow<'a>(&'a AtomicUsize);
+    impl Drop for Slow<'_> {
+        fn drop(&mut self) {
+            (0..3).for_each(|_| yield_now());
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    everywhere(|engine| {
+        engine.run(|| {
+            let gone = AtomicUsize::new(0);
+            scope(|s| {
+                for _ in 0..20 {
+                    let captured = Slow(&gone);
+                    s.spawn(|| drop((Slow(&gone), captured)));
+                }
+            });
+            assert_eq!(gone.load(Ordering::Relaxed), 40);
+        });
+    });
+}
+
+/// A waiting scope is woken by everybody, all the time.
+#[test]
+fn a_scope_stands_wakes_that_mean_nothing() {
+    everywhere(|engine| {
+        engine.run(|| {
+            let ended = AtomicUsize::new(0);
+            let owner = Waker::current();
+            scope(|s| {
+                for _ in 0..10 {
+                    s.spawn(|| {
+                        for _ in 0..10 {
+                            owner.wake();
+                            yield_now();
+                        }
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+            assert_eq!(ended.load(Ordering::Relaxed), 10);
+        });
+    });
+}

@@ -1,7 +1,9 @@
 //! Wakes that come before, while and after a task parks; from tasks, from foreign threads; and
 //! requests to end.
 
+use super::log::{Logged, events, virtual_engine};
 use super::*;
+use crate::sched::events::EventKind;
 
 #[test]
 fn a_wake_before_the_park_is_kept() {
@@ -305,4 +307,134 @@ fn a_tree_of_waiting_tasks_is_cancelled() {
         });
         assert_eq!(ended, WIDTH * (WIDTH + 1));
     });
+}
+
+#[test]
+fn a_pinned_task_is_woken_on_its_worker() {
+    everywhere(|engine| {
+        engine.run(|| {
+            let wakers = Mutex::new(Vec::new());
+            let turn = AtomicUsize::new(0);
+            scope(|s| {
+                for _ in 0..20 {
+                    s.spawn(|| {
+                        let home = worker_index();
+                        wakers.lock().unwrap().push(Waker::current());
+                        while turn.load(Ordering::Acquire) < 10 {
+                            park().unwrap();
+                            assert_eq!(worker_index(), home);
+                        }
+                    });
+                }
+                for _ in 0..5 {
+                    s.spawn(|| {
+                        while turn.load(Ordering::Acquire) < 10 || wakers.lock().unwrap().len() < 20
+                        {
+                            turn.fetch_add(1, Ordering::AcqRel);
+                            wakers.lock().unwrap().iter().for_each(Waker::wake);
+                            yield_now();
+                        }
+                        wakers.lock().unwrap().iter().for_each(Waker::wake);
+                    });
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn a_movable_task_woken_from_outside_goes_on_where_it_was() {
+    deterministic(|engine| {
+        let sleeper = Arc::new(Mutex::new(None::<Waker>));
+        let (theirs, open) = (Arc::clone(&sleeper), Arc::new(AtomicUsize::new(0)));
+        let turn = Arc::clone(&open);
+        let body = move || {
+            for round in 1..=10 {
+                let home = worker_index();
+                *theirs.lock().unwrap() = Some(Waker::current());
+                while turn.load(Ordering::Acquire) < round {
+                    park().unwrap();
+                }
+                assert_eq!(worker_index(), home);
+            }
+        };
+        // SAFETY: shared pointers and numbers on its stack.
+        engine.spawn(|| scope(|s| unsafe { s.spawn_migratable(body) }));
+        for _ in 0..10 {
+            engine.run_until_idle(); // everybody sleeps
+            open.fetch_add(1, Ordering::AcqRel);
+            sleeper.lock().unwrap().as_ref().unwrap().wake();
+        }
+        engine.run_until_idle();
+        assert_eq!(engine.live(), 0);
+    });
+}
+
+/// The worker that a movable task ran on is stuck: another one goes on with it.
+#[test]
+fn a_movable_task_is_rescued_from_a_stuck_worker() {
+    let engine = Engine::new(EngineOpts { workers: 2, ..EngineOpts::default() }).unwrap();
+    let mut rescued = 0;
+    for round in 0..5_000 {
+        if round >= 50 && rescued > 0 {
+            break; // on a busy machine others may start it fifty times
+        }
+        let (slot, open) = (Mutex::new(None::<(Waker, Option<usize>)>), AtomicBool::new(false));
+        let done = AtomicBool::new(false);
+        rescued += engine.run(|| {
+            scope(|s| {
+                let body = || {
+                    *slot.lock().unwrap() = Some((Waker::current(), worker_index()));
+                    while !open.load(Ordering::Acquire) {
+                        park().unwrap();
+                    }
+                    done.store(true, Ordering::Release);
+                };
+                // SAFETY: references to what is shared on its stack.
+                unsafe { s.spawn_migratable(body) };
+                let (waker, home) = loop {
+                    yield_now();
+                    if let Some(parked) = slot.lock().unwrap().take() {
+                        break parked;
+                    }
+                };
+                let foreign = || {
+                    open.store(true, Ordering::Release);
+                    waker.wake();
+                    let deadline = Instant::now() + Duration::from_secs(300);
+                    while !done.load(Ordering::Acquire) {
+                        assert!(Instant::now() < deadline, "nobody went on with it");
+                        std::thread::yield_now();
+                    }
+                };
+                // Blocks this worker.
+                std::thread::scope(|s| s.spawn(foreign).join().unwrap());
+                u32::from(home == worker_index())
+            })
+        });
+    }
+    assert!(rescued > 0);
+}
+
+/// Whoever waited for a task that ends is the next to run on its worker, before those that
+/// have been ready for longer.
+#[test]
+fn who_waited_for_a_task_is_next() {
+    for seed in seeds() {
+        let engine = virtual_engine(1, seed, Victims::Random);
+        engine.run(|| {
+            scope(|s| {
+                (0..5).for_each(|_| s.spawn(|| (0..8).for_each(|_| yield_now())));
+                s.spawn(|| scope(|s| s.spawn(yield_now)));
+            });
+        });
+        let log = events(&engine);
+        let woken = |pair: &[Logged]| pair[0].is(EventKind::Finish) && pair[1].is(EventKind::Wake);
+        let places: Vec<_> = (0..log.len() - 2).filter(|&n| woken(&log[n..])).collect();
+        assert_eq!(places.len(), 2, "the inner scope and the outer one: {log:?}");
+        for n in places {
+            let (wake, next) = (log[n + 1], log[n + 2]);
+            assert!(next.is(EventKind::Resume) && next.task == wake.task, "{log:?}");
+        }
+    }
 }

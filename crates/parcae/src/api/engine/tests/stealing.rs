@@ -1,6 +1,9 @@
 //! Who runs what: idle workers take from busy ones, and the counters say so.
 
+use super::log::{events, sum_of, virtual_engine};
 use super::*;
+use crate::base::rng::Rng;
+use crate::sched::events::EventKind;
 use std::collections::HashSet;
 use std::sync::mpsc;
 
@@ -194,4 +197,72 @@ fn the_counters_add_up() {
         assert!(total.stolen < total.executed, "what is stolen is run: {total:?}");
         assert_eq!(total.restarts, 0);
     });
+}
+
+/// With nothing to steal, a worker makes two rounds before it sleeps. How many attempts fail
+/// follows from the strategy, the seed and the bound: min(workers - 1, 4) in each round, and
+/// those that would hit the worker itself are left out.
+#[test]
+fn attempts_are_bounded_and_follow_strategy_and_seed() {
+    for workers in [1, 2, 3, 4, 5, 6, 8, 64, 256] {
+        for seed in [0, 1, 7] {
+            let attempts = 4.min(workers - 1);
+            for victims in [Victims::Random, Victims::RoundRobin] {
+                let engine = virtual_engine(workers, seed, victims);
+                engine.run_until_idle();
+                for (index, stats) in engine.stats().into_iter().enumerate() {
+                    let rng = Rng::new(seed, index as u64 + 1);
+                    let hits_other = |attempt: &usize| match victims {
+                        Victims::Random => rng.below(workers) != index,
+                        _ => !attempt.is_multiple_of(workers),
+                    };
+                    let failed = (1..=2 * attempts).filter(hits_other).count();
+                    assert_eq!(stats.failed_steals, failed as u64, "{workers} {victims:?}");
+                    assert_eq!((stats.stolen, stats.slept), (0, 1));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn steals_are_counted_and_never_from_oneself() {
+    for victims in [Victims::Random, Victims::RoundRobin, Victims::MostLoaded] {
+        let mut stolen = 0;
+        for seed in seeds() {
+            let engine = virtual_engine(4, seed, victims);
+            engine.run(|| scope(|s| (0..50).for_each(|_| s.spawn(yield_now))));
+            let log = events(&engine);
+            let steals: Vec<_> = log.iter().filter(|e| e.is(EventKind::Steal)).collect();
+            assert!(steals.iter().all(|e| e.worker != e.detail && e.detail < 4), "{steals:?}");
+            assert_eq!(sum_of(&engine, |worker| worker.stolen), steals.len() as u64);
+            stolen += steals.len();
+        }
+        assert!(stolen > 0, "{victims:?}");
+    }
+}
+
+/// One of eight workers has something: whoever wakes up finds it at the first attempt.
+#[test]
+fn the_most_loaded_worker_is_the_first_victim() {
+    let mut stolen = 0;
+    for seed in seeds() {
+        let engine = virtual_engine(8, seed, Victims::MostLoaded);
+        engine.run_until_idle();
+        engine.run(|| {
+            scope(|s| {
+                let failed = sum_of(&engine, |worker| worker.failed_steals);
+                (0..40).for_each(|_| s.spawn(|| {}));
+                for _ in 0..15 {
+                    yield_now();
+                    if sum_of(&engine, |worker| worker.stolen) > 0 {
+                        stolen += 1;
+                        assert_eq!(sum_of(&engine, |worker| worker.failed_steals), failed);
+                        break;
+                    }
+                }
+            });
+        });
+    }
+    assert!(stolen > 0);
 }
