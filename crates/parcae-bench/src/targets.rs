@@ -287,6 +287,7 @@ mod tests {
             .collect()
     }
 
+    // rule: S0-PERF-1, S0-PERF-2, S0-PERF-4
     #[test]
     fn there_is_a_floor_for_switch_spawn_steal_and_size() {
         let floors = |workload| {
@@ -299,6 +300,7 @@ mod tests {
         assert_eq!(floors("parked"), [Limit::Number(16_384.0); 2]); // bytes
     }
 
+    // rule: S0-PERF-1, S0-PERF-2, S0-PERF-4
     #[test]
     fn a_floor_is_broken_by_what_misses_it_by_far() {
         let failures = |times_as_bad| Floors::of(&verdicts(&all_floors(times_as_bad))).failures();

@@ -14,6 +14,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8")
 }
 
+// rule: S0-PERF-1
 #[test]
 fn switch_prints_a_positive_figure_of_every_peer() {
     let output = bench(&["--quick", "--tsv", "switch"]);
@@ -55,6 +56,7 @@ fn yield_prints_a_positive_figure_of_every_scheduler() {
 }
 
 /// A debug build is within the floors, too: they are far away.
+// rule: S0-PERF-1, S0-PERF-2, S0-PERF-4
 #[test]
 fn floors_are_told_and_a_run_without_any_fails() {
     let output = bench(&["--quick", "--rounds", "1", "--tsv", "--floors", "switch"]);

@@ -52,6 +52,7 @@ fn fields_of(structure: &str) -> Vec<String> {
 // ----- what is global
 // -----------------------------------------------------------------------------
 
+// rule: S0-ROOT-5, S0-ROOT-8
 #[test]
 fn the_runtime_is_the_only_global_with_authority() {
     exactly(
@@ -85,6 +86,7 @@ fn the_runtime_is_the_only_global_with_authority() {
 }
 
 /// The scan sees what it has to: planted globals, in every form in which one could be written.
+// rule: S0-ROOT-5, S0-ROOT-8
 #[test]
 fn a_planted_global_is_found() {
     let planted = code(
@@ -128,6 +130,7 @@ fn a_planted_global_is_found() {
 // ----- what is thread-local, and what is kept for a caller
 // ---------------------------------------------
 
+// rule: S0-ADAPT-1, S0-TLS-1, S0-TLS-2, S0-TLS-3
 #[test]
 fn thread_local_state_is_the_flow_and_the_scheduler_does_not_know_it() {
     exactly(
@@ -146,6 +149,7 @@ fn thread_local_state_is_the_flow_and_the_scheduler_does_not_know_it() {
 }
 
 /// The adapter's nursery is the wrapped one. What else is kept, for which caller, is this.
+// rule: S0-ADAPT-4, S0-ADAPT-5, S0-ADAPT-6, S0-TLS-4
 #[test]
 fn a_nursery_of_the_adapter_is_the_wrapped_one_and_nothing_else() {
     exactly("fields", fields_of("RtNursery"), &[("nursery: OpenNursery", "the wrapped nursery")]);
@@ -188,6 +192,7 @@ fn a_nursery_of_the_adapter_is_the_wrapped_one_and_nothing_else() {
     );
 }
 
+// rule: S0-ADAPT-4, S0-ADAPT-5, S0-ADAPT-6
 #[test]
 fn a_planted_field_is_found() {
     let planted = code(
@@ -212,6 +217,7 @@ fn a_planted_field_is_found() {
 
 /// The adapter makes no scheduling decision: it has no way to. All that it uses of the runtime, and
 /// every thread and collection of the standard library, is in this list.
+// rule: S0-ADAPT-3
 #[test]
 fn the_adapter_holds_no_queue_and_makes_no_choice() {
     let mut found = std::collections::BTreeSet::new();
@@ -303,6 +309,7 @@ const USED: &[(&str, &str)] = &[
     ("thread::sleep", "a shutdown waits for calls in progress"),
 ];
 
+// rule: S0-ADAPT-3
 #[test]
 fn a_planted_path_is_found() {
     let planted = code(

@@ -95,6 +95,7 @@ fn declared() -> impl Iterator<Item = &'static Function> + Clone {
     SECTIONS.iter().flat_map(|(_, _, lists)| lists.iter().flat_map(|list| list.iter()))
 }
 
+// rule: S0-ERRMAP-7
 #[test]
 fn the_frozen_functions_are_as_the_specification_has_them() {
     assert_eq!(faults(declared()), Vec::<String>::new());
@@ -107,6 +108,7 @@ fn the_frozen_functions_are_as_the_specification_has_them() {
     assert_eq!(adapters.filter(|name| exports.contains(name)).collect::<Vec<_>>(), exports);
 }
 
+// rule: S0-ERRMAP-7
 #[test]
 fn the_frozen_layouts_codes_and_names_are_as_the_specification_has_them() {
     for (name, size, fields) in LAYOUTS {
@@ -124,6 +126,7 @@ fn the_frozen_layouts_codes_and_names_are_as_the_specification_has_them() {
 }
 
 /// The comparison sees what it has to.
+// rule: S0-ERRMAP-7
 #[test]
 fn a_changed_signature_is_found() {
     let (place, original) =

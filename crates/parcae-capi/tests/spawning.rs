@@ -60,6 +60,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
+// rule: S0-CSPAWN-4
 #[test]
 fn a_spawn_neither_allocates_nor_starts_a_thread() {
     let _first = spawn_some();

@@ -204,6 +204,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    // rule: S3-GATE-3, S3-GOAL-3
     #[test]
     fn measured_runtime_grows_while_running() {
         let mut account = CpuAccount::new(Weight::NORMAL);
@@ -217,6 +218,7 @@ mod tests {
         assert_eq!(last, 489);
     }
 
+    // rule: S3-GATE-4
     #[test]
     fn measured_runtime_stands_still_while_blocked() {
         let mut account = CpuAccount::new(Weight::NORMAL);
@@ -230,6 +232,7 @@ mod tests {
         assert_eq!(account.last_start(), 10);
     }
 
+    // rule: S3-ACCT-2, S3-ACCT-5
     #[test]
     fn every_way_to_stop_is_counted_once() {
         let mut account = CpuAccount::new(Weight::NORMAL);
@@ -272,6 +275,7 @@ mod tests {
 
     proptest! {
         /// However the time is cut into charges, and whatever the weight.
+        // rule: S3-ACCT-4
         #[test]
         fn virtual_runtime_has_no_drift(
             weight in 1..=Weight::MAX.get(),
@@ -290,6 +294,7 @@ mod tests {
             prop_assert_eq!(u128::from(account.virtual_runtime()), exact);
         }
 
+        // rule: S3-ACCT-1
         #[test]
         fn runtime_is_monotone_under_any_clock(
             readings in prop::collection::vec((any::<u64>(), 0..3_u8), 0..100),

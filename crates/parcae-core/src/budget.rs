@@ -377,6 +377,7 @@ mod tests {
             .prop_map(|(a, b, c, d, e)| Budget::of(a, b, c, d, e))
     }
 
+    // rule: S2-BUDGET-2, S2-BUDGET-3, S2-BUDGET-4
     #[test]
     fn defaults_are_the_documented_numbers() {
         assert_eq!(Budget::CHILD, Budget::of(10_000, 1_048_576, 0, 100, 10));
@@ -385,6 +386,8 @@ mod tests {
         assert_eq!(Budget::ZERO, Budget::default());
     }
 
+    // rule: S0-BUDGET-2, S0-BUDGET-3, S0-BUDGET-4, S0-BUDGET-5, S0-BUDGET-6, S0-COST-3, S0-COST-5
+    // rule: S0-COST-6, S0-COST-7, S0-COST-8, S1-MODULE-6, S2-BUDGET-1
     #[test]
     fn costs_are_those_of_the_table() {
         assert_eq!(Budget::OP, Budget::of(1, 0, 0, 0, 0));
@@ -394,6 +397,7 @@ mod tests {
         assert_eq!(Budget::SYSCALL, Budget::of(1, 0, 0, 0, 1));
     }
 
+    // rule: S0-BUDGET-8
     #[test]
     fn exhaustion_is_of_ops_or_memory() {
         assert!(Budget::ZERO.is_exhausted());
@@ -458,6 +462,7 @@ mod tests {
     }
 
     proptest! {
+        // rule: S0-BUDGET-7
         #[test]
         fn charging_is_all_or_nothing(budget in budget(), cost in budget()) {
             let mut after = budget;

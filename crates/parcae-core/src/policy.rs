@@ -352,6 +352,7 @@ mod tests {
         Policy::new(Bounds::NANOS, 100, 50)
     }
 
+    // rule: S3-POLICY-1
     #[test]
     fn the_built_in_decision_is_one_that_would_be_accepted() {
         assert_eq!(Bounds::NANOS.check(&Decision::BUILT_IN), Ok(()));
@@ -374,6 +375,7 @@ mod tests {
         assert_eq!((policy.epoch(), policy.refused()), (u64::MAX, 4));
     }
 
+    // rule: S3-POLICY-5
     #[test]
     fn invalid_decisions_are_refused_as_a_whole() {
         let mut policy = policy();
@@ -399,6 +401,7 @@ mod tests {
     }
 
     /// S3's gate: dead, stuck, stale or hostile, the core goes on.
+    // rule: S3-POLICY-7
     #[test]
     fn a_silent_policy_is_replaced_by_the_built_in_one() {
         let mut policy = policy();

@@ -26,6 +26,7 @@ mod answers {
     use super::*;
 
     /// Gate: rejected admission. Each test says what failed, where, and by how much.
+    // rule: S3-GATE-9
     #[test]
     fn a_rejection_names_the_test_the_interval_and_what_is_missing() {
         let default = Capacity::default();
@@ -369,6 +370,7 @@ fn simulate(set: &[Demand], random: &mut Random) -> u64 {
 /// thirty times as much.
 const SETS: usize = if cfg!(debug_assertions) { 2_500 } else { 100_000 };
 
+// rule: S3-SC-8
 #[test]
 fn admitted_sets_miss_no_deadline_and_pessimism_is_known() {
     let random = &mut Random(0xad317);

@@ -47,6 +47,7 @@ fn chain<const N: usize>(table: &mut Table) -> (ContextId, PartyId, [PartyId; N]
 mod configure {
     use super::*;
 
+    // rule: S3-SC-1
     #[test]
     fn terms_are_checked_and_refusals_say_what_to_do() {
         let mut table = table().with_min_slice(10);
@@ -74,6 +75,7 @@ mod configure {
         assert_eq!(table.create(good, 0), Err(Refused::Full));
     }
 
+    // rule: S3-SC-11
     #[test]
     fn new_terms_do_not_give_used_budget_again() {
         for refill in [Refill::HardCbs, Refill::SlidingWindow { refills: 4 }] {
@@ -153,6 +155,7 @@ mod binding {
         assert_eq!(table.start(next, 20).unwrap().limit, 40);
     }
 
+    // rule: S3-GOAL-5, S3-SC-4
     #[test]
     fn a_passive_party_runs_once_it_is_bound() {
         let mut table = table();
@@ -166,6 +169,7 @@ mod binding {
         assert_eq!(table.start(party, 0).unwrap().limit, 5);
     }
 
+    // rule: S3-DECIDE-3
     #[test]
     fn unbinding_takes_it_from_home_and_holder() {
         let mut table = table();
@@ -183,6 +187,7 @@ mod calls {
     use super::*;
 
     /// Gate: donation and return.
+    // rule: S3-GATE-11, S3-SC-6
     #[test]
     fn donation_and_return_charge_the_same_context() {
         let mut table = table();
@@ -366,6 +371,7 @@ mod handles {
     use super::*;
 
     /// Gate: revocation of stale capabilities.
+    // rule: S3-GATE-13
     #[test]
     fn stale_handles_are_refused_by_every_operation() {
         let mut table = table();

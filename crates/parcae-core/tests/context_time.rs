@@ -38,6 +38,7 @@ fn events(table: &mut Table) -> Vec<Event> {
 }
 
 /// Gate: depletion.
+// rule: S3-GATE-10
 #[test]
 fn depletion_stops_the_party_until_the_refill() {
     for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
@@ -56,6 +57,7 @@ fn depletion_stops_the_party_until_the_refill() {
 }
 
 /// Gate: replenishment.
+// rule: S3-SC-2
 #[test]
 fn replenishment_is_a_period_after_and_of_the_whole_budget() {
     for refill in [Refill::HardCbs, Refill::PerJob, SLIDING] {
@@ -73,6 +75,7 @@ fn replenishment_is_a_period_after_and_of_the_whole_budget() {
 }
 
 /// Gate: timeout notification.
+// rule: S3-GATE-12, S3-SC-7
 #[test]
 fn a_timeout_is_told_once_per_refill_to_who_asked_for_it() {
     let mut table = table();
@@ -211,6 +214,7 @@ fn events_of_one_context_do_not_crowd_out_the_others() {
     assert_eq!(overran.unwrap().count, 50, "none is lost");
 }
 
+// rule: S3-SC-7
 #[test]
 fn missed_deadlines_are_counted_once_each() {
     let mut table = table();
@@ -271,6 +275,7 @@ fn who_blocks_stays_blocked_when_the_refill_comes() {
 }
 
 /// The bug of signal ping-pong: a woken context is placed by its deadline.
+// rule: S3-DECIDE-2
 #[test]
 fn waking_does_not_jump_ahead_of_equals() {
     let mut table = table();

@@ -98,6 +98,7 @@ fn worst_window(stretches: &[Stretch], length: u64) -> u64 {
 const TRACES: u64 = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
 
 /// The promise of the sliding window, in every window of every trace.
+// rule: S3-SC-3
 #[test]
 fn every_window_of_a_period_holds_at_most_the_budget_and_one_overrun() {
     let random = &mut Random(0x5eed);
@@ -312,6 +313,7 @@ proptest! {
 
     /// One holder per context, one context per party, budgets conserved, all time charged to
     /// exactly one context, nothing ever panics.
+    // rule: S3-SC-5
     #[test]
     fn nothing_that_is_tried_breaks_the_bonds(
         steps in prop::collection::vec((tries(), 0..6_u64), 1..200),

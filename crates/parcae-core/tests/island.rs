@@ -59,6 +59,7 @@ fn taken(islands: &All, site: &Site) -> (u64, usize, usize, WorkerSet) {
     (islands.memory_free(), first.vacant(), second.vacant(), site.leases.housekeeping())
 }
 
+// rule: S3-ISLAND-1, S3-ISLAND-2, S3-ISLAND-3
 #[test]
 fn an_island_is_admitted_with_evidence() {
     let (mut site, mut islands) = (site(), islands());
@@ -79,6 +80,7 @@ fn an_island_is_admitted_with_evidence() {
 }
 
 /// Every part that can be missing, and nothing is taken for any of them.
+// rule: S3-ISLAND-4
 #[test]
 fn what_does_not_fit_takes_nothing() {
     let (mut site, mut islands) = (site(), islands());
@@ -127,6 +129,7 @@ fn a_worker_on_lease_takes_no_foreign_island() {
 }
 
 /// An overrun of one context halts all of them.
+// rule: S3-GATE-19
 #[test]
 fn an_overrun_closes_the_island() {
     let (mut site, mut islands) = (site(), islands());
@@ -155,6 +158,7 @@ fn an_overrun_closes_the_island() {
     assert_eq!(site.tables[1].start(parties[1], 500), halted, "the other one, too");
 }
 
+// rule: S3-GATE-18
 #[test]
 fn missed_deadlines_are_counted_and_events_of_others_are_not() {
     let (mut site, mut islands) = (site(), islands());

@@ -47,6 +47,7 @@ fn polling() -> (All, Table, LeaseId, RingConsumer) {
     (leases, table, lease, consumer)
 }
 
+// rule: S3-GOAL-6, S3-LEASE-1
 #[test]
 fn a_lease_grants_a_place_and_no_time() {
     let (table, account) = table();
@@ -60,6 +61,7 @@ fn a_lease_grants_a_place_and_no_time() {
     assert_eq!(table.left(account, 0), Some(9), "what there was, and not more");
 }
 
+// rule: S3-LEASE-3
 #[test]
 fn a_housekeeping_worker_must_remain() {
     let (_, account) = table();
@@ -77,6 +79,7 @@ fn a_housekeeping_worker_must_remain() {
     two.grant(both[0]).unwrap();
 }
 
+// rule: S3-LEASE-5
 #[test]
 fn workers_and_rings_belong_to_one_lease() {
     let (mut leases, _table, _, _consumer) = polling();
@@ -96,6 +99,7 @@ fn workers_and_rings_belong_to_one_lease() {
     assert!(leases.check(&[other]).is_ok());
 }
 
+// rule: S3-LEASE-4, S3-LEASE-6, S3-LEASE-7
 #[test]
 fn activation_needs_every_part_of_the_proof() {
     let (table, account) = table();
@@ -129,6 +133,7 @@ fn activation_needs_every_part_of_the_proof() {
 }
 
 /// Gate: revocation of a lease.
+// rule: S3-GATE-14, S3-LEASE-2
 #[test]
 fn revocation_is_bounded_and_measured() {
     let (mut leases, _table, lease, consumer) = polling();
@@ -179,6 +184,7 @@ fn the_right_to_one_ring_does_not_release_another_lease() {
     assert_eq!(leases.release(lease, 200, Some(consumer)), Err(Refused::ConsumerMissing));
 }
 
+// rule: S3-GATE-15
 #[test]
 fn leases_end_with_their_owner_and_with_its_session() {
     let (table, account) = table();
@@ -205,6 +211,7 @@ fn leases_end_with_their_owner_and_with_its_session() {
     }
 }
 
+// rule: S3-GATE-16
 #[test]
 fn housekeeping_falls_back_to_leased_workers_when_the_others_are_lost() {
     let (table, account) = table();

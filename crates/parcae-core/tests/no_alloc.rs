@@ -21,6 +21,7 @@ fn the_watch_is_awake() {
     without_allocating(|| drop(Box::new(1)));
 }
 
+// rule: S3-SC-7
 #[test]
 fn contexts_do_not_allocate_not_even_in_trouble() {
     let mut told = [0; 4];
@@ -79,6 +80,7 @@ fn contexts_do_not_allocate_not_even_in_trouble() {
     assert!(told.iter().all(|&count| count > 0), "{told:?}");
 }
 
+// rule: S3-GATE-17
 #[test]
 fn admission_leases_and_islands_do_not_allocate() {
     without_allocating(|| {

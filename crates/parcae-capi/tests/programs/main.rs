@@ -24,18 +24,23 @@ fn passes(name: &str, options: &[&str], linked: Linked) {
 }
 
 /// The frozen functions.
+// rule: S0-CAWAIT-1, S0-CREATE-1, S0-CREATE-2, S0-CREATE-3, S0-CREATE-4, S0-CSPAWN-1, S0-CSPAWN-3
+// rule: S0-EXPORT-1, S0-EXPORT-2, S0-EXPORT-3, S0-EXPORT-4, S0-LIFE-1, S0-LIFE-3, S0-LIFE-4
+// rule: S0-TASKFN-1, S0-TASKFN-2, S1-MAP-1, S2-ENTRY-1
 #[test]
 fn frozen() {
     passes("frozen", &["-std=gnu99"], Linked::Shared);
 }
 
 /// The specification's own declarations agree with the header's, and what goes by value arrives.
+// rule: S0-EXPORT-7
 #[test]
 fn frozen_abi() {
     passes("frozen_abi", &["-std=gnu99"], Linked::Shared);
 }
 
 /// The exports are for compilers that emit LLVM IR: structures by value as LLVM passes them.
+// rule: S0-EXPORT-7
 #[test]
 fn a_caller_that_clang_has_compiled() {
     let Some(clang) = tools::find("clang") else {
@@ -52,6 +57,7 @@ fn a_caller_that_clang_has_compiled() {
 }
 
 /// rustc is built on LLVM, and lowers `extern "C"` as clang does.
+// rule: S0-EXPORT-7
 #[test]
 fn a_caller_that_llvm_has_compiled() {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -71,6 +77,7 @@ fn a_caller_that_llvm_has_compiled() {
 }
 
 /// -3 by the frozen functions alone, in a runtime that has a budget.
+// rule: S0-ERRMAP-5
 #[test]
 fn frozen_budget() {
     let Some(compiler) = installed::compiler("frozen_budget", "a.c") else { return };
@@ -80,6 +87,7 @@ fn frozen_budget() {
 }
 
 /// A spawn returns although no worker does.
+// rule: S0-CSPAWN-4
 #[test]
 fn spawn_returns() {
     if !in_valgrind() {
@@ -88,30 +96,36 @@ fn spawn_returns() {
 }
 
 /// Every line of the frozen table of results, by a scenario of its own.
+// rule: S0-ADAPT-1, S0-CAWAIT-3, S0-ERRMAP-1, S0-ERRMAP-2, S0-ERRMAP-3, S0-ERRMAP-4, S0-ERRMAP-5
+// rule: S0-ERRMAP-6, S0-TASKFN-4
 #[test]
 fn results() {
     passes("results", &["-std=gnu99"], Linked::Shared);
 }
 
 /// The stack of nurseries goes where its task goes.
+// rule: S0-ADAPT-2, S0-ADAPT-5, S0-CAWAIT-2, S0-CREATE-4, S0-CSPAWN-2, S0-TLS-1, S0-TLS-4, S1-MAP-3
 #[test]
 fn nesting() {
     passes("nesting", &["-std=gnu99"], Linked::Shared);
 }
 
 /// NULL, forged, stale, twice destroyed, of another kind, another's.
+// rule: S0-ADAPT-2, S0-CAWAIT-2, S0-CSPAWN-3, S0-EXPORT-2, S1-MAP-3, S1-MAP-4
 #[test]
 fn handles() {
     passes("handles", &["-std=gnu99"], Linked::Shared);
 }
 
 /// Starting by itself, ending, after the end.
+// rule: S0-CREATE-5, S0-LIFE-1, S0-LIFE-2, S0-ROOT-10
 #[test]
 fn lifecycle() {
     passes("lifecycle", &["-std=gnu99"], Linked::Shared);
 }
 
 /// Starting again by itself: after a shutdown, during one, from many threads.
+// rule: S0-CREATE-2
 #[test]
 fn restart() {
     let rounds = if in_valgrind() { "-DROUNDS=5" } else { "-DROUNDS=200" };
@@ -155,18 +169,21 @@ fn blocking() {
 }
 
 /// Options, joins, cancels, exits.
+// rule: S0-CSPAWN-1, S0-TASKFN-3, S0-TASKFN-4, S1-MAP-2
 #[test]
 fn tasks() {
     passes("tasks", &["-std=gnu99"], Linked::Shared);
 }
 
 /// Charges, exhaustion, recharging.
+// rule: S0-CSPAWN-3, S0-EXHAUST-6, S0-EXPORT-5, S0-EXPORT-6
 #[test]
 fn budgets() {
     passes("budgets", &["-std=gnu99"], Linked::Shared);
 }
 
 /// Numbers and pointers, between tasks and threads.
+// rule: S0-CAWAIT-4
 #[test]
 fn channels() {
     passes("channels", &["-std=gnu99"], Linked::Shared);
@@ -185,12 +202,14 @@ fn tokens() {
 }
 
 /// What a profile allows, and capabilities.
+// rule: S0-CREATE-5
 #[test]
 fn profiles() {
     passes("profiles", &["-std=gnu99"], Linked::Shared);
 }
 
 /// The inlined check counts, lets others run, and stops a loop.
+// rule: S0-EXPORT-5
 #[test]
 fn yield_checks() {
     passes("yield_checks", &["-std=gnu99"], Linked::Shared);
@@ -289,6 +308,7 @@ fn a_cpp_exception_that_leaves_a_task_ends_the_process() {
 
 // ----- header and libraries -----------------------------------------------------------------------------
 
+// rule: S0-CAWAIT-1, S0-CREATE-1, S0-ERRMAP-7, S0-FREEZE-1, S0-TASKFN-1
 #[test]
 fn the_committed_header_is_what_the_code_says() {
     let printed = parcae_capi::header::header();
@@ -326,6 +346,7 @@ fn the_header_compiles_as_c99_and_cpp17_without_a_warning() {
 }
 
 /// An assertion about a layout can fail, or it would prove nothing.
+// rule: S0-FREEZE-2
 #[test]
 fn the_header_notices_another_layout() {
     let Some(compiler) = installed::compiler("layout", "a.c") else { return };
@@ -337,6 +358,7 @@ fn the_header_notices_another_layout() {
     assert!(said.contains("parcae_assert_janus_budget"), "{said}");
 }
 
+// rule: S0-FREEZE-1
 #[test]
 fn the_libraries_export_the_interface_and_nothing_else() {
     let Some(nm) = tools::find("nm") else {
@@ -366,6 +388,7 @@ fn the_libraries_export_the_interface_and_nothing_else() {
     }
 }
 
+// rule: S0-ERRMAP-7, S0-FREEZE-2
 #[test]
 fn the_shared_library_has_the_soname_of_its_abi() {
     let Some(readelf) = tools::find("readelf") else {

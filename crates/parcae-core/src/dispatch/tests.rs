@@ -99,6 +99,7 @@ fn fair_time_per_window(
     had
 }
 
+// rule: S3-ARCH-2, S3-POLICY-9
 #[test]
 fn best_effort_has_its_floor_in_every_window() {
     let floor = Floor::new(1_000, 50).unwrap();

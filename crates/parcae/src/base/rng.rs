@@ -58,6 +58,7 @@ impl Rng {
 mod tests {
     use super::*;
 
+    // rule: S0-DETERM-2, S0-WORKER-7
     #[test]
     fn the_generator_is_the_published_one() {
         // The first outputs of xoshiro256** from the state 1, 2, 3, 4, computed by hand from
@@ -68,6 +69,7 @@ mod tests {
         assert_eq!(rng.next(), 1_509_978_240);
     }
 
+    // rule: S0-DETERM-3
     #[test]
     fn streams_of_a_seed_differ_and_repeat() {
         let numbers = |seed, stream| {

@@ -34,6 +34,7 @@ fn page_table_guards_work() -> bool {
 mod sizes {
     use super::*;
 
+    // rule: S4-STACK-5
     #[test]
     fn are_rounded_up_to_powers_of_two() {
         for (bytes, class) in
@@ -48,6 +49,8 @@ mod sizes {
         assert_eq!(StackSize::all().count(), 14);
     }
 
+    // rule: S0-STK-1, S2-STACK-4, S2-STACK-5, S2-STACK-6, S2-STACK-7, S2-STACK-11, S2-STACK-12
+    // rule: S2-STACK-13, S2-STACK-14, S2-STACK-15
     #[test]
     fn of_the_profiles_are_as_documented() {
         assert_eq!(StackSize::CORE.bytes(), 64 << 10);
@@ -59,6 +62,7 @@ mod sizes {
         assert_eq!(StackSize::default(), StackSize::SERVICE);
     }
 
+    // rule: S4-STACK-5
     #[test]
     fn of_every_class_can_be_acquired_and_written_whole() {
         let pool = StackPool::new().unwrap();
@@ -107,6 +111,7 @@ mod reuse {
         assert_eq!(plan.calls.load(Ordering::Relaxed), before + 1);
     }
 
+    // rule: S0-SEC-3
     #[test]
     fn never_gives_one_stack_to_two() {
         let pool = StackPool::new().unwrap();
@@ -306,6 +311,7 @@ mod memory {
         assert_eq!(pool.acquire(StackSize::SERVICE).unwrap().high_water().unwrap(), 0);
     }
 
+    // rule: S4-STACK-1, S4-STACK-2
     #[test]
     fn is_reserved_not_used() {
         let pool = StackPool::new().unwrap();
@@ -333,6 +339,7 @@ mod memory {
 mod guards {
     use super::*;
 
+    // rule: S4-STACK-3
     #[test]
     fn of_the_page_table_kind_are_not_mappings() {
         let _alone = alone();
@@ -348,6 +355,7 @@ mod guards {
         assert!(stacks.iter().chain([&first]).all(|s| s.guard() == GuardKind::PageTable));
     }
 
+    // rule: S4-STACK-3
     #[test]
     fn fall_back_to_mprotect_on_old_kernels() {
         let _alone = alone();
@@ -439,6 +447,7 @@ mod guards {
 mod limits {
     use super::*;
 
+    // rule: S4-LIFE-7
     #[test]
     fn of_the_pool_are_an_error_that_names_them() {
         let pool = StackPool::with(StackOpts::new().max_stacks(3)).unwrap();

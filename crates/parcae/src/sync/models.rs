@@ -109,6 +109,7 @@ fn mutex_hands_over_to_one_who_was_overtaken() {
 }
 
 /// One who waits and one who gives up, against an unlock: the lock is not lost with the one who goes.
+// rule: S4-CHAN-3
 #[test]
 fn mutex_hand_over_against_cancel() {
     explore("sync::mutex_hand_over_against_cancel", None, || {

@@ -228,6 +228,7 @@ mod models {
     }
 
     /// A future: registers at every poll, and is polled again whenever it is woken.
+    // rule: S4-MEM-1
     #[test]
     fn finish_against_a_waker_that_is_registered() {
         explore("end: finish against a waker", None, || {
@@ -265,6 +266,7 @@ mod models {
     }
 
     /// A select of two tasks: it has one winner, which has ended; the other is told to nobody.
+    // rule: S4-SELECT-1
     #[test]
     fn a_select_of_two_tasks_has_one_winner() {
         explore("end: a select", None, || {

@@ -12,6 +12,8 @@ fn stack<P: Profile>(cx: &Cx<P>) -> usize {
     (cx.stack_left() + (48 << 10)).next_power_of_two() / 2
 }
 
+// rule: S1-MODULE-1, S2-NSIZE-1, S2-NSIZE-2, S2-OPTS-1, S2-OPTS-2, S2-OPTS-3, S2-OPTS-4, S2-STACK-1
+// rule: S2-STACK-2, S2-STACK-3
 #[test]
 fn stacks_are_as_large_as_profile_nursery_or_spawn_say() {
     fn of<P: Profile>() -> usize {

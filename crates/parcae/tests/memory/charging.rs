@@ -16,6 +16,7 @@ fn threads(test: impl Fn(&Cx) -> Result<()> + Sync) {
     }
 }
 
+// rule: S0-CHECK-4, S0-ERR-2
 #[test]
 fn memory_that_is_allocated_is_charged_and_too_much_fails_the_task() {
     threads(|cx| {
@@ -49,6 +50,7 @@ fn memory_that_is_allocated_is_charged_and_too_much_fails_the_task() {
     });
 }
 
+// rule: S0-ERR-2
 #[test]
 fn a_task_that_is_out_of_memory_budget_waits_for_a_recharge_where_that_is_the_policy() {
     threads(|cx| {
@@ -70,6 +72,7 @@ fn a_task_that_is_out_of_memory_budget_waits_for_a_recharge_where_that_is_the_po
     });
 }
 
+// rule: S0-CHECK-4
 #[test]
 fn what_a_task_keeps_is_paid_for_when_it_waits_and_when_it_ends() {
     threads(|cx| {
@@ -92,6 +95,7 @@ fn what_a_task_keeps_is_paid_for_when_it_waits_and_when_it_ends() {
     });
 }
 
+// rule: S0-COST-3
 #[test]
 fn an_allocation_costs_an_op_beside_its_size() {
     threads(|cx| {
@@ -115,6 +119,7 @@ fn an_allocation_costs_an_op_beside_its_size() {
 
 /// Memory is spent when a task ends with it, and not before: what it has at a refill it may free
 /// later.
+// rule: S0-COST-3
 #[test]
 fn memory_that_a_task_has_at_a_refill_and_frees_later_is_not_spent() {
     threads(|cx| {

@@ -65,6 +65,7 @@ fn aborts(test: &str, reports: &[&str], body: impl FnOnce()) {
     }
 }
 
+// rule: S0-ERR-4
 #[test]
 fn an_overflow_is_an_error_a_hundred_times_in_a_row() {
     survives("an_overflow_is_an_error_a_hundred_times_in_a_row", || {
@@ -132,6 +133,7 @@ fn siblings_on_the_same_worker_go_on() {
     });
 }
 
+// rule: S0-ERR-4
 #[test]
 fn a_question_mark_fails_the_nursery_with_the_overflow_as_its_cause() {
     survives("a_question_mark_fails_the_nursery_with_the_overflow_as_its_cause", || {
@@ -219,6 +221,7 @@ fn one_huge_frame_is_contained_too() {
 }
 
 /// What is on an abandoned stack stays there, though the runtime and its pool are gone.
+// rule: S0-ERR-4
 #[test]
 fn an_abandoned_stack_outlives_its_runtime() {
     static PLACE: AtomicUsize = AtomicUsize::new(0);

@@ -37,6 +37,7 @@ fn assert_reported(outcome: &child::Outcome, name: &str, kib: usize) {
     assert!(outcome.stderr.contains(cause), "{}", outcome.stderr);
 }
 
+// rule: S0-ERR-4, S0-STK-2, S4-STACK-4, S4-STACK-7
 #[test]
 fn recursion_names_the_fiber_and_its_size_and_aborts() {
     if child::is_victim() {
@@ -51,6 +52,7 @@ fn recursion_names_the_fiber_and_its_size_and_aborts() {
 }
 
 /// The report says what to look for, and, where there is no larger stack, where large data belongs.
+// rule: S4-STACK-7, S4-STACK-8
 #[test]
 fn the_report_warns_of_recursion_and_of_large_buffers() {
     if child::is_victim() {
@@ -66,6 +68,7 @@ fn the_report_warns_of_recursion_and_of_large_buffers() {
     assert!(report.contains("keep large data on the heap"), "{report}");
 }
 
+// rule: S0-ERR-4, S4-STACK-4, S4-STACK-8
 #[test]
 fn one_huge_frame_is_caught_too() {
     if child::is_victim() {
@@ -101,6 +104,7 @@ fn overflow_in_a_nested_fiber_on_another_thread_is_reported() {
     assert_reported(&outcome, "inner", 8);
 }
 
+// rule: S0-SEC-3, S4-STACK-4
 #[test]
 fn neighbours_are_intact_when_the_process_aborts() {
     static CANARIES: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
@@ -144,6 +148,7 @@ fn neighbours_are_intact_when_the_process_aborts() {
     assert!(outcome.stderr.contains("canaries intact"), "{}", outcome.stderr);
 }
 
+// rule: S4-STACK-3
 #[test]
 fn a_stray_pointer_into_a_guard_is_told_apart() {
     if child::is_victim() {

@@ -399,6 +399,8 @@ static void body_first_entry(void *argument) {
     suspend();
 }
 
+/* rule: S0-FRAME-1, S0-FRAME-2, S0-FRAME-3, S0-FRAME-4, S0-FRAME-5, S0-TRAMP-1, S0-TRAMP-2 */
+/* rule: S0-TRAMP-3, S1-CTX-5 */
 static void first_entry_has_its_argument_and_an_aligned_stack(void) {
     struct fiber fiber;
     fiber_open(&fiber, probe);
@@ -437,6 +439,7 @@ static void exit_probed(void *argument) {
     default_exit(argument);
 }
 
+/* rule: S0-TRAMP-4 */
 static void returning_calls_cleanup_on_an_empty_aligned_stack(void) {
     struct fiber fiber;
     fiber_open(&fiber, body_returns_at_once);
@@ -519,6 +522,8 @@ static void body_random_registers(void *argument) {
     for (;;) switch_with_random_registers(&fiber->own, &fiber->resumer);
 }
 
+/* rule: S0-CTX-2, S0-CTX-3, S0-CTX-4, S0-CTX-5, S0-CTX-6, S0-CTX-7, S0-CTX-8, S0-CTX-9 */
+/* rule: S0-CTX-10, S0-SWITCH-3, S0-SWITCH-4, S0-SWITCH-5, S0-SWITCH-6, S1-CTX-3 */
 static void callee_saved_registers_survive(void) {
     struct fiber fiber[2];
     for (int i = 0; i < 2; i++) fiber_open(&fiber[i], body_random_registers);

@@ -85,6 +85,8 @@ fn run(program: &Path, emulator: Option<&Path>) {
     fs::remove_dir_all(directory).expect("the harness can be deleted");
 }
 
+// rule: S0-SWITCH-1, S0-SWITCH-2, S0-SWITCH-3, S0-SWITCH-4, S0-SWITCH-5, S0-SWITCH-6, S0-SWITCH-7
+// rule: S1-CTX-1, S1-CTX-2, S1-CTX-3, S1-CTX-4, S1-TEST-1
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[test]
 fn switch_from_c_native() {
@@ -99,6 +101,7 @@ fn switch_from_c_native() {
     run(&compile(TEST, &compiler, options, architecture), None);
 }
 
+// rule: S0-SWITCH-1, S0-SWITCH-2, S2-FILES-1
 #[test]
 fn switch_from_c_aarch64_under_emulation() {
     const TEST: &str = "switch_from_c_aarch64_under_emulation";

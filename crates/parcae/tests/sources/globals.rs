@@ -43,6 +43,7 @@ const KNOWN: [(&str, &str); 1] = [
     ("CURRENT", "sched/worker/mod.rs"),
 ];
 
+// rule: S0-ROOT-1, S0-ROOT-3, S0-ROOT-11
 #[test]
 fn no_static_holds_a_runtime_or_a_scheduler() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -59,6 +60,7 @@ fn no_static_holds_a_runtime_or_a_scheduler() {
 }
 
 /// Each of these would be found: the scan is seen to fail.
+// rule: S0-ROOT-1, S0-ROOT-3, S0-ROOT-11
 #[test]
 fn a_static_that_holds_authority_is_found_however_it_is_written() {
     let planted = [
@@ -99,6 +101,7 @@ fn a_static_that_holds_authority_is_found_however_it_is_written() {
     }
 }
 
+// rule: S0-ROOT-2
 #[test]
 fn the_current_worker_is_the_only_state_of_a_thread_that_tasks_use() {
     let files: BTreeSet<String> = lines_with(|line| line.starts_with("thread_local!"))

@@ -70,6 +70,7 @@ fn functions(text: &str) -> Vec<String> {
     (0..lines.len()).filter(at_test).filter_map(name).collect()
 }
 
+// rule: S1-TEST-7
 #[test]
 fn every_suite_finds_tests_by_its_name() {
     let suites = suites(ALIASES);

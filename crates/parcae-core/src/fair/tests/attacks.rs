@@ -5,6 +5,7 @@ use super::*;
 
 /// S3's gate of short sleepers. Runs to just before the end of its slice, naps, and is back
 /// before anybody noticed. Defence: debt is kept over sleep.
+// rule: S3-GATE-6
 #[test]
 fn a_micro_sleeper_gains_nothing() {
     let mut queue = queue(2);
@@ -127,6 +128,7 @@ fn coming_back_as_somebody_else_does_not_starve_others() {
 
 /// Two processors, a hog on each, and one that is always on the one where it is not in
 /// debt. Defence: lag and what is left of the request move along.
+// rule: S3-EEVDF-5
 #[test]
 fn migration_ping_pong_gains_nothing() {
     let mut queues = [queue(2), queue(2)];
@@ -220,6 +222,7 @@ fn reweighting_whoever_runs_does_not_keep_it_running() {
 /// S3's gate of direct hand-off: two that hand the processor to each other all the time
 /// have their two shares, not all of it; and one share if they are one group. Defence: the
 /// preferred one must be eligible.
+// rule: S3-GATE-7
 #[test]
 fn direct_hand_off_does_not_lock_others_out() {
     let mut apart = queue(4);

@@ -82,6 +82,7 @@ fn overruns_are_paid_for_and_bounded() {
 }
 
 /// A hundred million in a release build, where it takes a minute.
+// rule: S3-EEVDF-1
 #[test]
 fn lag_is_bounded_in_a_hundred_million_turns() {
     for seed in 0..100 {
@@ -95,6 +96,7 @@ fn lag_is_bounded_in_a_hundred_million_turns() {
     }
 }
 
+// rule: S3-GOAL-4
 #[test]
 fn weights_1_2_4_share_as_1_2_4() {
     let mut queue = queue(3);
@@ -107,6 +109,7 @@ fn weights_1_2_4_share_as_1_2_4() {
 }
 
 /// Slices buy a sooner turn, not a larger share.
+// rule: S3-EEVDF-4
 #[test]
 fn short_slices_have_the_same_share_and_wait_less() {
     let mut queue = queue(8);
@@ -159,6 +162,7 @@ fn coming_and_going_moves_v_by_the_lag_and_no_more() {
 }
 
 /// S3's gate: everybody hogs.
+// rule: S3-EEVDF-3, S3-GATE-5
 #[test]
 fn cpu_hogs_share_by_weight() {
     let mut queue = queue(20);

@@ -3,6 +3,7 @@
 use super::*;
 
 /// S3's gate of load by many owners: what one's members are does not matter to the others.
+// rule: S3-GATE-8
 #[test]
 fn tenants_share_by_their_weight_whatever_their_number_of_members() {
     let mut queue = queue(64);

@@ -519,6 +519,7 @@ fn drive(seed: u64, steps: usize, entities: usize, weights: u32, origin: u64) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
+    // rule: S3-ACCT-3
     #[test]
     fn any_sequence_agrees_with_the_model(
         steps in prop::collection::vec((any::<u64>(), any::<u64>()), 0..400),
@@ -533,6 +534,7 @@ proptest! {
     }
 }
 
+// rule: S3-EEVDF-2
 #[test]
 fn long_runs_agree_with_the_model() {
     for (seed, entities) in [(1, 6), (2, 12), (3, 40), (4, 90)] {

@@ -162,6 +162,7 @@ fn the_thinnest_tree_fits_into_its_memory() {
     assert!(pair.tree.nodes(&pair.nodes) <= Node::needed(4_000));
 }
 
+// rule: S3-EEVDF-7
 #[test]
 fn comparisons_grow_with_the_logarithm() {
     for n in [16, 64, 1_000, 10_000, 100_000_usize] {

@@ -92,6 +92,7 @@ fn total(engine: &Engine) -> WorkerStats {
     engine.stats().into_iter().fold(WorkerStats::default(), |sum, worker| sum + worker)
 }
 
+// rule: S0-STATE-5, S0-WTLS-9
 #[test]
 fn a_root_task_returns_its_value() {
     everywhere(|engine| assert_eq!(engine.run(|| 6 * 7), 42));
@@ -108,6 +109,7 @@ fn a_panic_of_the_root_comes_out() {
     });
 }
 
+// rule: S4-LIFE-2
 #[test]
 fn children_borrow_and_are_awaited() {
     everywhere(|engine| {
@@ -126,6 +128,7 @@ fn children_borrow_and_are_awaited() {
     });
 }
 
+// rule: S0-WORKER-3, S0-WORKER-4, S0-WORKER-5, S4-SPAWN-1, S4-SPAWN-4
 #[test]
 fn scopes_nest_and_tasks_spawn_tasks() {
     fn tree(depth: usize, leaves: &AtomicUsize) {
@@ -171,6 +174,7 @@ fn a_panic_of_a_child_comes_out_of_its_scope_after_all_have_ended() {
     });
 }
 
+// rule: S0-STATE-3, S0-STATE-7, S0-TASK-4, S0-WTLS-7, S1-MODULE-5, S1-TEST-2, S4-PARK-15, S4-TERM-4
 #[test]
 fn every_park_is_woken() {
     everywhere(|engine| {
@@ -205,6 +209,7 @@ fn every_park_is_woken() {
     });
 }
 
+// rule: S0-WTLS-7
 #[test]
 fn migratable_tasks_go_on_anywhere() {
     everywhere(|engine| {
@@ -249,6 +254,7 @@ fn a_started_task_stays_on_its_worker() {
     });
 }
 
+// rule: S4-FAIR-2, S4-SPAWN-4
 #[test]
 fn foreign_threads_spawn_and_wake() {
     threads(|engine| {
@@ -274,6 +280,7 @@ fn foreign_threads_spawn_and_wake() {
     });
 }
 
+// rule: S0-WLOOP-1, S0-WORKER-2, S4-MEM-8, S4-SHUT-4, S4-SHUT-7, S4-SHUT-8, S4-SHUT-9
 #[test]
 fn a_scheduler_that_is_dropped_ends_its_tasks_first() {
     for round in 0..50 {
@@ -316,6 +323,7 @@ fn cancel_wakes_a_parked_task() {
     });
 }
 
+// rule: S0-SCALE-2, S0-WCOUNT-2, S0-WORKER-1
 #[test]
 fn many_workers_on_few_cores() {
     let engine = Engine::new(EngineOpts { workers: 256, ..EngineOpts::default() }).unwrap();
@@ -333,6 +341,7 @@ fn many_workers_on_few_cores() {
     assert_eq!(count.load(Ordering::Relaxed), 5_000);
 }
 
+// rule: S0-ERR-5
 #[test]
 fn a_panic_in_the_runtime_costs_no_task() {
     everywhere(|engine| {
@@ -357,6 +366,7 @@ fn a_panic_in_the_runtime_costs_no_task() {
     });
 }
 
+// rule: S4-QUEUE-3
 #[test]
 fn an_overflowing_deque_loses_nothing() {
     everywhere(|engine| {
@@ -375,6 +385,7 @@ fn an_overflowing_deque_loses_nothing() {
     });
 }
 
+// rule: S4-TERM-4, S4-UNPARK-1, S4-UNPARK-2, S4-UNPARK-3, S4-UNPARK-4
 #[test]
 fn a_wake_comes_from_anywhere_at_any_time() {
     threads(|engine| {
@@ -420,6 +431,7 @@ fn a_wake_comes_from_anywhere_at_any_time() {
     });
 }
 
+// rule: S4-SPAWN-7
 #[test]
 fn thousands_of_parked_tasks_are_woken() {
     const TASKS: usize = 20_000;
@@ -455,6 +467,7 @@ fn thousands_of_parked_tasks_are_woken() {
     }
 }
 
+// rule: S4-SPAWN-8
 #[test]
 fn without_stacks_a_task_fails_and_the_others_go_on() {
     // The pool admits the workers' own stacks and a few more.
@@ -617,6 +630,7 @@ fn a_deterministic_scheduler_refuses_another_thread_before_it_spawns() {
     assert!(!ran.load(Ordering::Relaxed), "a closure outlived its caller");
 }
 
+// rule: S0-WTLS-5
 #[test]
 fn a_refused_closure_may_yield_in_its_destructor() {
     struct Yields;
@@ -643,6 +657,7 @@ fn a_refused_closure_may_yield_in_its_destructor() {
     });
 }
 
+// rule: S0-SCALE-3, S2-PRIM-1, S3-OWN-5, S4-FAIR-2
 #[test]
 fn as_many_workers_wake_as_there_is_work() {
     // Each task blocks its thread until all of them run: none may be left behind.
@@ -672,6 +687,7 @@ fn as_many_workers_wake_as_there_is_work() {
     }
 }
 
+// rule: S0-WCOUNT-3
 #[test]
 fn wrong_numbers_of_workers_are_refused() {
     for workers in [0, 1025] {

@@ -158,6 +158,7 @@ fn the_budget_of_a_thread_s_nursery_comes_from_the_runtime_and_goes_back() {
     assert_eq!(rt.budget().left.ops, standing.left.ops, "what was refused went back");
 }
 
+// rule: S0-TLS-4
 #[test]
 fn the_word_of_a_task_goes_where_the_task_goes() {
     let rt = Runtime::builder().workers(2).build().unwrap();

@@ -97,6 +97,7 @@ impl Tasks {
 
 /// Purpose: the fences. A thief that steals twice runs into the owner's pops; the owner takes
 /// the second task without a CAS just when the thief has taken the first.
+// rule: S0-DEQUE-1, S0-DEQUE-4, S0-DEQUE-7, S1-MODULE-11, S4-QUEUE-1
 #[test]
 fn push_and_pop_against_one_thief() {
     explore("deque::push_and_pop_against_one_thief", None, || {
@@ -115,6 +116,7 @@ fn push_and_pop_against_one_thief() {
 
 /// Purpose: the claim of a single task, which the owner makes without touching `bottom`. The
 /// owner and two thieves want it, one gets it.
+// rule: S0-DEQUE-3, S0-DEQUE-4, S0-DEQUE-6, S0-DEQUE-7, S1-MODULE-11
 #[test]
 fn single_task_wanted_by_three() {
     explore("deque::single_task_wanted_by_three", None, || {
@@ -130,6 +132,7 @@ fn single_task_wanted_by_three() {
 
 /// Purpose: the last task after a fenced pop. The owner believes in two tasks, thieves leave
 /// one or none; `bottom` comes back up, and the next push lands where thieves look for it.
+// rule: S0-DEQUE-1, S0-DEQUE-3, S0-DEQUE-6
 #[test]
 fn last_task_after_the_fence() {
     explore("deque::last_task_after_the_fence", None, || {
@@ -193,6 +196,7 @@ fn steal_batch_against_pop() {
 
 /// Purpose: publication by `push`. What the owner wrote to the task is there for the thief that
 /// finds it, and the slot holds it.
+// rule: S0-DEQUE-2, S0-DEQUE-5, S4-SPAWN-3
 #[test]
 fn push_publishes_the_task() {
     explore("deque::push_publishes_the_task", None, || {

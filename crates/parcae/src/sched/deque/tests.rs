@@ -43,12 +43,14 @@ fn drained(owner: &Owner<u8>) -> Vec<usize> {
     std::iter::from_fn(|| owner.pop()).map(number).collect()
 }
 
+// rule: S0-DEQUE-2, S0-DEQUE-3, S0-TERM-5, S1-MODULE-9
 #[test]
 fn owner_pops_what_was_pushed_last() {
     let (owner, _stealer) = filled(0..5);
     assert_eq!(drained(&owner), [4, 3, 2, 1, 0]);
 }
 
+// rule: S0-DEQUE-4, S0-TERM-5, S1-MODULE-10
 #[test]
 fn thieves_take_what_was_pushed_first() {
     let (_owner, stealer) = filled(0..3);

@@ -64,6 +64,7 @@ impl World {
 }
 
 /// A submit against a worker that falls asleep: the work is taken, or somebody was woken.
+// rule: S0-WLOOP-5, S3-GOAL-2, S3-OWN-5, S4-MEM-9
 #[test]
 fn submit_against_sleep() {
     explore("idle::submit_against_sleep", None, || {
@@ -95,6 +96,7 @@ fn inbox_against_sleep() {
 }
 
 /// Two submits against two workers: everything is taken or somebody is woken to take it.
+// rule: S4-MEM-9
 #[test]
 fn two_submits_against_two_workers() {
     explore("idle::two_submits_against_two_workers", Some(2), || {
@@ -119,6 +121,7 @@ fn two_submits_against_two_workers() {
 }
 
 /// The last searcher takes one unit while another is submitted: it wakes somebody for it.
+// rule: S0-STEAL-6
 #[test]
 fn last_searcher_passes_the_wake_on() {
     explore("idle::last_searcher_passes_the_wake_on", Some(3), || {

@@ -10,6 +10,7 @@ use loom::thread;
 
 /// Two workers wake up while the monitor falls asleep: it stays awake, or exactly one of them
 /// unparks it.
+// rule: S4-SYSMON-1
 #[test]
 fn coming_back_against_dozing() {
     explore("monitor::coming_back_against_dozing", None, || {
@@ -152,12 +153,14 @@ fn retire_counts() {
     });
 }
 
+// rule: S4-SYSMON-9
 #[test]
 fn retire_against_submit() {
     retire("monitor::retire_against_submit", 1, Some(2));
 }
 
 /// With a second submitter, which may count the first as a searcher while that fails to choose.
+// rule: S4-SYSMON-9
 #[test]
 fn retire_against_two_submits() {
     retire("monitor::retire_against_two_submits", 2, Some(2));

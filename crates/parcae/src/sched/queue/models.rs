@@ -228,6 +228,7 @@ fn sleep<Q: Queue>(queue: Q, already: usize) -> (Vec<usize>, bool) {
 
 /// Two producers against a drain: each task once, complete, each producer's in its order; and
 /// exactly one push finds the inbox empty for each time it was.
+// rule: S4-QUEUE-2
 #[test]
 fn inbox_push_push_drain() {
     // Nothing, any prefix of the first producer's, with or without the second's anywhere.
@@ -254,6 +255,7 @@ fn inbox_push_push_drain() {
 }
 
 /// The owner drains, a thief rescues, a producer pushes: disjoint, complete, in order.
+// rule: S4-QUEUE-5
 #[test]
 fn inbox_drain_rescue() {
     // One of them gets the first task, with 0 to 2 more; the other what came after, or not.
@@ -275,6 +277,7 @@ fn inbox_drain_rescue() {
 
 /// What was written to a task before its push is there after the take, also for a task
 /// that lies below another's push (the release sequence of `top`).
+// rule: S4-MEM-7
 #[test]
 fn inbox_publishes() {
     explore("inbox_publishes", None, 5, || {
@@ -291,6 +294,7 @@ fn inbox_publishes() {
 }
 
 /// Inbox, sleep protocol: only the first one in looks for the sleeper.
+// rule: S4-QUEUE-2
 #[test]
 fn inbox_sleep() {
     explore("inbox_sleep", Some(3), 7, || sleep(Inbox::new(), 0));
@@ -298,6 +302,7 @@ fn inbox_sleep() {
 
 /// A ring of two, a lap behind it: two pushes against two takes, slots are reused. Each task
 /// once, complete; loom checks that no slot is written while it is read.
+// rule: S4-INJECT-1, S4-INJECT-3
 #[test]
 fn inject_wraps() {
     explore("inject_wraps", Some(3), 2, || {
@@ -318,6 +323,7 @@ fn inject_wraps() {
 }
 
 /// The same with one taker: a slot is used again as soon as it is free, in order.
+// rule: S4-INJECT-3
 #[test]
 fn inject_reuses_a_slot() {
     explore("inject_reuses_a_slot", None, 2, || {
@@ -334,6 +340,7 @@ fn inject_reuses_a_slot() {
 }
 
 /// Two producers race for the positions of a ring of four while a batch is taken.
+// rule: S4-INJECT-1, S4-INJECT-3, S4-MEM-7, S4-SPAWN-3
 #[test]
 fn inject_push_push_pop() {
     explore("inject_push_push_pop", Some(3), 5, || {
@@ -363,6 +370,7 @@ fn inject_push_push_pop() {
 
 /// The ring is full: pushes go to the list while takers make room. Nothing is lost, and the
 /// producer's tasks come out in its order.
+// rule: S4-INJECT-4, S4-QUEUE-3
 #[test]
 fn inject_overflows() {
     explore("inject_overflows", Some(3), 4, || {
@@ -381,6 +389,7 @@ fn inject_overflows() {
 
 /// While another taker moves tasks from the list to the ring, `is_empty` does not miss the
 /// one that is left, nor does `pop`.
+// rule: S4-INJECT-5
 #[test]
 fn inject_refill_hides_nothing() {
     for ask in [false, true] {

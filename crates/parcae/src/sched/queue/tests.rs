@@ -155,6 +155,7 @@ fn inbox_keeps_order_and_tells_the_first() {
     }
 }
 
+// rule: S4-INJECT-2, S4-INJECT-4
 #[test]
 fn inject_goes_from_ring_to_list_and_back() {
     let tasks = tasks(12);
@@ -172,6 +173,7 @@ fn inject_goes_from_ring_to_list_and_back() {
     }
 }
 
+// rule: S4-INJECT-5
 #[test]
 fn inject_with_tasks_in_the_list_only_is_not_empty() {
     let tasks = tasks(6);
@@ -198,6 +200,7 @@ fn inject_serves_the_list_while_pushes_go_on() {
     assert_eq!(rest, (192..200).collect::<Vec<_>>());
 }
 
+// rule: S4-INJECT-6
 #[test]
 fn inject_survives_a_burst_in_order() {
     let tasks = tasks(MANY);
@@ -250,6 +253,7 @@ fn inject_keeps_the_order_of_one_producer_for_each_consumer() {
 
 /// Four producers, four consumers: each task exactly once. Small rings live in the list,
 /// the large one mostly does not.
+// rule: S4-INJECT-1
 #[test]
 fn inject_loses_and_doubles_nothing() {
     for capacity in [2, 64, 4096] {

@@ -58,6 +58,7 @@ mod models {
     use loom::thread;
 
     /// Two spawners against a shut: what is counted when the gate is empty is all that there ever is.
+    // rule: S4-SHUT-5
     #[test]
     fn spawn_against_shut() {
         explore("gate::spawn_against_shut", None, || {

@@ -222,6 +222,7 @@ mod models {
     }
 
     /// Two children on two workers end while the owner begins to wait.
+    // rule: S1-AWAIT-3, S1-AWAIT-4, S1-NOTIFY-3, S1-NOTIFY-4
     #[test]
     fn group_complete_against_join() {
         explore("group_complete_against_join", None, || {
@@ -293,6 +294,7 @@ mod models {
     }
 
     /// Both children are counted at once, by one worker.
+    // rule: S1-AWAIT-3, S1-AWAIT-4, S1-NOTIFY-3, S1-NOTIFY-4
     #[test]
     fn group_complete_two_at_once() {
         explore("group_complete_two_at_once", None, || {

@@ -93,6 +93,7 @@ fn fall_asleep(horizon: &Horizon, ring: &Ring<()>) -> Nanos {
 }
 
 /// A deadline is set while the watch falls asleep: it sleeps no longer, or is told.
+// rule: S4-SLEEP-5
 #[test]
 fn set_against_sleep() {
     explore("time::set_against_sleep", None, || {

@@ -87,6 +87,7 @@ fn any_size(rng: &Rng) -> Tick {
     rng.next() >> (4 + rng.below(60))
 }
 
+// rule: S4-SLEEP-2
 #[test]
 fn long_runs_agree_with_an_ordered_map() {
     for seed in 0..if cfg!(debug_assertions) { 100 } else { 1_000 } {
@@ -105,6 +106,7 @@ fn long_runs_agree_with_an_ordered_map() {
     }
 }
 
+// rule: S4-SLEEP-2
 #[test]
 fn nothing_is_lost_at_the_edges_of_the_levels() {
     for level in 1..10 {
@@ -153,6 +155,7 @@ fn an_entry_of_an_earlier_life_takes_nothing_back() {
     assert_eq!(wheel.remove(second), None);
 }
 
+// rule: S4-SLEEP-7
 #[test]
 fn a_deadline_within_a_tick_is_rounded_up() {
     let ring = Ring::new(10);
@@ -179,6 +182,7 @@ fn a_deadline_within_a_tick_is_rounded_up() {
 /// How many, without taking minutes.
 const MANY: u64 = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
 
+// rule: S4-SLEEP-8
 #[test]
 fn a_million_come_and_go_and_their_memory_is_given_back() {
     let rng = Rng::new(7, 7);

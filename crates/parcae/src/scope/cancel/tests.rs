@@ -3,6 +3,7 @@
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 
+// rule: S1-BIND-5, S2-FILES-2
 #[test]
 fn cancelling_goes_down_and_not_up() {
     let root = CancelToken::new();

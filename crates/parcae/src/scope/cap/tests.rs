@@ -32,6 +32,7 @@ fn events(audit: &Audit) -> Vec<AuditEvent> {
     audit.drain().into_iter().map(|entry| entry.event).collect()
 }
 
+// rule: S0-GOAL-6
 #[test]
 fn max_tasks_counts_live_tasks() {
     let cap = mint().spawn(tasks(2), Delegation::Forbidden);

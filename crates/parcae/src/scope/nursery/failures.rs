@@ -176,6 +176,7 @@ mod models {
     }
 
     /// One is kept, the others are counted.
+    // rule: S0-NURSERY-11
     #[test]
     fn first_is_kept_others_counted() {
         let model = three(Keep::First, |error| assert_eq!(error.others(), 2));

@@ -117,6 +117,7 @@ unsafe extern "C" fn leave<F: Form>(arg: *mut ()) -> ! {
     std::process::abort();
 }
 
+// rule: S0-CTX-3, S0-CTX-4, S0-CTX-5, S0-CTX-6, S0-CTX-7, S0-CTX-8, S0-CTX-9, S0-CTX-10
 #[test]
 fn layout_is_what_the_assembly_expects() {
     // The offsets themselves are compile-time assertions; this pins the totals that
@@ -126,6 +127,7 @@ fn layout_is_what_the_assembly_expects() {
     assert_eq!(align_of::<Context>(), 8);
 }
 
+// rule: S0-FRAME-1, S0-FRAME-2, S0-FRAME-5, S0-TRAMP-4, S1-CTX-5
 #[test]
 fn initial_frame_is_aligned_and_ends_in_cleanup() {
     unsafe extern "C" fn entry<F: Form>(arg: *mut ()) {
@@ -148,6 +150,7 @@ fn initial_frame_is_aligned_and_ends_in_cleanup() {
     with::<Inlined>();
 }
 
+// rule: S0-FRAME-3, S0-FRAME-4, S0-TRAMP-1, S0-TRAMP-2, S0-TRAMP-3
 #[test]
 fn argument_and_result_pass_through_memory() {
     unsafe extern "C" fn entry<F: Form>(arg: *mut ()) {
@@ -175,6 +178,7 @@ fn argument_and_result_pass_through_memory() {
     with::<Inlined>();
 }
 
+// rule: S0-SWITCH-5, S1-TEST-1
 #[test]
 fn nested_switches_return_in_order() {
     unsafe extern "C" fn inner<F: Form>(arg: *mut ()) {
@@ -209,6 +213,7 @@ fn nested_switches_return_in_order() {
     with::<Inlined>();
 }
 
+// rule: S0-SWITCH-4, S1-CTX-4
 #[test]
 fn the_stack_pointer_is_saved_where_the_stack_was_left() {
     unsafe extern "C" fn entry<F: Form>(arg: *mut ()) {
@@ -240,6 +245,7 @@ fn the_stack_pointer_is_saved_where_the_stack_was_left() {
     with::<Inlined>();
 }
 
+// rule: S0-SWITCH-1, S0-SWITCH-5, S1-CTX-1
 #[test]
 fn contexts_left_by_one_form_are_resumed_by_the_other() {
     /// Leaves by both forms in turn.
@@ -287,6 +293,7 @@ fn control_bits_are_read_without_exception_flags() {
     assert_eq!(fp_control(), before);
 }
 
+// rule: S0-CTX-2
 #[test]
 fn context_begins_with_the_stack_pointer() {
     // `sp` is private to each file, so its place is checked through the value.
@@ -381,6 +388,7 @@ mod single_step {
         std::hint::black_box(bare);
     }
 
+    // rule: S0-SWITCH-7, S1-TEST-1
     #[test]
     fn unwind_information_is_right_at_every_instruction() {
         if std::env::var_os("PARCAE_VALGRIND").is_some() {

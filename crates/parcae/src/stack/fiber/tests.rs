@@ -56,6 +56,7 @@ fn a_step_can_be_propagated() {
     assert_eq!(payload.downcast_ref(), Some(&7));
 }
 
+// rule: S0-CTX-1, S0-TERM-3
 #[test]
 fn control_passes_back_and_forth() {
     let pool = pool();
@@ -79,6 +80,7 @@ fn control_passes_back_and_forth() {
     assert_eq!(*said.borrow(), ["a", "1", "b", "2", "c"]);
 }
 
+// rule: S4-LIFE-1, S4-LIFE-3, S4-LIFE-4, S4-LIFE-5, S4-TERM-1, S4-TERM-3
 #[test]
 fn a_fiber_runs_one_closure_after_another() {
     let pool = pool();
@@ -162,6 +164,7 @@ fn a_panic_ends_at_the_base_and_keeps_its_payload() {
     assert!(matches!(fiber.start(|_| {}), Ok(Step::Finished)));
 }
 
+// rule: S4-STACK-6
 #[test]
 fn a_panic_with_a_message_and_hook_fits_the_smallest_sensible_stack() {
     let pool = pool();
@@ -495,6 +498,7 @@ fn deep_stacks_survive_a_switch_at_the_bottom() {
     assert_eq!(fiber.depth(), None);
 }
 
+// rule: S2-STACK-8, S2-STACK-9, S2-STACK-10, S4-STACK-6
 #[test]
 fn buffers_that_the_defaults_were_measured_for_fit() {
     /// A frame with a buffer of this size, filled and summed below others like it.
@@ -516,6 +520,7 @@ fn buffers_that_the_defaults_were_measured_for_fit() {
     assert_eq!(sum.get(), 2_048 + 4_096 + 49_152);
 }
 
+// rule: S0-STK-1
 #[test]
 fn small_stacks_run_small_code() {
     let pool = pool();
@@ -532,6 +537,7 @@ fn small_stacks_run_small_code() {
     assert!(matches!(fiber.resume(), Ok(Step::Finished)));
 }
 
+// rule: S4-LIFE-6
 #[test]
 fn the_stack_can_be_taken_out_and_used_again() {
     let pool = pool();

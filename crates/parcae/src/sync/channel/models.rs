@@ -162,6 +162,7 @@ fn spawn<R: 'static>(
     thread::spawn(move || body(&core))
 }
 
+// rule: S4-CHAN-5, S4-MEM-1, S4-WAIT-1, S4-WAIT-6, S4-WAKE-2
 #[test]
 fn a_rendezvous_meets_in_either_order() {
     explore("channel: rendezvous", None, || {
@@ -185,6 +186,7 @@ fn a_full_buffer_makes_room_for_who_waits() {
     });
 }
 
+// rule: S4-PARK-2, S4-WAIT-2, S4-WAIT-4, S4-WAKE-1
 #[test]
 fn two_senders_and_a_receiver() {
     explore("channel: two senders, one receiver", None, || {
@@ -197,6 +199,7 @@ fn two_senders_and_a_receiver() {
     });
 }
 
+// rule: S4-WAIT-1, S4-WAIT-4
 #[test]
 fn close_against_a_send_and_a_receive() {
     for capacity in [0, 1] {
@@ -215,6 +218,7 @@ fn close_against_a_send_and_a_receive() {
     }
 }
 
+// rule: S4-CHAN-3, S4-WAIT-7
 #[test]
 fn a_receive_that_is_given_up_against_a_hand_off() {
     explore("channel: withdrawn receive, send, second receive", None, || {
@@ -231,6 +235,7 @@ fn a_receive_that_is_given_up_against_a_hand_off() {
     });
 }
 
+// rule: S4-KIND-6
 #[test]
 fn a_send_that_is_given_up_against_a_receive() {
     explore("channel: withdrawn send, receive", None, || {
@@ -385,6 +390,7 @@ fn a_default_needs_a_moment_without_a_possible_case() {
     });
 }
 
+// rule: S4-SELECT-1
 #[test]
 fn a_select_has_one_winner_and_the_loser_keeps_its_value() {
     explore("select: two senders", None, || {
@@ -585,6 +591,7 @@ impl Lent {
     }
 }
 
+// rule: S4-KIND-8
 #[test]
 fn a_pool_finds_its_idle_item_before_it_makes_another() {
     explore("pool: two borrowers of one", None, || {

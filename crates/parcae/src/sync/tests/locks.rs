@@ -250,6 +250,7 @@ fn a_cancelled_wait_for_permits_leaves_them_to_others() {
     );
 }
 
+// rule: S4-PARK-1
 #[test]
 fn who_wants_many_permits_is_served_in_turn() {
     deterministic(|cx| {

@@ -13,6 +13,7 @@ fn seconds_since(start: Instant) -> u64 {
     (now() - start).as_secs()
 }
 
+// rule: S4-SLEEP-1, S4-SLEEP-3
 #[test]
 fn sleepers_wake_in_the_order_of_their_deadlines() {
     deterministic(|cx| {

@@ -179,6 +179,7 @@ fn looking_does_not_disturb() {
     });
 }
 
+// rule: S0-EXHAUST-2
 #[test]
 fn exhausted_tasks_are_shown_with_what_they_lack() {
     let rt = Runtime::builder().workers(1).build().unwrap();

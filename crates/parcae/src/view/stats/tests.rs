@@ -88,6 +88,7 @@ fn virtual_times_add_up() {
     }
 }
 
+// rule: S3-GOAL-8
 #[test]
 fn who_starves_is_seen() {
     let rt = Runtime::builder().deterministic(1).workers(1).measure(Measure::Times);
@@ -110,6 +111,7 @@ fn who_starves_is_seen() {
     assert!(snapshot.wake_to_run.quantile(0.5) >= Duration::from_micros(10));
 }
 
+// rule: S0-WORKER-8
 #[test]
 fn turns_on_threads_are_measured() {
     let rt = Runtime::builder().workers(2).measure(Measure::Times).build().unwrap();
@@ -157,6 +159,7 @@ fn budget_spent_is_that_of_the_nursery() {
     });
 }
 
+// rule: S0-ROOT-12, S3-EVID-1
 #[test]
 fn without_times_there_are_counters() {
     let rt = Runtime::builder().workers(2).build().unwrap();

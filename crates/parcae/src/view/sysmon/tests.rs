@@ -150,6 +150,7 @@ fn a_function_that_computes(reported: &AtomicBool) {
     }
 }
 
+// rule: S4-STALL-1, S4-STALL-2
 #[test]
 fn a_task_that_blocks_its_worker_is_named_and_located() {
     let report = report_of(a_function_that_blocks, |report| {
@@ -165,6 +166,7 @@ fn a_task_that_blocks_its_worker_is_named_and_located() {
     assert!(!text.contains("probe::handler"), "the handler's own frames are cut off: {text}");
 }
 
+// rule: S4-STALL-1
 #[test]
 fn a_task_that_computes_without_a_checkpoint_is_named_and_located() {
     let report = report_of(a_function_that_computes, |report| {
@@ -179,6 +181,7 @@ fn a_task_that_computes_without_a_checkpoint_is_named_and_located() {
     assert!(text.contains("a_function_that_computes"), "{text}");
 }
 
+// rule: S4-STALL-2
 #[test]
 fn without_the_signal_a_stall_is_reported_but_not_located() {
     let (rt, stalls) = reporting_as(Runtime::builder().workers(1).no_stall_signal());
@@ -186,6 +189,7 @@ fn without_the_signal_a_stall_is_reported_but_not_located() {
     assert!(report.task.is_none() && report.frames.is_empty());
 }
 
+// rule: S4-SYSMON-1
 #[test]
 fn a_stall_is_reported_once() {
     let (rt, stalls) = reporting(1);
@@ -224,6 +228,7 @@ fn a_hook_that_panics_does_not_end_the_monitor() {
 }
 
 /// Waiting, sleeping, and yielding to nobody are no stalls; neither is a task that does nothing but spawn.
+// rule: S4-BEAT-1
 #[test]
 fn tasks_that_wait_or_yield_are_not_reported() {
     let (rt, stalls) = reporting(2);
@@ -266,6 +271,7 @@ fn a_signal_that_is_not_realtime_is_refused() {
     assert!(refused.to_string().contains("realtime"), "{refused}");
 }
 
+// rule: S4-SYSMON-1
 #[test]
 fn the_monitor_sleeps_when_all_rest_and_is_back_when_there_is_work() {
     let (rt, stalls) = reporting(2);
@@ -345,6 +351,7 @@ fn while_one_is_stuck<R>(engine: &Engine, inside: impl FnOnce() -> R) -> R {
     value
 }
 
+// rule: S4-SYSMON-3
 #[test]
 fn work_behind_a_stuck_worker_is_done_by_a_temporary_one() {
     let engine = engine(1, 2);
@@ -353,6 +360,7 @@ fn work_behind_a_stuck_worker_is_done_by_a_temporary_one() {
     assert!(engine.stats().len() >= 2, "temporary workers that ran are counted");
 }
 
+// rule: S4-BEAT-2, S4-SYSMON-4
 #[test]
 fn without_temporary_workers_work_waits() {
     let engine = engine(1, 0);
@@ -365,6 +373,7 @@ fn without_temporary_workers_work_waits() {
     runs.recv_timeout(LONG).unwrap();
 }
 
+// rule: S4-SYSMON-1, S4-SYSMON-4
 #[test]
 fn there_are_no_more_temporary_workers_than_allowed() {
     let engine = engine(1, 3);
@@ -385,6 +394,7 @@ fn there_are_no_more_temporary_workers_than_allowed() {
     eventually(|| blocked.load(Ordering::Relaxed) == 8);
 }
 
+// rule: S4-SYSMON-5, S4-SYSMON-7
 #[test]
 fn at_most_one_temporary_worker_starts_in_an_interval() {
     let monitor = MonitorOpts { temporary_idle: LONG, ..MonitorOpts::default() };
@@ -400,6 +410,7 @@ fn at_most_one_temporary_worker_starts_in_an_interval() {
 }
 
 /// Work for which nobody was woken, which must not happen: the monitor makes up for it at the second look.
+// rule: S4-SYSMON-2
 #[test]
 fn work_that_was_overlooked_is_announced_again() {
     let engine = Engine::new(EngineOpts { workers: 1, ..EngineOpts::default() }).unwrap();
@@ -422,6 +433,7 @@ fn work_that_was_overlooked_is_announced_again() {
     runs.recv_timeout(LONG).unwrap();
 }
 
+// rule: S4-SYSMON-6, S4-SYSMON-8
 #[test]
 fn temporary_workers_retire_and_come_again() {
     let engine = engine(1, 2);
@@ -433,6 +445,7 @@ fn temporary_workers_retire_and_come_again() {
 }
 
 /// It parks on the temporary worker, and goes on there; that one must not retire before.
+// rule: S4-AFF-2, S4-SYSMON-9
 #[test]
 fn a_temporary_worker_stays_for_a_task_that_may_not_move() {
     let engine = engine(1, 1);
@@ -456,6 +469,7 @@ fn a_temporary_worker_stays_for_a_task_that_may_not_move() {
 }
 
 /// It parks on the temporary worker, which retires; it goes on elsewhere.
+// rule: S4-AFF-2, S4-SYSMON-9
 #[test]
 fn a_movable_task_outlives_the_temporary_worker_that_it_parked_on() {
     let engine = engine(1, 1);
@@ -487,6 +501,7 @@ fn a_movable_task_outlives_the_temporary_worker_that_it_parked_on() {
 }
 
 /// Many rounds of stuck workers, with work that comes while temporary ones retire: all of it is done.
+// rule: S4-BEAT-2, S4-SYSMON-9
 #[test]
 fn no_work_is_lost_while_temporary_workers_come_and_go() {
     for victims in [Victims::Random, Victims::MostLoaded, Victims::Nobody] {
@@ -519,6 +534,7 @@ fn no_work_is_lost_while_temporary_workers_come_and_go() {
     }
 }
 
+// rule: S4-BEAT-1
 #[test]
 fn a_watch_tells_rest_motion_and_standstill_apart() {
     let start = Instant::now();

@@ -31,6 +31,7 @@ fn nest(cx: &Cx<Sovereign>, cap: &CapSpawn, depth: u32) -> Result<u32> {
     Ok(below + 1)
 }
 
+// rule: S0-PROFILE-9, S0-SUBSYS-4
 #[test]
 fn a_task_spawns_by_the_capability_that_it_was_spawned_by() {
     counted(Budget::CHILD.with_spawn_count(10), |rt, cap| {
@@ -39,6 +40,7 @@ fn a_task_spawns_by_the_capability_that_it_was_spawned_by() {
     });
 }
 
+// rule: S1-PROFILE-4
 #[test]
 fn what_a_task_spawns_counts_against_its_own_bound() {
     counted(Budget::CHILD.with_spawn_count(4), |rt, cap| {
@@ -51,6 +53,7 @@ fn what_a_task_spawns_counts_against_its_own_bound() {
     });
 }
 
+// rule: S0-GOAL-6
 #[test]
 fn a_task_comes_back_for_more_up_to_its_bound_and_no_further() {
     let most = Budget::UNLIMITED.with_ops(35_000);
@@ -88,6 +91,7 @@ fn a_shortage_of_the_nursery_is_not_blamed_on_the_capability() {
     });
 }
 
+// rule: S0-PROFILE-8
 #[test]
 fn a_budget_by_name_binds_and_is_lowered_to_that_of_the_capability() {
     counted(Budget::CHILD.with_ops(5_000), |rt, cap| {
@@ -129,6 +133,7 @@ fn who_fails_when_it_is_out_of_budget_has_all_of_its_bound_at_once() {
     }
 }
 
+// rule: S0-GOAL-6, S0-SEC-2
 #[test]
 fn a_root_task_by_capability_is_bounded_too() {
     let rt = Runtime::builder().workers(1).profile::<Sovereign>().build().unwrap();
@@ -147,6 +152,7 @@ fn is_out_of_budget(error: &parcae::Error) -> bool {
     matches!(error.kind(), ErrorKind::BudgetExceeded(_))
 }
 
+// rule: S0-GOAL-6, S0-PROFILE-9, S0-SEC-2
 #[test]
 fn a_handle_is_no_way_round_the_capability_in_sovereign() {
     let rt = Runtime::builder().profile::<Sovereign>().build().unwrap();
@@ -166,6 +172,7 @@ fn a_handle_is_no_way_round_the_capability_in_sovereign() {
     assert!(matches!(handle.spawn(&cap, |_| Ok(())).unwrap_err().kind(), ErrorKind::Capability(_)));
 }
 
+// rule: S0-PROFILE-1, S0-PROFILE-3, S1-PROFILE-1, S2-NSIZE-3
 #[test]
 fn profiles_are_checked_at_run_time_too() {
     use ProfileId as P;
@@ -179,6 +186,8 @@ fn profiles_are_checked_at_run_time_too() {
     assert_eq!(sizes, [64, 256, 256, 512]);
 }
 
+// rule: S0-GOAL-6, S0-PROFILE-8, S0-PROFILE-9, S0-ROOT-12, S0-SEC-2, S0-SUBSYS-4, S0-TASK-6
+// rule: S1-PROFILE-4
 #[test]
 fn a_sovereign_task_spawns_as_far_as_its_capability_goes() {
     for seed in 0..SEEDS {

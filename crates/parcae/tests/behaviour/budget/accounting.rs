@@ -24,6 +24,7 @@ fn rounds(n: u64) -> u64 {
     sum
 }
 
+// rule: S0-CHECK-7, S0-COST-1
 #[test]
 fn whatever_runs_is_charged_to_the_op() {
     everywhere(|cx| {
@@ -74,6 +75,7 @@ fn tree(cx: &Cx, depth: u64, salt: u64, spent: &AtomicU64, spawned: &AtomicU64) 
     Ok(())
 }
 
+// rule: S0-COST-4, S0-INHERIT-6, S0-NBIND-5
 #[test]
 fn what_a_tree_of_nurseries_spends_is_missing_to_the_op() {
     everywhere(|cx| {
@@ -94,6 +96,7 @@ fn what_a_tree_of_nurseries_spends_is_missing_to_the_op() {
     });
 }
 
+// rule: S0-COST-4, S1-GUARD-1, S1-MODULE-3, S2-SCOPE-1
 #[test]
 fn a_root_task_is_charged_for_its_spawn() {
     let budget = Budget { ops: 10_000, spawn_count: 5, ..Budget::UNLIMITED };
@@ -110,6 +113,7 @@ fn a_root_task_is_charged_for_its_spawn() {
     assert_eq!((rt.budget().spent.spawn_count, rt.budget().spent.ops), (5, 5));
 }
 
+// rule: S0-COST-4, S0-GOAL-6, S0-SEC-1, S0-TESTRT-2
 #[test]
 fn a_handle_inside_of_a_task_spends_its_spawn_count() {
     let rt = Runtime::builder().build().unwrap();
@@ -176,6 +180,7 @@ fn figures_of_parked_tasks_are_exact() {
     .unwrap();
 }
 
+// rule: S0-ERR-2, S0-EXHAUST-1
 #[test]
 fn memory_can_be_charged_by_hand() {
     everywhere(|cx| {

@@ -50,6 +50,7 @@ fn an_endless_loop_ends_with_its_budget() {
     });
 }
 
+// rule: S2-CANCEL-5
 #[test]
 fn an_endless_loop_is_cancelled_and_runs_its_destructors() {
     both(|rt| {
@@ -79,6 +80,7 @@ fn an_endless_loop_is_cancelled_and_runs_its_destructors() {
     });
 }
 
+// rule: S0-CHECK-2, S0-ERR-4
 #[test]
 fn recursion_fails_its_task_before_the_stack_overflows() {
     both(|rt| {
@@ -96,6 +98,7 @@ fn recursion_fails_its_task_before_the_stack_overflows() {
     });
 }
 
+// rule: S0-CHECK-2, S0-COST-1, S0-COST-2
 #[test]
 fn a_loop_costs_an_op_for_each_round_and_one_for_the_call() {
     let rt = Runtime::builder().workers(1).build().unwrap();
@@ -120,6 +123,7 @@ fn outside_of_tasks_nothing_is_counted() {
     assert_eq!(sum(&[1, 2, 3]), 6);
 }
 
+// rule: S0-CHECK-1, S0-GOAL-2, S1-AWAIT-1
 #[test]
 fn other_tasks_get_their_turn_beside_an_endless_loop() {
     both(|rt| {

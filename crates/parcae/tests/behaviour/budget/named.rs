@@ -22,6 +22,7 @@ fn is_out_of_budget(error: &parcae::Error) -> bool {
     matches!(error.kind(), ErrorKind::BudgetExceeded(_))
 }
 
+// rule: S0-GOAL-3, S0-SEC-1
 #[test]
 fn a_budget_named_for_a_child_binds_below_an_unlimited_root() {
     for policy in [None, Some(OnExhausted::Refill), Some(OnExhausted::Fail)] {
@@ -37,6 +38,7 @@ fn a_budget_named_for_a_child_binds_below_an_unlimited_root() {
     }
 }
 
+// rule: S0-GOAL-3
 #[test]
 fn a_child_budget_binds_each_child() {
     let rt = Runtime::builder().workers(2).build().unwrap();
@@ -100,6 +102,7 @@ fn rounds(n: u64) -> u64 {
     sum
 }
 
+// rule: S0-GOAL-3, S0-SEC-1, S0-TERM-4
 #[test]
 fn a_task_that_only_computes_is_stopped_by_its_budget() {
     everywhere(|cx| {
@@ -111,6 +114,7 @@ fn a_task_that_only_computes_is_stopped_by_its_budget() {
     });
 }
 
+// rule: S0-GOAL-3, S0-SEC-1
 #[test]
 fn nested_nurseries_do_not_get_around_a_budget() {
     /// Opens a nursery in each child of each nursery, for as long as it is let.
@@ -135,6 +139,8 @@ fn nested_nurseries_do_not_get_around_a_budget() {
     });
 }
 
+// rule: S0-BUDGET-1, S0-INHERIT-1, S0-INHERIT-2, S0-INHERIT-3, S0-INHERIT-4, S0-INHERIT-5
+// rule: S0-INHERIT-6, S0-NURSERY-6, S0-SUBMIT-2, S0-TASK-3, S2-BUDGET-3, S2-PRIM-2
 #[test]
 fn a_child_gets_its_share_of_every_component_and_the_pool_has_that_much_less() {
     everywhere(|cx| {
@@ -174,6 +180,7 @@ fn a_child_gets_its_share_of_every_component_and_the_pool_has_that_much_less() {
     });
 }
 
+// rule: S0-EXHAUST-1, S1-MODULE-7
 #[test]
 fn what_is_missing_of_other_components_binds_the_operation() {
     everywhere(|cx| {

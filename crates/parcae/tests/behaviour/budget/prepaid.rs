@@ -45,6 +45,7 @@ fn all_is_there_while_the_owner(wait: impl Fn(&Cx, &AtomicBool) -> Result<()> + 
     }
 }
 
+// rule: S0-NURSERY-6
 #[test]
 fn what_was_paid_in_advance_is_there_while_the_owner_joins() {
     all_is_there_while_the_owner(|_, _| Ok(()));
@@ -72,6 +73,7 @@ fn what_was_paid_in_advance_is_there_while_the_owner_sleeps() {
 
 /// Children with a budget of their own are paid for one by one. The spawns that were paid for in
 /// advance are there for them, all of them.
+// rule: S0-NURSERY-6
 #[test]
 fn what_was_paid_in_advance_is_there_for_children_of_another_kind() {
     const SPAWNS: u64 = 300;
@@ -164,6 +166,7 @@ fn leftovers_reach_a_sibling_that_is_suspended() {
     leftovers_reach_a_starving_sibling(OnExhausted::Suspend);
 }
 
+// rule: S2-API-3
 #[test]
 fn what_is_paid_ahead_reaches_a_sibling_while_the_owner_runs() {
     let rt = Runtime::builder().workers(2).build().unwrap();

@@ -19,6 +19,7 @@ fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
+// rule: S0-EXHAUST-4, S0-STATE-8, S0-STATE-9
 #[test]
 fn one_recharge_makes_all_exhausted_tasks_run_again() {
     everywhere(|cx| {
@@ -36,6 +37,7 @@ fn one_recharge_makes_all_exhausted_tasks_run_again() {
     });
 }
 
+// rule: S0-EXHAUST-6, S2-BUDGET-6
 #[test]
 fn a_capability_makes_an_exhausted_task_run_again() {
     with_runtimes(|rt| {
@@ -54,6 +56,7 @@ fn a_capability_makes_an_exhausted_task_run_again() {
     });
 }
 
+// rule: S0-CHECK-6, S0-EXHAUST-1, S0-EXHAUST-3, S1-MODULE-7, S2-BUDGET-5
 #[test]
 fn an_exhausted_task_does_nothing_until_it_is_recharged() {
     everywhere(|cx| {
@@ -81,6 +84,7 @@ fn an_exhausted_task_does_nothing_until_it_is_recharged() {
     });
 }
 
+// rule: S0-EXHAUST-5, S0-PROFILE-5, S0-PROFILE-6, S1-PROFILE-3, S2-BUDGET-6
 #[test]
 fn supervisors_of_a_cluster_recharge_children_that_are_not_theirs() {
     for seed in 0..SEEDS {
@@ -114,6 +118,7 @@ fn supervisors_of_a_cluster_recharge_children_that_are_not_theirs() {
     }
 }
 
+// rule: S2-BUDGET-6
 #[test]
 fn a_suspended_child_with_a_budget_of_its_own_is_recharged_by_its_handle() {
     parcae::explore(0..50, |rt| {
@@ -368,6 +373,7 @@ fn suspended_tasks_that_are_gone_are_not_counted() {
         .unwrap();
 }
 
+// rule: S0-EXHAUST-6
 #[test]
 fn who_holds_a_capability_recharges_itself_up_to_its_limit() {
     for seed in 0..SEEDS {

@@ -26,6 +26,7 @@ fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
+// rule: S0-CANCEL-2, S0-CANCEL-3, S0-CANCEL-4, S1-GUARD-2, S1-NURSERY-8, S2-CANCEL-1, S2-SCOPE-2
 #[test]
 fn cancelling_ends_children_that_wait_that_are_exhausted_and_that_have_not_started() {
     everywhere(|cx| {
@@ -66,6 +67,7 @@ fn cancelling_ends_children_that_wait_that_are_exhausted_and_that_have_not_start
     });
 }
 
+// rule: S0-CANCEL-1, S0-CANCEL-3, S0-STATE-6
 #[test]
 fn a_running_child_that_is_cancelled_runs_its_destructors() {
     fn deep(cx: &Cx, depth: usize, unwound: &AtomicUsize) -> Result<()> {
@@ -113,6 +115,7 @@ fn a_child_that_returns_before_it_notices_has_its_value() {
     });
 }
 
+// rule: S0-NBIND-1, S0-NBIND-4, S0-NURSERY-3, S1-BIND-1, S1-BIND-2, S1-MODULE-4
 #[test]
 fn cancelling_reaches_nurseries_that_were_opened_after_a_move() {
     fn nest(cx: &Cx, depth: u32, open: &AtomicUsize, ended: &AtomicUsize) -> Result<()> {
@@ -149,6 +152,7 @@ fn cancelling_reaches_nurseries_that_were_opened_after_a_move() {
     });
 }
 
+// rule: S1-NOTIFY-1, S1-RACE-1, S1-RACE-3, S1-RACE-4
 #[test]
 fn a_child_that_is_cancelled_in_the_queue_does_not_run_and_is_counted() {
     for seed in 0..SEEDS {
@@ -171,6 +175,7 @@ fn a_child_that_is_cancelled_in_the_queue_does_not_run_and_is_counted() {
     }
 }
 
+// rule: S0-CHECK-5, S0-VYIELD-4
 #[test]
 fn a_yield_costs_nothing_and_is_a_cancel_point() {
     everywhere(|cx| {
@@ -189,6 +194,7 @@ fn a_yield_costs_nothing_and_is_a_cancel_point() {
     });
 }
 
+// rule: S2-CANCEL-2, S2-CANCEL-3
 #[test]
 fn a_task_asks_whether_it_was_cancelled() {
     everywhere(|cx| {
@@ -224,6 +230,7 @@ fn a_task_asks_whether_it_was_cancelled() {
     });
 }
 
+// rule: S1-BIND-4
 #[test]
 fn cancelling_a_task_cancels_the_nurseries_that_it_owns() {
     everywhere(|cx| {

@@ -135,6 +135,7 @@ fn the_environment_chooses_the_one_seed() {
     }
 }
 
+// rule: S0-DETERM-1, S0-GOAL-4, S0-TESTRT-1, S0-TESTRT-2
 #[test]
 fn the_same_seed_gives_the_same_run_of_nurseries_budgets_and_cancels() {
     let log = |seed| {

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 /// Each of two runtimes is dumped, by its name; one that does not ask any more is not.
+// rule: S0-ROOT-3
 #[test]
 fn every_runtime_that_asks_is_dumped_and_no_other() {
     if child::is_victim() {

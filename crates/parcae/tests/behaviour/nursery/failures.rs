@@ -27,6 +27,7 @@ fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
+// rule: S1-NURSERY-7, S2-CANCEL-4, S2-CANCEL-5, S2-ENTRY-4
 #[test]
 fn a_child_that_fails_cancels_its_nursery_and_all_siblings() {
     everywhere(|cx| {
@@ -97,6 +98,7 @@ fn panics_cost_their_tasks_and_nothing_else() {
 
 /// Every child fails with a text of its own. Under the deterministic executor a child is not
 /// interrupted between its note and its end, so the notes are in the order of the failures.
+// rule: S0-NURSERY-11, S1-GUARD-3, S1-NOTIFY-2
 #[test]
 fn the_failure_that_comes_out_is_the_first() {
     let policies = [OnFailure::Isolate, OnFailure::FailFast];
@@ -190,6 +192,7 @@ fn an_error_tells_its_task_though_somebody_keeps_a_copy() {
     assert!(e.task().is_some());
 }
 
+// rule: S2-BUDGET-6
 #[test]
 fn the_hook_hears_of_failures_and_exhaustion_at_once() {
     parcae::explore(0..100, |rt| {

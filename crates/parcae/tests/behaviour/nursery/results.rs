@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
+// rule: S2-ENTRY-2
 #[test]
 fn values_of_children_keep_their_type_and_sign() {
     everywhere(|cx| {

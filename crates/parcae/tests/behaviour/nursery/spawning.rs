@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 use std::thread::ThreadId;
 
+// rule: S0-ERR-1, S0-SUBMIT-3
 #[test]
 fn a_spawn_returns_the_childs_number_or_an_error() {
     everywhere(|cx| {
@@ -186,6 +187,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+// rule: S0-CANCEL-4, S0-NURSERY-12
 #[test]
 fn a_nursery_that_spawns_for_ever_does_not_grow() {
     for _ in 0..3 {

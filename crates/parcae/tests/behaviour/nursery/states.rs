@@ -16,6 +16,7 @@ fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
     Ok(())
 }
 
+// rule: S1-NURSERY-8
 #[test]
 fn a_nursery_that_was_cancelled_does_not_report_success() {
     everywhere(|cx| {
@@ -44,6 +45,7 @@ fn a_nursery_that_was_cancelled_does_not_report_success() {
     });
 }
 
+// rule: S1-GUARD-4, S1-GUARD-5, S2-SCOPE-4
 #[test]
 fn a_nursery_has_any_number_of_nurseries_below_it() {
     everywhere(|cx| {
@@ -67,6 +69,8 @@ fn a_nursery_has_any_number_of_nurseries_below_it() {
     });
 }
 
+// rule: S0-NURSERY-4, S0-NURSERY-9, S1-NURSERY-1, S1-NURSERY-2, S1-NURSERY-6, S1-NURSERY-9
+// rule: S1-TEST-4
 #[test]
 fn a_nursery_that_is_cancelling_stays_so() {
     everywhere(|cx| {
@@ -88,6 +92,7 @@ fn a_nursery_that_is_cancelling_stays_so() {
     });
 }
 
+// rule: S0-TESTRT-2, S1-NURSERY-1, S1-NURSERY-4, S1-NURSERY-9
 #[test]
 fn a_child_sees_that_its_nursery_is_closing() {
     let rt = Runtime::builder().deterministic(1).build().unwrap();
@@ -109,6 +114,7 @@ fn a_child_sees_that_its_nursery_is_closing() {
 }
 
 /// The final state of a nursery, by its last event.
+// rule: S1-NURSERY-1, S1-NURSERY-3, S1-NURSERY-5, S1-NURSERY-8, S1-NURSERY-9
 #[test]
 fn a_nursery_ends_closed_or_cancelled_and_says_which() {
     use NurseryState::{Cancelled, Closed};
@@ -157,6 +163,7 @@ fn a_nursery_ends_closed_or_cancelled_and_says_which() {
 }
 
 /// The six states of a task, by its handle.
+// rule: S0-STATE-1
 #[test]
 fn a_handle_tells_the_six_states_of_its_task() {
     use TaskState::{Cancelled, Completed, Exhausted, Ready, Running, Waiting};

@@ -10,6 +10,8 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+// rule: S0-NBIND-3, S0-ROOT-1, S0-ROOT-3, S0-ROOT-6, S0-ROOT-9, S0-ROOT-10, S0-SUBSYS-1
+// rule: S0-SUBSYS-2, S0-SUBSYS-3, S0-TESTRT-1, S0-TESTRT-2, S2-API-1
 #[test]
 fn runtimes_are_values_that_live_and_end_side_by_side() {
     let first = Runtime::builder().workers(2).build().unwrap();
@@ -28,6 +30,7 @@ fn runtimes_are_values_that_live_and_end_side_by_side() {
     assert_eq!(third.run(|_| Ok(4)).unwrap(), 4);
 }
 
+// rule: S1-GUARD-1, S1-MODULE-3, S2-API-2, S2-SCOPE-1
 #[test]
 fn a_runtime_that_is_dropped_ends_what_is_queued_what_waits_and_what_runs() {
     for workers in [1, 2, 4] {
@@ -56,6 +59,7 @@ fn a_runtime_that_is_dropped_ends_what_is_queued_what_waits_and_what_runs() {
     }
 }
 
+// rule: S2-API-2
 #[test]
 fn a_runtime_that_never_ran_anything_ends() {
     with_runtimes(drop);

@@ -20,6 +20,7 @@ fn handles_start_root_tasks_with_options() {
     assert!(left <= 64 << 10, "{left}");
 }
 
+// rule: S1-AWAIT-5, S2-API-4
 #[test]
 fn a_plain_thread_waits_for_a_root_task_and_for_a_child() {
     let rt = Runtime::builder().workers(2).build().unwrap();

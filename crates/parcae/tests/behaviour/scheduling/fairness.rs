@@ -45,6 +45,7 @@ fn beats(rt: &Runtime, trouble: impl FnOnce(), enough: &AtomicBool) -> (u64, u64
 }
 
 /// A hundred tasks block their threads without a word, on two workers. Meanwhile others run.
+// rule: S4-SYSMON-3
 #[test]
 fn kidnapped_workers_are_replaced() {
     const TASKS: usize = 100;
@@ -119,6 +120,7 @@ fn a_movable_heart_beats_through_a_kidnapping() {
 }
 
 /// Fifteen tasks compute without a checkpoint, on four workers. Meanwhile others run.
+// rule: S4-SYSMON-3
 #[test]
 fn noisy_neighbours_do_not_stop_the_others() {
     const HOGS: usize = 15;
@@ -218,6 +220,7 @@ fn channels_are_isolated() {
 }
 
 /// A runtime in trouble says so, once for each stall, and names the culprit.
+// rule: S4-STALL-2
 #[test]
 fn a_kidnapper_is_named() {
     let names = Arc::new(std::sync::Mutex::new(Vec::new()));

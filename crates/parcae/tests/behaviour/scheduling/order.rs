@@ -14,6 +14,7 @@ fn yields(rt: &Runtime) -> u64 {
 
 /// Of its own tasks a worker starts the newest first, as the deque gives them out at its end. Fewer
 /// tasks than picks until the next look at the oldest.
+// rule: S0-WLOOP-2, S1-MODULE-9
 #[test]
 fn a_worker_starts_its_newest_task_first() {
     const TASKS: usize = 40;
@@ -42,6 +43,7 @@ fn a_worker_starts_its_newest_task_first() {
 
 /// Two tasks that only compute and two that only wait for each other, on one worker: neither kind
 /// is kept from its turn for longer than the other has a few.
+// rule: S0-GOAL-2
 #[test]
 fn work_that_computes_and_work_that_waits_take_turns() {
     const TURNS: usize = 2_000;
@@ -85,6 +87,7 @@ fn work_that_computes_and_work_that_waits_take_turns() {
 
 /// Tasks that come to many checkpoints, with time between them. The real clock goes on by 40 ms
 /// between the first and the last, and the run is the same as without.
+// rule: S0-DETERM-4, S0-GOAL-1, S0-GOAL-5, S1-MODULE-2
 #[test]
 fn time_that_passes_ends_no_turn() {
     let run = |seed, pause: Duration| {
@@ -114,6 +117,7 @@ fn time_that_passes_ends_no_turn() {
 
 /// There is room for every send and a value for every receive: nobody else runs, though somebody
 /// could, and the task gives up its worker not once.
+// rule: S4-CHAN-1
 #[test]
 fn operations_that_need_not_wait_go_past_the_scheduler() {
     for seed in 0..SEEDS {
@@ -172,6 +176,7 @@ extern "C" fn keep_thread(_: libc::c_int) {
 
 /// The only worker sleeps. A signal keeps its thread until a deadline has passed and a task was
 /// submitted, so that it finds both at once: the task whose deadline it is goes first.
+// rule: S4-SLEEP-6
 #[test]
 fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
     // SAFETY: a handler of the right signature that only reads a clock and atomics; nobody else
@@ -223,6 +228,7 @@ fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
     }
 }
 
+// rule: S2-OPTS-5
 #[test]
 fn a_priority_that_is_not_given_is_normal() {
     for seed in 0..SEEDS {

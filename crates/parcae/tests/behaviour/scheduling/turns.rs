@@ -50,6 +50,7 @@ fn longest_turn(
     longest.load(Relaxed)
 }
 
+// rule: S0-GOAL-1
 #[test]
 fn a_charge_between_checkpoints_does_not_start_a_turn() {
     let longest = longest_turn(NurseryOpts::new(), |cx, step| {
@@ -89,6 +90,7 @@ fn charged_ops_count_towards_the_turn() {
     assert!(longest <= INTERVAL / 10, "{longest} charges of 10 ops in one turn");
 }
 
+// rule: S0-INTERVAL-1
 #[test]
 fn a_refill_does_not_start_a_turn() {
     // A slice that ends in the middle of a turn, and one that is as long as some turns.
@@ -124,6 +126,7 @@ fn opening_and_leaving_a_nursery_does_not_start_a_turn() {
     assert!(longest <= INTERVAL, "{longest} checkpoints in one turn");
 }
 
+// rule: S0-INTERVAL-1
 #[test]
 fn a_recharge_does_not_start_a_turn() {
     let rt = Runtime::builder()
@@ -164,6 +167,8 @@ fn a_recharge_does_not_start_a_turn() {
     assert!(longest <= INTERVAL, "{longest} checkpoints in one turn");
 }
 
+// rule: S0-CHECK-1, S0-GOAL-1, S0-INTERVAL-1, S0-INTERVAL-2, S0-INTERVAL-3, S0-INTERVAL-4
+// rule: S0-PROFILE-5, S1-MODULE-1, S1-MODULE-2, S1-PROFILE-2, S1-PROFILE-3
 #[test]
 fn a_turn_has_as_many_ops_as_the_profile_or_the_builder_says() {
     fn turns<P: Profile>(interval: Option<u64>, ops: u64) -> u64 {

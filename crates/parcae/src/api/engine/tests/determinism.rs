@@ -5,6 +5,7 @@ use super::*;
 use std::cell::Cell;
 use std::collections::HashSet;
 
+// rule: S0-DETERM-1, S0-DETERM-2, S0-DETERM-5, S0-SCALE-2, S0-TESTRT-3, S0-VICTIM-1, S0-WORKER-7
 #[test]
 fn the_same_seed_gives_the_same_run() {
     fn run(seed: u64, workers: usize) -> Vec<u8> {
@@ -59,6 +60,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
+// rule: S0-WLOOP-1, S4-SHUT-7, S4-SHUT-8
 #[test]
 fn a_deterministic_scheduler_that_is_dropped_ends_its_tasks_first() {
     for seed in seeds() {
@@ -94,6 +96,7 @@ fn a_sleeping_deterministic_scheduler_is_woken_from_outside() {
     }
 }
 
+// rule: S0-DETERM-4, S0-GOAL-5
 #[test]
 fn time_that_passes_changes_no_run() {
     let run = |seed, pause: Duration| {

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// rule: S0-VYIELD-1, S0-WTLS-8, S1-TEST-2
 #[test]
 fn yielding_tasks_take_turns() {
     deterministic(|engine| {
@@ -31,6 +32,7 @@ fn yielding_tasks_take_turns() {
     });
 }
 
+// rule: S4-FAIR-1
 #[test]
 fn a_task_that_yields_for_ever_starves_nobody() {
     everywhere(|engine| {
@@ -58,6 +60,7 @@ fn a_task_that_yields_for_ever_starves_nobody() {
     });
 }
 
+// rule: S0-TASK-7
 #[test]
 fn urgent_tasks_go_first_and_idle_ones_last() {
     for seed in seeds() {
@@ -124,6 +127,7 @@ fn an_urgent_task_that_yields_for_ever_starves_nobody() {
     });
 }
 
+// rule: S0-STEAL-1, S0-WORKER-6
 #[test]
 fn nobody_steals_if_that_is_asked_for() {
     for deterministic in [true, false] {
@@ -151,6 +155,7 @@ fn nobody_steals_if_that_is_asked_for() {
 }
 
 /// The worker that a movable task is woken for is stuck, and no other is ever idle.
+// rule: S4-AFF-3, S4-FAIR-3
 #[test]
 fn a_woken_movable_task_does_not_wait_for_an_idle_worker() {
     for _ in 0..5 {

@@ -96,6 +96,7 @@ fn scopes_are_deep() {
     });
 }
 
+// rule: S0-WTLS-9, S4-CTRL-6, S4-HAND-5, S4-HAND-6
 #[test]
 fn a_scope_ends_after_all_that_its_children_owned_is_gone() {
     struct Slow<'a>(&'a AtomicUsize);
@@ -120,6 +121,7 @@ fn a_scope_ends_after_all_that_its_children_owned_is_gone() {
 }
 
 /// A waiting scope is woken by everybody, all the time.
+// rule: S4-PARK-4
 #[test]
 fn a_scope_stands_wakes_that_mean_nothing() {
     everywhere(|engine| {

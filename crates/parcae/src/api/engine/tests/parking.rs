@@ -5,6 +5,7 @@ use super::log::{Logged, events, virtual_engine};
 use super::*;
 use crate::sched::events::EventKind;
 
+// rule: S4-PARK-9
 #[test]
 fn a_wake_before_the_park_is_kept() {
     everywhere(|engine| {
@@ -309,6 +310,7 @@ fn a_tree_of_waiting_tasks_is_cancelled() {
     });
 }
 
+// rule: S3-GOAL-2, S3-OWN-4, S4-AFF-1, S4-FAIR-3, S4-QUEUE-5
 #[test]
 fn a_pinned_task_is_woken_on_its_worker() {
     everywhere(|engine| {
@@ -342,6 +344,7 @@ fn a_pinned_task_is_woken_on_its_worker() {
     });
 }
 
+// rule: S3-OWN-4, S4-AFF-1
 #[test]
 fn a_movable_task_woken_from_outside_goes_on_where_it_was() {
     deterministic(|engine| {
@@ -371,6 +374,7 @@ fn a_movable_task_woken_from_outside_goes_on_where_it_was() {
 }
 
 /// The worker that a movable task ran on is stuck: another one goes on with it.
+// rule: S4-AFF-3, S4-FAIR-3, S4-QUEUE-5
 #[test]
 fn a_movable_task_is_rescued_from_a_stuck_worker() {
     let engine = Engine::new(EngineOpts { workers: 2, ..EngineOpts::default() }).unwrap();
@@ -418,6 +422,7 @@ fn a_movable_task_is_rescued_from_a_stuck_worker() {
 
 /// Whoever waited for a task that ends is the next to run on its worker, before those that
 /// have been ready for longer.
+// rule: S4-HAND-1, S4-HAND-7
 #[test]
 fn who_waited_for_a_task_is_next() {
     for seed in seeds() {

@@ -7,6 +7,7 @@ use crate::sched::events::EventKind;
 use std::collections::HashSet;
 use std::sync::mpsc;
 
+// rule: S0-STEAL-4
 #[test]
 fn an_idle_worker_takes_what_a_busy_one_spawned() {
     let engine = Engine::new(EngineOpts { workers: 2, ..EngineOpts::default() }).unwrap();
@@ -133,6 +134,7 @@ fn all_workers_take_part_in_what_one_has_spawned() {
     }
 }
 
+// rule: S0-VICTIM-1
 #[test]
 fn every_way_to_choose_victims_finds_all_work() {
     for victims in [Victims::Random, Victims::RoundRobin, Victims::MostLoaded] {
@@ -202,6 +204,8 @@ fn the_counters_add_up() {
 /// With nothing to steal, a worker makes two rounds before it sleeps. How many attempts fail
 /// follows from the strategy, the seed and the bound: min(workers - 1, 4) in each round, and
 /// those that would hit the worker itself are left out.
+// rule: S0-DETERM-3, S0-STEAL-2, S0-STEAL-3, S0-STEAL-5, S0-STEAL-6, S0-VICTIM-1, S0-VICTIM-2
+// rule: S3-GOAL-2, S3-OWN-7
 #[test]
 fn attempts_are_bounded_and_follow_strategy_and_seed() {
     for workers in [1, 2, 3, 4, 5, 6, 8, 64, 256] {
@@ -225,6 +229,7 @@ fn attempts_are_bounded_and_follow_strategy_and_seed() {
     }
 }
 
+// rule: S0-STEAL-3, S0-STEAL-4, S0-VICTIM-2, S4-QUEUE-4
 #[test]
 fn steals_are_counted_and_never_from_oneself() {
     for victims in [Victims::Random, Victims::RoundRobin, Victims::MostLoaded] {
@@ -243,6 +248,7 @@ fn steals_are_counted_and_never_from_oneself() {
 }
 
 /// One of eight workers has something: whoever wakes up finds it at the first attempt.
+// rule: S0-VICTIM-3
 #[test]
 fn the_most_loaded_worker_is_the_first_victim() {
     let mut stolen = 0;

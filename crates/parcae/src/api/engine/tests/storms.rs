@@ -71,6 +71,7 @@ fn spawns_from_outside_and_inside_at_once() {
     });
 }
 
+// rule: S4-INJECT-6
 #[test]
 fn a_burst_of_a_hundred_thousand_from_outside() {
     const BURST: usize = 100_000;
@@ -282,6 +283,7 @@ fn a_storm_of_the_same_seed_is_the_same_storm() {
     }
 }
 
+// rule: S0-SCALE-2
 #[test]
 fn two_hundred_and_fifty_six_workers() {
     for deterministic in [true, false] {
@@ -321,6 +323,7 @@ fn a_million_or_so() -> usize {
     (kib.unwrap_or(0_usize) / 2 / 5).min(1_000_000)
 }
 
+// rule: S0-SCALE-1
 #[test]
 fn a_million_parked_tasks_are_woken() {
     let tasks = a_million_or_so();

@@ -4,6 +4,7 @@ use super::log::{my_id, virtual_engine};
 use super::*;
 use std::collections::HashSet;
 
+// rule: S0-TASK-1
 #[test]
 fn no_two_tasks_have_the_same_id() {
     everywhere(|engine| {
@@ -26,6 +27,7 @@ fn no_two_tasks_have_the_same_id() {
 }
 
 /// The thread knows its worker, and the worker its task, also after every switch.
+// rule: S0-WTLS-1, S0-WTLS-2, S0-WTLS-3, S0-WTLS-4, S0-WTLS-8
 #[test]
 fn a_task_finds_itself_after_every_wait() {
     everywhere(|engine| {
@@ -53,6 +55,7 @@ fn a_task_finds_itself_after_every_wait() {
     });
 }
 
+// rule: S0-WTLS-1, S0-WTLS-5
 #[test]
 fn between_steps_a_thread_is_no_worker() {
     deterministic(|engine| {
@@ -74,6 +77,7 @@ fn between_steps_a_thread_is_no_worker() {
 }
 
 /// More tasks wait than a worker keeps spare stacks for, so that stacks change hands.
+// rule: S0-WTLS-6, S4-HAND-2, S4-HAND-3, S4-HAND-8, S4-INV-2, S4-TERM-6
 #[test]
 fn what_is_on_a_stack_stays_while_others_use_theirs() {
     everywhere(|engine| {
@@ -99,6 +103,7 @@ fn what_is_on_a_stack_stays_while_others_use_theirs() {
     });
 }
 
+// rule: S0-TERM-1, S2-PRIM-2, S4-INV-2, S4-SHUT-1, S4-SPAWN-1
 #[test]
 fn an_unstarted_task_holds_no_stack() {
     for deterministic in [false, true] {
@@ -128,6 +133,7 @@ fn an_unstarted_task_holds_no_stack() {
 }
 
 /// While nobody takes anything: no spawn waits for room.
+// rule: S4-INJECT-6, S4-INJECT-7, S4-SHUT-2, S4-SHUT-3
 #[test]
 fn a_burst_of_a_hundred_thousand_spawns_succeeds() {
     let engine = virtual_engine(2, 0, Victims::Random);
@@ -143,6 +149,7 @@ fn a_burst_of_a_hundred_thousand_spawns_succeeds() {
     assert_eq!((engine.live(), ran.load(Ordering::Relaxed)), (0, 100_000));
 }
 
+// rule: S0-SCALE-1, S4-SHUT-1, S4-SHUT-2, S4-SPAWN-7
 #[test]
 fn a_million_tasks_are_alive_at_once() {
     const TASKS: u64 = 1_000_000;
@@ -165,6 +172,7 @@ fn a_million_tasks_are_alive_at_once() {
 }
 
 /// Stack and record of a task that waits.
+// rule: S0-PERF-3
 #[test]
 fn a_task_needs_less_than_sixteen_kilobytes() {
     const TASKS: usize = 1_000;

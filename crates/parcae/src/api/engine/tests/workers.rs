@@ -6,6 +6,7 @@ use crate::sched::events::EventKind;
 use crate::sched::run_queue::FAIRNESS;
 use std::collections::BTreeSet;
 
+// rule: S0-DETERM-5, S0-VICTIM-4, S0-WCOUNT-1
 #[test]
 fn the_defaults_are_those_of_the_specification() {
     let opts = EngineOpts::default();
@@ -16,6 +17,7 @@ fn the_defaults_are_those_of_the_specification() {
 }
 
 /// Each task blocks its thread until there is one on every worker.
+// rule: S0-TERM-2, S0-WCOUNT-2, S0-WORKER-1, S4-QUEUE-4, S4-TERM-2
 #[test]
 fn every_worker_is_a_thread_with_an_index_of_its_own() {
     for workers in [1, 2, 5] {
@@ -42,6 +44,7 @@ fn every_worker_is_a_thread_with_an_index_of_its_own() {
     }
 }
 
+// rule: S0-WORKER-8, S1-TEST-2, S4-MEM-8, S4-SHUT-3, S4-SHUT-4
 #[test]
 fn the_counters_of_the_workers_add_up() {
     everywhere(|engine| {
@@ -58,6 +61,7 @@ fn the_counters_of_the_workers_add_up() {
 }
 
 /// Own tasks before the global queue, and that before stealing.
+// rule: S0-NURSERY-8, S0-TERM-2, S0-WLOOP-2, S0-WLOOP-3, S0-WLOOP-4, S2-PRIM-1
 #[test]
 fn a_worker_looks_at_its_own_then_at_the_global_queue_then_steals() {
     let mut steals = 0;
@@ -86,6 +90,7 @@ fn a_worker_looks_at_its_own_then_at_the_global_queue_then_steals() {
     assert!(steals > 0);
 }
 
+// rule: S0-WLOOP-5
 #[test]
 fn a_worker_sleeps_only_when_there_is_nothing() {
     for seed in seeds() {
@@ -100,6 +105,7 @@ fn a_worker_sleeps_only_when_there_is_nothing() {
 }
 
 /// With threads too, a worker without work does not spin for ever.
+// rule: S0-STEAL-7, S0-WLOOP-5, S1-MODULE-5
 #[test]
 fn idle_workers_fall_asleep_and_come_back() {
     threads(|engine| {
@@ -116,6 +122,7 @@ fn idle_workers_fall_asleep_and_come_back() {
 }
 
 /// The global queue gets its turn although the worker never runs out of its own tasks.
+// rule: S0-WLOOP-3, S4-FAIR-1
 #[test]
 fn the_global_queue_waits_for_a_bounded_number_of_picks() {
     for seed in seeds() {

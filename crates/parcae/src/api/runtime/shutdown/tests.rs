@@ -16,6 +16,7 @@ fn runtime() -> Runtime {
     Runtime::builder().workers(2).stall_after(Duration::MAX).build().unwrap()
 }
 
+// rule: S4-SHUT-6, S4-SHUT-9, S4-SHUT-10
 #[test]
 fn what_waits_is_cancelled_and_everything_ends() {
     let rt = runtime();
@@ -30,6 +31,7 @@ fn what_waits_is_cancelled_and_everything_ends() {
     }
 }
 
+// rule: S0-WLOOP-1, S4-SHUT-5
 #[test]
 fn twice_is_once() {
     let rt = runtime();
@@ -90,6 +92,7 @@ fn from_inside_by_the_last_owner() {
     assert!(!ends.recv_timeout(LONG).unwrap());
 }
 
+// rule: S4-SHUT-5
 #[test]
 fn during_a_storm_of_spawns_every_task_ends_or_is_refused() {
     for _ in 0..20 {
@@ -129,6 +132,7 @@ fn during_a_storm_of_spawns_every_task_ends_or_is_refused() {
     }
 }
 
+// rule: S4-SHUT-6
 #[test]
 fn threads_that_wait_in_the_runtime_are_released() {
     let rt = runtime();
@@ -161,6 +165,7 @@ fn threads_that_wait_in_the_runtime_are_released() {
     });
 }
 
+// rule: S4-SHUT-9
 #[test]
 fn what_cannot_be_stopped_is_named_and_left_behind() {
     let rt = runtime();

@@ -63,6 +63,9 @@ fn wake(task: &Modelled, generation: Generation, worker: usize) -> bool {
 }
 
 /// A park against an unpark: the task ends exactly once, whoever ends it.
+// rule: S0-STATE-7, S0-WTLS-7, S4-INV-1, S4-MEM-2, S4-MEM-3, S4-MEM-4, S4-MEM-5, S4-MEM-6
+// rule: S4-MEM-10, S4-PARK-3, S4-PARK-5, S4-PARK-7, S4-PARK-9, S4-PARK-10, S4-PARK-11, S4-PARK-14
+// rule: S4-PARK-16, S4-TERM-4, S4-TERM-6, S4-UNPARK-1, S4-UNPARK-2, S4-UNPARK-3, S4-UNPARK-4
 #[test]
 fn park_against_unpark() {
     explore("state::park_against_unpark", BOUND, || {
@@ -78,6 +81,9 @@ fn park_against_unpark() {
 }
 
 /// Two unparkers: one enqueues at most, and the task ends exactly once.
+// rule: S3-OWN-3, S4-INV-1, S4-INV-3, S4-MEM-2, S4-MEM-3, S4-MEM-4, S4-MEM-5, S4-MEM-6, S4-MEM-10
+// rule: S4-PARK-12, S4-PARK-13, S4-SPAWN-6, S4-TERM-4, S4-TERM-5, S4-UNPARK-1, S4-UNPARK-2
+// rule: S4-UNPARK-3, S4-UNPARK-4
 #[test]
 fn two_unparkers() {
     explore("state::two_unparkers", BOUND, || {
@@ -153,6 +159,7 @@ fn two_observers() {
 }
 
 /// A cancel against a park: the request is seen, and the task does not sleep through it.
+// rule: S4-MEM-2, S4-MEM-3, S4-MEM-4, S4-MEM-5, S4-MEM-6, S4-MEM-10
 #[test]
 fn cancel_against_park() {
     explore("state::cancel_against_park", BOUND, || {
@@ -185,6 +192,7 @@ fn cancel_against_park() {
 }
 
 /// A task that yields and may move: the next worker sees its stack.
+// rule: S4-HAND-3, S4-HAND-8, S4-SPAWN-5, S4-TERM-6
 #[test]
 fn yield_moves_the_stack() {
     explore("state::yield_moves_the_stack", BOUND, || {
@@ -211,6 +219,7 @@ fn yield_moves_the_stack() {
 
 /// A stale waker against the end, recycling and next life of a record: it never wakes the
 /// next life, or if it is that early, its wake is the last life's.
+// rule: S4-CTRL-7
 #[test]
 fn a_recycled_record_is_not_woken() {
     explore("state::a_recycled_record_is_not_woken", BOUND, || {
@@ -334,6 +343,7 @@ fn finish_against_let_go() {
 
 /// A task ends when somebody joins it: that one is unparked, or sees that it has ended, and
 /// has the result.
+// rule: S4-ORD-3
 #[test]
 fn finish_against_join() {
     explore("state::finish_against_join", BOUND, || {

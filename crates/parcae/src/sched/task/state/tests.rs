@@ -14,6 +14,8 @@ fn owned() -> (StateWord, Generation) {
     (word, generation)
 }
 
+// rule: S0-STATE-1, S0-STATE-2, S0-STATE-3, S0-STATE-5, S0-TASK-2, S1-MODULE-8, S4-CTRL-1
+// rule: S4-CTRL-2, S4-CTRL-3, S4-CTRL-4, S4-CTRL-5, S4-CTRL-9, S4-HAND-4, S4-SPAWN-5
 #[test]
 fn a_task_is_spawned_runs_parks_wakes_and_ends() {
     let (word, generation) = owned();
@@ -31,6 +33,7 @@ fn a_task_is_spawned_runs_parks_wakes_and_ends() {
     assert_ne!(word.spawn(Handle::None), generation);
 }
 
+// rule: S4-PARK-3, S4-PARK-7, S4-PARK-8, S4-PARK-12
 #[test]
 fn a_wake_before_the_park_aborts_it_once() {
     let (word, generation) = owned();
@@ -40,6 +43,7 @@ fn a_wake_before_the_park_aborts_it_once() {
     assert_eq!(word.park(), Parking::Parked, "the latch is consumed");
 }
 
+// rule: S1-AWAIT-2
 #[test]
 fn a_wake_while_queued_does_not_abort_the_next_park() {
     let (word, generation) = queued();
@@ -48,6 +52,7 @@ fn a_wake_while_queued_does_not_abort_the_next_park() {
     assert_eq!(word.park(), Parking::Parked, "it has checked its condition since");
 }
 
+// rule: S3-OWN-3, S4-INV-3, S4-SPAWN-6, S4-TERM-5
 #[test]
 fn only_one_of_two_wakers_enqueues() {
     let (word, generation) = owned();
@@ -75,6 +80,7 @@ fn a_private_task_is_claimed_again_without_a_change() {
     assert_eq!(word.park(), Parking::Woken, "the wake of a task that yielded is kept");
 }
 
+// rule: S1-MODULE-8
 #[test]
 fn cancel_is_a_request_that_wakes() {
     let (word, generation) = owned();
@@ -117,6 +123,7 @@ fn generations_wrap_without_touching_other_bits() {
 mod illegal {
     use super::*;
 
+    // rule: S4-CTRL-8, S4-SPAWN-2
     #[test]
     #[should_panic(expected = "spawned a record that is in use")]
     fn spawning_twice() {
@@ -129,6 +136,7 @@ mod illegal {
         queued().0.park();
     }
 
+    // rule: S4-CTRL-7, S4-HAND-6
     #[test]
     #[should_panic(expected = "recycled a task that has not ended")]
     fn recycling_a_running_task() {
@@ -141,6 +149,7 @@ mod illegal {
         owned().0.claim(4);
     }
 
+    // rule: S4-CTRL-6
     #[test]
     #[should_panic(expected = "finished a task that was not owned")]
     fn finishing_a_parked_task() {

@@ -140,6 +140,7 @@ const THREADS_ONLY: [Step; 5] =
     [Step::Timers, Step::LeavePicked, Step::LeaveClaimed, Step::Look, Step::Awake];
 const DETERMINISTIC_ONLY: [Step; 1] = [Step::StoppedSearching];
 
+// rule: S0-ERR-5
 #[test]
 fn a_panic_at_any_step_costs_no_task_on_threads() {
     watched(|at| {
@@ -161,6 +162,7 @@ fn a_panic_at_any_step_costs_no_task_on_threads() {
     });
 }
 
+// rule: S0-ERR-5
 #[test]
 fn a_panic_at_any_step_costs_no_task_under_any_seed() {
     watched(|at| {

@@ -5,6 +5,7 @@ use crate::scope::budget::UNLIMITED;
 use crate::scope::cap::{BudgetLimits, Delegation};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+// rule: S0-COST-4, S0-NBIND-1, S0-NURSERY-1, S0-TERM-1, S2-API-3, S2-PRIM-3
 #[test]
 fn a_nursery_spends_what_its_children_do() {
     everywhere(|cx| {
@@ -23,6 +24,7 @@ fn a_nursery_spends_what_its_children_do() {
     });
 }
 
+// rule: S0-CHECK-6, S0-INHERIT-1
 #[test]
 fn a_child_comes_back_for_more_until_the_pool_is_dry() {
     everywhere(|cx| {
@@ -64,6 +66,7 @@ fn fail_means_after_the_first_account() {
     });
 }
 
+// rule: S0-EXHAUST-2, S0-EXHAUST-4, S0-STATE-4, S1-MODULE-8
 #[test]
 fn a_suspended_child_goes_on_after_a_recharge() {
     everywhere(|cx| {
@@ -85,6 +88,7 @@ fn a_suspended_child_goes_on_after_a_recharge() {
     });
 }
 
+// rule: S0-EXHAUST-2
 #[test]
 fn a_suspended_child_is_cancelled() {
     everywhere(|cx| {
@@ -102,6 +106,7 @@ fn a_suspended_child_is_cancelled() {
     });
 }
 
+// rule: S0-EXHAUST-6, S0-PROFILE-9
 #[test]
 fn a_capability_recharges_from_any_thread_up_to_its_limit() {
     let rt = Runtime::builder().workers(2).build().unwrap();
@@ -138,6 +143,7 @@ fn a_capability_recharges_from_any_thread_up_to_its_limit() {
     assert!(outcome.unwrap_err().is_cancelled());
 }
 
+// rule: S0-ERR-1, S0-NURSERY-5, S0-SEC-1
 #[test]
 fn spawns_are_paid_for() {
     everywhere(|cx| {
@@ -153,6 +159,7 @@ fn spawns_are_paid_for() {
     });
 }
 
+// rule: S0-INHERIT-3
 #[test]
 fn children_cannot_spawn_unless_they_are_given_to() {
     everywhere(|cx| {
@@ -194,6 +201,7 @@ fn nesting_makes_no_budget() {
     });
 }
 
+// rule: S0-NBIND-5, S0-NURSERY-12, S0-NURSERY-13, S1-TEST-3
 #[test]
 fn what_a_nursery_leaves_goes_back() {
     everywhere(|cx| {
@@ -227,6 +235,7 @@ fn a_budget_that_is_not_there_is_refused_and_nothing_is_lost() {
     });
 }
 
+// rule: S0-PROFILE-3
 #[test]
 fn an_unlimited_runtime_counts_nothing() {
     everywhere(|cx| {
@@ -239,6 +248,7 @@ fn an_unlimited_runtime_counts_nothing() {
     });
 }
 
+// rule: S0-BUDGET-1
 #[test]
 fn a_bounded_runtime_ends_its_tasks_and_has_its_budget_back() {
     let rt = Runtime::builder().workers(2).budget(ops(10_000)).build().unwrap();

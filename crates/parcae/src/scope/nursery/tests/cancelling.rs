@@ -5,6 +5,7 @@ use crate::CancelReason;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+// rule: S0-CANCEL-1, S0-STATE-6, S1-TEST-4, S2-CANCEL-1
 #[test]
 fn running_waiting_and_unstarted_children_end() {
     everywhere(|cx| {
@@ -33,6 +34,7 @@ fn running_waiting_and_unstarted_children_end() {
     });
 }
 
+// rule: S1-BIND-1, S1-BIND-2, S1-BIND-4, S1-BIND-5, S1-GUARD-4, S1-GUARD-5, S1-MODULE-4, S2-SCOPE-4
 #[test]
 fn cancellation_reaches_nested_nurseries_at_once() {
     fn nest(cx: &Cx, depth: u32, ended: &AtomicUsize) -> Result<()> {
@@ -108,6 +110,7 @@ fn a_token_cancels_from_another_thread() {
     }
 }
 
+// rule: S1-BIND-3
 #[test]
 fn one_child_is_cancelled_and_its_siblings_go_on() {
     everywhere(|cx| {
@@ -131,6 +134,7 @@ fn one_child_is_cancelled_and_its_siblings_go_on() {
     });
 }
 
+// rule: S0-VYIELD-3, S1-BIND-4
 #[test]
 fn a_join_is_a_cancel_point() {
     everywhere(|cx| {

@@ -272,11 +272,14 @@ fn run(seed: u64, deterministic: bool) {
     assert!(wrong.is_empty(), "plan {seed}, deterministic {deterministic}: {wrong:#?}");
 }
 
+// rule: S0-INHERIT-1, S0-INHERIT-2, S0-INHERIT-4, S0-INHERIT-5, S0-INHERIT-6, S0-NURSERY-6
+// rule: S0-TASK-3
 #[test]
 fn budget_is_conserved_whatever_tasks_do() {
     (0..1_500).for_each(|seed| run(seed, true));
 }
 
+// rule: S0-INHERIT-1, S0-INHERIT-2, S0-INHERIT-4, S0-INHERIT-5, S0-INHERIT-6, S0-NURSERY-6
 #[test]
 fn budget_is_conserved_on_threads() {
     (0..300).for_each(|seed| run(seed, false));

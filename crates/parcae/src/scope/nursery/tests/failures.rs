@@ -3,6 +3,7 @@
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+// rule: S1-GUARD-3, S2-ENTRY-3
 #[test]
 fn a_failure_cancels_the_siblings_and_comes_out() {
     everywhere(|cx| {
@@ -23,6 +24,7 @@ fn a_failure_cancels_the_siblings_and_comes_out() {
     });
 }
 
+// rule: S1-GUARD-3
 #[test]
 fn a_failure_that_was_joined_is_reported_once() {
     everywhere(|cx| {
@@ -33,6 +35,7 @@ fn a_failure_that_was_joined_is_reported_once() {
     });
 }
 
+// rule: S0-NURSERY-11
 #[test]
 fn the_first_failure_is_kept_and_the_others_are_counted() {
     everywhere(|cx| {
@@ -73,6 +76,7 @@ fn isolated_siblings_survive() {
     });
 }
 
+// rule: S1-NOTIFY-2
 #[test]
 fn all_failures_can_be_collected() {
     everywhere(|cx| {
@@ -126,6 +130,7 @@ fn a_body_that_fails_cancels_its_children() {
     });
 }
 
+// rule: S0-NURSERY-10, S1-GUARD-2, S2-SCOPE-2
 #[test]
 fn a_body_that_panics_cancels_and_awaits_its_children_first() {
     everywhere(|cx| {

@@ -5,6 +5,7 @@ use crate::NurseryState;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+// rule: S0-PROFILE-3, S0-PROFILE-4, S0-SUBMIT-1, S0-SUBMIT-2, S1-PROFILE-2, S1-TEST-3
 #[test]
 fn children_borrow_and_their_values_come_back() {
     everywhere(|cx| {
@@ -19,6 +20,7 @@ fn children_borrow_and_their_values_come_back() {
     });
 }
 
+// rule: S0-TASK-8, S2-ENTRY-2, S4-ORD-4, S4-ORD-5
 #[test]
 fn values_of_any_size_and_alignment_come_back() {
     #[repr(align(64))]
@@ -36,6 +38,9 @@ fn values_of_any_size_and_alignment_come_back() {
     });
 }
 
+// rule: S0-NURSERY-2, S0-NURSERY-10, S0-TASK-5, S0-TERM-6, S1-AWAIT-1, S1-AWAIT-2, S1-AWAIT-3
+// rule: S1-AWAIT-4, S1-GUARD-1, S1-GUARD-2, S1-MODULE-3, S1-NOTIFY-1, S1-NOTIFY-3, S1-NOTIFY-4
+// rule: S1-NURSERY-4, S1-NURSERY-5, S2-API-4, S2-SCOPE-2
 #[test]
 fn the_end_waits_for_children_whose_handles_were_dropped() {
     everywhere(|cx| {
@@ -57,6 +62,7 @@ fn the_end_waits_for_children_whose_handles_were_dropped() {
     });
 }
 
+// rule: S0-NURSERY-12, S0-TASK-8
 #[test]
 fn values_that_nobody_takes_are_dropped_once() {
     struct Counted<'c>(&'c AtomicUsize);
@@ -91,6 +97,7 @@ fn values_that_nobody_takes_are_dropped_once() {
     });
 }
 
+// rule: S0-SEC-4, S0-VYIELD-3
 #[test]
 fn a_handle_can_be_joined_by_a_sibling() {
     everywhere(|cx| {
@@ -127,6 +134,7 @@ fn try_join_gives_the_handle_back_until_the_child_has_ended() {
     });
 }
 
+// rule: S0-NURSERY-3, S0-NURSERY-13, S1-NURSERY-3, S2-SCOPE-3
 #[test]
 fn nurseries_nest_in_tasks_and_in_bodies() {
     fn tree(cx: &Cx, depth: u32) -> Result<u64> {
@@ -146,6 +154,7 @@ fn nurseries_nest_in_tasks_and_in_bodies() {
     });
 }
 
+// rule: S1-TEST-3, S2-SCOPE-3
 #[test]
 fn nurseries_nest_ten_thousand_deep() {
     fn down(cx: &Cx, depth: u32) -> Result<u32> {
@@ -159,6 +168,7 @@ fn nurseries_nest_ten_thousand_deep() {
     assert_eq!(rt.run(|cx| down(cx, depth)).unwrap(), depth);
 }
 
+// rule: S2-SLOT-1, S2-SLOT-2
 #[test]
 fn result_slots_need_no_lock() {
     everywhere(|cx| {
@@ -177,6 +187,7 @@ fn result_slots_need_no_lock() {
     });
 }
 
+// rule: S1-NURSERY-1, S1-NURSERY-6, S1-TEST-4
 #[test]
 fn the_body_sees_the_states_of_its_nursery() {
     everywhere(|cx| {
@@ -215,6 +226,7 @@ fn finished_children_leave_nothing_behind() {
     assert_eq!(rt.live_tasks(), 0);
 }
 
+// rule: S0-NURSERY-7, S0-TASK-5
 #[test]
 fn names_and_places_of_tasks() {
     everywhere(|cx| {
@@ -230,6 +242,7 @@ fn names_and_places_of_tasks() {
     });
 }
 
+// rule: S2-STACK-1
 #[test]
 fn stacks_of_another_size_are_bound_and_given_back() {
     use crate::stack::StackSize;

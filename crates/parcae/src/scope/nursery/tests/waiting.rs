@@ -135,6 +135,7 @@ fn a_cancelled_task_of_another_runtime_stops_waiting() {
     .unwrap();
 }
 
+// rule: S4-ORD-3
 #[test]
 fn many_wait_for_one_child() {
     everywhere(|cx| {

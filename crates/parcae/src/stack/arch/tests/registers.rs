@@ -71,6 +71,7 @@ fn saved(context: &Context) -> CalleeSaved {
     unsafe { (&raw const *context).cast::<u64>().add(1).cast::<CalleeSaved>().read() }
 }
 
+// rule: S0-SWITCH-1, S0-SWITCH-3, S1-CTX-3
 #[test]
 fn callee_saved_registers_survive() {
     unsafe extern "C" fn entry<F: Form>(arg: *mut ()) {
@@ -99,6 +100,7 @@ fn callee_saved_registers_survive() {
     with::<Inlined>();
 }
 
+// rule: S0-SWITCH-3
 #[test]
 fn the_external_form_saves_six_registers_and_the_inlined_one_two() {
     unsafe extern "C" fn entry<F: Form>(arg: *mut ()) {
@@ -165,6 +167,7 @@ unsafe extern "C" fn first_instruction(found: *mut ()) {
     )
 }
 
+// rule: S0-FRAME-5, S0-SWITCH-6, S0-TRAMP-1, S0-TRAMP-2
 #[test]
 fn all_six_registers_are_loaded_and_the_first_stack_pointer_is_aligned() {
     unsafe extern "C" fn cleanup<F: Form>(_: *mut ()) -> ! {

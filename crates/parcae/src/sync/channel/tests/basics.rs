@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+// rule: S4-KIND-2
 #[test]
 fn a_buffer_holds_just_its_capacity_in_order() {
     for capacity in [1, 2, 3, 5, 100] {
@@ -27,6 +28,7 @@ fn a_buffer_holds_just_its_capacity_in_order() {
     assert_eq!((rx.capacity(), rx.len()), (None, 10_000));
 }
 
+// rule: S0-STATE-3, S0-VYIELD-2, S4-CHAN-2, S4-CHAN-4, S4-KIND-4, S4-WAIT-5
 #[test]
 fn a_rendezvous_holds_nothing_and_needs_both() {
     let (tx, rx) = channel(0);
@@ -56,6 +58,7 @@ fn a_rendezvous_holds_nothing_and_needs_both() {
     });
 }
 
+// rule: S4-KIND-4
 #[test]
 fn a_rendezvous_send_does_not_end_before_its_receive_begins() {
     deterministic(300, |cx, seed| {
@@ -74,6 +77,7 @@ fn a_rendezvous_send_does_not_end_before_its_receive_begins() {
     });
 }
 
+// rule: S4-CHAN-1, S4-KIND-3
 #[test]
 fn try_operations_meet_a_partner_that_waits() {
     deterministic(100, |cx, _| {
@@ -97,6 +101,7 @@ fn try_operations_meet_a_partner_that_waits() {
     });
 }
 
+// rule: S4-KIND-2, S4-PARK-1, S4-WAIT-3, S4-WAKE-1
 #[test]
 fn those_who_wait_are_served_in_order() {
     deterministic(100, |cx, _| {

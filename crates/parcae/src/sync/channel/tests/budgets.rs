@@ -17,6 +17,7 @@ fn with_ten(test: impl Fn(&Cx) -> Result<()> + Sync) {
     }
 }
 
+// rule: S0-COST-5, S0-COST-6
 #[test]
 fn what_happens_is_charged_once_and_what_fails_is_free() {
     with_ten(|cx| {
@@ -41,6 +42,7 @@ fn what_happens_is_charged_once_and_what_fails_is_free() {
     });
 }
 
+// rule: S0-CHECK-3
 #[test]
 fn what_cannot_be_paid_does_not_start() {
     with_ten(|_| {
@@ -63,6 +65,7 @@ fn what_cannot_be_paid_does_not_start() {
     });
 }
 
+// rule: S0-VYIELD-2
 #[test]
 fn waiting_costs_nothing_and_the_hand_off_is_paid_by_both() {
     with_ten(|cx| {
@@ -108,6 +111,7 @@ fn a_suspended_sender_goes_on_when_its_nursery_is_recharged() {
     }
 }
 
+// rule: S0-CHECK-3
 #[test]
 fn a_task_that_always_finds_something_lets_others_run() {
     // One worker: without the yields nobody else would ever stop it.

@@ -14,6 +14,7 @@ pub(crate) fn at_every_point(seed: u64, scenario: impl Fn(u64) -> Result<bool>) 
     panic!("it never ended by itself");
 }
 
+// rule: S4-KIND-6, S4-WAIT-8
 #[test]
 fn a_sender_cancelled_at_any_point_keeps_what_it_did_not_send() {
     deterministic(200, |cx, seed| {
@@ -93,6 +94,7 @@ fn a_receiver_cancelled_at_any_point_takes_nothing_with_it() {
     });
 }
 
+// rule: S0-CHECK-3, S4-KIND-5
 #[test]
 fn operations_of_a_cancelled_task_do_not_start_unless_shielded() {
     everywhere(|cx, _| {
@@ -170,6 +172,7 @@ fn a_timeout_against_a_hand_off_loses_nothing() {
     });
 }
 
+// rule: S4-WAIT-7
 #[test]
 fn a_cancelled_waiter_passes_the_turn_to_the_next() {
     deterministic(200, |cx, seed| {

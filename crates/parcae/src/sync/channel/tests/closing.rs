@@ -37,6 +37,7 @@ fn the_error_reaches_both_ends_after_the_values() {
     assert_eq!(rx.iter().count(), 1, "again for who asks again");
 }
 
+// rule: S4-WAIT-8
 #[test]
 fn whoever_waits_is_told_once() {
     everywhere(|cx, seed| {

@@ -3,6 +3,7 @@
 use super::*;
 use std::time::Duration;
 
+// rule: S4-KIND-1
 #[test]
 fn threads_alone() {
     for capacity in [0, 1, 7] {
@@ -49,6 +50,7 @@ fn a_thread_sends_and_tasks_receive() {
     }
 }
 
+// rule: S4-KIND-1
 #[test]
 fn tasks_send_and_a_thread_receives() {
     let rt = Runtime::builder().workers(2).build().unwrap();
@@ -78,6 +80,7 @@ fn tasks_send_and_a_thread_receives() {
     }
 }
 
+// rule: S4-CHAN-2
 #[test]
 fn two_runtimes_talk() {
     let (left, right) = (Runtime::builder().build().unwrap(), Runtime::builder().build().unwrap());

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
+// rule: S4-KIND-7, S4-ORD-1, S4-ORD-4, S4-ORD-6
 #[test]
 fn results_come_in_the_order_of_sending() {
     deterministic(1_000, in_order);
@@ -51,6 +52,7 @@ fn in_order(cx: &Cx, seed: u64) -> Result<()> {
     Ok(())
 }
 
+// rule: S4-ORD-1, S4-ORD-2
 #[test]
 fn tasks_overtake_each_other_and_a_slow_one_hides_those_behind_it() {
     deterministic(100, |cx, _| {
@@ -133,6 +135,7 @@ fn a_failure_in_a_nursery_that_fails_fast_ends_everybody() {
     });
 }
 
+// rule: S4-ORD-7, S4-ORD-8
 #[test]
 fn a_task_that_cannot_be_sent_is_joined() {
     everywhere(|cx, seed| {
@@ -166,6 +169,7 @@ fn a_task_that_cannot_be_sent_is_joined() {
     });
 }
 
+// rule: S4-ORD-8
 #[test]
 fn a_sender_that_is_cancelled_ends_its_task_and_waits_for_it() {
     deterministic(200, |cx, seed| {

@@ -102,6 +102,7 @@ fn fan_out_and_fan_in_keep_count() {
 }
 
 /// Both sides nearly always find the other asleep.
+// rule: S4-WAKE-3
 #[test]
 fn a_ball_goes_back_and_forth_without_a_lost_wake() {
     threads(3, |cx, _| {
@@ -196,6 +197,7 @@ fn closing_in_all_constellations() {
 }
 
 /// Wakes that mean nothing do not end a wait, and do not cost its place in the line.
+// rule: S4-CHAN-6, S4-PARK-4, S4-PARK-6
 #[test]
 fn a_wait_stands_wakes_that_mean_nothing() {
     type Wait<'s> = &'s (dyn Fn() -> Result<()> + Sync);
@@ -243,6 +245,7 @@ fn a_wait_stands_wakes_that_mean_nothing() {
     });
 }
 
+// rule: S0-COST-5, S0-COST-6
 #[test]
 fn a_send_and_a_receive_cost_an_op_each() {
     let rt = Runtime::builder().deterministic(1).budget(Budget::SERVICE).build().unwrap();

@@ -23,6 +23,7 @@ impl Drop for Item {
     }
 }
 
+// rule: S4-KIND-8
 #[test]
 fn idle_items_are_lent_before_new_ones_are_made() {
     let counts = Arc::default();
@@ -46,6 +47,7 @@ fn idle_items_are_lent_before_new_ones_are_made() {
     drop(kept);
 }
 
+// rule: S4-KIND-9
 #[test]
 fn failures_and_panics_give_the_permit_back() {
     let fails = Arc::new(AtomicUsize::new(0));

@@ -133,6 +133,7 @@ fn mix(cx: &Cx, seed: u64) -> crate::Result<()> {
     Ok(())
 }
 
+// rule: S4-SELECT-2
 #[test]
 fn selects_against_selects_lose_nothing() {
     deterministic(1_000, mix);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
+// rule: S4-SLEEP-3, S4-SLEEP-4
 #[test]
 fn nobody_wakes_early() {
     let rt = Runtime::builder().workers(2).build().unwrap();
@@ -33,6 +34,7 @@ fn nobody_wakes_early() {
 }
 
 /// The only worker is stuck in the task that set the deadline.
+// rule: S4-SLEEP-5, S4-SLEEP-7
 #[test]
 fn a_stuck_worker_does_not_hold_its_deadlines_up() {
     let rt = Runtime::builder().workers(1).build().unwrap();
@@ -49,6 +51,7 @@ fn a_stuck_worker_does_not_hold_its_deadlines_up() {
 }
 
 /// A worker that is never without work acts on its deadlines all the same, itself.
+// rule: S4-SLEEP-4
 #[test]
 fn a_busy_worker_acts_on_its_deadlines() {
     let rt = Runtime::builder().workers(1).build().unwrap();
@@ -75,6 +78,7 @@ fn a_busy_worker_acts_on_its_deadlines() {
     .unwrap();
 }
 
+// rule: S4-SLEEP-1, S4-SLEEP-6
 #[test]
 fn a_worker_that_sleeps_wakes_for_its_deadline_and_not_before() {
     let rt = Runtime::builder().workers(1).build().unwrap();

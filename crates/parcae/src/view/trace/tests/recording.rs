@@ -19,6 +19,7 @@ fn a_trace_is_whole_and_agrees_with_the_counters_under_many_seeds() {
     }
 }
 
+// rule: S3-EVID-1
 #[test]
 fn a_trace_is_whole_and_agrees_with_the_counters_on_threads() {
     for seed in 0..15 {
@@ -68,6 +69,7 @@ fn stolen_and_movable_tasks_are_traced_in_order() {
     }
 }
 
+// rule: S3-EVID-2
 #[test]
 fn events_say_who_why_and_where() {
     let rt = Runtime::builder().deterministic(3).workers(1).build().unwrap();

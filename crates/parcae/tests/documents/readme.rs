@@ -5,9 +5,9 @@
 
 use std::process::Command;
 
-const README: &str = include_str!("../../../README.md");
-const FIRST: &str = include_str!("../examples/word_count.rs");
-const INVARIANTS: &str = include_str!("../src/stack/arch/CONTEXT-SWITCH-INVARIANTS.md");
+const README: &str = include_str!("../../../../README.md");
+const FIRST: &str = include_str!("../../examples/word_count.rs");
+const INVARIANTS: &str = include_str!("../../src/stack/arch/CONTEXT-SWITCH-INVARIANTS.md");
 
 /// The contents of the fenced blocks of this language, in order, whatever their attributes.
 fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
@@ -49,6 +49,8 @@ fn the_first_program_counts_right() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{words} words\n"));
 }
 
+// rule: S0-INVDOC-1, S0-INVDOC-2, S0-INVDOC-3, S0-INVDOC-4, S0-INVDOC-5, S0-INVDOC-6, S0-INVDOC-7
+// rule: S1-CTX-6
 #[test]
 fn invariants_of_the_switch_cover_what_they_must() {
     let sections: Vec<&str> =

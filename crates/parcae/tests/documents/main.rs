@@ -1,0 +1,4 @@
+//! Documents say what is true.
+
+mod conformance;
+mod readme;
