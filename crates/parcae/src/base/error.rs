@@ -6,17 +6,19 @@
 //! and a handle may both report the same failure.
 
 mod cap;
+mod deadlock;
 mod info;
 #[cfg(feature = "anyhow")]
 mod interop;
 mod show;
 
 pub use cap::{CapError, Limit};
+pub(crate) use deadlock::DeadlockInfo;
+pub use deadlock::DeadlockReport;
 pub use info::{TaskId, TaskInfo};
 
 use crate::base::reason::CancelReason;
 use crate::stack::StackError;
-use crate::view::inspect::Deadlock;
 use parcae_core::{Resource, Shortfall};
 use show::AsStd;
 use std::any::Any;
@@ -218,7 +220,7 @@ pub enum ErrorKind {
     TimedOut,
     /// The task waits for others that wait for it, and was told so: see
     /// [`OnDeadlock::Fail`](crate::inspect::OnDeadlock::Fail).
-    Deadlock(Arc<Deadlock>),
+    Deadlock(DeadlockReport),
     /// An error of the program's own.
     Other,
 }

@@ -4,9 +4,11 @@ use super::Runtime;
 use crate::base::error::Result;
 use crate::sched::Shared;
 use crate::scope::profile::Profile;
-use crate::view::inspect::{Deadlock, Detector, Dump, PAUSE};
+use crate::view::attach::{self, AttachOpts, Attached};
+use crate::view::inspect::{self, Deadlock, Detector, Dump, DumpOnSignal, PAUSE};
 use crate::view::stats::Snapshot;
 use crate::view::trace::{self, Recording, Streaming, TraceError, TraceOpts};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
@@ -77,6 +79,38 @@ impl<P: Profile> Runtime<P> {
     /// of a second.
     pub fn find_deadlock(&self) -> Option<Deadlock> {
         self.inner().engine.with_shared(|shared| Detector::scan_twice(shared, PAUSE))
+    }
+
+    /// Opens a socket through which other processes of the same user can inspect this runtime. See
+    /// [`attach`](crate::attach).
+    ///
+    /// # Errors
+    ///
+    /// The socket cannot be created: another program listens on the path, the path is a file that
+    /// is no socket, or the directory is not writable. An existing socket is replaced only if it
+    /// belongs to this user and no program listens on it.
+    pub fn attach(&self, opts: AttachOpts) -> io::Result<Attached> {
+        attach::open(self.shared(), opts)
+    }
+
+    /// Writes a [`Dump`](crate::inspect::Dump) to standard error whenever the process receives this
+    /// signal, for example `SIGQUIT`, which a terminal sends for `Ctrl-\`. It works even when all
+    /// workers are stuck.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let _dumps = rt.dump_on_signal(libc::SIGQUIT)?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The system refuses the signal handler, a descriptor or a thread; or 32 dumps on signals are
+    /// active in the process.
+    pub fn dump_on_signal(&self, signal: i32) -> io::Result<DumpOnSignal> {
+        inspect::dump_on_signal(self.shared(), signal)
     }
 
     pub(crate) fn shared(&self) -> Weak<Shared> {

@@ -45,9 +45,8 @@ mod socket;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crate::api::runtime::Runtime;
+use crate::sched::Shared;
 use crate::scope::cap::CapBudget;
-use crate::scope::profile::Profile;
 use recording::Recorder;
 use requests::Server;
 use socket::Bound;
@@ -60,7 +59,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -148,34 +147,26 @@ impl fmt::Debug for Attached {
     }
 }
 
-impl<P: Profile> Runtime<P> {
-    /// Opens a socket through which other processes of the same user may look inside. See [`attach`](crate::attach).
-    ///
-    /// # Errors
-    ///
-    /// If the socket cannot be made: another program listens at the same place, there is a file that is
-    /// no socket, or the directory cannot be written. Only a socket of this user is ever replaced, and only
-    /// if nobody listens to it.
-    pub fn attach(&self, opts: AttachOpts) -> io::Result<Attached> {
-        use io::ErrorKind::{AddrInUse, AlreadyExists};
-        let bound = match opts.path {
-            Some(path) => Bound::at(path)?,
-            None => loop {
-                match Bound::at(usual_path()?) {
-                    // The next number.
-                    Err(error) if matches!(error.kind(), AddrInUse | AlreadyExists) => {}
-                    bound => break bound?,
-                }
-            },
-        };
-        let listener = bound.listener()?;
-        let (stop, stopped) = UnixStream::pair()?;
-        let server = Server::new(self.shared(), opts.cancel, opts.recharge);
-        let thread = thread::Builder::new()
-            .name("parcae-attach".into())
-            .spawn(move || serve(&listener, &stopped, &Arc::new(server)))?;
-        Ok(Attached { bound, stop: Some(stop), listener: Some(thread) })
-    }
+/// Opens the socket; see [`Runtime::attach`](crate::Runtime::attach).
+pub(crate) fn open(shared: Weak<Shared>, opts: AttachOpts) -> io::Result<Attached> {
+    use io::ErrorKind::{AddrInUse, AlreadyExists};
+    let bound = match opts.path {
+        Some(path) => Bound::at(path)?,
+        None => loop {
+            match Bound::at(usual_path()?) {
+                // The next number.
+                Err(error) if matches!(error.kind(), AddrInUse | AlreadyExists) => {}
+                bound => break bound?,
+            }
+        },
+    };
+    let listener = bound.listener()?;
+    let (stop, stopped) = UnixStream::pair()?;
+    let server = Server::new(shared, opts.cancel, opts.recharge);
+    let thread = thread::Builder::new()
+        .name("parcae-attach".into())
+        .spawn(move || serve(&listener, &stopped, &Arc::new(server)))?;
+    Ok(Attached { bound, stop: Some(stop), listener: Some(thread) })
 }
 
 /// A place that no other runtime of this process has.

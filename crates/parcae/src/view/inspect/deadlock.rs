@@ -36,14 +36,14 @@
 use super::Task;
 use super::graph::{Graph, Trust};
 use super::look::{self, Stacks};
-use crate::base::error::TaskId;
+use crate::base::error::{DeadlockInfo, DeadlockReport, TaskId};
 use crate::base::json;
 use crate::sched::Shared;
 use crate::stack::frames::Shown;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::Duration;
 
 /// The least time between the two scans.
@@ -132,6 +132,16 @@ impl fmt::Display for Deadlock {
 }
 
 impl std::error::Error for Deadlock {}
+
+impl DeadlockInfo for Deadlock {}
+
+impl Deref for DeadlockReport {
+    type Target = Deadlock;
+
+    fn deref(&self) -> &Deadlock {
+        self.info().unwrap_or_else(|| unreachable!("every report is made from a `Deadlock`"))
+    }
+}
 
 /// Looks for deadlocks again and again.
 #[derive(Default)]
@@ -229,7 +239,7 @@ pub(crate) fn act(shared: &Shared, deadlock: Deadlock, on: OnDeadlock) -> usize 
             report(&deadlock);
             0
         }
-        OnDeadlock::Fail => look::sentence(shared, &Arc::new(deadlock)),
+        OnDeadlock::Fail => look::sentence(shared, &DeadlockReport::new(deadlock)),
         OnDeadlock::Abort => {
             report(&deadlock);
             std::process::abort();

@@ -18,7 +18,7 @@
 //! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
 
 use super::{Children, Holder, Task, TaskState, Wait};
-use crate::base::error::TaskId;
+use crate::base::error::{DeadlockReport, TaskId};
 use crate::sched::Shared;
 use crate::sched::task::state::Phase;
 use crate::sched::task::{self, TaskRef};
@@ -215,7 +215,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
 /// Tells parked tasks that they wait in vain: each that still does the same wait ends it with this error. Those
 /// who only wait for such children learn it from them. Tasks in a shield are told only if there are no others.
 /// Returns how many were told.
-pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize {
+pub(crate) fn sentence(shared: &Shared, verdict: &DeadlockReport) -> usize {
     let for_children = |task: &&Task| {
         task.wait.as_ref().is_none_or(|wait| matches!(wait.holder, Holder::Children(_)))
     };
@@ -230,7 +230,7 @@ pub(crate) fn sentence(shared: &Shared, verdict: &Arc<super::Deadlock>) -> usize
 }
 
 /// Tells one task, if it still does the same wait, and is in a shield or not as `shielded` says.
-fn tell(shared: &Shared, verdict: &Arc<super::Deadlock>, task: &Task, shielded: bool) -> bool {
+fn tell(shared: &Shared, verdict: &DeadlockReport, task: &Task, shielded: bool) -> bool {
     // SAFETY: records live as long as the scheduler.
     let record = unsafe { task.task.task.as_ref() };
     let _alone = alone(shared);
@@ -240,7 +240,7 @@ fn tell(shared: &Shared, verdict: &Arc<super::Deadlock>, task: &Task, shielded: 
     let same =
         |frame: &&Frame| frame.seen().waits.get() == task.waits && frame.is_in_shield() == shielded;
     let Some(frame) = observed.frame().filter(same) else { return false };
-    frame.seen().verdict.set(Some(Arc::clone(verdict)));
+    frame.seen().verdict.set(Some(verdict.clone()));
     // While it is held still: it is this wait that ends, and none that comes after it.
     shared.cancel(task.task);
     drop(observed);

@@ -55,13 +55,15 @@ mod signal;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use crate::base::error::DeadlockReport;
 pub use crate::stack::frames::{Frames, Function};
 pub use deadlock::{Certainty, Deadlock, OnDeadlock};
 pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep};
 pub use dump::Dump;
 pub(crate) use dump::write_task;
 pub(crate) use graph::Trust;
-pub use signal::{DumpOnSignal, dump_on_signal};
+pub use signal::DumpOnSignal;
+pub(crate) use signal::dump_on_signal;
 
 use crate::base::error::TaskId;
 use crate::sched::Shared;

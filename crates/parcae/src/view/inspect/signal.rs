@@ -20,9 +20,7 @@
 //! nothing. Signals that come during a dump are one more dump.
 
 use super::Dump;
-use crate::api::runtime::Runtime;
 use crate::sched::Shared;
-use crate::scope::profile::Profile;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -33,7 +31,8 @@ const LINES: usize = 32;
 const FREE: i32 = 0;
 const CLOSING: i32 = -1;
 
-/// Keeps dumps on a signal going; they end when it is dropped. See [`dump_on_signal`].
+/// Keeps dumps on a signal going; they end when it is dropped. See
+/// [`Runtime::dump_on_signal`](crate::Runtime::dump_on_signal).
 #[derive(Debug)]
 #[must_use = "dumps end when it is dropped"]
 pub struct DumpOnSignal {
@@ -66,22 +65,9 @@ struct Handled {
 // SAFETY: plain data of the system.
 unsafe impl Send for Handled {}
 
-/// Writes a [`Dump`] of the runtime to the standard error output whenever the process is sent this signal, for example `libc::SIGQUIT`,
-/// which a terminal sends for `Ctrl-\`. It works when all workers are stuck.
-///
-/// ```
-/// use parcae::prelude::*;
-///
-/// let rt = Runtime::builder().build()?;
-/// let _dumps = parcae::inspect::dump_on_signal(&rt, libc::SIGQUIT)?;
-/// # Ok::<(), parcae::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// If the system refuses the handler, a descriptor or a thread, or if 32 others were asked for and
-/// not dropped.
-pub fn dump_on_signal<P: Profile>(rt: &Runtime<P>, signal: i32) -> io::Result<DumpOnSignal> {
+/// Dumps the scheduler to standard error whenever the process receives this signal; see
+/// [`Runtime::dump_on_signal`](crate::Runtime::dump_on_signal).
+pub(crate) fn dump_on_signal(shared: Weak<Shared>, signal: i32) -> io::Result<DumpOnSignal> {
     let mut handled = HANDLED.lock().unwrap_or_else(PoisonError::into_inner);
     // Acquire: pairs with the Release in `serve`: its thread is done with the line.
     let free = TABLE.iter().find(|line| line.signal.load(Ordering::Acquire) == FREE);
@@ -94,7 +80,6 @@ pub fn dump_on_signal<P: Profile>(rt: &Runtime<P>, signal: i32) -> io::Result<Du
     handle(&mut handled, signal)?;
     // Relaxed: a handler that reads it early or late writes a dump more or less.
     line.signal.store(signal, Ordering::Relaxed);
-    let shared = rt.shared();
     let thread = std::thread::Builder::new().name("parcae-dump".into());
     if let Err(error) = thread.spawn(move || line.serve(&shared)) {
         line.signal.store(FREE, Ordering::Relaxed); // under the lock; no thread has it

@@ -18,10 +18,10 @@ fn discard<T, E: Into<crate::Error>>(outcome: std::result::Result<T, E>) -> crat
     outcome.map(drop).map_err(Into::into)
 }
 
-fn deadlock(outcome: crate::Result<()>) -> Arc<Deadlock> {
+fn deadlock(outcome: crate::Result<()>) -> DeadlockReport {
     let error = outcome.expect_err("a deadlock");
     match error.kind() {
-        ErrorKind::Deadlock(deadlock) => Arc::clone(deadlock),
+        ErrorKind::Deadlock(deadlock) => deadlock.clone(),
         other => panic!("not a deadlock but {other:?}"),
     }
 }
@@ -629,8 +629,8 @@ fn a_shielded_wait_is_ended_last() {
 #[test]
 fn a_signal_asks_for_a_dump() {
     let rt = Runtime::builder().workers(1).build().unwrap();
-    let first = dump_on_signal(&rt, libc::SIGUSR2).unwrap();
-    let second = dump_on_signal(&rt, libc::SIGUSR2).unwrap();
+    let first = rt.dump_on_signal(libc::SIGUSR2).unwrap();
+    let second = rt.dump_on_signal(libc::SIGUSR2).unwrap();
     drop(first);
     // SAFETY: a signal that has a handler.
     unsafe { libc::raise(libc::SIGUSR2) };
@@ -642,7 +642,7 @@ fn a_signal_asks_for_a_dump() {
         now.sa_sigaction
     };
     assert_eq!(now, libc::SIG_DFL, "as it was before");
-    assert!(dump_on_signal(&rt, libc::SIGKILL).is_err());
+    assert!(rt.dump_on_signal(libc::SIGKILL).is_err());
 }
 
 /// As many as there are lines, over and over: a line is free again when its thread has ended.
@@ -652,7 +652,7 @@ fn dumps_on_signals_are_bounded_and_their_places_come_back() {
     let signal = libc::SIGRTMIN() + 7;
     let until_free = || {
         for _ in 0..5_000 {
-            match dump_on_signal(&rt, signal) {
+            match rt.dump_on_signal(signal) {
                 Ok(dumps) => return dumps,
                 Err(error) => assert!(error.to_string().contains("drop one"), "{error}"),
             }
@@ -663,7 +663,7 @@ fn dumps_on_signals_are_bounded_and_their_places_come_back() {
     for _ in 0..3 {
         // Another test may have some.
         let taken: Vec<_> = (0..28).map(|_| until_free()).collect();
-        let more: Vec<_> = (0..5).map_while(|_| dump_on_signal(&rt, signal).ok()).collect();
+        let more: Vec<_> = (0..5).map_while(|_| rt.dump_on_signal(signal).ok()).collect();
         assert!(more.len() < 5, "no bound");
         drop((taken, more));
     }

@@ -45,7 +45,7 @@ impl std::error::Error for TraceError {
 }
 
 /// What is read of a scheduler, and how far it was read.
-pub(super) struct Source {
+pub(super) struct EventReader {
     pub(super) shared: Arc<Shared>,
     /// Of each worker's ring.
     workers: Vec<u64>,
@@ -88,9 +88,9 @@ pub(super) struct Batch {
     pub(super) lost: Vec<(Option<usize>, u64)>,
 }
 
-impl Source {
+impl EventReader {
     /// Switches recording on.
-    pub(super) fn open(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Source, TraceError> {
+    pub(super) fn open(shared: Arc<Shared>, opts: &TraceOpts) -> Result<EventReader, TraceError> {
         let tracer = &shared.tracer;
         let mut recording = tracer.recording();
         if recording.is_on {
@@ -109,7 +109,7 @@ impl Source {
         let known = if from_the_start { Known::new() } else { known(&shared) };
         tracer.start();
         drop(recording);
-        Ok(Source { known: Arc::new(known), shared, workers, outside, log, from_the_start })
+        Ok(EventReader { known: Arc::new(known), shared, workers, outside, log, from_the_start })
     }
 
     /// Copies what has happened since the last time.
@@ -142,7 +142,7 @@ impl Batch {
     }
 }
 
-impl Drop for Source {
+impl Drop for EventReader {
     fn drop(&mut self) {
         self.shared.tracer.stop();
         self.shared.tracer.recording().is_on = false;
@@ -151,14 +151,14 @@ impl Drop for Source {
 
 /// A recording that goes on; see [`Runtime::trace`](crate::Runtime::trace). Dropping it ends it.
 pub struct Recording {
-    source: Source,
+    source: EventReader,
     /// Where the recording began.
     began: (Vec<u64>, u64, usize),
 }
 
 /// Starts a recording.
 pub(crate) fn start(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Recording, TraceError> {
-    let source = Source::open(shared, opts)?;
+    let source = EventReader::open(shared, opts)?;
     let began = (source.workers.clone(), source.outside, source.log);
     Ok(Recording { source, began })
 }

@@ -9,7 +9,7 @@
 
 use super::TraceOpts;
 use super::chrome::Chrome;
-use super::recording::{Batch, Source, TraceError, decode};
+use super::recording::{Batch, EventReader, TraceError, decode};
 use crate::sched::Shared;
 use crate::sched::events::Rate;
 use std::fmt;
@@ -53,7 +53,7 @@ pub(crate) fn start(
     opts: &TraceOpts,
 ) -> Result<Streaming, TraceError> {
     let rate = shared.rate();
-    let source = Source::open(Arc::clone(&shared), opts)?;
+    let source = EventReader::open(Arc::clone(&shared), opts)?;
     let file = BufWriter::new(File::create(path).map_err(TraceError::Io)?);
     let chrome =
         Chrome::new(file, shared.config.workers, opts.max_bytes, Arc::clone(&source.known))
@@ -67,7 +67,7 @@ pub(crate) fn start(
 
 /// What the thread has.
 struct Writer {
-    source: Source,
+    source: EventReader,
     chrome: Chrome<BufWriter<File>>,
     rate: Rate,
     /// Events that were too young the last time.

@@ -1,7 +1,6 @@
 //! A dump on a signal, seen from outside the process.
 
 use crate::support::child;
-use parcae::inspect::dump_on_signal;
 use parcae::prelude::*;
 use std::io::Read;
 use std::process::Stdio;
@@ -16,7 +15,7 @@ fn every_runtime_that_asks_is_dumped_and_no_other() {
             .into_iter()
             .map(|name| {
                 let rt = Runtime::builder().workers(1).build().unwrap();
-                let dumps = dump_on_signal(&rt, libc::SIGUSR1).unwrap();
+                let dumps = rt.dump_on_signal(libc::SIGUSR1).unwrap();
                 let task = rt
                     .handle()
                     .spawn_with(SpawnOpts::new().name(name), |cx| cx.sleep(Duration::MAX))

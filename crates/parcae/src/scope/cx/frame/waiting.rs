@@ -1,7 +1,7 @@
 //! Cancelling and waiting, and what others see of a task that waits.
 
 use super::{Frame, never, window};
-use crate::base::error::{Error, ErrorKind, Rank, Result};
+use crate::base::error::{DeadlockReport, Error, ErrorKind, Rank, Result};
 use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::AtomicU64;
 use crate::sched::events::{EventKind, TaskTimes, WaitReason, cancel_code};
@@ -9,11 +9,9 @@ use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker;
 use crate::scope::budget::Resource;
 use crate::scope::nursery::Core;
-use crate::view::inspect::Deadlock;
 use crate::wait::Why;
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What others may see of a task while it is parked, and observed by them (`task::state`). Everything is
@@ -33,7 +31,7 @@ pub(crate) struct Seen {
     /// The innermost nursery that it has opened.
     pub(crate) nursery: Cell<Option<NonNull<Core>>>,
     /// Set by an observer who found that it waits in vain: what it ends with.
-    pub(crate) verdict: Cell<Option<Arc<Deadlock>>>,
+    pub(crate) verdict: Cell<Option<DeadlockReport>>,
     /// Times that its nursery does not know yet. Written by its worker, and by itself.
     pub(crate) times: TaskTimes,
     /// What the task has learned: see [`marks`].
