@@ -71,10 +71,12 @@ impl From<Error> for Fault {
     }
 }
 
-impl From<parcae::BuildError> for Fault {
-    fn from(error: parcae::BuildError) -> Fault {
+impl From<parcae::runtime::BuildError> for Fault {
+    fn from(error: parcae::runtime::BuildError) -> Fault {
         let kind = match error {
-            parcae::BuildError::Thread(_) | parcae::BuildError::Stack(_) => E_OUT_OF_MEMORY,
+            parcae::runtime::BuildError::Thread(_) | parcae::runtime::BuildError::Stack(_) => {
+                E_OUT_OF_MEMORY
+            }
             _ => E_ARGUMENT,
         };
         Fault::new(kind, error.to_string())
@@ -121,6 +123,6 @@ pub(crate) fn result_of(outcome: &Result<(), Error>) -> NurseryResult {
 }
 
 /// The number of a task for C, where 0 is none.
-pub(crate) fn number(id: parcae::TaskId) -> u64 {
+pub(crate) fn number(id: parcae::task::TaskId) -> u64 {
     id.as_u64().wrapping_add(1)
 }

@@ -3,9 +3,10 @@
 use crate::fault::Fault;
 use crate::table::{Kind, Object};
 use crate::types::E_NOT_YOURS;
+use parcae::CancelToken;
+use parcae::cancel::OnCancel;
 use parcae::cap::{CapBudget, CapChannel, CapSpawn, ChannelPermit};
 use parcae::channel::{Receiver, Sender};
-use parcae::{CancelToken, OnCancel};
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -12,7 +12,7 @@ use crate::api::nursery::Argument;
 use crate::fault::{Fault, number};
 use crate::flow;
 use crate::types::*;
-use parcae::{StallKind, StallReport};
+use parcae::stall::{StallKind, StallReport};
 use std::ffi::CString;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};

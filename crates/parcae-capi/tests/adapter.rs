@@ -247,26 +247,26 @@ fn item(path: &str) -> String {
 }
 
 const USED: &[(&str, &str)] = &[
-    ("parcae::Account", "recharging a child by its number"),
+    ("parcae::budget::Account", "recharging a child by its number"),
     ("parcae::Budget", "translated field by field"),
-    ("parcae::BuildError", "translated"),
-    ("parcae::Builder", "what was asked for is handed on"),
+    ("parcae::runtime::BuildError", "translated"),
+    ("parcae::runtime::Builder", "what was asked for is handed on"),
     ("parcae::CancelReason", "translated"),
     ("parcae::CancelToken", "tokens"),
     ("parcae::Error", "translated"),
     ("parcae::ErrorKind", "translated"),
     ("parcae::NurseryOpts", "what was asked for is handed on"),
-    ("parcae::OnCancel", "callbacks of tokens"),
+    ("parcae::cancel::OnCancel", "callbacks of tokens"),
     ("parcae::OnExhausted", "translated"),
     ("parcae::OnFailure", "translated"),
     ("parcae::Priority", "translated"),
     ("parcae::Result", "of the runtime's functions"),
     ("parcae::Runtime", "the runtime"),
     ("parcae::SpawnOpts", "what was asked for is handed on"),
-    ("parcae::StallKind", "translated"),
-    ("parcae::StallReport", "translated"),
+    ("parcae::stall::StallKind", "translated"),
+    ("parcae::stall::StallReport", "translated"),
     ("parcae::TaskHandle", "joins"),
-    ("parcae::TaskId", "translated"),
+    ("parcae::task::TaskId", "translated"),
     ("parcae::blocking", "parcae_blocking"),
     ("parcae::budget::UNLIMITED", "PARCAE_UNLIMITED is the same number"),
     ("parcae::cap::BudgetLimits", "what was asked for is handed on"),
@@ -322,7 +322,7 @@ fn a_planted_path_is_found() {
     );
     let found: Vec<String> = paths(&planted, "parcae").into_iter().collect();
     let expected = [
-        "parcae::Builder",
+        "parcae::runtime::Builder",
         "parcae::cap",
         "parcae::cap::CapSpawn",
         "parcae::cap::audit::*",

@@ -10,6 +10,7 @@
 //! them (`c`), a cashier waits for a customer, and a clock goes on ticking.
 
 use parcae::attach::AttachOpts;
+use parcae::cap::{BudgetLimits, Delegation};
 use parcae::prelude::*;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The deterministic executor: the same seed gives the same run, another seed another one.
 
-use parcae::Preempt;
 use parcae::prelude::*;
+use parcae::runtime::Preempt;
 use parcae::sync::Semaphore;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

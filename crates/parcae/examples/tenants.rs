@@ -1,6 +1,7 @@
 //! A tenant with a budget of its own: it is suspended when that is used up, and goes on when its
 //! owner recharges it, or another thread that holds a capability to do so.
 
+use parcae::cap::{BudgetLimits, Delegation};
 use parcae::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -1,8 +1,11 @@
-//! A runtime for code that must not be able to take its process down.
+//! An M:N fiber runtime in which no task can take the process down.
 //!
-//! Parcae runs lightweight fibers on OS threads. Every task runs on a *budget*, spawns with a
-//! *capability* and lives in a *nursery*; a deterministic executor makes the same seed give
-//! the same run.
+//! Tasks are stackful fibers on a few threads: ordinary code, without `async`. Every task belongs to
+//! a *nursery* that waits for it, runs on a *budget* that bounds its work and memory, and has only
+//! the authority of the *capabilities* it was given. A deterministic executor repeats a run exactly
+//! from its seed.
+//!
+//! # A first program
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -23,31 +26,40 @@
 //! }
 //! ```
 //!
-//! | to | see |
-//! |---|---|
-//! | start | [`Runtime`], its [`Builder`], [`Handle`] for other threads |
-//! | run tasks together | [`Cx::nursery`], [`Nursery::spawn`], [`TaskHandle::join`] |
-//! | bound what they use | [`NurseryOpts::budget`], [`SpawnOpts::budget`], [`Budget`], [`budget`] |
-//! | stop code that does not wait | [`Cx::checkpoint`], [`Cx::strips`], [`budgeted`]; [`checkpoint`] and [`yield_now`] without a `Cx` |
-//! | share and signal | [`sync`] |
-//! | call what blocks | [`blocking()`], [`blocking_static`] |
-//! | use async code, be used by it | [`block_on`], [`RootTask`] |
-//! | wait for a time, or no longer than that | [`time`], [`Cx::timeout`] |
-//! | bound their memory | [`Allocator`] |
-//! | end them | [`Nursery::cancel`], [`CancelToken`], [`NurseryOpts::timeout`], [`Cx::shield`] |
-//! | hand values over | [`channel`], [`select`](mod@select) |
-//! | give authority away | [`cap`], [`profile`] |
-//! | find out who blocks a worker | [`Builder::on_stall`], [`Builder::temporary_workers`] |
-//! | end everything in time | [`Runtime::shutdown`] |
-//! | see when they did what, and how much of it | [`trace`], [`stats`] |
-//! | replay, and test under many seeds | [`Builder::deterministic`], [`explore()`] |
-//! | use fibers without a scheduler | [`fiber`], [`stack`] |
+//! # Where to find things
+//!
+//! The crate root and the [`prelude`] have the names that most programs use. Everything else is in
+//! the module of its subject.
+//!
+//! | task | names | module |
+//! |---|---|---|
+//! | start and end a runtime | [`Runtime`], [`Handle`], [`RootTask`] | [`runtime`]: settings, errors, shutdown |
+//! | run tasks together | [`Cx::nursery`], [`Nursery`], [`TaskHandle`] | [`nursery`], [`task`] |
+//! | bound their work and memory | [`Budget`], [`OnExhausted`], [`Allocator`] | [`budget`] |
+//! | interrupt long computations | [`budgeted`], [`Cx::checkpoint`], [`checkpoint`], [`yield_now`] | [`task`]: loops with checkpoints |
+//! | cancel, set deadlines, shield | [`CancelToken`], [`Cx::timeout`], [`Cx::shield`] | [`cancel`], [`time`] |
+//! | pass values | [`select!`] | [`channel`], [`select`](mod@select) |
+//! | share state | `Mutex`, `RwLock`, `Semaphore`, `Notify`, `Once` … | [`sync`] |
+//! | call blocking code | [`blocking`](blocking()), [`blocking_static`] | |
+//! | use async code, be used by it | [`block_on`], [`RootTask`], [`nursery::TaskFuture`] | |
+//! | delegate authority | [`Runtime::cap_spawn`] … | [`cap`], [`profile`] |
+//! | test under many seeds, replay one | [`explore`](explore()), [`runtime::Builder::deterministic`] | |
+//! | see all tasks, find deadlocks | [`Runtime::dump`], [`Runtime::find_deadlock`] | [`inspect`], [`attach`] |
+//! | find tasks that block a worker | [`runtime::Builder::on_stall`] | [`stall`] |
+//! | measure, record | [`Runtime::stats`], [`Runtime::trace`] | [`stats`], [`trace`] |
+//! | use fibers without a scheduler | | [`fiber`], [`stack`] |
+//!
+//! # Features
+//!
+//! All are off by default: `tracing` (tasks as spans), `metrics` (metrics for that crate's recorder)
+//! and `anyhow` (errors in both directions). `internals` and `foreign` open parts for the
+//! benchmarks and the C library of this repository; they are not public API.
 //!
 //! # Platforms
 //!
-//! Linux on x86_64 and aarch64. Other targets do not compile, with a message that says so.
-//! At most one version of this crate can be linked into a program, because the symbols of
-//! the context switch (`janus_context_switch` and its companions) have fixed names.
+//! Linux on x86_64 and aarch64. Other targets do not compile, with a message that says so. A program
+//! can link one version of this crate at most, because the symbols of the context switch
+//! (`janus_context_switch` and its companions) have fixed names.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
 
@@ -66,48 +78,105 @@ pub use api::engine;
 #[doc(hidden)]
 #[cfg(feature = "foreign")]
 pub use api::foreign;
-pub use scope::{budget, cap, profile};
+pub use scope::{cap, profile};
 #[doc(inline)]
 pub use stack::fiber;
 #[doc(inline)]
 pub use sync::{channel, select, time};
 pub use view::{attach, inspect, stats, trace};
 
-pub use api::runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown, explore};
-pub use base::error::{Error, ErrorKind, Result, TaskId, TaskInfo};
+pub use api::runtime::{Handle, RootTask, Runtime, explore};
+pub use base::error::{Error, ErrorKind, Result};
 pub use parcae_macros::budgeted;
-pub use sched::Victims;
 pub use sched::task::Priority;
-pub use sched::task::waker::Waker;
-pub use sched::worker::stats::WorkerStats;
 pub use scope::ambient::{checkpoint, yield_now};
-pub use scope::budget::{Budget, OnExhausted, Resource, Shortfall, Standing, Suspended};
-pub use scope::cancel::{CancelReason, CancelToken, OnCancel};
-pub use scope::cx::{Cx, Each, Expiry, Preempt, Strips};
+pub use scope::budget::{Budget, OnExhausted};
+pub use scope::cancel::{CancelReason, CancelToken};
+pub use scope::cx::Cx;
 pub use scope::memory::Allocator;
-pub use scope::nursery::{
-    Account, Nursery, NurseryEvent, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture,
-    TaskHandle,
-};
+pub use scope::nursery::{Nursery, NurseryOpts, OnFailure, SpawnOpts, TaskHandle};
 pub use sync::blocking::{blocking, blocking_static};
 pub use sync::future::block_on;
-pub use view::sysmon::{Pinned, StallKind, StallReport};
 
-/// What most programs use: `use parcae::prelude::*;`. The profiles, and what capabilities are made of and refused with, are
-/// here too; [`Error`] and [`Result`] are not, since they would hide the standard library's.
-pub mod prelude {
-    pub use crate::cap::{
-        BudgetLimits, CapBudget, CapChannel, CapError, CapSpawn, ChannelLimits, Delegation,
-        SpawnLimits,
-    };
-    pub use crate::profile::{Cluster, Core, Service, Sovereign};
-    pub use crate::{
-        Account, Budget, CancelReason, CancelToken, Cx, ErrorKind, Handle, Nursery, NurseryOpts,
-        OnExhausted, OnFailure, Priority, Resource, Runtime, SpawnOpts, TaskHandle, budgeted,
+pub mod runtime {
+    //! The runtime, its settings, and the results of building it and shutting it down.
+
+    pub use crate::api::runtime::{BuildError, Builder, Handle, RootTask, Runtime, Shutdown};
+    pub use crate::sched::Victims;
+    pub use crate::scope::cx::Preempt;
+}
+
+pub mod task {
+    //! A task: its context [`Cx`], its identity, loops with checkpoints, and wakers for code that
+    //! parks tasks by itself.
+
+    pub use crate::base::error::{TaskId, TaskInfo};
+    pub use crate::sched::task::Priority;
+    pub use crate::sched::task::waker::Waker;
+    pub use crate::scope::cx::{Cx, Each, Expiry, Strips};
+}
+
+pub mod nursery {
+    //! Nurseries: scopes that wait for their children. Options of nurseries and children, handles of
+    //! children, states and events for observers.
+
+    pub use crate::scope::nursery::{
+        Nursery, NurseryEvent, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture,
+        TaskHandle,
     };
 }
 
-/// What instrumented code calls. Not for programs to use.
+pub mod budget {
+    //! Budgets: bounds for the work and the memory of tasks.
+    //!
+    //! A [`Budget`] has six components. A nursery has a pool; its children draw from it and return
+    //! the rest, so that the amount of each component is conserved:
+    //!
+    //! ```
+    //! use parcae::prelude::*;
+    //!
+    //! let rt = Runtime::builder().budget(Budget::UNLIMITED.with_ops(1_000_000)).build()?;
+    //! rt.run(|cx| (0..500).try_for_each(|_| cx.checkpoint()))?;
+    //! let state = rt.budget();
+    //! assert_eq!(state.granted.ops, 1_000_000);
+    //! assert!(state.spent.ops >= 500);
+    //! # Ok::<(), parcae::Error>(())
+    //! ```
+    //!
+    //! [`OnExhausted`] decides what happens at the end of a budget. An [`Account`] recharges one.
+
+    pub use crate::scope::budget::{
+        Budget, OnExhausted, Resource, Shortfall, Standing, Suspended, UNLIMITED,
+    };
+    pub use crate::scope::nursery::Account;
+}
+
+pub mod cancel {
+    //! Cancellation: tokens, reasons, and callbacks that run on cancel.
+
+    pub use crate::scope::cancel::{CancelReason, CancelToken, OnCancel};
+}
+
+pub mod stall {
+    //! Reports about workers that are stuck in a task; see
+    //! [`Builder::on_stall`](crate::runtime::Builder::on_stall).
+
+    pub use crate::view::sysmon::{Pinned, StallKind, StallReport};
+}
+
+pub mod prelude {
+    //! The names that most programs use: `use parcae::prelude::*;`.
+    //!
+    //! [`Error`](crate::Error) and [`Result`](crate::Result) are not among them, because they would
+    //! hide the names of the standard library.
+
+    pub use crate::{
+        Budget, CancelReason, CancelToken, Cx, ErrorKind, Handle, Nursery, NurseryOpts,
+        OnExhausted, OnFailure, Priority, RootTask, Runtime, SpawnOpts, TaskHandle, budgeted,
+    };
+}
+
+/// Code that macros expand to. Not public API.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::scope::cx::Meter;
@@ -116,7 +185,7 @@ pub mod __private {
         run as select, run_biased as select_biased, send_with,
     };
 
-    /// At the entry of a function that is budgeted.
+    /// Called at the entry of a budgeted function.
     ///
     /// # Safety
     ///

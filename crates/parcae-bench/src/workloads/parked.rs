@@ -15,9 +15,10 @@
 use super::runtimes::{self, AsyncExecutor, Futures, PATIENCE, Spawner, Tally, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Side, Variant, Workload};
 use crate::machine;
+use parcae::engine;
 use parcae::profile::Service;
 use parcae::sync::Event;
-use parcae::{Waker, engine};
+use parcae::task::Waker;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -6,8 +6,9 @@ use crate::flow;
 use crate::global;
 use crate::objects::find;
 use crate::types::*;
+use parcae::budget::Account;
+use parcae::foreign;
 use parcae::profile::Feature;
-use parcae::{Account, foreign};
 
 fn charge(cost: parcae::Budget) -> Result<Status, Fault> {
     foreign::charge(cost)?;

@@ -2,7 +2,7 @@
 
 use super::{Demo, Size, check};
 use crate::stage::{BOLD, DIM, Stage, bar, grouped, paint};
-use parcae::Standing;
+use parcae::budget::Standing;
 use parcae::cap::{BudgetLimits, Delegation};
 use parcae::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -43,7 +43,11 @@ pub(crate) fn serve(cx: &Cx, enough: impl Fn(usize) -> bool) -> parcae::Result<L
 }
 
 /// Sends requests until the service is gone.
-fn client(start: Instant, request: Weak<AtomicU64>, waker: parcae::Waker) -> parcae::Result<()> {
+fn client(
+    start: Instant,
+    request: Weak<AtomicU64>,
+    waker: parcae::task::Waker,
+) -> parcae::Result<()> {
     thread::Builder::new().name("client".into()).spawn(move || {
         while let Some(request) = request.upgrade() {
             if request.load(Ordering::Acquire) == 0 {

@@ -1,5 +1,6 @@
 //! The tenants: what each one tries, and how it has to end. Shared with the test of the same name.
 
+use parcae::budget::Resource;
 use parcae::channel::{ChannelOpts, Overflow};
 use parcae::prelude::*;
 use std::hint::black_box;

@@ -10,9 +10,9 @@
 
 pub use crate::scope::nursery::foreign::OpenNursery;
 
-use crate::Account;
 use crate::api::runtime::Runtime;
 use crate::base::error::{Error, Result, TaskId};
+use crate::budget::Account;
 use crate::scope::budget::Budget;
 use crate::scope::cx;
 use crate::scope::profile::{Profile, Service};

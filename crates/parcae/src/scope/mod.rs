@@ -2,7 +2,7 @@
 //! them. `life` is a task from entry to end.
 
 pub(crate) mod ambient;
-pub mod budget;
+pub(crate) mod budget;
 pub(crate) mod cancel;
 pub mod cap;
 pub(crate) mod cx;

@@ -1,10 +1,11 @@
 //! Memory is charged to the task that allocates it, when it waits, refills and ends.
 
 use crate::support::*;
+use parcae::Result;
 use parcae::cap::{BudgetLimits, CapBudget, Delegation};
 use parcae::channel::channel;
+use parcae::nursery::NurseryEvent;
 use parcae::prelude::*;
-use parcae::{NurseryEvent, Result};
 use std::sync::Mutex;
 
 fn threads(test: impl Fn(&Cx) -> Result<()> + Sync) {

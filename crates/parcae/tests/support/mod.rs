@@ -21,6 +21,7 @@ pub mod tools;
 mod watchdog;
 
 use parcae::prelude::*;
+use parcae::profile::Service;
 use parcae::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// A builder for this schedule.
-    pub fn builder(self) -> parcae::Builder<Service> {
+    pub fn builder(self) -> parcae::runtime::Builder<Service> {
         let builder = Runtime::builder().workers(self.workers);
         match self.seed {
             Some(seed) => builder.deterministic(seed),
@@ -157,7 +158,7 @@ pub fn fail(error: &Error) -> ! {
 }
 
 /// Builds a runtime that is dumped if its test hangs.
-pub fn watched(builder: parcae::Builder<Service>) -> Arc<Runtime> {
+pub fn watched(builder: parcae::runtime::Builder<Service>) -> Arc<Runtime> {
     let rt = Arc::new(builder.build().unwrap());
     watchdog::watch(&rt);
     rt

@@ -182,7 +182,7 @@ pub fn yield_now() {
     }
 }
 
-/// Waits until the task's [`Waker`](crate::Waker) is used; may return early.
+/// Waits until the task's [`Waker`](crate::task::Waker) is used; may return early.
 ///
 /// # Errors
 ///

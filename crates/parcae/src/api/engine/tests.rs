@@ -14,9 +14,10 @@ mod workers;
 
 use super::scoped::current_task;
 use super::*;
+use crate::Priority;
 use crate::sched::worker::faults::Step;
 use crate::support::{self, LIMIT, REPEATS, Schedule, WORKERS, schedules, stuck};
-use crate::{Priority, Waker};
+use crate::task::Waker;
 use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

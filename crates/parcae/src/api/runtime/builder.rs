@@ -116,7 +116,7 @@ impl<P: Profile> Builder<P> {
     /// [`explore`](Builder::explore) has [`Preempt::Randomly`] then.
     ///
     /// ```
-    /// use parcae::Preempt;
+    /// use parcae::runtime::Preempt;
     /// use parcae::prelude::*;
     ///
     /// let rt = Runtime::builder().deterministic(7).preempt(Preempt::Randomly).build()?;
@@ -196,7 +196,7 @@ impl<P: Profile> Builder<P> {
     ///
     /// ```
     /// use parcae::prelude::*;
-    /// use parcae::StallKind;
+    /// use parcae::stall::StallKind;
     /// use std::sync::mpsc;
     /// use std::time::Duration;
     ///

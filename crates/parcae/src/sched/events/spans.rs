@@ -66,7 +66,7 @@ mod on {
         }
 
         /// Something happens to the task, which runs.
-        pub(crate) fn note(&self, kind: EventKind, resource: Option<crate::Resource>) {
+        pub(crate) fn note(&self, kind: EventKind, resource: Option<crate::budget::Resource>) {
             let Some(span) = self.0.get() else { return };
             let resource = resource.map(tracing::field::display);
             match kind {
@@ -131,7 +131,7 @@ mod off {
         pub(crate) fn exit(&self) {}
 
         #[inline(always)]
-        pub(crate) fn note(&self, _: EventKind, _: Option<crate::Resource>) {}
+        pub(crate) fn note(&self, _: EventKind, _: Option<crate::budget::Resource>) {}
 
         #[inline(always)]
         pub(crate) fn end(&self, _: Option<&Error>) {}

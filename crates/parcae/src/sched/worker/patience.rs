@@ -3,7 +3,7 @@
 //! Work that comes soon is waited for awake: a wake-up costs the sleeper and the waker more. Work that comes
 //! later is not, for the operating system holds time that was spent on looking against the thread when it is to
 //! run again (measured on a busy machine: 2 ms until a woken worker ran, in one of a hundred cases). So a worker looks for
-//! [`Builder::spin`](crate::Builder::spin) as long as that pays, and half as long each time that it did not.
+//! [`Builder::spin`](crate::runtime::Builder::spin) as long as that pays, and half as long each time that it did not.
 //!
 //! # Two who wait for each other
 //!

@@ -118,7 +118,7 @@ impl Terms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Preempt {
-    /// After [`yield_interval`](crate::Builder::yield_interval) ops.
+    /// After [`yield_interval`](crate::runtime::Builder::yield_interval) ops.
     #[default]
     Never,
     /// After a random number of ops, often only one or a few, and never more than that.

@@ -150,6 +150,7 @@ impl<P: Profile> Cx<P> {
     /// With a [`CapBudget`](crate::cap::CapBudget) a task recharges itself.
     ///
     /// ```
+    /// use parcae::cap::{BudgetLimits, Delegation};
     /// use parcae::prelude::*;
     ///
     /// let rt = Runtime::builder().budget(Budget::SERVICE).build()?;
@@ -300,7 +301,7 @@ impl<P: Profile> Cx<P> {
         self.frame.0.stack_left()
     }
 
-    /// Cuts a range into strips of at most [`yield_interval`](crate::Builder::yield_interval) steps, with a checkpoint before
+    /// Cuts a range into strips of at most [`yield_interval`](crate::runtime::Builder::yield_interval) steps, with a checkpoint before
     /// each, which charges all its steps at once. The inner loop has nothing in it that keeps the compiler from
     /// unrolling and vectorising.
     ///

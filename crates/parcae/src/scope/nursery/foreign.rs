@@ -30,9 +30,9 @@
 //! runtime: its workers stay until it is closed.
 
 use super::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
-use crate::Account;
 use crate::api::runtime::{Handle, RuntimeInner};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::budget::Account;
 use crate::sched::task::state::{Handle as Held, Parking};
 use crate::sched::task::{TaskRef, Traits};
 use crate::sched::worker;

@@ -107,7 +107,7 @@ impl NurseryOpts {
     /// How much a child draws at a time from a nursery that counts, when it is spawned and again
     /// when that is used up. Small slices let many children share a small budget; a child asks less
     /// often with large ones. If it is not set, as for the task that opens the nursery:
-    /// [`Builder::slice`](crate::Builder::slice), or [`Budget::CHILD`], with which a child cannot
+    /// [`Builder::slice`](crate::runtime::Builder::slice), or [`Budget::CHILD`], with which a child cannot
     /// spawn.
     pub fn slice(mut self, budget: Budget) -> NurseryOpts {
         self.slice = Some(budget);
@@ -116,7 +116,7 @@ impl NurseryOpts {
 
     /// Calls `hook` as soon as a child fails or runs out of budget, whatever the policies are: so
     /// that a host hears of it while the nursery goes on. The last event is the end of the nursery,
-    /// with its final [state](crate::NurseryState).
+    /// with its final [state](crate::nursery::NurseryState).
     ///
     /// The hook runs on the task that the event is about, outside of its budget and shielded from
     /// cancellation; the end is told by the task or thread that opened the nursery. It should be
@@ -125,7 +125,7 @@ impl NurseryOpts {
     /// ```
     /// use parcae::channel::unbounded;
     /// use parcae::prelude::*;
-    /// use parcae::NurseryEvent;
+    /// use parcae::nursery::NurseryEvent;
     ///
     /// let rt = Runtime::builder().build()?;
     /// rt.run(|cx| {

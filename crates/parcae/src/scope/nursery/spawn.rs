@@ -84,6 +84,7 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     ///
     /// ```
     /// use parcae::cap::{Delegation, SpawnLimits};
+    /// use parcae::profile::Sovereign;
     /// use parcae::prelude::*;
     ///
     /// let rt = Runtime::builder().profile::<Sovereign>().build()?;

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! Counters are always there: each worker keeps its own, and nobody waits for anybody to read them. *Times* need a clock, which costs as
-//! much as a yield, so they are measured where [`Builder::measure`](crate::Builder::measure) asks for it:
+//! much as a yield, so they are measured where [`Builder::measure`](crate::runtime::Builder::measure) asks for it:
 //!
 //! | | |
 //! |---|---|
@@ -42,18 +42,18 @@ mod publish;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use crate::sched::worker::stats::WorkerStats;
 pub use histogram::Histogram;
 
 use crate::base::json::Object;
 use crate::sched::Shared;
 use crate::sched::events::Rate;
-use crate::sched::worker::stats::WorkerStats;
 use crate::scope::budget::Budget;
 use crate::scope::tally::{Tallies, TallyEntry, TallyKey};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is measured; see [`Builder::measure`](crate::Builder::measure).
+/// What is measured; see [`Builder::measure`](crate::runtime::Builder::measure).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Measure {

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A worker that has not come back from a task for long; see [`Builder::on_stall`](crate::Builder::on_stall).
+/// A worker that has not come back from a task for long; see [`Builder::on_stall`](crate::runtime::Builder::on_stall).
 ///
 /// Printed, it is a line that names the remedy, and a backtrace.
 #[derive(Debug, Clone)]

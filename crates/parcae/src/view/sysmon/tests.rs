@@ -3,9 +3,10 @@
 use super::*;
 use crate::api::engine::{Engine, EngineOpts, park, scope, worker_index, yield_now};
 use crate::prelude::*;
+use crate::runtime::Victims;
 use crate::sched::task::Task;
+use crate::task::Waker;
 use crate::view::inspect::OnDeadlock;
-use crate::{Victims, Waker};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -40,7 +41,9 @@ impl Stalls {
 }
 
 /// A runtime that reports stalls soon, and its reports.
-fn reporting_as(builder: crate::Builder<crate::scope::profile::Service>) -> (Runtime, Stalls) {
+fn reporting_as(
+    builder: crate::runtime::Builder<crate::scope::profile::Service>,
+) -> (Runtime, Stalls) {
     let (reports, stalls) = channel();
     let reports = Mutex::new(reports);
     let rt = builder

@@ -6,7 +6,7 @@ use crate::sched::events::{EventKind, Words};
 use std::collections::HashMap;
 use std::fmt;
 
-/// How often what happened, in a [`Trace`]. The names are those of [`WorkerStats`](crate::WorkerStats), and so are the numbers if nothing
+/// How often what happened, in a [`Trace`]. The names are those of [`WorkerStats`](crate::stats::WorkerStats), and so are the numbers if nothing
 /// is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

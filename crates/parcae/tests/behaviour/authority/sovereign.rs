@@ -3,6 +3,7 @@
 
 use crate::support::*;
 use parcae::Result;
+use parcae::cap::CapSpawn;
 use parcae::cap::{Delegation, SpawnLimits};
 use parcae::prelude::*;
 use parcae::profile::{Feature, ProfileId, Sovereign};

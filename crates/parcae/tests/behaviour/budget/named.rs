@@ -2,8 +2,9 @@
 //! or handle gets round it.
 
 use crate::support::*;
+use parcae::budget::Standing;
 use parcae::prelude::*;
-use parcae::{Error, Result, Standing};
+use parcae::{Error, Result};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

@@ -1,11 +1,14 @@
 //! A task that is out of budget is suspended, is listed, and runs again after a recharge.
 
 use crate::support::*;
+use parcae::Result;
+use parcae::budget::{Account, Resource};
+use parcae::cap::CapError;
 use parcae::cap::{BudgetLimits, CapBudget, Delegation, SpawnLimits};
 use parcae::channel::channel;
+use parcae::nursery::NurseryEvent;
 use parcae::prelude::*;
 use parcae::profile::{Cluster, Sovereign};
-use parcae::{NurseryEvent, Result};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -3,8 +3,9 @@
 
 use crate::support::child;
 use crate::support::*;
+use parcae::Result;
 use parcae::prelude::*;
-use parcae::{Preempt, Result};
+use parcae::runtime::Preempt;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

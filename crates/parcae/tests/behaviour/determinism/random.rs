@@ -4,9 +4,10 @@
 //! the runtime, and under the deterministic executor run the same way every time.
 
 use crate::support::*;
+use parcae::budget::{Resource, Standing};
 use parcae::prelude::*;
 use parcae::profile::Service;
-use parcae::{Error, Resource, Result, Standing};
+use parcae::{Error, Result};
 
 /// Numbers by which a program decides.
 struct Random(u64);

@@ -2,9 +2,11 @@
 //! at once.
 
 use crate::support::*;
+use parcae::budget::Resource;
 use parcae::channel::channel;
+use parcae::nursery::{NurseryEvent, NurseryState};
 use parcae::prelude::*;
-use parcae::{Error, NurseryEvent, NurseryState, Result};
+use parcae::{Error, Result};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,9 @@
 //! Results of children: they keep their type and alignment, and each is dropped once.
 
 use crate::support::*;
+use parcae::nursery::NurseryState;
 use parcae::prelude::*;
-use parcae::{Error, NurseryState, Result};
+use parcae::{Error, Result};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, TryRecvError};

@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use parcae::inspect::TaskState;
+use parcae::nursery::{NurseryEvent, NurseryState};
 use parcae::prelude::*;
-use parcae::{CancelReason, NurseryEvent, NurseryState, Result};
+use parcae::{CancelReason, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

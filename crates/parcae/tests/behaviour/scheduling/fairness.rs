@@ -3,8 +3,9 @@
 
 use parcae::channel::channel;
 use parcae::prelude::*;
+use parcae::runtime::Builder;
+use parcae::stall::StallKind;
 use parcae::sync::Semaphore;
-use parcae::{Builder, StallKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

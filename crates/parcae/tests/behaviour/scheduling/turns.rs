@@ -1,9 +1,10 @@
 //! A turn is never longer than the yield interval, whatever the task charges and however its budget
 //! reaches it.
 
+use parcae::nursery::NurseryEvent;
 use parcae::prelude::*;
 use parcae::profile::{Cluster, Core, Profile, Service, Sovereign};
-use parcae::{Error, NurseryEvent, Result};
+use parcae::{Error, Result};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 

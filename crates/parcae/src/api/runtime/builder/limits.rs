@@ -75,20 +75,20 @@ fn refuse_outside<T: PartialOrd>(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::BuildError;
     use crate::prelude::*;
+    use crate::runtime::BuildError;
     use std::sync::mpsc;
     use std::time::Duration;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn builder() -> crate::Builder<crate::scope::profile::Service> {
+    fn builder() -> crate::runtime::Builder<crate::scope::profile::Service> {
         Runtime::builder().workers(2)
     }
 
     #[track_caller]
     fn refused(
-        builder: crate::Builder<crate::scope::profile::Service>,
+        builder: crate::runtime::Builder<crate::scope::profile::Service>,
         name: &str,
         parts: &[&str],
     ) {
@@ -126,7 +126,7 @@ mod tests {
     #[track_caller]
     fn ends(
         what: &str,
-        build: impl FnOnce() -> crate::Builder<crate::scope::profile::Service> + Send,
+        build: impl FnOnce() -> crate::runtime::Builder<crate::scope::profile::Service> + Send,
     ) {
         let (told, ended) = mpsc::channel();
         std::thread::scope(|s| {

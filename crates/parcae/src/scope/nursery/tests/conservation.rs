@@ -16,8 +16,8 @@
 //! recharges its nursery if it can, and in the end cancels it.
 
 use super::*;
-use crate::Preempt;
 use crate::base::rng::Rng;
+use crate::runtime::Preempt;
 use crate::scope::budget::{Resource, Standing, UNLIMITED};
 use crate::scope::profile::Service;
 use std::sync::Mutex;

@@ -1,7 +1,7 @@
 //! What comes out of children, handles and nurseries.
 
 use super::*;
-use crate::NurseryState;
+use crate::nursery::NurseryState;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

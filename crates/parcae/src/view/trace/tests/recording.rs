@@ -134,7 +134,7 @@ fn budgets_and_cancellation_are_traced() {
     .unwrap();
     let trace = recording.stop();
     trace.check().unwrap();
-    let ops = crate::Resource::Ops;
+    let ops = crate::budget::Resource::Ops;
     let place = |wanted: What| trace.events().position(|event| event.what == wanted);
     let exhausted = place(What::Exhausted { resource: ops }).unwrap();
     let recharged = trace
