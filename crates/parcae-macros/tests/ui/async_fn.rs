@@ -2,12 +2,16 @@ use parcae_macros::budgeted;
 
 #[budgeted]
 async fn free() {}
+//~ error: an `async fn` cannot be budgeted: async code does not run on a fiber's own stack, and
+//~    whoever polls it would pay; use a plain function
 
 struct Unit;
 
 impl Unit {
     #[budgeted]
     async fn method(&self) {
+    //~ error: an `async fn` cannot be budgeted: async code does not run on a fiber's own stack, and
+    //~    whoever polls it would pay; use a plain function
         loop {}
     }
 }

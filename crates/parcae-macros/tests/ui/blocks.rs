@@ -7,15 +7,21 @@ struct Unit;
 #[budgeted]
 impl Unit {
     const fn new() -> Self {
+    //~ error: a `const fn` cannot be budgeted: the compiler may run it, where there is no budget;
+    //~    use a plain function
         Self
     }
 
     async fn wait(&self) {}
+    //~ error: an `async fn` cannot be budgeted: async code does not run on a fiber's own stack, and
+    //~    whoever polls it would pay; use a plain function
 }
 
 #[budgeted]
 mod module {
     pub const fn one() -> u32 {
+    //~ error: a `const fn` cannot be budgeted: the compiler may run it, where there is no budget;
+    //~    use a plain function
         1
     }
 }

@@ -9,6 +9,10 @@ use parcae_macros::budgeted;
 fn meddles() {
     loop {
         __parcae_meter.tick();
+        //~ error[E0425]: cannot find value `__parcae_meter` in this scope
+        //~ label: not found in this scope
+        //~ help: an identifier with the same name is defined here, but is not accessible due to
+        //~    macro hygiene
     }
 }
 
@@ -17,8 +21,12 @@ fn mistaken() -> u32 {
     let add = |x: u32| x + 1;
     for i in 0..3 {
         let _: &str = add(i);
+        //~ error[E0308]: mismatched types
+        //~ label: expected `&str`, found `u32`
     }
     "three"
+    //~ error[E0308]: mismatched types
+    //~ label: expected `u32`, found `&str`
 }
 
 fn main() {}

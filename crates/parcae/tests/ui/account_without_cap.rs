@@ -7,6 +7,8 @@ fn main() {
     let _ = rt.run(|cx| {
         cx.nursery(|n| {
             n.account().recharge(Budget::SERVICE)?;
+            //~ error[E0061]: this method takes 2 arguments but 1 argument was supplied
+            //~ help: provide the argument
             Ok(())
         })?;
         Ok(())

@@ -8,6 +8,8 @@ fn main() {
         cx.nursery(|n| {
             let local = String::from("gone");
             let borrowed = &local;
+            //~ error[E0597]: `local` does not live long enough
+            //~ label: borrowed value does not live long enough
             n.spawn(move |_| Ok(borrowed.len()))?;
             Ok(())
         })?;

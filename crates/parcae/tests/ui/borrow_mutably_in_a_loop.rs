@@ -9,6 +9,8 @@ fn main() {
         cx.nursery(|n| {
             for _ in 0..2 {
                 n.spawn(|_| {
+                //~ error[E0499]: cannot borrow `counter` as mutable more than once at a time
+                //~ label: `counter` was mutably borrowed here in the previous iteration of the loop
                     counter += 1;
                     Ok(())
                 })?;

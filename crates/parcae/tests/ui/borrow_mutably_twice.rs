@@ -12,6 +12,8 @@ fn main() {
                 Ok(())
             })?;
             n.spawn(|_| {
+            //~ error[E0499]: cannot borrow `counter` as mutable more than once at a time
+            //~ label: second mutable borrow occurs here
                 counter += 1;
                 Ok(())
             })?;

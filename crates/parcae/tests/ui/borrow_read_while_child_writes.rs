@@ -12,6 +12,9 @@ fn main() {
                 Ok(())
             })?;
             println!("{counter}");
+            //~ error[E0502]: cannot borrow `counter` as immutable because it is also borrowed as
+            //~    mutable
+            //~ label: immutable borrow occurs here
             child.join()
         })?;
         Ok(())

@@ -9,6 +9,8 @@ fn main() {
             let child = n.spawn(|_| {
                 let local = String::from("gone");
                 Ok(local.as_str())
+                //~ error[E0515]: cannot return value referencing local variable `local`
+                //~ label: returns a value referencing data owned by the current function
             })?;
             child.join()?;
             Ok(())

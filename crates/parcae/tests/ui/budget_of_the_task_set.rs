@@ -7,6 +7,8 @@ fn main() {
     let _ = rt.run(|cx| {
         cx.budget().ops = u64::MAX;
         cx.set_budget(Budget::UNLIMITED);
+        //~ error[E0599]: no method named `set_budget` found for reference `&Cx` in the current
+        //~    scope
         Ok(())
     });
 }

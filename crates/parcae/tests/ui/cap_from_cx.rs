@@ -8,6 +8,8 @@ fn main() {
     let _ = rt.run(|cx| {
         let all = SpawnLimits { max_tasks: u32::MAX, task_budget: Budget::UNLIMITED };
         cx.cap_spawn(all, Delegation::Allowed);
+        //~ error[E0599]: no method named `cap_spawn` found for reference `&Cx` in the current scope
+        //~ label: method not found in `&Cx`
         Ok(())
     });
 }

@@ -9,6 +9,8 @@ fn main() {
         let cell = Cell::new(1);
         cx.nursery(|n| {
             n.spawn(|_| {
+            //~ error[E0277]: `Cell<i32>` cannot be shared between threads safely
+            //~ help: the trait `Sync` is not implemented for `Cell<i32>`
                 cell.set(2);
                 Ok(())
             })?;

@@ -10,6 +10,7 @@ fn main() {
         cx.nursery(|n| {
             let mine = Rc::clone(&shared);
             n.spawn(move |_| Ok(*mine))?;
+            //~ error[E0277]: `Rc<i32>` cannot be sent between threads safely
             Ok(())
         })?;
         Ok(())

@@ -10,6 +10,7 @@ fn main() {
         cx.nursery(|n| {
             let guard = lock.lock().unwrap();
             n.spawn(move |_| Ok(*guard))?;
+            //~ error[E0277]: `std::sync::MutexGuard<'_, i32>` cannot be sent between threads safely
             Ok(())
         })?;
         Ok(())

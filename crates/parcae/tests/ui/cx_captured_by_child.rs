@@ -7,6 +7,10 @@ fn main() {
     let _ = rt.run(|cx| {
         cx.nursery(|n| {
             n.spawn(move |_| cx.checkpoint())?;
+            //~ error[E0277]: `*const parcae::scope::cx::EachTaskHasItsOwnCx` cannot be shared
+            //~    between threads safely
+            //~ help: within `Cx`, the trait `Sync` is not implemented for `*const
+            //~    parcae::scope::cx::EachTaskHasItsOwnCx`
             Ok(())
         })?;
         Ok(())

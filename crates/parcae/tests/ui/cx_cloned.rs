@@ -7,6 +7,8 @@ fn main() {
     let _ = rt.run(|cx| {
         fn clone<T: Clone>(_: &T) {}
         clone::<Cx>(cx);
+        //~ error[E0277]: the trait bound `parcae::Cx: Clone` is not satisfied
+        //~ label: the trait `Clone` is not implemented for `parcae::Cx`
         Ok(())
     });
 }

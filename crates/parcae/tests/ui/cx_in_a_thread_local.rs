@@ -10,6 +10,8 @@ fn main() {
     let rt = Runtime::builder().build().unwrap();
     let _ = rt.run(|cx| {
         KEPT.set(Some(cx));
+        //~ error[E0521]: borrowed data escapes outside of closure
+        //~ label: `cx` escapes the closure body here
         Ok(())
     });
 }

@@ -10,6 +10,8 @@ fn main() {
         let pool = StackPool::new()?;
         let mut fiber = Fiber::new(pool.acquire(StackSize::CORE)?, "fiber")?;
         let _ = fiber.start(|_| drop(cx.checkpoint()));
+        //~ error[E0521]: borrowed data escapes outside of closure
+        //~ label: `cx` escapes the closure body here
         Ok(())
     });
 }

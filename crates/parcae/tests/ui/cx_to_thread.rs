@@ -7,6 +7,10 @@ fn main() {
     let _ = rt.run(|cx| {
         std::thread::scope(|s| {
             s.spawn(|| cx.checkpoint().is_ok());
+            //~ error[E0277]: `*const parcae::scope::cx::EachTaskHasItsOwnCx` cannot be shared
+            //~    between threads safely
+            //~ help: within `Cx`, the trait `Sync` is not implemented for `*const
+            //~    parcae::scope::cx::EachTaskHasItsOwnCx`
         });
         Ok(())
     });

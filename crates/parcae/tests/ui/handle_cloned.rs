@@ -8,6 +8,9 @@ fn main() {
         cx.nursery(|n| {
             let handle = n.spawn(|_| Ok(1))?;
             let other = handle.clone();
+            //~ error[E0599]: no method named `clone` found for struct `TaskHandle<'scope, T>` in
+            //~    the current scope
+            //~ label: method not found in `TaskHandle<'_, {integer}>`
             Ok(handle.join()? + other.join()?)
         })?;
         Ok(())

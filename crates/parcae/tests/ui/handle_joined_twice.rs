@@ -9,6 +9,10 @@ fn main() {
             let handle = n.spawn(|_| Ok(String::new()))?;
             handle.join()?;
             handle.join()?;
+            //~ error[E0382]: use of moved value: `handle`
+            //~ label: value used here after move
+            //~ note: `TaskHandle::<'scope, T>::join` takes ownership of the receiver `self`, which
+            //~    moves `handle`
             Ok(())
         })?;
         Ok(())

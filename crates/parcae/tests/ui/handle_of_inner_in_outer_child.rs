@@ -9,6 +9,10 @@ fn main() {
             cx.nursery(|inner| {
                 let handle = inner.spawn(|_| Ok(1))?;
                 outer.spawn(move |_| handle.join())?;
+                //~ error[E0521]: borrowed data escapes outside of closure
+                //~ label: `inner` escapes the closure body here
+                //~ help: see <https://doc.rust-lang.org/nomicon/subtyping.html> for more
+                //~    information about variance
                 Ok(())
             })
         })?;

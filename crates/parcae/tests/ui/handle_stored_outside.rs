@@ -8,6 +8,8 @@ fn main() {
         let mut kept = None;
         cx.nursery(|n| {
             kept = Some(n.spawn(|_| Ok(1))?);
+            //~ error[E0521]: borrowed data escapes outside of closure
+            //~ label: `n` escapes the closure body here
             Ok(())
         })?;
         drop(kept);

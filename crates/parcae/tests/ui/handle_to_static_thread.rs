@@ -8,6 +8,8 @@ fn main() {
         cx.nursery(|n| {
             let handle = n.spawn(|_| Ok(1))?;
             std::thread::spawn(move || handle.is_finished());
+            //~ error[E0521]: borrowed data escapes outside of closure
+            //~ label: `n` escapes the closure body here
             Ok(())
         })?;
         Ok(())

@@ -9,6 +9,8 @@ fn main() {
             let local = String::from("gone");
             cx.nursery(|_inner| {
                 outer.spawn(|_| Ok(local.len()))?;
+                //~ error[E0597]: `local` does not live long enough
+                //~ label: borrowed value does not live long enough
                 Ok(())
             })
         })?;

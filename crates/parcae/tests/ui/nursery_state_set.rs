@@ -7,6 +7,8 @@ fn main() {
     let _ = rt.run(|cx| {
         cx.nursery(|n| {
             n.core.closing.set(true);
+            //~ error[E0616]: field `core` of struct `parcae::Nursery` is private
+            //~ label: private field
             Ok(())
         })?;
         Ok(())

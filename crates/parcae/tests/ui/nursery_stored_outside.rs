@@ -8,6 +8,10 @@ fn main() {
         let mut kept = None;
         cx.nursery(|n| {
             kept = Some(n);
+            //~ error[E0521]: borrowed data escapes outside of closure
+            //~ label: `n` escapes the closure body here
+            //~ help: see <https://doc.rust-lang.org/nomicon/subtyping.html> for more information
+            //~    about variance
             Ok(())
         })?;
         drop(kept);

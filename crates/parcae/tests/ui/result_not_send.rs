@@ -8,6 +8,8 @@ fn main() {
     let _ = rt.run(|cx| {
         cx.nursery(|n| {
             n.spawn(|_| Ok(Rc::new(1)))?;
+            //~ error[E0277]: `Rc<{integer}>` cannot be sent between threads safely
+            //~ help: the trait `Send` is not implemented for `Rc<{integer}>`
             Ok(())
         })?;
         Ok(())

@@ -8,6 +8,8 @@ fn main() {
     std::thread::scope(|s| {
         for _ in 0..2 {
             s.spawn(|| {
+            //~ error[E0499]: cannot borrow `counter` as mutable more than once at a time
+            //~ label: `counter` was mutably borrowed here in the previous iteration of the loop
                 rt.run(|_| {
                     counter += 1;
                     Ok(())

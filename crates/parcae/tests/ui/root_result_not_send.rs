@@ -6,4 +6,6 @@ use std::rc::Rc;
 fn main() {
     let rt = Runtime::builder().build().unwrap();
     let _ = rt.run(|_| Ok(Rc::new(1)));
+    //~ error[E0277]: `Rc<{integer}>` cannot be sent between threads safely
+    //~ help: the trait `Send` is not implemented for `Rc<{integer}>`
 }

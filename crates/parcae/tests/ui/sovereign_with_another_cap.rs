@@ -11,6 +11,9 @@ fn main() {
     let _ = rt.run(|cx| {
         cx.nursery(|n| {
             n.spawn(&cap, |_| Ok(()))?;
+            //~ error[E0308]: mismatched types
+            //~ label: expected `&CapSpawn`, found `&CapBudget`
+            //~ note: expected reference `&CapSpawn` found reference `&CapBudget`
             Ok(())
         })
     });

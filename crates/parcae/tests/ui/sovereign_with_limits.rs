@@ -10,6 +10,9 @@ fn main() {
         let all = SpawnLimits { max_tasks: u32::MAX, task_budget: Budget::UNLIMITED };
         cx.nursery(|n| {
             n.spawn(&all, |_| Ok(()))?;
+            //~ error[E0308]: mismatched types
+            //~ label: expected `&CapSpawn`, found `&SpawnLimits`
+            //~ note: expected reference `&CapSpawn` found reference `&SpawnLimits`
             Ok(())
         })?;
         Ok(())

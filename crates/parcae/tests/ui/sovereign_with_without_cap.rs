@@ -8,6 +8,8 @@ fn main() {
     let _ = rt.run(|cx| {
         cx.nursery(|n| {
             n.spawn_with(SpawnOpts::new(), |_| Ok(()))?;
+            //~ error[E0061]: this method takes 3 arguments but 2 arguments were supplied
+            //~ help: provide the argument
             Ok(())
         })?;
         Ok(())

@@ -8,6 +8,8 @@ fn main() {
     let _ = rt.run(|cx| {
         cx.nursery(|n| {
             n.spawn(|_| Ok(()))?;
+            //~ error[E0061]: this method takes 2 arguments but 1 argument was supplied
+            //~ help: provide the argument
             Ok(())
         })?;
         Ok(())

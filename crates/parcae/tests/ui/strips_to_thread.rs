@@ -8,6 +8,9 @@ fn main() {
         let strips = cx.strips(0..10);
         std::thread::scope(|s| {
             s.spawn(move || strips.count());
+            //~ error[E0277]: `Cell<u64>` cannot be shared between threads safely
+            //~ help: within `parcae::scope::cx::frame::Frame`, the trait `Sync` is not implemented
+            //~    for `Cell<u64>`
         });
         Ok(())
     });

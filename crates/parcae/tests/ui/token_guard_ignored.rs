@@ -7,4 +7,7 @@ use parcae::prelude::*;
 fn main() {
     let token = CancelToken::new();
     token.on_cancel(|_| {});
+    //~ error[unused_must_use]: unused `OnCancel` that must be used
+    //~ note: dropping it takes the callback back
+    //~ help: use `let _ = ...` to ignore the resulting value
 }
