@@ -29,8 +29,6 @@ const LARGEST_CYCLE: usize = 25;
 
 /// Inherent `impl` blocks in another module than their type: the module and the type.
 const AWAY: &[(&str, &str)] = &[
-    ("sched::timers", "Shared"),
-    ("sched::worker", "Shared"),
     // `Cx::nursery` and the methods of time are documented where they are explained.
     ("scope::nursery", "Cx"),
     ("scope::nursery", "Terms"),
@@ -42,20 +40,13 @@ const AWAY: &[(&str, &str)] = &[
 #[rustfmt::skip] // one a line, so that two changes of the list do not conflict
 const HOMONYMS: &[&str] = &[
     "Account",
-    "Batch",
     "Closed",
     "Core",
     "Counter",
-    "Counts",
-    "Deadline",
     "Ended",
     "Entry",
-    "Event",
     "Handle",
-    "Holder",
     "Idle",
-    "Inner",
-    "Limit",
     "Limits",
     "Line",
     "Look",
@@ -68,18 +59,14 @@ const HOMONYMS: &[&str] = &[
     "Patience",
     "Place",
     "Pool",
-    "Refused",
     "Ring",
     "Shared",
     "Slot",
     "Standing",
     "State",
     "Step",
-    "Task",
-    "Threads",
     "Told",
     "Wake",
-    "Worker",
 ];
 
 /// A source file that is no test: its module, and its text without comments and tests.

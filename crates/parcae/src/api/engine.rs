@@ -12,14 +12,14 @@ pub use scoped::{Scope, park, scope, worker_index, yield_now};
 use crate::api::host::RuntimeHost;
 use crate::sched::deque::deque;
 use crate::sched::executor::deterministic::Conductor;
-use crate::sched::executor::threads::{Drained, Threads};
+use crate::sched::executor::threads::{Drained, ThreadExecutor};
 use crate::sched::idle::Parker;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::{Handle as Held, LetGo};
 use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::sched::worker::stats::WorkerStats;
 use crate::sched::worker::{self, Worker};
-use crate::sched::{Config, Refused, Shared, Victims};
+use crate::sched::{Config, Shared, SpawnRefused, Victims};
 use crate::scope::tally::{Tallies, Tally};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::view::inspect::OnDeadlock;
@@ -100,7 +100,7 @@ pub struct Engine {
 }
 
 enum Executor {
-    Threads(Threads),
+    Threads(ThreadExecutor),
     Deterministic(Mutex<Conductor>),
 }
 
@@ -148,7 +148,7 @@ impl Engine {
         let executor = if opts.deterministic {
             Executor::Deterministic(Mutex::new(Conductor::new(&shared, workers)))
         } else {
-            let threads = Threads::start(&shared, workers, temporary);
+            let threads = ThreadExecutor::start(&shared, workers, temporary);
             Executor::Threads(threads.map_err(EngineError::Thread)?)
         };
         Ok(Engine { shared, executor })
@@ -160,7 +160,7 @@ impl Engine {
         &self,
         traits: Traits,
         root: impl FnOnce(NonNull<Task>, Start) -> R + Send,
-    ) -> Result<R, Refused> {
+    ) -> Result<R, SpawnRefused> {
         let conductor = self.conductor();
         let value = Arc::new(Mutex::new(None));
         let theirs = Arc::clone(&value);
@@ -197,10 +197,10 @@ impl Engine {
         traits: Traits,
         ended: &Arc<Told>,
         task: impl FnOnce(NonNull<Task>, Start),
-    ) -> Result<TaskRef, Refused> {
+    ) -> Result<TaskRef, SpawnRefused> {
         self.watch();
         // Until it is counted and queued.
-        let _entered = self.shared.gate.enter().ok_or(Refused::ShuttingDown)?;
+        let _entered = self.shared.gate.enter().ok_or(SpawnRefused::ShuttingDown)?;
         // SAFETY: as the caller says.
         let task = unsafe { self.shared.make_outside(None, traits, Held::Held, task)? };
         let end = Arc::new(End::new());
@@ -230,7 +230,7 @@ impl Engine {
         &self,
         traits: Traits,
         task: impl FnOnce(NonNull<Task>, Start),
-    ) -> Result<TaskRef, Refused> {
+    ) -> Result<TaskRef, SpawnRefused> {
         self.watch();
         // SAFETY: as the caller says.
         unsafe { self.shared.spawn_outside(None, traits, task) }

@@ -12,7 +12,7 @@ mod info;
 mod interop;
 mod show;
 
-pub use cap::{CapError, Limit};
+pub use cap::{CapError, CapLimit};
 pub(crate) use deadlock::DeadlockInfo;
 pub use deadlock::DeadlockReport;
 pub use info::{TaskId, TaskInfo};
@@ -115,11 +115,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Without the feature `Error::from_boxed(error.into())` takes in an `anyhow::Error` too, as an error of the program's own.
 #[derive(Clone)]
 pub struct Error {
-    inner: Arc<Inner>,
+    inner: Arc<ErrorInner>,
 }
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     /// What was thrown or returned, for `Other` and `Panicked`. The payload's place is made once for
     /// each failure: it tells them apart.
@@ -232,7 +232,7 @@ impl Error {
 
     fn with_source(kind: ErrorKind, source: Option<Box<dyn StdError + Send + Sync>>) -> Error {
         let source = source.map(Arc::from);
-        let inner = Inner {
+        let inner = ErrorInner {
             kind,
             source,
             payload: Arc::default(),

@@ -29,7 +29,7 @@ fn waits_for_the_night(cx: &Cx) -> parcae::Result<()> {
     slept
 }
 
-fn sleeper(rt: &Runtime) -> Vec<parcae::inspect::Task> {
+fn sleeper(rt: &Runtime) -> Vec<parcae::inspect::TaskSnapshot> {
     loop {
         let dump = rt.dump();
         if dump.tasks.iter().any(|task| task.wait.is_some()) {

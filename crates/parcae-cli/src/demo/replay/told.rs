@@ -1,19 +1,19 @@
 //! Events of the scheduler, in words.
 
-use parcae::trace::{Event, What};
+use parcae::trace::{TraceEvent, What};
 use std::fmt;
 
 /// An event, with tasks that are numbered as they turn up, from 0: their ids are long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
-    event: Event,
+    event: TraceEvent,
     task: usize,
 }
 
 /// All events, in order.
-pub(super) fn tell(events: impl Iterator<Item = Event>) -> Vec<Told> {
+pub(super) fn tell(events: impl Iterator<Item = TraceEvent>) -> Vec<Told> {
     let mut ids = Vec::new();
-    let number = |event: Event| {
+    let number = |event: TraceEvent| {
         let known = ids.iter().position(|&id| id == event.task);
         let task = known.unwrap_or_else(|| {
             ids.push(event.task);
@@ -26,7 +26,7 @@ pub(super) fn tell(events: impl Iterator<Item = Event>) -> Vec<Told> {
 
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Told { event: Event { at, worker, what, .. }, task } = self;
+        let Told { event: TraceEvent { at, worker, what, .. }, task } = self;
         write!(f, "{:>4} µs  ", at.as_micros())?;
         match worker {
             None => write!(f, "outside   ")?,

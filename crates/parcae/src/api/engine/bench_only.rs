@@ -2,14 +2,14 @@
 
 use crate::sched::Shared;
 use crate::sched::deque::{self, Steal};
-use crate::sched::timers::{Deadline, Due};
+use crate::sched::timers::{ArmedTimer, Due};
 use crate::sched::worker;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A deadline that wakes a task, as waits set it. Dropping it takes it back.
-pub struct Alarm(#[allow(dead_code)] Deadline<Arc<Shared>>);
+pub struct Alarm(#[allow(dead_code)] ArmedTimer<Arc<Shared>>);
 
 /// Has the running task woken after a time; none outside of tasks.
 pub fn alarm(time: Duration) -> Option<Alarm> {

@@ -2,7 +2,7 @@
 //!
 //! 1. *Stop accepting*: the gate is shut (`sched::gate`). Whoever spawns from outside is told so.
 //! 2. *Cancel*: the node of all tasks. Who waits is woken, who has not started does not.
-//! 3. *Drain*: until all tasks have ended, or the deadline has passed (`Threads::drain`). The monitor goes on
+//! 3. *Drain*: until all tasks have ended, or the deadline has passed (`ThreadExecutor::drain`). The monitor goes on
 //!    meanwhile, so tasks behind a stuck worker get to their end.
 //! 4. *Report*: who is left, and where.
 //!
@@ -18,7 +18,7 @@
 use super::RuntimeInner;
 use crate::base::reason::CancelReason;
 use crate::sched::executor::threads::Drained;
-use crate::view::inspect::{Dump, Task, write_task};
+use crate::view::inspect::{Dump, TaskSnapshot, write_task};
 use std::fmt;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Shutdown {
     live: u64,
     calls: usize,
     threads: Threads,
-    survivors: Vec<Task>,
+    survivors: Vec<TaskSnapshot>,
 }
 
 /// Whether the workers have left.
@@ -56,7 +56,7 @@ impl Shutdown {
     }
 
     /// Tasks that have not ended: what they wait for, or where they run, as far as their workers could be asked.
-    pub fn survivors(&self) -> &[Task] {
+    pub fn survivors(&self) -> &[TaskSnapshot] {
         &self.survivors
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn shutdown(inner: &RuntimeInner, within: Duration) -> Shutdown {
 }
 
 /// Who is left.
-fn survivors(inner: &RuntimeInner) -> Vec<Task> {
+fn survivors(inner: &RuntimeInner) -> Vec<TaskSnapshot> {
     inner.engine.with_shared(Dump::of).tasks
 }
 

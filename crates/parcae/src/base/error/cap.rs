@@ -67,7 +67,7 @@ pub enum CapError {
     /// A derived capability would allow more than the one it is derived from.
     Wider {
         /// Which limit.
-        limit: Limit,
+        limit: CapLimit,
         /// What was asked for.
         asked: u64,
         /// The most that can be derived.
@@ -83,7 +83,7 @@ pub enum CapError {
 /// A limit of a capability, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Limit {
+pub enum CapLimit {
     /// [`SpawnLimits::max_tasks`](crate::cap::SpawnLimits::max_tasks).
     MaxTasks,
     /// A component of [`SpawnLimits::task_budget`](crate::cap::SpawnLimits::task_budget).
@@ -98,15 +98,15 @@ pub enum Limit {
     MaxBuffer,
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for CapLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Limit::MaxTasks => f.write_str("max_tasks"),
-            Limit::TaskBudget(resource) => write!(f, "task_budget.{resource}"),
-            Limit::Total(resource) => write!(f, "total.{resource}"),
-            Limit::PerRequest(resource) => write!(f, "per_request.{resource}"),
-            Limit::MaxChannels => f.write_str("max_channels"),
-            Limit::MaxBuffer => f.write_str("max_buffer"),
+            CapLimit::MaxTasks => f.write_str("max_tasks"),
+            CapLimit::TaskBudget(resource) => write!(f, "task_budget.{resource}"),
+            CapLimit::Total(resource) => write!(f, "total.{resource}"),
+            CapLimit::PerRequest(resource) => write!(f, "per_request.{resource}"),
+            CapLimit::MaxChannels => f.write_str("max_channels"),
+            CapLimit::MaxBuffer => f.write_str("max_buffer"),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What errors look like, and their chain of causes.
 
-use super::{Detail, Error, ErrorKind, Inner};
+use super::{Detail, Error, ErrorInner, ErrorKind};
 use crate::base::reason::CancelReason;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-impl Inner {
+impl ErrorInner {
     /// The failure itself, without what was being done.
     fn fmt_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.source, &self.kind, &self.detail) {

@@ -51,10 +51,10 @@ pub(crate) struct ThreadSet {
 }
 
 struct ThreadSetState {
-    /// Threads that have not left; counted before they start.
+    /// ThreadExecutor that have not left; counted before they start.
     present: usize,
     temporary: Box<[TemporarySlot]>,
-    /// Threads of temporary workers.
+    /// ThreadExecutor of temporary workers.
     handles: Vec<JoinHandle<()>>,
 }
 
@@ -147,7 +147,7 @@ impl ThreadSet {
         thread.resting.begin();
         state.present -= 1;
         if state.present == 0 {
-            // No worker is left to monitor, or to wake. `Threads::drain` would do the same, but it
+            // No worker is left to monitor, or to wake. `ThreadExecutor::drain` would do the same, but it
             // may not be running.
             self.shared.monitor.stop();
             drop(state);

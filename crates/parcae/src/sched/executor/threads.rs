@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// The threads of a scheduler. Dropping it waits until all tasks have ended, unless it is
 /// dropped by one of them.
-pub(crate) struct Threads {
+pub(crate) struct ThreadExecutor {
     shared: Arc<Shared>,
     set: Arc<ThreadSet>,
-    /// Threads of workers that are not temporary; empty once they were joined or given up.
+    /// ThreadExecutor of workers that are not temporary; empty once they were joined or given up.
     handles: Mutex<Vec<JoinHandle<()>>>,
     monitor: Mutex<Option<JoinHandle<()>>>,
     /// The monitor starts with the first task from outside.
@@ -39,15 +39,15 @@ pub(crate) enum Drained {
     Inside,
 }
 
-impl Threads {
+impl ThreadExecutor {
     /// Starts a thread for each worker. Work that was submitted before is found: a worker
     /// looks at every queue before it first sleeps. The other deques are for temporary workers.
     pub(crate) fn start(
         shared: &Arc<Shared>,
         workers: Vec<Worker>,
         temporary: Vec<Owner<Task>>,
-    ) -> io::Result<Threads> {
-        let threads = Threads {
+    ) -> io::Result<ThreadExecutor> {
+        let threads = ThreadExecutor {
             shared: Arc::clone(shared),
             set: ThreadSet::new(shared, temporary),
             handles: Mutex::default(),
@@ -94,7 +94,7 @@ impl Threads {
     /// calls and the timer thread. Waits for ever without a deadline. The gate is shut, so no task
     /// comes in meanwhile.
     ///
-    /// Threads that are late are left behind: they end by themselves, when their tasks do, and keep
+    /// ThreadExecutor that are late are left behind: they end by themselves, when their tasks do, and keep
     /// the memory that they use until then.
     pub(crate) fn drain(&self, deadline: Option<Instant>) -> Drained {
         if worker::current_of(&self.shared).is_some() {
@@ -139,7 +139,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for ThreadExecutor {
     fn drop(&mut self) {
         self.shared.gate.shut();
         // Relaxed: see `drain`.

@@ -1,5 +1,6 @@
 //! What all workers of one scheduler share.
 
+mod clock;
 mod events;
 mod gate;
 
@@ -16,7 +17,7 @@ use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{Handle, Woken};
 use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::sched::timers::{Nanos, REAL_UNIT, STEP, TimerThread, Timers};
-use crate::sched::worker::faults::{Step, contain};
+use crate::sched::worker::faults::{Step, contain, fault_in_loop};
 use crate::sched::worker::stats::{Stats, WorkerStats};
 use crate::sched::worker::{self, Deferred};
 use crate::stack::{StackPool, StackSize};
@@ -101,24 +102,24 @@ pub(crate) struct Shared {
 
 /// Why a task does not come in from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum SpawnRefused {
     /// No heap memory for more task records.
     OutOfMemory,
     /// The gate is shut.
     ShuttingDown,
 }
 
-impl From<Refused> for crate::ErrorKind {
-    fn from(refused: Refused) -> crate::ErrorKind {
+impl From<SpawnRefused> for crate::ErrorKind {
+    fn from(refused: SpawnRefused) -> crate::ErrorKind {
         match refused {
-            Refused::OutOfMemory => crate::ErrorKind::OutOfMemory,
-            Refused::ShuttingDown => crate::ErrorKind::ShuttingDown,
+            SpawnRefused::OutOfMemory => crate::ErrorKind::OutOfMemory,
+            SpawnRefused::ShuttingDown => crate::ErrorKind::ShuttingDown,
         }
     }
 }
 
-impl From<Refused> for crate::Error {
-    fn from(refused: Refused) -> crate::Error {
+impl From<SpawnRefused> for crate::Error {
+    fn from(refused: SpawnRefused) -> crate::Error {
         crate::Error::new(refused.into())
     }
 }
@@ -217,7 +218,7 @@ impl Shared {
         group: Option<NonNull<Group>>,
         traits: Traits,
         closure: F,
-    ) -> Result<TaskRef, Refused> {
+    ) -> Result<TaskRef, SpawnRefused> {
         // SAFETY: as the caller says.
         unsafe { self.spawn_outside_as(group, traits, Handle::None, closure) }
     }
@@ -233,9 +234,9 @@ impl Shared {
         traits: Traits,
         handle: Handle,
         closure: F,
-    ) -> Result<TaskRef, Refused> {
+    ) -> Result<TaskRef, SpawnRefused> {
         // Until it is counted and queued.
-        let _entered = self.gate.enter().ok_or(Refused::ShuttingDown)?;
+        let _entered = self.gate.enter().ok_or(SpawnRefused::ShuttingDown)?;
         // SAFETY: as the caller says.
         let task = unsafe { self.make_outside(group, traits, handle, closure)? };
         self.submit(traits.priority, task.task);
@@ -254,8 +255,8 @@ impl Shared {
         traits: Traits,
         handle: Handle,
         closure: F,
-    ) -> Result<TaskRef, Refused> {
-        let record = self.slab.take().map_err(|OutOfRecords| Refused::OutOfMemory)?;
+    ) -> Result<TaskRef, SpawnRefused> {
+        let record = self.slab.take().map_err(|OutOfRecords| SpawnRefused::OutOfMemory)?;
         let id = self.outside.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
         // SAFETY: the record is ours; the rest is the caller's obligation.
         let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
@@ -376,7 +377,7 @@ impl Shared {
         if self.tracer.is_on() || cfg!(test) {
             // Contained: the task is in no queue yet, and others may have to be woken after it.
             contain(|| {
-                self.fault_in_loop(Step::Wake);
+                fault_in_loop(self, Step::Wake);
                 self.note_wake(here, this, owner);
             });
         }

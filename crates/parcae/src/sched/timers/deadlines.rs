@@ -51,7 +51,7 @@
 //! and 48 bytes in a slab cost no allocation either); a heap (logarithmic, and taking back leaves garbage or needs positions); cells without locks
 //! (a foreign thread that takes back has to leave a message then, and the node lives on until it is read).
 
-use super::wheel::{Entry, Tick, Wheel};
+use super::wheel::{Tick, TimerEntry, Wheel};
 use crate::base::shim::atomic::{AtomicU64, Ordering};
 use crate::base::shim::{Mutex, MutexGuard, PoisonError};
 use crate::sched::Shared;
@@ -147,33 +147,33 @@ fn note(shared: &Shared, task: TaskRef) {
 
 /// Which timer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Key {
+pub(crate) struct TimerKey {
     wheel: u32,
-    entry: Entry,
+    entry: TimerEntry,
 }
 
 /// A deadline that was set. Dropping it takes it back, on whichever thread.
-pub(crate) struct Deadline<S: Deref<Target = Shared>> {
+pub(crate) struct ArmedTimer<S: Deref<Target = Shared>> {
     shared: S,
-    key: Key,
+    key: TimerKey,
 }
 
-impl<S: Deref<Target = Shared>> Deadline<S> {
-    pub(crate) fn new(shared: S, key: Key) -> Deadline<S> {
-        Deadline { shared, key }
+impl<S: Deref<Target = Shared>> ArmedTimer<S> {
+    pub(crate) fn new(shared: S, key: TimerKey) -> ArmedTimer<S> {
+        ArmedTimer { shared, key }
     }
 }
 
-impl Deadline<&Shared> {
+impl ArmedTimer<&Shared> {
     /// The same deadline, with another hold on the same scheduler.
-    pub(crate) fn owned<O: Deref<Target = Shared>>(self, shared: O) -> Deadline<O> {
+    pub(crate) fn owned<O: Deref<Target = Shared>>(self, shared: O) -> ArmedTimer<O> {
         let key = self.key;
         std::mem::forget(self); // has nothing but a reference
-        Deadline { shared, key }
+        ArmedTimer { shared, key }
     }
 }
 
-impl<S: Deref<Target = Shared>> Drop for Deadline<S> {
+impl<S: Deref<Target = Shared>> Drop for ArmedTimer<S> {
     fn drop(&mut self) {
         self.shared.timers.take_back(self.key);
     }
@@ -189,7 +189,7 @@ pub(crate) enum Rest {
 
 /// A wheel that threads share.
 #[repr(align(128))]
-pub(crate) struct Ring<T> {
+pub(crate) struct SharedWheel<T> {
     unit: Nanos,
     wheel: Mutex<Wheel<T>>,
     /// No later than the earliest deadline; [`NEVER`] without one. Written under the lock.
@@ -198,9 +198,9 @@ pub(crate) struct Ring<T> {
     looked: AtomicU64,
 }
 
-impl<T> Ring<T> {
-    pub(crate) fn new(unit: Nanos) -> Ring<T> {
-        Ring {
+impl<T> SharedWheel<T> {
+    pub(crate) fn new(unit: Nanos) -> SharedWheel<T> {
+        SharedWheel {
             unit,
             wheel: Mutex::new(Wheel::new()),
             next: AtomicU64::new(NEVER),
@@ -216,7 +216,7 @@ impl<T> Ring<T> {
     }
 
     /// Puts a timer in; says whether `next` is earlier than before.
-    pub(crate) fn insert(&self, at: Nanos, what: T) -> (Entry, bool) {
+    pub(crate) fn insert(&self, at: Nanos, what: T) -> (TimerEntry, bool) {
         let mut wheel = self.lock();
         let entry = wheel.insert(at.div_ceil(self.unit), what);
         let before = self.next();
@@ -225,7 +225,7 @@ impl<T> Ring<T> {
     }
 
     /// Takes a timer back; none if it has fired.
-    pub(crate) fn remove(&self, entry: Entry) -> Option<T> {
+    pub(crate) fn remove(&self, entry: TimerEntry) -> Option<T> {
         let mut wheel = self.lock();
         let what = wheel.remove(entry)?;
         self.publish_next(&wheel);
@@ -316,7 +316,7 @@ impl<T> Ring<T> {
 /// The deadlines of a scheduler.
 pub(crate) struct Timers {
     /// One for each worker; the last is everybody else's.
-    rings: Box<[Ring<Due>]>,
+    rings: Box<[SharedWheel<Due>]>,
 }
 
 impl Timers {
@@ -324,28 +324,28 @@ impl Timers {
     pub(crate) const ALL: usize = usize::MAX;
 
     pub(crate) fn new(workers: usize, unit: Nanos) -> Timers {
-        Timers { rings: (0..=workers).map(|_| Ring::new(unit)).collect() }
+        Timers { rings: (0..=workers).map(|_| SharedWheel::new(unit)).collect() }
     }
 
     /// The wheel of a worker, or of everybody else.
     #[inline]
-    pub(crate) fn of(&self, worker: Option<usize>) -> (usize, &Ring<Due>) {
+    pub(crate) fn of(&self, worker: Option<usize>) -> (usize, &SharedWheel<Due>) {
         let index = worker.unwrap_or(self.rings.len() - 1);
         (index, &self.rings[index])
     }
 
     /// All wheels, with what others have to wait for until they act on it.
-    pub(crate) fn graces(&self) -> impl Iterator<Item = (&Ring<Due>, Nanos)> {
+    pub(crate) fn graces(&self) -> impl Iterator<Item = (&SharedWheel<Due>, Nanos)> {
         let last = self.rings.len() - 1;
         let grace = move |index| if index == last { 0 } else { GRACE };
         self.rings.iter().enumerate().map(move |(index, ring)| (ring, grace(index)))
     }
 
-    pub(crate) fn key(&self, wheel: usize, entry: Entry) -> Key {
-        Key { wheel: wheel as u32, entry }
+    pub(crate) fn key(&self, wheel: usize, entry: TimerEntry) -> TimerKey {
+        TimerKey { wheel: wheel as u32, entry }
     }
 
-    fn take_back(&self, key: Key) {
+    fn take_back(&self, key: TimerKey) {
         // Dropped here, outside of the lock.
         self.rings[key.wheel as usize].remove(key.entry);
     }
@@ -356,7 +356,7 @@ impl Timers {
     }
 
     /// The wheel with the earliest deadline, and that; the first of those that have the same.
-    pub(crate) fn earliest(&self) -> Option<(&Ring<Due>, Nanos)> {
+    pub(crate) fn earliest(&self) -> Option<(&SharedWheel<Due>, Nanos)> {
         let ring = self.rings.iter().min_by_key(|ring| ring.next())?;
         (ring.next() != NEVER).then(|| (ring, ring.next()))
     }

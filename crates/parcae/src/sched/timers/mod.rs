@@ -1,7 +1,6 @@
 //! Deadlines: a wheel of timers for each worker, the clock of a scheduler, and the thread that watches
 //! for deadlines while all workers are stuck.
 
-mod clock;
 mod deadlines;
 #[cfg(all(test, loom))]
 mod models;
@@ -10,5 +9,7 @@ mod tests;
 mod thread;
 mod wheel;
 
-pub(crate) use deadlines::{Deadline, Due, Expire, NEVER, Nanos, REAL_UNIT, Rest, STEP, Timers};
+pub(crate) use deadlines::{
+    ArmedTimer, Due, Expire, FOREVER, GRACE, NEVER, Nanos, PACE, REAL_UNIT, Rest, STEP, Timers,
+};
 pub(crate) use thread::TimerThread;

@@ -1,6 +1,6 @@
 //! Timers under loom: each acts once, and the watch does not oversleep. Run: `.ci/run loom`.
 
-use super::deadlines::{NEVER, Nanos, Rest, Ring};
+use super::deadlines::{NEVER, Nanos, Rest, SharedWheel};
 use super::thread::Horizon;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
@@ -32,7 +32,7 @@ impl Place {
 #[test]
 fn fire_against_take_back() {
     explore("time::fire_against_take_back", None, || {
-        let ring = Arc::new(Ring::new(1));
+        let ring = Arc::new(SharedWheel::new(1));
         let place = Place::new();
         let (entry, _) = ring.insert(5, Arc::clone(&place));
         let firing = {
@@ -62,10 +62,10 @@ fn fire_against_take_back() {
 #[test]
 fn two_fire_while_a_node_is_reused() {
     explore("time::two_fire_while_a_node_is_reused", Some(3), || {
-        let ring = Arc::new(Ring::new(1));
+        let ring = Arc::new(SharedWheel::new(1));
         let acted = Arc::new(AtomicUsize::new(0));
         let (first, _) = ring.insert(5, 1_usize);
-        let fire = |ring: &Ring<usize>, acted: &AtomicUsize| {
+        let fire = |ring: &SharedWheel<usize>, acted: &AtomicUsize| {
             ring.fire(9, usize::MAX, |what| {
                 acted.fetch_add(what, Ordering::Relaxed);
             })
@@ -84,7 +84,7 @@ fn two_fire_while_a_node_is_reused() {
 }
 
 /// A watch that looks and falls asleep while a deadline is set. Returns how long it sleeps.
-fn fall_asleep(horizon: &Horizon, ring: &Ring<()>) -> Nanos {
+fn fall_asleep(horizon: &Horizon, ring: &SharedWheel<()>) -> Nanos {
     loop {
         if let Some(until) = horizon.sleep(4, || ring.overdue(0)) {
             return until;
@@ -97,7 +97,7 @@ fn fall_asleep(horizon: &Horizon, ring: &Ring<()>) -> Nanos {
 #[test]
 fn set_against_sleep() {
     explore("time::set_against_sleep", None, || {
-        let (ring, horizon) = (Arc::new(Ring::new(1)), Arc::new(Horizon::new()));
+        let (ring, horizon) = (Arc::new(SharedWheel::new(1)), Arc::new(Horizon::new()));
         // It sleeps for a deadline that was taken back, and passes.
         assert_eq!(horizon.sleep(0, || 3), Some(3));
         let watch = {
@@ -115,9 +115,9 @@ fn set_against_sleep() {
 #[test]
 fn two_set_against_sleep() {
     explore("time::two_set_against_sleep", Some(3), || {
-        let rings = Arc::new([Ring::new(1), Ring::new(1)]);
+        let rings = Arc::new([SharedWheel::new(1), SharedWheel::new(1)]);
         let horizon = Arc::new(Horizon::new());
-        let set = |ring: &Ring<()>, horizon: &Horizon, at| {
+        let set = |ring: &SharedWheel<()>, horizon: &Horizon, at| {
             let (_, is_first) = ring.insert(at, ());
             is_first && horizon.must_tell(ring.next())
         };
@@ -146,7 +146,7 @@ fn two_set_against_sleep() {
 #[test]
 fn what_was_told_is_kept() {
     explore("time::what_was_told_is_kept", None, || {
-        let (ring, horizon) = (Ring::new(1), Horizon::new());
+        let (ring, horizon) = (SharedWheel::new(1), Horizon::new());
         let mut told = 0;
         for at in 100..110 {
             let (entry, _) = ring.insert(at, ());

@@ -1,7 +1,7 @@
 //! The wheel against an ordered map.
 
-use super::deadlines::{FOREVER, NEVER, Rest, Ring};
-use super::wheel::{Entry, LAST, Tick, Wheel};
+use super::deadlines::{FOREVER, NEVER, Rest, SharedWheel};
+use super::wheel::{LAST, Tick, TimerEntry, Wheel};
 use crate::base::rng::Rng;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 struct Pair {
     wheel: Wheel<u64>,
     /// By tick, and of one tick in the order in which they came.
-    oracle: BTreeMap<(Tick, u64), Entry>,
+    oracle: BTreeMap<(Tick, u64), TimerEntry>,
     /// What was put in and has not been taken back, perhaps fired.
-    entries: Vec<(Tick, u64, Entry)>,
+    entries: Vec<(Tick, u64, TimerEntry)>,
     elapsed: Tick,
     next_id: u64,
     removed: bool,
@@ -158,7 +158,7 @@ fn an_entry_of_an_earlier_life_takes_nothing_back() {
 // rule: S4-SLEEP-7
 #[test]
 fn a_deadline_within_a_tick_is_rounded_up() {
-    let ring = Ring::new(10);
+    let ring = SharedWheel::new(10);
     let fire = |now| {
         let mut fired = Vec::new();
         assert_eq!(ring.fire(now, usize::MAX, |what| fired.push(what)), Rest::Nothing);

@@ -54,12 +54,12 @@ const KEPT: usize = 32;
 
 /// Which value, in which life of its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct TimerEntry {
     index: u32,
     serial: u64,
 }
 
-struct Node<T> {
+struct WheelNode<T> {
     tick: Tick,
     /// Of the value that is in it, or was.
     serial: u64,
@@ -71,28 +71,28 @@ struct Node<T> {
 
 /// A list of nodes.
 #[derive(Clone, Copy)]
-struct Slot {
+struct WheelSlot {
     head: u32,
     tail: u32,
     /// No later than the earliest tick in it.
     earliest: Tick,
 }
 
-const EMPTY: Slot = Slot { head: NONE, tail: NONE, earliest: Tick::MAX };
+const EMPTY: WheelSlot = WheelSlot { head: NONE, tail: NONE, earliest: Tick::MAX };
 
 /// Memory of nodes; see [`Wheel::take_surplus`].
-pub(crate) struct Surplus<T>(#[allow(dead_code)] Vec<Box<[Node<T>]>>);
+pub(crate) struct Surplus<T>(#[allow(dead_code)] Vec<Box<[WheelNode<T>]>>);
 
 /// Values, each with the tick at which it is due.
 pub(crate) struct Wheel<T> {
     /// Everything before this was taken out.
     elapsed: Tick,
-    levels: Box<[[Slot; SLOTS]; LEVELS]>,
+    levels: Box<[[WheelSlot; SLOTS]; LEVELS]>,
     /// Which slots of each level are in use.
     used: [u64; LEVELS],
     /// Which levels are in use.
     used_levels: u16,
-    chunks: Vec<Box<[Node<T>]>>,
+    chunks: Vec<Box<[WheelNode<T>]>>,
     free: u32,
     next_serial: u64,
     len: usize,
@@ -119,7 +119,7 @@ impl<T> Wheel<T> {
     }
 
     /// Puts a value in. One whose tick was taken out already is due at once.
-    pub(crate) fn insert(&mut self, tick: Tick, value: T) -> Entry {
+    pub(crate) fn insert(&mut self, tick: Tick, value: T) -> TimerEntry {
         let index = self.take_node();
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -129,11 +129,11 @@ impl<T> Wheel<T> {
         node.value = Some(value);
         self.len += 1;
         self.link(index);
-        Entry { index, serial }
+        TimerEntry { index, serial }
     }
 
     /// Takes a value out, if it is still there.
-    pub(crate) fn remove(&mut self, entry: Entry) -> Option<T> {
+    pub(crate) fn remove(&mut self, entry: TimerEntry) -> Option<T> {
         let index = entry.index;
         let chunk = self.chunks.get(index as usize / CHUNK)?;
         let node = &chunk[index as usize % CHUNK];
@@ -262,11 +262,11 @@ impl<T> Wheel<T> {
         }
     }
 
-    fn node(&self, index: u32) -> &Node<T> {
+    fn node(&self, index: u32) -> &WheelNode<T> {
         &self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }
 
-    fn node_mut(&mut self, index: u32) -> &mut Node<T> {
+    fn node_mut(&mut self, index: u32) -> &mut WheelNode<T> {
         &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }
 
@@ -296,7 +296,7 @@ impl<T> Wheel<T> {
         assert!(first + CHUNK < NONE as usize, "four billion timers at once");
         let node = |index: usize| {
             let next = if index + 1 < CHUNK { (first + index + 1) as u32 } else { NONE };
-            Node { tick: 0, serial: 0, value: None, prev: NONE, next }
+            WheelNode { tick: 0, serial: 0, value: None, prev: NONE, next }
         };
         self.chunks.push((0..CHUNK).map(node).collect());
         self.free = first as u32;

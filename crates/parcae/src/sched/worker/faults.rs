@@ -166,16 +166,14 @@ impl Worker {
     }
 }
 
-impl Shared {
-    /// As `Worker::fault`, where code is shared with tasks and other threads: these do not panic.
-    #[inline(always)]
-    pub(crate) fn fault_in_loop(&self, step: Step) {
-        #[cfg(test)]
-        if super::current_of(self).is_some_and(|worker| worker.current.get().is_none()) {
-            self.faults.at(step);
-        }
-        let _ = step;
+/// As `Worker::fault`, in code that tasks and other threads run too: those do not panic.
+#[inline(always)]
+pub(crate) fn fault_in_loop(shared: &Shared, step: Step) {
+    #[cfg(test)]
+    if super::current_of(shared).is_some_and(|worker| worker.current.get().is_none()) {
+        shared.faults.at(step);
     }
+    let _ = (shared, step);
 }
 
 /// Does something that nothing depends on, and keeps its panic. For what is rarely done.

@@ -51,7 +51,7 @@ use crate::sched::{Remote, Shared};
 use crate::stack::StackCache;
 use crate::stack::fiber::strand::{Strand, ThreadStack};
 pub(crate) use deferred::Deferred;
-use faults::Step;
+use faults::{Step, fault_in_loop};
 use patience::Patience;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
@@ -335,7 +335,7 @@ impl Worker {
 
     #[inline(never)]
     fn count_those_ended(&self) -> Option<()> {
-        self.shared.fault_in_loop(Step::Count);
+        fault_in_loop(&self.shared, Step::Count);
         self.flush_deferred();
         let Ended { group, children } = self.ended.replace(Ended::NONE);
         // SAFETY: the group waits for these children; it is not touched after `complete`.

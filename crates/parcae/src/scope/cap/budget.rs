@@ -26,7 +26,7 @@
 //! many thousand operations.
 
 use super::{
-    Attenuate, AuditEvent, CapError, Delegation, Identity, Issuer, Limit, Limits, Revocable,
+    Attenuate, AuditEvent, CapError, CapLimit, Delegation, Identity, Issuer, Limits, Revocable,
     Revoker, Usage, budget_not_wider,
 };
 use crate::base::lock::{Guard, Lock};
@@ -52,8 +52,8 @@ impl BudgetLimits {
 
 impl Attenuate for BudgetLimits {
     fn within(&self, parent: &BudgetLimits) -> Result<(), CapError> {
-        budget_not_wider(Limit::Total, self.total, parent.total)?;
-        budget_not_wider(Limit::PerRequest, self.per_request, parent.per_request)
+        budget_not_wider(CapLimit::Total, self.total, parent.total)?;
+        budget_not_wider(CapLimit::PerRequest, self.per_request, parent.per_request)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::places::{NodeRef, Place, Refusal};
 use super::{
-    Attenuate, CapError, Delegation, Identity, Limit, Limits, Revocable, Revoker, Usage, not_wider,
+    Attenuate, CapError, CapLimit, Delegation, Identity, Limits, Revocable, Revoker, Usage,
+    not_wider,
 };
 use std::fmt;
 
@@ -17,8 +18,8 @@ pub struct ChannelLimits {
 
 impl Attenuate for ChannelLimits {
     fn within(&self, parent: &ChannelLimits) -> Result<(), CapError> {
-        not_wider(Limit::MaxChannels, self.max_channels.into(), parent.max_channels.into())?;
-        not_wider(Limit::MaxBuffer, self.max_buffer as u64, parent.max_buffer as u64)
+        not_wider(CapLimit::MaxChannels, self.max_channels.into(), parent.max_channels.into())?;
+        not_wider(CapLimit::MaxBuffer, self.max_buffer as u64, parent.max_buffer as u64)
     }
 }
 

@@ -84,7 +84,7 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use crate::base::error::{CapError, Limit};
+pub use crate::base::error::{CapError, CapLimit};
 pub(crate) use audit::Clock;
 pub use audit::{Audit, AuditEntry, AuditEvent, AuditLevel, Usage};
 pub use budget::{BudgetLimits, CapBudget};
@@ -155,13 +155,13 @@ trait Attenuate: Copy + Into<Limits> {
 }
 
 /// Refuses `asked` if it is above `allowed`.
-fn not_wider(limit: Limit, asked: u64, allowed: u64) -> Result<(), CapError> {
+fn not_wider(limit: CapLimit, asked: u64, allowed: u64) -> Result<(), CapError> {
     if asked > allowed { Err(CapError::Wider { limit, asked, allowed }) } else { Ok(()) }
 }
 
 /// The same for each component of a budget.
 fn budget_not_wider(
-    limit: fn(Resource) -> Limit,
+    limit: fn(Resource) -> CapLimit,
     asked: Budget,
     allowed: Budget,
 ) -> Result<(), CapError> {

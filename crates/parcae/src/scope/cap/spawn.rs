@@ -2,7 +2,7 @@
 
 use super::places::{NodeRef, Place, Refusal};
 use super::{
-    Attenuate, CapError, Delegation, Identity, Issuer, Limit, Limits, Revocable, Revoker, Usage,
+    Attenuate, CapError, CapLimit, Delegation, Identity, Issuer, Limits, Revocable, Revoker, Usage,
     budget_not_wider, not_wider,
 };
 use crate::scope::budget::{Budget, Ceiling};
@@ -21,8 +21,8 @@ pub struct SpawnLimits {
 
 impl Attenuate for SpawnLimits {
     fn within(&self, parent: &SpawnLimits) -> Result<(), CapError> {
-        not_wider(Limit::MaxTasks, self.max_tasks.into(), parent.max_tasks.into())?;
-        budget_not_wider(Limit::TaskBudget, self.task_budget, parent.task_budget)
+        not_wider(CapLimit::MaxTasks, self.max_tasks.into(), parent.max_tasks.into())?;
+        budget_not_wider(CapLimit::TaskBudget, self.task_budget, parent.task_budget)
     }
 }
 

@@ -84,7 +84,7 @@ fn nothing_wider_can_be_derived() {
     let mint = mint();
     let spawn = mint.spawn(LIMITS, Delegation::Allowed);
     let wider = |limit, asked, allowed| CapError::Wider { limit, asked, allowed };
-    assert_eq!(spawn.attenuate(tasks(11)).unwrap_err(), wider(Limit::MaxTasks, 11, 10));
+    assert_eq!(spawn.attenuate(tasks(11)).unwrap_err(), wider(CapLimit::MaxTasks, 11, 10));
     for r in Resource::ALL {
         let mut task_budget = LIMITS.task_budget;
         let more = LIMITS.task_budget.get(r) + 1;
@@ -96,19 +96,19 @@ fn nothing_wider_can_be_derived() {
             Resource::Syscalls => task_budget.syscalls = more,
         }
         let refused = spawn.attenuate_delegable(SpawnLimits { task_budget, ..LIMITS });
-        assert_eq!(refused.unwrap_err(), wider(Limit::TaskBudget(r), more, more - 1));
+        assert_eq!(refused.unwrap_err(), wider(CapLimit::TaskBudget(r), more, more - 1));
     }
     let channel = mint.channel(CHANNELS, Delegation::Allowed);
     let refused = channel.attenuate(ChannelLimits { max_channels: 4, ..CHANNELS });
-    assert_eq!(refused.unwrap_err(), wider(Limit::MaxChannels, 4, 3));
+    assert_eq!(refused.unwrap_err(), wider(CapLimit::MaxChannels, 4, 3));
     let refused = channel.attenuate(ChannelLimits { max_buffer: 101, ..CHANNELS });
-    assert_eq!(refused.unwrap_err(), wider(Limit::MaxBuffer, 101, 100));
+    assert_eq!(refused.unwrap_err(), wider(CapLimit::MaxBuffer, 101, 100));
     let limits = BudgetLimits { total: ops(50), per_request: ops(10) };
     let budget = mint.budget(limits, Delegation::Allowed);
     let refused = budget.attenuate(BudgetLimits { total: ops(51), ..limits });
-    assert_eq!(refused.unwrap_err(), wider(Limit::Total(Resource::Ops), 51, 50));
+    assert_eq!(refused.unwrap_err(), wider(CapLimit::Total(Resource::Ops), 51, 50));
     let refused = budget.attenuate(BudgetLimits { per_request: Budget::UNLIMITED, ..limits });
-    assert_eq!(refused.unwrap_err(), wider(Limit::PerRequest(Resource::Ops), u64::MAX, 10));
+    assert_eq!(refused.unwrap_err(), wider(CapLimit::PerRequest(Resource::Ops), u64::MAX, 10));
     // As wide is not wider.
     let same = spawn.attenuate(LIMITS).unwrap();
     assert_eq!((same.limits(), same.task_budget()), (LIMITS, Budget::CHILD));
@@ -472,7 +472,7 @@ fn errors_say_what_was_hit_and_what_helps() {
             ["6 memory wanted", "more memory in total"],
         ),
         (
-            CapError::Wider { limit: Limit::TaskBudget(resource), asked: 6, allowed: 5 },
+            CapError::Wider { limit: CapLimit::TaskBudget(resource), asked: 6, allowed: 5 },
             ["task_budget.memory of 6", "5 allowed"],
         ),
         (CapError::TooDeep { limit: MAX_DEPTH }, ["32 levels", "further up"]),
@@ -483,11 +483,11 @@ fn errors_say_what_was_hit_and_what_helps() {
         }
     }
     let names = [
-        Limit::MaxTasks,
-        Limit::Total(Resource::Ops),
-        Limit::PerRequest(Resource::Syscalls),
-        Limit::MaxChannels,
-        Limit::MaxBuffer,
+        CapLimit::MaxTasks,
+        CapLimit::Total(Resource::Ops),
+        CapLimit::PerRequest(Resource::Syscalls),
+        CapLimit::MaxChannels,
+        CapLimit::MaxBuffer,
     ]
     .map(|limit| limit.to_string());
     let expected = ["max_tasks", "total.ops", "per_request.syscalls", "max_channels", "max_buffer"];

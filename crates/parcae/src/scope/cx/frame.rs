@@ -50,7 +50,7 @@ use crate::sched::events::EventKind;
 use crate::sched::events::spans::Span;
 use crate::sched::task::waker::Waker;
 use crate::sched::task::{Task, TaskRef};
-use crate::sched::timers::{Deadline, Due, Nanos};
+use crate::sched::timers::{ArmedTimer, Due, Nanos};
 use crate::sched::worker;
 use crate::scope::budget::{
     Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, UNLIMITED, return_account,
@@ -196,7 +196,7 @@ struct ScopeRef {
 }
 
 /// The end of a shield's grace period, for a node that was made in the shield.
-pub(crate) type Grace = Deadline<Arc<Shared>>;
+pub(crate) type Grace = ArmedTimer<Arc<Shared>>;
 
 /// A call should find at least so much stack: enough for a panic with a backtrace.
 pub(crate) const RED_ZONE: usize = 16 * 1024;

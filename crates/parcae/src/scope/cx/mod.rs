@@ -20,7 +20,7 @@ pub(crate) use observed::{Observed, alone, live_state, suspended_apart};
 use crate::base::error::{Result, TaskInfo};
 use crate::sched::Shared;
 use crate::sched::task::waker::Waker;
-use crate::sched::timers::{Deadline, Due};
+use crate::sched::timers::{ArmedTimer, Due};
 use crate::scope::budget::Budget;
 use crate::scope::cancel::CancelToken;
 use crate::scope::nursery::Account;
@@ -354,7 +354,7 @@ impl<P: Profile> fmt::Debug for Cx<P> {
 /// Keeps a deadline; see [`Cx::token_with_timeout`].
 #[must_use = "dropping it takes the deadline back"]
 pub struct Expiry {
-    _deadline: Deadline<Arc<Shared>>,
+    _deadline: ArmedTimer<Arc<Shared>>,
     _grace: Option<Grace>,
 }
 

@@ -58,7 +58,7 @@ use crate::base::lock::Lock;
 use crate::sched::Shared;
 use crate::sched::task::group::Group;
 use crate::sched::task::{Task, Traits};
-use crate::sched::timers::Deadline;
+use crate::sched::timers::ArmedTimer;
 use crate::sched::worker;
 use crate::scope::budget::{Budget, Pool, Shortfall, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken, OnCancel};
@@ -117,7 +117,7 @@ pub(crate) struct Core {
     winding_down: AtomicBool,
     /// When it is cancelled by itself. Taken back with the core.
     #[allow(dead_code)]
-    deadline: Option<Deadline<Arc<Shared>>>,
+    deadline: Option<ArmedTimer<Arc<Shared>>>,
     /// When the shield that it was opened in ceases to hold off cancellation. Taken back with the
     /// core.
     #[allow(dead_code)]

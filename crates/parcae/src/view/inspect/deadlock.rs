@@ -33,7 +33,7 @@
 //! deterministic executor there is none; with threads the scans are [`PAUSE`] apart, which is longer than anybody is
 //! kept from finishing a wake on a machine that works.
 
-use super::Task;
+use super::TaskSnapshot;
 use super::graph::{Graph, Trust};
 use super::look::{self, Stacks};
 use crate::base::error::{DeadlockInfo, DeadlockReport, TaskId};
@@ -69,7 +69,7 @@ pub enum OnDeadlock {
 #[non_exhaustive]
 pub struct Deadlock {
     /// The tasks, with backtraces.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskSnapshot>,
     /// Whether they are all that there are.
     pub all: bool,
     /// Whether that is certain.
@@ -157,11 +157,11 @@ impl Detector {
     pub(crate) fn scan(&mut self, shared: &Shared, trust: Trust) -> Option<Deadlock> {
         let tasks = look::all(shared, Stacks::Left);
         // Those that have moved since are as good as running.
-        let seen: Vec<Task> = tasks
+        let seen: Vec<TaskSnapshot> = tasks
             .iter()
             .map(|task| match self.before.get(&task.id) == Some(&task.waits) {
                 true => task.clone(),
-                false => Task { wait: None, ..task.clone() },
+                false => TaskSnapshot { wait: None, ..task.clone() },
             })
             .collect();
         self.before = tasks.iter().map(|task| (task.id, task.waits)).collect();
@@ -206,7 +206,7 @@ pub(crate) fn all_asleep(shared: &Shared) -> Option<Deadlock> {
 /// The tasks that wait in vain, with their stacks; none if there are none, or one of them has gone on.
 fn examine(
     shared: &Shared,
-    tasks: &[Task],
+    tasks: &[TaskSnapshot],
     in_vain: &[bool],
     certainty: Certainty,
 ) -> Option<Deadlock> {
@@ -219,7 +219,7 @@ fn examine(
     }
     let all = guilty.len() == tasks.len();
     // Once more, for their stacks; who has gone on meanwhile was none of them.
-    let tasks: Vec<Task> = look::all(shared, Stacks::Walked)
+    let tasks: Vec<TaskSnapshot> = look::all(shared, Stacks::Walked)
         .into_iter()
         .filter(|task| guilty.get(&task.id) == Some(&task.waits))
         .collect();

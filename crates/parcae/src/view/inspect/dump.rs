@@ -1,7 +1,7 @@
 //! All tasks of a runtime, as text and as JSON.
 
 use super::look::{self, Stacks};
-use super::{Children, Task};
+use super::{Children, TaskSnapshot};
 use crate::base::error::TaskId;
 use crate::base::json;
 use crate::sched::Shared;
@@ -23,7 +23,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub struct Dump {
     /// The tasks, in the order of their numbers.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskSnapshot>,
     /// The counters of each worker.
     pub workers: Vec<WorkerStats>,
     /// The runtime's root nursery, whose children are the root tasks. None once the runtime is gone.
@@ -46,19 +46,19 @@ impl Dump {
         Dump::with(shared, tasks)
     }
 
-    fn with(shared: &Shared, mut tasks: Vec<Task>) -> Dump {
+    fn with(shared: &Shared, mut tasks: Vec<TaskSnapshot>) -> Dump {
         tasks.sort_by_key(|task| task.id);
         let (workers, root) = (shared.worker_stats(), look::root(shared, &tasks));
         Dump { tasks, workers, root, shown: Shown::default() }
     }
 
     /// The tasks alone, without their stacks.
-    pub(crate) fn tasks_of(shared: &Shared) -> Vec<Task> {
+    pub(crate) fn tasks_of(shared: &Shared) -> Vec<TaskSnapshot> {
         look::all(shared, Stacks::Left)
     }
 
     /// One task, with its stack.
-    pub(crate) fn task_of(shared: &Shared, id: u64) -> Option<Task> {
+    pub(crate) fn task_of(shared: &Shared, id: u64) -> Option<TaskSnapshot> {
         let mut task = look::find(shared, id)?;
         name_running(shared, std::slice::from_mut(&mut task));
         Some(task)
@@ -116,14 +116,14 @@ impl Dump {
 }
 
 /// Of tasks that run their workers are asked, by a signal: who runs, and where it is.
-fn name_running(shared: &Shared, tasks: &mut [Task]) {
+fn name_running(shared: &Shared, tasks: &mut [TaskSnapshot]) {
     look::itself(shared, tasks);
     let Some(threads) = shared.thread_set() else { return };
     for (_, seen) in probe_running(&threads) {
         let frames = seen.frames();
         let Some(info) = seen.task else { continue };
         // One that has ended since is not among them.
-        let same = |task: &&mut Task| task.id == info.id && task.spawned_at.is_none();
+        let same = |task: &&mut TaskSnapshot| task.id == info.id && task.spawned_at.is_none();
         if let Some(task) = tasks.iter_mut().find(same) {
             task.name = info.name;
             task.nursery_name = info.nursery;
@@ -133,7 +133,7 @@ fn name_running(shared: &Shared, tasks: &mut [Task]) {
     }
 }
 
-impl Task {
+impl TaskSnapshot {
     /// The task as JSON, as in [`Dump::to_json`].
     pub(crate) fn to_json(&self) -> String {
         let mut out = String::new();
@@ -142,7 +142,7 @@ impl Task {
     }
 }
 
-pub(super) fn task_json(out: &mut String, task: &Task, shown: Shown) {
+pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
     let mut object = json::Object::begin(out);
     object.plain("id", task.id.as_u64()).text("label", &task.id.to_string());
     object.text_if("name", task.name.as_deref());
@@ -216,7 +216,7 @@ fn named(budget: Budget) -> [(&'static str, u64); 5] {
 }
 
 /// A task's name and number.
-pub(super) fn title(task: &Task) -> String {
+pub(super) fn title(task: &TaskSnapshot) -> String {
     match &task.name {
         Some(name) => format!("task {} `{name}`", task.id),
         None => format!("task {}", task.id),
@@ -224,7 +224,11 @@ pub(super) fn title(task: &Task) -> String {
 }
 
 /// A task in a few lines, with its stack; the whole of it for `{:#}`.
-pub(crate) fn write_task(f: &mut fmt::Formatter<'_>, task: &Task, indent: &str) -> fmt::Result {
+pub(crate) fn write_task(
+    f: &mut fmt::Formatter<'_>,
+    task: &TaskSnapshot,
+    indent: &str,
+) -> fmt::Result {
     writeln!(f, "{indent}{}", summary(task))?;
     write_frames(f, &task.frames.shown(Shown::by(f)), indent)
 }
@@ -237,7 +241,7 @@ fn write_frames(f: &mut fmt::Formatter<'_>, functions: &[Function], indent: &str
 }
 
 /// A task in one line.
-fn summary(task: &Task) -> String {
+fn summary(task: &TaskSnapshot) -> String {
     let mut line = title(task);
     if let Some(place) = task.spawned_at {
         line += &format!(", spawned at {place}");
@@ -289,15 +293,15 @@ fn rough(time: Duration) -> String {
 
 /// The tree that a dump is printed as.
 struct Tree<'d> {
-    tasks: &'d [Task],
-    by_nursery: HashMap<u64, Vec<&'d Task>>,
+    tasks: &'d [TaskSnapshot],
+    by_nursery: HashMap<u64, Vec<&'d TaskSnapshot>>,
     /// Which stacks look the same, by a number: they differ in what is not shown.
     looks: HashMap<&'d Frames, usize>,
     shown: Shown,
 }
 
 impl<'d> Tree<'d> {
-    fn new(tasks: &'d [Task], shown: Shown) -> Tree<'d> {
+    fn new(tasks: &'d [TaskSnapshot], shown: Shown) -> Tree<'d> {
         let (mut looks, mut seen) = (HashMap::new(), HashMap::new());
         for task in tasks {
             looks.entry(&task.frames).or_insert_with(|| {
@@ -309,7 +313,7 @@ impl<'d> Tree<'d> {
     }
 
     /// What tasks have in common that are shown once.
-    fn likeness(&self, task: &'d Task) -> Likeness<'d> {
+    fn likeness(&self, task: &'d TaskSnapshot) -> Likeness<'d> {
         // One with children of its own is like no other.
         let own = (!task.children.is_empty()).then_some(task.id.as_u64());
         let looks = self.looks.get(&task.frames).copied();

@@ -8,7 +8,7 @@
 //! Where something is not known, a task is taken back: nothing is called a deadlock for lack of knowledge.
 //! How much counts as known is up to the caller ([`Trust`]); `deadlock.rs` says who may trust what.
 
-use super::{Holder, Task, TaskState};
+use super::{EndedBy, TaskSnapshot, TaskState};
 use std::collections::HashMap;
 
 /// Which edges of the graph count.
@@ -17,21 +17,21 @@ pub(crate) enum Trust {
     /// Those that nobody but the tasks named can resolve: joins and the ends of nurseries.
     Proof,
     /// Guesses as well: the ends of a channel are with the task that made it or with its descendants
-    /// ([`Holder::Family`]), and a lock is held by the task that took it ([`Holder::Stack`]). Both are
+    /// ([`EndedBy::Family`]), and a lock is held by the task that took it ([`EndedBy::Stack`]). Both are
     /// wrong where an end or a guard was given away.
     Guess,
 }
 
 /// Tasks, and how to find them.
 pub(super) struct Graph<'t> {
-    tasks: &'t [Task],
+    tasks: &'t [TaskSnapshot],
     by_id: HashMap<u64, usize>,
     /// Of tasks that are known to belong to a nursery.
     by_nursery: HashMap<u64, Vec<usize>>,
 }
 
 impl<'t> Graph<'t> {
-    pub(super) fn new(tasks: &'t [Task]) -> Graph<'t> {
+    pub(super) fn new(tasks: &'t [TaskSnapshot]) -> Graph<'t> {
         let by_id = tasks.iter().enumerate().map(|(at, task)| (task.id.as_u64(), at)).collect();
         let mut by_nursery: HashMap<u64, Vec<usize>> = HashMap::new();
         for (at, task) in tasks.iter().enumerate().filter(|(_, task)| task.nursery != 0) {
@@ -65,7 +65,7 @@ impl<'t> Graph<'t> {
 
     /// Whether all tasks wait, none for a time, and as far as it seems none for the outside.
     pub(super) fn all_seem_asleep(&self) -> bool {
-        let seems = |wait: &super::Wait| !wait.timed && wait.holder != Holder::Outside;
+        let seems = |wait: &super::Wait| !wait.timed && wait.holder != EndedBy::Outside;
         self.all_asleep() && self.tasks.iter().all(|task| task.wait.as_ref().is_some_and(seems))
     }
 
@@ -78,20 +78,22 @@ impl<'t> Graph<'t> {
     pub(super) fn waits_for(&self, at: usize) -> Vec<usize> {
         let Some(wait) = &self.tasks[at].wait else { return Vec::new() };
         match wait.holder {
-            Holder::Task(id) => self.by_id.get(&id).copied().into_iter().collect(),
-            Holder::Children(nursery) => self.by_nursery.get(&nursery).cloned().unwrap_or_default(),
-            Holder::Stack(address) => self.on_stack(address).into_iter().collect(),
-            Holder::Family(_)
-            | Holder::Anybody
-            | Holder::Clock
-            | Holder::Outside
-            | Holder::Call => Vec::new(),
+            EndedBy::Task(id) => self.by_id.get(&id).copied().into_iter().collect(),
+            EndedBy::Children(nursery) => {
+                self.by_nursery.get(&nursery).cloned().unwrap_or_default()
+            }
+            EndedBy::Stack(address) => self.on_stack(address).into_iter().collect(),
+            EndedBy::Family(_)
+            | EndedBy::Anybody
+            | EndedBy::Clock
+            | EndedBy::Outside
+            | EndedBy::Call => Vec::new(),
         }
     }
 
     fn is_vain(&self, at: usize, vain: &[bool]) -> bool {
         match self.tasks[at].wait.as_ref().map(|wait| wait.holder) {
-            Some(Holder::Family(maker)) => {
+            Some(EndedBy::Family(maker)) => {
                 self.by_id.get(&maker).is_some_and(|&maker| self.is_family_vain(maker, vain))
             }
             // One child that never ends is enough; so is the one who has the lock.
@@ -119,19 +121,19 @@ impl<'t> Graph<'t> {
 }
 
 /// Whether a task waits for somebody, without end, and who that is may be known.
-fn may_wait_in_vain(task: &Task, trust: Trust) -> bool {
+fn may_wait_in_vain(task: &TaskSnapshot, trust: Trust) -> bool {
     let known = |holder| match holder {
-        Holder::Anybody | Holder::Clock | Holder::Outside | Holder::Call => false,
-        Holder::Family(_) | Holder::Stack(_) => trust == Trust::Guess,
-        Holder::Task(_) | Holder::Children(_) => true,
+        EndedBy::Anybody | EndedBy::Clock | EndedBy::Outside | EndedBy::Call => false,
+        EndedBy::Family(_) | EndedBy::Stack(_) => trust == Trust::Guess,
+        EndedBy::Task(_) | EndedBy::Children(_) => true,
     };
     is_asleep(task) && task.wait.as_ref().is_some_and(|wait| !wait.timed && known(wait.holder))
 }
 
 /// Whether a task waits, and did not say that the outside ends it.
-fn is_asleep(task: &Task) -> bool {
+fn is_asleep(task: &TaskSnapshot) -> bool {
     matches!(task.state, TaskState::Waiting | TaskState::Exhausted)
         && task.wait.as_ref().is_some_and(|wait| {
-            !wait.external && !matches!(wait.holder, Holder::Clock | Holder::Call)
+            !wait.external && !matches!(wait.holder, EndedBy::Clock | EndedBy::Call)
         })
 }

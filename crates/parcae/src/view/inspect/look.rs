@@ -17,7 +17,7 @@
 //!
 //! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
 
-use super::{Children, Holder, Task, TaskState, Wait};
+use super::{Children, EndedBy, TaskSnapshot, TaskState, Wait};
 use crate::base::error::{DeadlockReport, TaskId};
 use crate::sched::Shared;
 use crate::sched::task::state::Phase;
@@ -38,14 +38,14 @@ pub(crate) enum Stacks {
 }
 
 /// Looks at all tasks, in no particular order.
-pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<Task> {
+pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<TaskSnapshot> {
     let mut tasks = Vec::new();
     shared.slab.each(|record| tasks.extend(one(shared, record, stacks)));
     tasks
 }
 
 /// Looks at the task with this number, and at its stack.
-pub(crate) fn find(shared: &Shared, id: u64) -> Option<Task> {
+pub(crate) fn find(shared: &Shared, id: u64) -> Option<TaskSnapshot> {
     let mut found = None;
     shared.slab.each(|record| {
         // Whose number has just changed is not the one that was asked for.
@@ -57,7 +57,7 @@ pub(crate) fn find(shared: &Shared, id: u64) -> Option<Task> {
 }
 
 /// The runtime's root nursery; none once the runtime is gone. `tasks` are all of its tasks.
-pub(crate) fn root(shared: &Shared, tasks: &[Task]) -> Option<Children> {
+pub(crate) fn root(shared: &Shared, tasks: &[TaskSnapshot]) -> Option<Children> {
     let terms = shared.root.get()?.upgrade()?.downcast::<Terms>().ok()?;
     // Each root task has a node below the root's, unless that was cancelled, which unlinks them.
     let (state, live) = if terms.node.is_cancelled() {
@@ -73,7 +73,7 @@ pub(crate) fn root(shared: &Shared, tasks: &[Task]) -> Option<Children> {
 }
 
 /// Looks at one record; none if it is nobody's.
-fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
+fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<TaskSnapshot> {
     let look = record.state.look();
     let (state, worker) = match look.phase {
         Phase::Gone => return None,
@@ -91,13 +91,18 @@ fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<Task> {
     let id = TaskId(record.id());
     // The number is that of the task that we have seen if the record is still the same task's.
     let same = record.state.look().generation == look.generation;
-    same.then(|| Task { worker, ..Task::unknown(id, state, task) })
+    same.then(|| TaskSnapshot { worker, ..TaskSnapshot::unknown(id, state, task) })
 }
 
 /// All about a parked task.
-fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks: Stacks) -> Task {
+fn waiting(
+    observed: &Observed<'_>,
+    task: TaskRef,
+    worker: Option<usize>,
+    stacks: Stacks,
+) -> TaskSnapshot {
     let id = TaskId(observed.task.id());
-    let mut seen = Task { worker, ..Task::unknown(id, TaskState::Waiting, task) };
+    let mut seen = TaskSnapshot { worker, ..TaskSnapshot::unknown(id, TaskState::Waiting, task) };
     // SAFETY: observed: it has left its stack, and does not run.
     let strand = unsafe { observed.task.strand().map(|strand| strand.as_ref()) };
     if let Some(strand) = strand {
@@ -114,7 +119,7 @@ fn waiting(observed: &Observed<'_>, task: TaskRef, worker: Option<usize>, stacks
 }
 
 /// The calling task looks at itself.
-pub(crate) fn itself(shared: &Shared, tasks: &mut [Task]) {
+pub(crate) fn itself(shared: &Shared, tasks: &mut [TaskSnapshot]) {
     let Some(frame) = cx::current() else { return };
     if std::ptr::eq(Arc::as_ptr(&frame.terms().shared), shared) {
         let id = frame.info().id;
@@ -125,7 +130,7 @@ pub(crate) fn itself(shared: &Shared, tasks: &mut [Task]) {
 }
 
 /// All that a frame says of its task. The caller is the task, or holds it still.
-fn read(seen: &mut Task, frame: &Frame, shared: &Shared) {
+fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
     let (noted, now) = (frame.seen(), shared.coarse_now().max(shared.now()));
     let info = frame.info();
     let why = noted.why.get();
@@ -166,34 +171,34 @@ fn read(seen: &mut Task, frame: &Frame, shared: &Shared) {
 /// What is waited for, in words, and who could end it.
 fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) -> Wait {
     match why {
-        Why::Wake => Wait::new("to be woken", Holder::Anybody),
-        Why::Sleep => Wait::new("for time to pass", Holder::Clock),
+        Why::Wake => Wait::new("to be woken", EndedBy::Anybody),
+        Why::Sleep => Wait::new("for time to pass", EndedBy::Clock),
         Why::Children => {
             // SAFETY: as in `waiting`: of the observed task.
             let nursery = nursery.map_or(0, |core| unsafe { core.as_ref() }.terms().nursery);
-            Wait::new("for its children", Holder::Children(nursery))
+            Wait::new("for its children", EndedBy::Children(nursery))
         }
-        Why::Task(id) => Wait::new("for a task", Holder::Task(id)),
-        Why::Elsewhere => Wait::new("for a task of another runtime", Holder::Outside),
+        Why::Task(id) => Wait::new("for a task", EndedBy::Task(id)),
+        Why::Elsewhere => Wait::new("for a task of another runtime", EndedBy::Outside),
         Why::Budget(resource) => {
-            let wait = Wait::new("for a recharge", Holder::Anybody);
+            let wait = Wait::new("for a recharge", EndedBy::Anybody);
             Wait { note: Some(format!("out of {resource}")), ..wait }
         }
-        Why::Blocking => Wait::new("for a blocking call", Holder::Call),
-        Why::Future => Wait::new("for a future", Holder::Outside),
+        Why::Blocking => Wait::new("for a blocking call", EndedBy::Call),
+        Why::Future => Wait::new("for a future", EndedBy::Outside),
         Why::Select(cases) => Wait {
             note: Some(format!("{cases} cases")),
-            ..Wait::new("for a select", Holder::Anybody)
+            ..Wait::new("for a select", EndedBy::Anybody)
         },
         Why::Lock(what, holder) => {
             let on = Some((&raw const *holder).addr());
             let held_by = match holder.address() {
-                0 => Holder::Anybody,
-                stack => Holder::Stack(stack),
+                0 => EndedBy::Anybody,
+                stack => EndedBy::Stack(stack),
             };
             Wait { on, ..Wait::new(what, held_by) }
         }
-        Why::Signal(what, on) => Wait { on: Some(on), ..Wait::new(what, Holder::Anybody) },
+        Why::Signal(what, on) => Wait { on: Some(on), ..Wait::new(what, EndedBy::Anybody) },
         Why::Channel(what, channel) => {
             let on = Some((&raw const *channel).cast::<()>().addr());
             let note = channel.tell().map(|told| {
@@ -206,7 +211,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
                     told.values, told.senders, told.receivers
                 )
             });
-            let held_by = channel.maker(shared).map_or(Holder::Outside, Holder::Family);
+            let held_by = channel.maker(shared).map_or(EndedBy::Outside, EndedBy::Family);
             Wait { on, note, ..Wait::new(what, held_by) }
         }
     }
@@ -216,8 +221,8 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
 /// who only wait for such children learn it from them. Tasks in a shield are told only if there are no others.
 /// Returns how many were told.
 pub(crate) fn sentence(shared: &Shared, verdict: &DeadlockReport) -> usize {
-    let for_children = |task: &&Task| {
-        task.wait.as_ref().is_none_or(|wait| matches!(wait.holder, Holder::Children(_)))
+    let for_children = |task: &&TaskSnapshot| {
+        task.wait.as_ref().is_none_or(|wait| matches!(wait.holder, EndedBy::Children(_)))
     };
     let tell = |shielded: bool| {
         let others = verdict.tasks.iter().filter(|task| !for_children(task));
@@ -230,7 +235,7 @@ pub(crate) fn sentence(shared: &Shared, verdict: &DeadlockReport) -> usize {
 }
 
 /// Tells one task, if it still does the same wait, and is in a shield or not as `shielded` says.
-fn tell(shared: &Shared, verdict: &DeadlockReport, task: &Task, shielded: bool) -> bool {
+fn tell(shared: &Shared, verdict: &DeadlockReport, task: &TaskSnapshot, shielded: bool) -> bool {
     // SAFETY: records live as long as the scheduler.
     let record = unsafe { task.task.task.as_ref() };
     let _alone = alone(shared);

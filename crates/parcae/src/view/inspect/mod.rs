@@ -79,7 +79,7 @@ use std::time::Duration;
 /// name and place: the rest is theirs while they run.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Task {
+pub struct TaskSnapshot {
     /// Its number, unique in its runtime.
     pub id: TaskId,
     /// Its name, if it was given one.
@@ -153,12 +153,12 @@ pub struct Wait {
     pub timed: bool,
     /// Whether it was declared to be ended from outside.
     pub external: bool,
-    holder: Holder,
+    holder: EndedBy,
 }
 
 /// Who could end a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum EndedBy {
     /// Nobody knows.
     Anybody,
     /// Nobody: it ends by itself.
@@ -177,15 +177,15 @@ pub(crate) enum Holder {
 }
 
 impl Wait {
-    fn new(what: &'static str, holder: Holder) -> Wait {
+    fn new(what: &'static str, holder: EndedBy) -> Wait {
         let since = Duration::ZERO;
         Wait { what, on: None, note: None, since, timed: false, external: false, holder }
     }
 }
 
-impl Task {
-    fn unknown(id: TaskId, state: TaskState, task: TaskRef) -> Task {
-        Task {
+impl TaskSnapshot {
+    fn unknown(id: TaskId, state: TaskState, task: TaskRef) -> TaskSnapshot {
+        TaskSnapshot {
             id,
             name: None,
             state,

@@ -3,7 +3,7 @@
 //! # Who owns what
 //!
 //! Signal handlers belong to the process, so something about them has to be static. That is a table
-//! of [`LINES`] numbers of descriptors and the dispositions that were found: nothing in it leads to
+//! of [`SLOTS`] numbers of descriptors and the dispositions that were found: nothing in it leads to
 //! a scheduler. A [`DumpOnSignal`] owns one line of the table and a thread; the thread alone knows
 //! the runtime, weakly.
 //!
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
 
 /// The most dumps on signals at a time, over all runtimes of the process.
-const LINES: usize = 32;
+const SLOTS: usize = 32;
 const FREE: i32 = 0;
 const CLOSING: i32 = -1;
 
@@ -36,21 +36,21 @@ const CLOSING: i32 = -1;
 #[derive(Debug)]
 #[must_use = "dumps end when it is dropped"]
 pub struct DumpOnSignal {
-    line: &'static Line,
+    line: &'static SignalSlot,
     signal: i32,
 }
 
 /// From the handler to one thread.
 #[derive(Debug)]
-struct Line {
+struct SignalSlot {
     /// Which signal it is for; see the table in the header.
     signal: AtomicI32,
     /// An event descriptor; -1 before the line was first used.
     event: AtomicI32,
 }
 
-static TABLE: [Line; LINES] =
-    [const { Line { signal: AtomicI32::new(FREE), event: AtomicI32::new(-1) } }; LINES];
+static TABLE: [SignalSlot; SLOTS] =
+    [const { SignalSlot { signal: AtomicI32::new(FREE), event: AtomicI32::new(-1) } }; SLOTS];
 
 /// Signals that are handled here, with what was there before. Also guards who takes a line.
 static HANDLED: Mutex<Vec<Handled>> = Mutex::new(Vec::new());
@@ -73,7 +73,7 @@ pub(crate) fn dump_on_signal(shared: Weak<Shared>, signal: i32) -> io::Result<Du
     let free = TABLE.iter().find(|line| line.signal.load(Ordering::Acquire) == FREE);
     let Some(line) = free else {
         return Err(io::Error::other(format!(
-            "{LINES} dumps on signals are active; drop one of their `DumpOnSignal`s first"
+            "{SLOTS} dumps on signals are active; drop one of their `DumpOnSignal`s first"
         )));
     };
     line.open()?;
@@ -143,7 +143,7 @@ extern "C" fn on_signal(signal: i32) {
     }
 }
 
-impl Line {
+impl SignalSlot {
     /// Makes sure that there is an event descriptor, and that nothing is left in it. Under the lock.
     fn open(&self) -> io::Result<()> {
         let event: RawFd = self.event.load(Ordering::Relaxed); // written under the lock

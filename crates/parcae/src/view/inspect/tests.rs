@@ -38,7 +38,7 @@ fn dump_when(rt: &Runtime, ready: impl Fn(&Dump) -> bool) -> Dump {
     panic!("did not come to: {}", rt.dump());
 }
 
-fn named<'d>(dump: &'d Dump, name: &str) -> &'d Task {
+fn named<'d>(dump: &'d Dump, name: &str) -> &'d TaskSnapshot {
     dump.tasks.iter().find(|task| task.name.as_deref() == Some(name)).expect(name)
 }
 
@@ -227,7 +227,8 @@ fn two_locks_in_the_wrong_order_are_a_deadlock() {
         assert!(found.all);
         let text = found.to_string();
         assert!(text.contains("waits for task") && text.contains("`ba`"), "{text}");
-        let mutex = |task: &&Task| task.wait.as_ref().is_some_and(|wait| wait.what == "mutex");
+        let mutex =
+            |task: &&TaskSnapshot| task.wait.as_ref().is_some_and(|wait| wait.what == "mutex");
         assert_eq!(found.tasks.iter().filter(mutex).count(), 2);
     });
 }

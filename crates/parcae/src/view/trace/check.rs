@@ -10,7 +10,7 @@ use std::fmt;
 /// is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct EventCounts {
     /// Tasks spawned by tasks.
     pub spawned_here: u64,
     /// Tasks spawned from outside.
@@ -156,8 +156,8 @@ impl Trace {
     /// assert_eq!((counts.spawned_outside, counts.spawned_here), (1, 5));
     /// # Ok::<(), parcae::Error>(())
     /// ```
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    pub fn counts(&self) -> EventCounts {
+        let mut counts = EventCounts::default();
         for words in &self.batch.events {
             let Some((kind, worker, _)) = unpack(words) else { continue };
             match (kind, worker) {

@@ -8,7 +8,7 @@
 //! written when they end. Where events are missing a slice begins or ends with what is there.
 
 use super::Trace;
-use super::event::{Event, What};
+use super::event::{TraceEvent, What};
 use super::recording::{Known, label};
 use crate::base::error::TaskId;
 use crate::base::json::Object;
@@ -42,8 +42,8 @@ pub(super) struct Chrome<W> {
     named: usize,
     known: Arc<Known>,
     out: W,
-    workers: HashMap<Option<usize>, Worker>,
-    tasks: HashMap<u64, Task>,
+    workers: HashMap<Option<usize>, WorkerTrack>,
+    tasks: HashMap<u64, TaskTrack>,
     /// How many tasks have a track, which is the number of the last.
     tracks: u64,
     arrows: u64,
@@ -57,13 +57,13 @@ pub(super) struct Chrome<W> {
 }
 
 #[derive(Default)]
-struct Worker {
+struct WorkerTrack {
     /// The task whose turn it is, and since when.
     turn: Option<(u64, Duration)>,
     asleep: Option<Duration>,
 }
 
-struct Task {
+struct TaskTrack {
     track: u64,
     label: String,
     doing: Doing,
@@ -125,8 +125,8 @@ impl<W: Write> Chrome<W> {
     }
 
     /// What happened next.
-    pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
-        let &Event { at, worker, task, ref what } = event;
+    pub(super) fn event(&mut self, event: &TraceEvent) -> io::Result<()> {
+        let &TraceEvent { at, worker, task, ref what } = event;
         self.now = self.now.max(at);
         self.name_workers(worker.map_or(0, |worker| worker + 1))?;
         match what {
@@ -203,7 +203,7 @@ impl<W: Write> Chrome<W> {
     // ----- what a task does ---------------------------------------------------------------
 
     /// The task, which has a track from now on.
-    fn task(&mut self, id: u64, at: Duration) -> io::Result<&mut Task> {
+    fn task(&mut self, id: u64, at: Duration) -> io::Result<&mut TaskTrack> {
         if !self.tasks.contains_key(&id) {
             self.tracks += 1;
             let known = self.known.get(&id).cloned();
@@ -212,7 +212,7 @@ impl<W: Write> Chrome<W> {
                 self.name("thread_name", TASKS, track, label)?;
             }
             let label = known.unwrap_or_else(|| label(TaskId(id), None, None));
-            self.tasks.insert(id, Task { track, label, doing, since: at, arrow: None });
+            self.tasks.insert(id, TaskTrack { track, label, doing, since: at, arrow: None });
         }
         self.tasks.get_mut(&id).ok_or_else(|| unreachable!("just inserted"))
     }

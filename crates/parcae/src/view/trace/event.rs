@@ -19,7 +19,7 @@ fn reason(extra: u64, table: &NameTable) -> Arc<str> {
 /// Something that happened, with everything that is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Event {
+pub struct TraceEvent {
     /// When: since the runtime was built. Virtual under the deterministic executor.
     pub at: Duration,
     /// On which worker; none for other threads.

@@ -46,8 +46,8 @@ mod stream;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use check::{Counts, Flaw};
-pub use event::{Event, What};
+pub use check::{EventCounts, Flaw};
+pub use event::{TraceEvent, What};
 pub use recording::{Recording, Trace, TraceError};
 pub use stream::{Streamed, Streaming};
 

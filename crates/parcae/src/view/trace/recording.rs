@@ -1,7 +1,7 @@
 //! Recordings, and what they become.
 
 use super::TraceOpts;
-use super::event::{Event, What};
+use super::event::{TraceEvent, What};
 use crate::base::error::TaskId;
 use crate::sched::Shared;
 use crate::sched::events::names::NameTable;
@@ -81,7 +81,7 @@ fn known(shared: &Shared) -> Known {
 
 /// What was read.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct EventBatch {
     /// In the order of time; of one worker in the order in which it wrote them.
     pub(super) events: Vec<Words>,
     /// How many events of each worker, and of the outside, were overwritten before.
@@ -113,8 +113,8 @@ impl EventReader {
     }
 
     /// Copies what has happened since the last time.
-    pub(super) fn read(&mut self) -> Batch {
-        let mut batch = Batch::default();
+    pub(super) fn read(&mut self) -> EventBatch {
+        let mut batch = EventBatch::default();
         if let Some(log) = &self.shared.log {
             batch.events = log.since(self.log);
             self.log += batch.events.len();
@@ -135,7 +135,7 @@ impl EventReader {
     }
 }
 
-impl Batch {
+impl EventBatch {
     /// Stable: what has the same stamp stays in the order in which its worker wrote it.
     pub(super) fn sort(&mut self) {
         self.events.sort_by_key(|words| words[0]);
@@ -222,7 +222,7 @@ impl fmt::Debug for Recording {
 /// # Ok::<(), parcae::Error>(())
 /// ```
 pub struct Trace {
-    pub(super) batch: Batch,
+    pub(super) batch: EventBatch,
     pub(super) rate: Rate,
     pub(super) table: Arc<NameTable>,
     pub(super) workers: usize,
@@ -233,7 +233,7 @@ pub struct Trace {
 
 impl Trace {
     /// All events in the order of time.
-    pub fn events(&self) -> impl Iterator<Item = Event> {
+    pub fn events(&self) -> impl Iterator<Item = TraceEvent> {
         self.batch.events.iter().filter_map(|words| decode(words, &self.table, self.rate))
     }
 
@@ -259,9 +259,14 @@ impl Trace {
 }
 
 /// What the words of an event say.
-pub(super) fn decode(words: &Words, table: &NameTable, rate: Rate) -> Option<Event> {
+pub(super) fn decode(words: &Words, table: &NameTable, rate: Rate) -> Option<TraceEvent> {
     let (worker, what) = What::of(words, table)?;
-    Some(Event { at: Duration::from_nanos(rate.nanos(words[0])), worker, task: words[2], what })
+    Some(TraceEvent {
+        at: Duration::from_nanos(rate.nanos(words[0])),
+        worker,
+        task: words[2],
+        what,
+    })
 }
 
 impl fmt::Debug for Trace {

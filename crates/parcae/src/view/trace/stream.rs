@@ -9,7 +9,7 @@
 
 use super::TraceOpts;
 use super::chrome::Chrome;
-use super::recording::{Batch, EventReader, TraceError, decode};
+use super::recording::{EventBatch, EventReader, TraceError, decode};
 use crate::sched::Shared;
 use crate::sched::events::Rate;
 use std::fmt;
@@ -60,7 +60,7 @@ pub(crate) fn start(
             .map_err(TraceError::Io)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (told, busy) = (Arc::clone(&stop), opts.events / 8);
-    let run = move || Writer { source, chrome, rate, held: Batch::default() }.run(&told, busy);
+    let run = move || Writer { source, chrome, rate, held: EventBatch::default() }.run(&told, busy);
     let thread = std::thread::Builder::new().name("parcae-trace".into()).spawn(run);
     Ok(Streaming { stop, thread: Some(thread.map_err(TraceError::Io)?) })
 }
@@ -71,7 +71,7 @@ struct Writer {
     chrome: Chrome<BufWriter<File>>,
     rate: Rate,
     /// Events that were too young the last time.
-    held: Batch,
+    held: EventBatch,
 }
 
 impl Writer {

@@ -58,8 +58,8 @@ fn program(rt: &Runtime, seed: u64) {
 }
 
 /// The counters that a trace has too.
-fn counted(sum: WorkerStats, outside: u64) -> Counts {
-    Counts {
+fn counted(sum: WorkerStats, outside: u64) -> EventCounts {
+    EventCounts {
         spawned_here: sum.spawned_here,
         spawned_outside: outside,
         executed: sum.executed,

@@ -4,7 +4,7 @@ use super::*;
 use crate::prelude::*;
 use crate::sync::channel::channel;
 use crate::sync::time::sleep;
-use crate::view::inspect::{Function, Task, TaskState};
+use crate::view::inspect::{Function, TaskSnapshot, TaskState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Instant;
@@ -187,7 +187,7 @@ fn what_cannot_be_stopped_is_named_and_left_behind() {
     let started = Instant::now();
     let mut shutdown = rt.shutdown(SHORT);
     // A worker that gets no processor does not say what it runs.
-    let told = |task: &Task| task.spawned_at.is_some() && !task.frames.is_empty();
+    let told = |task: &TaskSnapshot| task.spawned_at.is_some() && !task.frames.is_empty();
     while !shutdown.survivors().iter().all(told) && started.elapsed() < LONG {
         shutdown = rt.shutdown(SHORT);
     }

@@ -72,7 +72,7 @@ proptest! {
                     let Some(cap) = &caps[at] else { continue };
                     let asked = amount as u32;
                     let expected = derivable(&known, at).and_then(|()| {
-                        not_wider(Limit::MaxTasks, asked.into(), limits[at].into())
+                        not_wider(CapLimit::MaxTasks, asked.into(), limits[at].into())
                     });
                     let derived = match delegation {
                         Delegation::Allowed => cap.attenuate_delegable(tasks(asked)),

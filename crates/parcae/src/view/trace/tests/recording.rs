@@ -40,7 +40,7 @@ fn a_trace_is_whole_and_agrees_with_the_counters_on_threads() {
             // A worker that falls asleep just when the recording begins is in one of them only.
             let slept = (counts.slept + before.slept).abs_diff(counters.slept);
             assert!(slept <= workers as u64, "{counts:?} {counters:?}");
-            assert_eq!(Counts { slept: counters.slept, ..counts }, counters);
+            assert_eq!(EventCounts { slept: counters.slept, ..counts }, counters);
         }
     }
 }
@@ -84,7 +84,7 @@ fn events_say_who_why_and_where() {
     })
     .unwrap();
     let trace = recording.stop();
-    let events: Vec<Event> = trace.events().collect();
+    let events: Vec<TraceEvent> = trace.events().collect();
     let of = |wanted: &dyn Fn(&What) -> bool| events.iter().find(|e| wanted(&e.what)).unwrap();
     let root = of(&|what| matches!(what, What::Spawned { by: 0 })).task;
     let slow = of(&|what| matches!(what, What::Spawned { by } if *by == root)).task;
@@ -242,7 +242,7 @@ fn a_flaw_is_found() {
     let mutate = |change: &dyn Fn(&mut Vec<Words>)| {
         let mut trace = Trace {
             known: std::sync::Arc::default(),
-            batch: crate::view::trace::recording::Batch {
+            batch: crate::view::trace::recording::EventBatch {
                 events: whole.batch.events.clone(),
                 lost: Vec::new(),
             },

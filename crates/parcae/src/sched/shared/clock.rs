@@ -1,9 +1,11 @@
 //! What time it is for a scheduler, and what it does about its deadlines.
 
-use super::deadlines::{Deadline, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers};
-use crate::sched::Shared;
+use super::Shared;
+use crate::sched::timers::{
+    ArmedTimer, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers,
+};
 use crate::sched::worker;
-use crate::sched::worker::faults::Step;
+use crate::sched::worker::faults::{Step, fault_in_loop};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -53,7 +55,7 @@ impl Shared {
     }
 
     /// Has something happen at a time, unless what is returned is dropped before.
-    pub(crate) fn at(&self, at: Nanos, what: Due) -> Deadline<&Shared> {
+    pub(crate) fn at(&self, at: Nanos, what: Due) -> ArmedTimer<&Shared> {
         let worker = worker::current_of(self).map(|worker| worker.index);
         let (wheel, ring) = self.timers.of(worker);
         let (entry, is_first) = ring.insert(at, what);
@@ -63,11 +65,11 @@ impl Shared {
                 self.timer_thread.tell(&self.me);
             }
         }
-        Deadline::new(self, self.timers.key(wheel, entry))
+        ArmedTimer::new(self, self.timers.key(wheel, entry))
     }
 
     /// As [`at`](Shared::at), for what outlives the caller.
-    pub(crate) fn at_for(self: &Arc<Shared>, at: Nanos, what: Due) -> Deadline<Arc<Shared>> {
+    pub(crate) fn at_for(self: &Arc<Shared>, at: Nanos, what: Due) -> ArmedTimer<Arc<Shared>> {
         self.at(at, what).owned(Arc::clone(self))
     }
 
@@ -84,7 +86,7 @@ impl Shared {
         let rest = ring.fire(now, limit, |due| {
             fired.bump();
             due.act(self);
-            self.fault_in_loop(Step::Timers);
+            fault_in_loop(self, Step::Timers);
         });
         ring.looked(now);
         rest
