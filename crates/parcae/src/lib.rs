@@ -181,7 +181,7 @@ pub mod prelude {
 pub mod __private {
     pub use crate::scope::cx::Meter;
     pub use crate::select::{
-        BellCase, DeadlineCase, DefaultCase, EndedCase, Finish, SendCase, TimeoutCase, TokenCase,
+        ChangeCase, DeadlineCase, DefaultCase, EndedCase, Finish, SendCase, TimeoutCase, TokenCase,
         run as select, run_biased as select_biased, send_with,
     };
 

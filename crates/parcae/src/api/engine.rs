@@ -24,7 +24,7 @@ use crate::scope::tally::{Tallies, Tally};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::view::inspect::OnDeadlock;
 use crate::view::stats::Measure;
-use crate::wait::{End, Waiter};
+use crate::wait::{End, Node, Waiter};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -168,9 +168,10 @@ impl Engine {
             let value = root(task, start);
             *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         };
-        let ended = Arc::new(Told::default());
-        // SAFETY: this function does not return before the task has ended.
-        let task = unsafe { self.submit_joined(traits, &ended, body)? };
+        let (ended, node) = (Arc::new(EndParker::default()), Node::new(()));
+        // SAFETY: this function does not return before the task has ended, nor before the end has
+        // woken the parker, which is when the node is out of its queue.
+        let task = unsafe { self.submit_joined(traits, &ended, &node, body)? };
         // SAFETY: the record is held until `let_go`.
         let state = unsafe { &task.task.as_ref().state };
         if let Some(conductor) = conductor {
@@ -191,11 +192,12 @@ impl Engine {
     ///
     /// # Safety
     ///
-    /// As for [`Task::fill`].
+    /// As for [`Task::fill`]. The node is idle, and stays where it is until `ended` was unparked.
     unsafe fn submit_joined(
         &self,
         traits: Traits,
-        ended: &Arc<Told>,
+        ended: &Arc<EndParker>,
+        node: &Node<Waiter>,
         task: impl FnOnce(NonNull<Task>, Start),
     ) -> Result<TaskRef, SpawnRefused> {
         self.watch();
@@ -205,7 +207,8 @@ impl Engine {
         let task = unsafe { self.shared.make_outside(None, traits, Held::Held, task)? };
         let end = Arc::new(End::new());
         // Not this thread's own token, which the program may use: this one is for nothing else.
-        end.register(Waiter::Future(Arc::clone(ended).into()), None);
+        // SAFETY: as the caller says: the node is there until the end was announced.
+        unsafe { end.register(node, Waiter::Future(Arc::clone(ended).into()), None) };
         // SAFETY: nobody else knows the record yet.
         let record = unsafe { task.task.as_ref() };
         record.joiner.set(Some(Joiner::end(end)));
@@ -326,14 +329,14 @@ impl Engine {
     }
 }
 
-/// Where a thread waits for the end of a task.
+/// Parks the thread that waits for the end of a task.
 #[derive(Default)]
-struct Told {
+struct EndParker {
     parker: Parker,
 }
 
-impl std::task::Wake for Told {
-    fn wake(self: Arc<Told>) {
+impl std::task::Wake for EndParker {
+    fn wake(self: Arc<EndParker>) {
         self.parker.unpark();
     }
 }

@@ -95,12 +95,15 @@ impl Flag {
 }
 
 #[cfg(all(test, loom))]
-impl crate::sched::task::waker::Wake for Flag {
+impl crate::wait::Wake for Flag {
     fn wake(&self) {
         // Release: pairs with the Acquire in `woken`.
         self.0.fetch_add(1, atomic::Ordering::Release);
     }
+}
 
+#[cfg(all(test, loom))]
+impl crate::scope::budget::Sleeps for Flag {
     fn is(&self, other: &Flag) -> bool {
         loom::sync::Arc::ptr_eq(&self.0, &other.0)
     }

@@ -5,7 +5,6 @@
 
 use crate::base::error::Result;
 use crate::scope::cx;
-use crate::wait;
 
 /// As [`Cx::checkpoint`](crate::Cx::checkpoint), for the task that runs here: charges one op, lets others run at the end of
 /// the turn, and ends the task if it was cancelled. On a thread that runs no task it does nothing.
@@ -35,7 +34,7 @@ use crate::wait;
 ///
 /// If the task was cancelled, or has used up its budget and gets no more. None on a thread.
 pub fn checkpoint() -> Result<()> {
-    cx::current().map_or(Ok(()), wait::checkpoint)
+    cx::current().map_or(Ok(()), cx::parking::checkpoint)
 }
 
 /// As [`Cx::yield_now`](crate::Cx::yield_now), for the task that runs here: lets others run that are ready, costs no budget,

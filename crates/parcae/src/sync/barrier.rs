@@ -1,14 +1,15 @@
 //! Barriers.
 //!
-//! Who comes last opens the barrier for all who are in line, under the small lock, and those who come later form
-//! the next round. One who gives up before that was never there; one who gives up after it has passed, and the
-//! request to end is noticed at its next cancel point.
+//! The caller that comes last opens the barrier for all waiters, under the lock; callers that come
+//! later form the next round. A waiter that gives up before that was never there. One that gives up
+//! after it has passed, and notices the cancellation at its next cancel point.
 
-use super::line::{Line, Node, Standing, Wake, grant_all};
-use super::{Outcome, Waited, attend, constructor};
+use super::constructor;
+use super::primitive::{self, Outcome, Primitive, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
-use crate::wait::{Deadline, Waiter, Why};
+use crate::scope::cx::parking::Deadline;
+use crate::wait::{Grant, Queue, Removed, Waiter, Wake, Why};
 use std::fmt;
 
 /// Where tasks and threads wait for each other.
@@ -36,69 +37,66 @@ pub struct Barrier {
 
 pub(super) struct RawBarrier<W> {
     parties: usize,
-    state: Lock<State<W>>,
+    state: Lock<BarrierState<W>>,
 }
 
-struct State<W> {
-    /// Of this round.
+pub(super) struct BarrierState<W> {
+    /// Waiters of this round.
     arrived: usize,
-    /// Who has a lower ticket has passed, whether or not it was told so yet.
-    open_below: u64,
-    line: Line<W>,
+    /// Waiters that joined before this arrival have passed, whether or not they were granted yet.
+    open_before: u64,
+    waiters: Queue<W>,
 }
 
 impl<W> RawBarrier<W> {
     constructor! {
         pub(super) fn new(parties: usize) -> RawBarrier<W> {
-            let state = State { arrived: 0, open_below: 0, line: Line::new() };
+            let state = BarrierState { arrived: 0, open_before: 0, waiters: Queue::new() };
             RawBarrier { parties, state: Lock::new(state) }
         }
     }
-
-    fn lock(&self) -> Guard<'_, State<W>> {
-        self.state.lock()
-    }
 }
 
-impl<W: Wake> Waited<W> for RawBarrier<W> {
-    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool {
-        let mut state = self.lock();
-        // SAFETY: as the caller says, here and below.
-        match unsafe { state.line.standing(node) } {
-            Standing::Granted(_) => {
-                // SAFETY: as above.
-                unsafe { state.line.remove(node) };
-                true
-            }
-            Standing::Idle if state.arrived + 1 >= self.parties => {
-                state.arrived = 0;
-                let until = state.line.next_ticket();
-                state.open_below = until;
-                drop(state);
-                grant_all(until, |grant| grant(&mut self.lock().line));
-                true
-            }
-            Standing::Idle => {
-                state.arrived += 1;
-                // SAFETY: as above.
-                unsafe { state.line.push(node, waiter()) };
-                false
-            }
-            Standing::Waiting | Standing::Called { .. } => false,
-        }
+impl<W: Wake> Primitive<W> for RawBarrier<W> {
+    type State = BarrierState<W>;
+    type Key = ();
+
+    fn lock(&self) -> Guard<'_, BarrierState<W>> {
+        self.state.lock()
     }
 
-    unsafe fn withdraw(&self, node: &Node<W>) -> bool {
-        let mut state = self.lock();
-        // SAFETY: as the caller says.
-        let (ticket, (_, unused)) = unsafe { (state.line.ticket(node), state.line.remove(node)) };
-        let passed = ticket < state.open_below;
+    fn queue(state: &mut BarrierState<W>) -> &mut Queue<W> {
+        &mut state.waiters
+    }
+
+    fn attempt<'p>(
+        &'p self,
+        mut state: Guard<'p, BarrierState<W>>,
+        (): (),
+    ) -> Result<Grant, Guard<'p, BarrierState<W>>> {
+        if state.arrived + 1 < self.parties {
+            state.arrived += 1;
+            return Err(state);
+        }
+        state.arrived = 0;
+        let arrivals = state.waiters.arrivals();
+        state.open_before = arrivals;
+        drop(state);
+        grant_all_before(self, arrivals, Grant::All);
+        Ok(Grant::All)
+    }
+
+    fn gave_up<'p>(
+        &'p self,
+        mut state: Guard<'p, BarrierState<W>>,
+        (): (),
+        removed: &Removed<W>,
+    ) -> Option<Grant> {
+        let passed = removed.arrival < state.open_before;
         if !passed {
             state.arrived -= 1;
         }
-        drop(state);
-        drop(unused);
-        passed
+        passed.then_some(Grant::All)
     }
 }
 
@@ -117,9 +115,9 @@ impl Barrier {
     ///
     /// If the task was cancelled before all had come.
     pub fn wait(&self) -> Result<BarrierResult> {
-        let outcome =
-            attend(&self.raw, 0, Why::signal("barrier", self), || Deadline::Never, || {})?;
-        Ok(BarrierResult { leader: outcome == Outcome::AtOnce })
+        let why = Why::signal("barrier", self);
+        let outcome = primitive::wait(&self.raw, (), why, || Deadline::Never)?;
+        Ok(BarrierResult { leader: matches!(outcome, Outcome::AtOnce(_)) })
     }
 }
 

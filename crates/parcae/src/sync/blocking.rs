@@ -33,9 +33,9 @@
 
 use crate::base::error::{Error, Result};
 use crate::scope::cx;
+use crate::scope::cx::parking::{self, Deadline, wait};
 use crate::sync::Semaphore;
-use crate::wait::park;
-use crate::wait::{self, Deadline, Waiter, Why};
+use crate::wait::{Waiter, Wake as _, Why};
 use std::collections::LinkedList;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -273,7 +273,7 @@ impl<R: Send> Slot<R> {
     where
         R: 'c,
     {
-        let slot = Arc::new(Slot { state: Mutex::new(None), waiter: Waiter::current() });
+        let slot = Arc::new(Slot { state: Mutex::new(None), waiter: parking::waiter() });
         let theirs = Arc::clone(&slot);
         (slot, Box::new(move || theirs.set(catch_unwind(AssertUnwindSafe(call)))))
     }
@@ -293,7 +293,7 @@ impl<R> Slot<R> {
 /// A checkpoint, and the pool of the running task; none where the call is made in place.
 fn pool() -> Result<Option<Arc<Inner>>> {
     let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
-    wait::checkpoint(frame)?;
+    parking::checkpoint(frame)?;
     let shared = &frame.terms().shared;
     // Under the deterministic executor calls are made in place.
     let pool = shared.part::<Pool>().filter(|_| !shared.config.deterministic);
@@ -381,7 +381,7 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
             pending.id = None;
             return result.map_err(Error::from_panic);
         }
-        if let Err(error) = park(Deadline::Never, Why::Blocking) {
+        if let Err(error) = wait(cx::current(), Deadline::Never, Why::Blocking) {
             return match pending.withdraw() {
                 None => Err(error),
                 Some(Err(payload)) => Err(Error::from_panic(payload)),
@@ -438,7 +438,7 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
         if let Some(result) = slot.take() {
             return result.map_err(Error::from_panic);
         }
-        if let Err(error) = park(Deadline::Never, Why::Blocking) {
+        if let Err(error) = wait(cx::current(), Deadline::Never, Why::Blocking) {
             return match pool.withdraw(id) {
                 Some(_) => Err(error),
                 // It may have ended in this moment.

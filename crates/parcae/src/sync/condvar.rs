@@ -1,15 +1,16 @@
 //! Condition variables.
 //!
-//! The waiter joins the line while it still has the mutex, so a change that is made under the mutex and
-//! signalled after it finds the waiter. A signal whose receiver is cancelled, in the wait or while it
-//! takes the mutex again, goes to the next in line.
+//! The waiter joins the queue while it still has the mutex, so a change that is made under the mutex
+//! and signalled after it finds the waiter. A signal whose receiver is cancelled, in the wait or while
+//! it locks the mutex again, goes to the next waiter.
 
-use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
+use super::constructor;
 use super::mutex::MutexGuard;
-use super::{Outcome, Waited, attend, constructor};
+use super::primitive::{self, Outcome, Primitive, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
-use crate::wait::{Deadline, Waiter, Why};
+use crate::scope::cx::parking::Deadline;
+use crate::wait::{Grant, Queue, Removed, Standing, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -45,62 +46,70 @@ pub struct Condvar {
 }
 
 pub(super) struct RawCondvar<W> {
-    line: Lock<Line<W>>,
+    waiters: Lock<Queue<W>>,
 }
 
 impl<W> RawCondvar<W> {
     constructor! {
         pub(super) fn new() -> RawCondvar<W> {
-            RawCondvar { line: Lock::new(Line::new()) }
+            RawCondvar { waiters: Lock::new(Queue::new()) }
         }
-    }
-
-    fn line(&self) -> Guard<'_, Line<W>> {
-        self.line.lock()
     }
 }
 
 impl<W: Wake> RawCondvar<W> {
     pub(super) fn notify_one(&self) {
-        let waker = self.line().grant(Grant::Own);
-        if let Some(waker) = waker {
-            waker.wake();
+        let waiter = self.waiters.lock().grant(Grant::Own);
+        if let Some(waiter) = waiter {
+            waiter.wake();
         }
     }
 
     pub(super) fn notify_all(&self) {
-        let until = self.line().next_ticket();
-        grant_all(until, |grant| grant(&mut self.line()));
+        let arrivals = self.waiters.lock().arrivals();
+        grant_all_before(self, arrivals, Grant::All);
+    }
+
+    /// A waiter has got a signal, and could not lock the mutex again: the signal is passed on.
+    pub(super) fn pass_on(&self, outcome: Outcome) {
+        if let Outcome::Waited(Grant::Own) = outcome {
+            self.notify_one();
+        }
     }
 }
 
-impl<W: Wake> Waited<W> for RawCondvar<W> {
-    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool {
-        let mut line = self.line();
-        // SAFETY: as the caller says, here and below.
-        match unsafe { line.standing(node) } {
-            Standing::Granted(_) => {
-                // SAFETY: as above.
-                unsafe { line.remove(node) };
-                true
-            }
-            Standing::Idle => {
-                // SAFETY: as above.
-                unsafe { line.push(node, waiter()) };
-                false
-            }
-            Standing::Waiting | Standing::Called { .. } => false,
-        }
+impl<W: Wake> Primitive<W> for RawCondvar<W> {
+    type State = Queue<W>;
+    type Key = ();
+
+    fn lock(&self) -> Guard<'_, Queue<W>> {
+        self.waiters.lock()
     }
 
-    unsafe fn withdraw(&self, node: &Node<W>) -> bool {
-        // SAFETY: as the caller says.
-        let (standing, unused) = unsafe { self.line().remove(node) };
-        drop(unused);
-        if standing == Standing::Granted(Grant::Own) {
+    fn queue(waiters: &mut Queue<W>) -> &mut Queue<W> {
+        waiters
+    }
+
+    /// A condition variable keeps no signals.
+    fn attempt<'p>(
+        &'p self,
+        waiters: Guard<'p, Queue<W>>,
+        (): (),
+    ) -> Result<Grant, Guard<'p, Queue<W>>> {
+        Err(waiters)
+    }
+
+    fn gave_up<'p>(
+        &'p self,
+        waiters: Guard<'p, Queue<W>>,
+        (): (),
+        removed: &Removed<W>,
+    ) -> Option<Grant> {
+        drop(waiters);
+        if removed.standing == Standing::Granted(Grant::Own) {
             self.notify_one();
         }
-        false
+        None
     }
 }
 
@@ -200,14 +209,15 @@ impl Condvar {
         deadline: Deadline,
     ) -> Result<(MutexGuard<'m, T>, Outcome)> {
         let mutex = guard.mutex();
-        let outcome =
-            attend(&self.raw, 0, Why::signal("condvar", self), || deadline, || drop(guard))?;
+        let unlock = || {
+            drop(guard); // the node is in the queue
+            deadline
+        };
+        let outcome = primitive::wait(&self.raw, (), Why::signal("condvar", self), unlock)?;
         match mutex.lock() {
             Ok(guard) => Ok((guard, outcome)),
             Err(error) => {
-                if outcome == Outcome::Waited {
-                    self.notify_one(); // we have got a signal, and do nothing with it
-                }
+                self.raw.pass_on(outcome);
                 Err(error)
             }
         }

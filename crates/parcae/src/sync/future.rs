@@ -6,7 +6,7 @@
 //! may be kept for ever.
 //!
 //! A future that finds its flag set after the poll has nothing to wait for: it woke itself, which is how async code
-//! yields, or somebody was quick. It is polled again, but not at once: the wait [passes](crate::wait::pass), so
+//! yields, or somebody was quick. It is polled again, but not at once: the wait passes (`parking::pass`), so
 //! that others run, an op is charged and a cancelled task ends. The flag is clear by then, and the next
 //! poll looks at everything anew, so a wake-up that the pass consumed is not missed.
 //!
@@ -14,8 +14,8 @@
 
 use crate::base::error::Result;
 use crate::scope::cx;
-use crate::wait::park;
-use crate::wait::{self, Deadline, Waiter, Why};
+use crate::scope::cx::parking::{self, Deadline, wait};
+use crate::wait::{Waiter, Wake as _, Why};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// If the task was cancelled while the future waited, or has used up its budget.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
     let mut future = pin!(future);
-    let signal = Arc::new(Signal { woken: AtomicBool::new(false), waiter: Waiter::current() });
+    let signal = Arc::new(Signal { woken: AtomicBool::new(false), waiter: parking::waiter() });
     let waker = Waker::from(Arc::clone(&signal));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -58,12 +58,12 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
         // was done before the wake.
         if signal.woken.swap(false, Ordering::Acquire) {
             if let Some(frame) = cx::current() {
-                wait::pass(frame)?;
+                parking::pass(frame)?;
             }
             continue;
         }
         while !signal.woken.swap(false, Ordering::Acquire) {
-            park(Deadline::Never, Why::Future)?; // the swap: as above
+            wait(cx::current(), Deadline::Never, Why::Future)?; // the swap: as above
         }
     }
 }

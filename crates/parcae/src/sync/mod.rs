@@ -106,24 +106,9 @@
 //!
 //! # The protocol
 //!
-//! All of them are made of a small lock of the system, held for a few instructions and never across a
-//! wait, and behind it a `Line` of those who wait. The steps are those of `wait`:
-//!
-//! 1. `step` under the small lock: it can be had, and it is taken; or
-//! 2. the caller's node is put into the line. Both happen under the same hold of the small lock (or of the same
-//!    word, for [`Mutex`]), which makes step 3, the re-check, the same as step 1;
-//! 4. park. Whoever makes it possible takes the small lock, finds the node, *grants* it, lets go of the
-//!    small lock and wakes the waiter, which finds its grant at the next `step`;
-//! 5. a wait that ends without a grant takes its node out (`withdraw`). If the small lock shows
-//!    that the grant has come after all, it is passed on there and then: a grant is never lost, because
-//!    node and grant are one word under one lock.
-//!
-//! Nodes lie on the stacks of those who wait. Nobody touches one without the small lock, and a
-//! wait does not return before its node is out of the line.
-//!
-//! Rejected: nodes on the heap, because a task that is out of memory waits in the allocator, and must not do that
-//! with the small lock held; a lock-free line, because withdrawing from the middle of one costs more than the
-//! small lock does.
+//! A lock or signal is a state behind a short lock, held for a few instructions and never across a
+//! wait, with a wait queue in it. `primitive` has the steps that all of them share, `wait::queue` the
+//! queue.
 
 mod barrier;
 pub(crate) mod blocking;
@@ -131,7 +116,6 @@ pub(crate) mod blocking;
 pub mod channel;
 mod condvar;
 pub(crate) mod future;
-mod line;
 mod mapped;
 #[cfg(all(test, loom))]
 mod models;
@@ -139,6 +123,7 @@ mod mutex;
 mod notify;
 mod once;
 mod permits;
+mod primitive;
 mod raw;
 mod rwlock;
 #[doc(hidden)]
@@ -158,11 +143,6 @@ pub use once::{Lazy, Once, OnceCell};
 pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{OwnedPermit, Permit, Semaphore};
 
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::wait::{Deadline, Ended, Waiter, Why, charge, park};
-use line::{Node, Wake};
-use std::time::{Duration, Instant};
-
 /// A constructor that is `const`, but for loom, whose primitives cannot be made in constants.
 macro_rules! constructor {
     ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
@@ -175,140 +155,3 @@ macro_rules! constructor {
     };
 }
 use constructor;
-
-/// Something that is waited for in a line.
-trait Waited<W> {
-    /// Takes what is waited for if it can be had or was granted: true, and the node is in no line. Otherwise
-    /// the node is in the line, with a waiter that will be woken.
-    ///
-    /// # Safety
-    ///
-    /// The node is used with this object only, and neither moves nor ends before `step` has said true or
-    /// [`withdraw`](Waited::withdraw) was called.
-    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool;
-
-    /// Takes the node out of the line. A grant is passed on; or true if it cannot be, and the wait was successful
-    /// after all.
-    ///
-    /// # Safety
-    ///
-    /// As for [`step`](Waited::step), which has said false.
-    unsafe fn withdraw(&self, node: &Node<W>) -> bool;
-}
-
-/// How a wait ended that was not cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// There was nothing to wait for.
-    AtOnce,
-    /// It was granted.
-    Waited,
-    /// It was not granted in time.
-    TimedOut,
-}
-
-/// Waits: all steps. `published` is called once the node is in the line, before the wait; then `deadline`, so that the clock
-/// is read only if there is a wait.
-fn attend(
-    object: &impl Waited<Waiter>,
-    wants: usize,
-    why: Why<'_>,
-    deadline: impl FnOnce() -> Deadline,
-    published: impl FnOnce(),
-) -> Result<Outcome> {
-    let node = Node::new(wants);
-    let mut place = Place { object, node: &node, in_line: false };
-    if place.step() {
-        return Ok(Outcome::AtOnce);
-    }
-    published();
-    let deadline = deadline();
-    let mut ended = charge().unwrap_or_else(|| park(deadline, why));
-    loop {
-        match ended {
-            Ok(Ended::Woken) if place.step() => return Ok(Outcome::Waited),
-            Ok(Ended::Woken) => {}
-            Ok(Ended::TimedOut) if place.step() || place.withdraw() => return Ok(Outcome::Waited),
-            Ok(Ended::TimedOut) => return Ok(Outcome::TimedOut),
-            Err(_) if place.withdraw() => return Ok(Outcome::Waited),
-            Err(error) => return Err(error),
-        }
-        ended = park(deadline, why);
-    }
-}
-
-/// A node that is taken out of its line whatever happens.
-struct Place<'p, O: Waited<Waiter>> {
-    object: &'p O,
-    node: &'p Node<Waiter>,
-    in_line: bool,
-}
-
-impl<O: Waited<Waiter>> Place<'_, O> {
-    fn step(&mut self) -> bool {
-        // SAFETY: the node is on the stack of `attend`, borrowed, and taken out by our drop at the latest, and with it,
-        // under the small lock, the waiter.
-        let done = unsafe { self.object.step(self.node, || Waiter::lent()) };
-        self.in_line = !done;
-        done
-    }
-
-    fn withdraw(&mut self) -> bool {
-        self.in_line = false;
-        // SAFETY: as above; `step` has said false.
-        unsafe { self.object.withdraw(self.node) }
-    }
-}
-
-impl<O: Waited<Waiter>> Drop for Place<'_, O> {
-    fn drop(&mut self) {
-        if self.in_line {
-            self.withdraw();
-        }
-    }
-}
-
-/// As [`attend`], without end, and with nothing to do in between.
-fn attend_forever(object: &impl Waited<Waiter>, wants: usize, why: Why<'_>) -> Result<()> {
-    attend(object, wants, why, || Deadline::Never, || {}).map(drop)
-}
-
-/// As [`attend`], for a time; an error if it was not granted in time.
-fn attend_for(
-    object: &impl Waited<Waiter>,
-    wants: usize,
-    why: Why<'_>,
-    time: Duration,
-) -> Result<()> {
-    attend(object, wants, why, || Deadline::after(time), || {})?.in_time()
-}
-
-/// As [`attend`], until a point in time; an error if it was not granted by then.
-fn attend_until(
-    object: &impl Waited<Waiter>,
-    wants: usize,
-    why: Why<'_>,
-    at: Instant,
-) -> Result<()> {
-    attend(object, wants, why, || Deadline::at(at), || {})?.in_time()
-}
-
-impl Outcome {
-    /// An error if the time was over.
-    fn in_time(self) -> Result<()> {
-        match self {
-            Outcome::AtOnce | Outcome::Waited => Ok(()),
-            Outcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
-        }
-    }
-}
-
-impl Wake for Waiter {
-    fn wake(self) {
-        Waiter::wake(&self);
-    }
-
-    fn keep(&mut self) {
-        Waiter::keep(self);
-    }
-}

@@ -4,39 +4,54 @@
 //! What loom finds by itself: a deadlock, which is a lost wake-up; and two who are in the cell of data at
 //! once.
 
-use super::Waited;
 use super::barrier::RawBarrier;
 use super::condvar::RawCondvar;
-use super::line::{Node, Wake};
 use super::notify::RawNotify;
 use super::once::Slot;
-use super::permits::{Asking, Permits};
+use super::permits::Permits;
+use super::primitive::{Object, Outcome, Primitive, begin};
 use super::raw::RawMutex;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
+use crate::wait::{Grant, Node, Standing, Waitable};
 use loom::sync::Arc;
 use loom::thread::{self, Thread};
 
-impl Wake for Thread {
-    fn wake(self) {
-        self.unpark();
+/// Waits for a node that is in the queue, as `wait_in_queue` does, without end.
+fn wait_on<P: Primitive<Thread>>(primitive: &P, node: &Node<Thread, P::Key>) -> Grant {
+    loop {
+        thread::park();
+        match node.standing() {
+            Standing::Granted(grant) => return grant,
+            Standing::Called => {
+                // SAFETY: the node stays where it is until it was granted.
+                if let Some(grant) = unsafe { Object(primitive).retry(node, thread::current) } {
+                    return grant;
+                }
+            }
+            _ => {}
+        }
     }
 }
 
 /// Waits as tasks do, without end.
-fn attend(object: &impl Waited<Thread>, wants: usize) {
-    let node = Node::new(wants);
-    // SAFETY: the node stays here until `step` has said true.
-    while !unsafe { object.step(&node, thread::current) } {
-        thread::park();
+fn wait<P: Primitive<Thread>>(primitive: &P, key: P::Key) -> Grant {
+    let node = Node::new(key);
+    // SAFETY: the node stays here until it was granted.
+    match unsafe { begin(primitive, &node, key, thread::current) } {
+        Some(grant) => grant,
+        None => wait_on(primitive, &node),
     }
 }
 
-/// Joins the line and gives up; true if it has got it at once, or has got it after all.
-fn give_up(object: &impl Waited<Thread>, wants: usize) -> bool {
-    let node = Node::new(wants);
-    // SAFETY: the node stays here until it is out of the line.
-    unsafe { object.step(&node, thread::current) || object.withdraw(&node) }
+/// Joins the queue and gives up, as a cancelled waiter does. The grant if it has got one all the
+/// same.
+fn give_up<P: Primitive<Thread>>(primitive: &P, key: P::Key) -> Option<Grant> {
+    let node = Node::new(key);
+    // SAFETY: the node stays here until it was withdrawn.
+    unsafe {
+        begin(primitive, &node, key, thread::current).or_else(|| Object(primitive).withdraw(&node))
+    }
 }
 
 struct World {
@@ -56,7 +71,7 @@ impl World {
 
     fn lock(&self) {
         if !self.mutex.try_lock() {
-            attend(&self.mutex, 0);
+            wait(&self.mutex, 0);
         }
     }
 
@@ -122,7 +137,7 @@ fn mutex_hand_over_against_cancel() {
         let quitter = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                if give_up(&world.mutex, 0) {
+                if give_up(&world.mutex, 0).is_some() {
                     world.work();
                     world.mutex.unlock();
                 }
@@ -143,12 +158,12 @@ fn semaphore_release_against_cancel() {
         let permits = Arc::new(Permits::<Thread>::new(0));
         let waiter = {
             let permits = Arc::clone(&permits);
-            thread::spawn(move || attend(&*permits, 1))
+            thread::spawn(move || assert_eq!(wait(&*permits, 1), Grant::Own))
         };
         let quitter = {
             let permits = Arc::clone(&permits);
             thread::spawn(move || {
-                if give_up(&*permits, 1) {
+                if give_up(&*permits, 1).is_some() {
                     permits.give(1);
                 }
             })
@@ -167,15 +182,14 @@ fn semaphore_first_gives_up() {
         let permits = Arc::new(Permits::<Thread>::new(1));
         let quitter = {
             let permits = Arc::clone(&permits);
-            thread::spawn(move || assert!(!give_up(&*permits, 2)))
+            thread::spawn(move || assert_eq!(give_up(&*permits, 2), None))
         };
-        attend(&*permits, 1);
+        wait(&*permits, 1);
         quitter.join().unwrap();
         assert_eq!(permits.free(), 0);
     });
 }
 
-/// A signal against a wait: kept or delivered.
 /// One waits, one gives a permit, one closes: the waiter has got the permit or was refused, and the permit is where
 /// that says.
 #[test]
@@ -188,11 +202,7 @@ fn semaphore_close_against_release() {
         };
         let waiter = {
             let permits = Arc::clone(&permits);
-            thread::spawn(move || {
-                let asking = Asking::new(&permits);
-                attend(&asking, 1);
-                asking.was_refused()
-            })
+            thread::spawn(move || wait(&*permits, 1) == Grant::Closed)
         };
         permits.close();
         giver.join().unwrap();
@@ -211,10 +221,7 @@ fn semaphore_close_against_cancel() {
         };
         let waiter = {
             let permits = Arc::clone(&permits);
-            thread::spawn(move || {
-                let asking = Asking::new(&permits);
-                give_up(&asking, 1) && !asking.was_refused()
-            })
+            thread::spawn(move || give_up(&*permits, 1) == Some(Grant::Own))
         };
         permits.close();
         giver.join().unwrap();
@@ -224,13 +231,14 @@ fn semaphore_close_against_cancel() {
     });
 }
 
+/// A signal against a wait: kept or delivered.
 #[test]
 fn notify_against_wait() {
     explore("sync::notify_against_wait", None, || {
         let notify = Arc::new(RawNotify::<Thread>::new());
         let waiter = {
             let notify = Arc::clone(&notify);
-            thread::spawn(move || attend(&*notify, 0))
+            thread::spawn(move || wait(&*notify, ()))
         };
         notify.notify_one();
         waiter.join().unwrap();
@@ -244,12 +252,12 @@ fn notify_against_cancel() {
         let notify = Arc::new(RawNotify::<Thread>::new());
         let waiter = {
             let notify = Arc::clone(&notify);
-            thread::spawn(move || attend(&*notify, 0))
+            thread::spawn(move || wait(&*notify, ()))
         };
         let quitter = {
             let notify = Arc::clone(&notify);
             thread::spawn(move || {
-                if give_up(&*notify, 0) {
+                if give_up(&*notify, ()).is_some() {
                     notify.notify_one();
                 }
             })
@@ -270,13 +278,21 @@ fn mutex_granted_to_one_who_gives_up() {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 let node = Node::new(0);
-                // SAFETY: the node stays here until it is out of the line.
-                let got = unsafe {
-                    world.mutex.step(&node, thread::current)
-                        || world.mutex.step(&node, thread::current)
-                        || world.mutex.withdraw(&node)
-                };
-                if got {
+                // SAFETY: the node stays here until it is out of the queue.
+                let mut got = unsafe { begin(&world.mutex, &node, 0, thread::current) };
+                if got.is_none() {
+                    // Woken once, and cancelled then.
+                    // SAFETY: as above.
+                    got = unsafe {
+                        match node.standing() {
+                            Standing::Called => Object(&world.mutex).retry(&node, thread::current),
+                            _ => None,
+                        }
+                    };
+                    // SAFETY: as above.
+                    got = got.or_else(|| unsafe { Object(&world.mutex).withdraw(&node) });
+                }
+                if got.is_some() {
                     world.work();
                     world.mutex.unlock();
                 }
@@ -319,17 +335,12 @@ impl Gate {
     fn pass(&self) {
         self.world.lock();
         while !self.is_open() {
-            let node = Node::new(0);
-            // SAFETY: the node stays here until `step` has said true.
-            let granted = unsafe { self.opened.step(&node, thread::current) };
+            let node = Node::new(());
+            // SAFETY: the node stays here until it was granted.
+            let granted = unsafe { begin(&self.opened, &node, (), thread::current) };
+            assert_eq!(granted, None, "a condvar keeps no signal");
             self.world.mutex.unlock();
-            if !granted {
-                thread::park();
-                // SAFETY: as above.
-                while !unsafe { self.opened.step(&node, thread::current) } {
-                    thread::park();
-                }
-            }
+            wait_on(&self.opened, &node);
             self.world.lock();
         }
         self.world.mutex.unlock();
@@ -363,43 +374,74 @@ fn condvar_signal_for_all() {
     });
 }
 
-/// A signal for one of two, of whom one gives up: the other gets it, if it stands in line.
+/// Starts a waiter behind those that are in the queue already, and returns when it is queued.
+fn queue_behind(condvar: &Arc<RawCondvar<Thread>>) -> thread::JoinHandle<Grant> {
+    let joined = Arc::new(loom::sync::atomic::AtomicBool::new(false));
+    let (condvar, seen) = (Arc::clone(condvar), Arc::clone(&joined));
+    let waiter = thread::spawn(move || {
+        let node = Node::new(());
+        // SAFETY: the node stays here until it was granted.
+        assert_eq!(unsafe { begin(&*condvar, &node, (), thread::current) }, None);
+        joined.store(true, loom::sync::atomic::Ordering::Release);
+        wait_on(&*condvar, &node)
+    });
+    while !seen.load(loom::sync::atomic::Ordering::Acquire) {
+        thread::yield_now();
+    }
+    waiter
+}
+
+/// A signal for one of two waiters, of which the first gives up: the second gets it.
 #[test]
 fn condvar_signal_against_cancel() {
     explore("sync::condvar_signal_against_cancel", None, || {
         let condvar = Arc::new(RawCondvar::<Thread>::new());
-        let quits = Node::new(0);
-        // SAFETY: the node stays here until it is out of the line.
-        assert!(!unsafe { condvar.step(&quits, thread::current) }, "a condvar keeps no signal");
-        let stays = {
-            let condvar = Arc::clone(&condvar);
-            let joined = Arc::new(loom::sync::atomic::AtomicBool::new(false));
-            let seen = Arc::clone(&joined);
-            let thread = thread::spawn(move || {
-                let node = Node::new(0);
-                // SAFETY: the node stays here until it is out of the line.
-                let mut granted = unsafe { condvar.step(&node, thread::current) };
-                joined.store(true, loom::sync::atomic::Ordering::Release);
-                while !granted {
-                    thread::park();
-                    // SAFETY: as above.
-                    granted = unsafe { condvar.step(&node, thread::current) };
-                }
-            });
-            while !seen.load(loom::sync::atomic::Ordering::Acquire) {
-                thread::yield_now();
-            }
-            thread
-        };
+        let quits = Node::new(());
+        // SAFETY: the node stays here until it was withdrawn.
+        assert_eq!(unsafe { begin(&*condvar, &quits, (), thread::current) }, None);
+        let stays = queue_behind(&condvar);
         let signals = {
             let condvar = Arc::clone(&condvar);
             thread::spawn(move || condvar.notify_one())
         };
-        // Granted or not: its signal goes to the one behind it.
-        // SAFETY: as above; `step` has said false.
-        unsafe { condvar.withdraw(&quits) };
+        // Granted or not: its signal goes to the waiter behind it.
+        // SAFETY: as above.
+        unsafe { Object(&*condvar).withdraw(&quits) };
         signals.join().unwrap();
         stays.join().unwrap();
+    });
+}
+
+/// A signal for one of two waiters. The first gets it and is cancelled while it locks the mutex
+/// again: the second gets the signal.
+#[test]
+fn condvar_signal_against_cancel_while_locking_again() {
+    explore("sync::condvar_signal_against_cancel_while_locking_again", Some(3), || {
+        let (world, condvar) = (World::new(), Arc::new(RawCondvar::<Thread>::new()));
+        let quits = Node::new(());
+        // SAFETY: the node stays here until it was granted.
+        assert_eq!(unsafe { begin(&*condvar, &quits, (), thread::current) }, None);
+        let stays = queue_behind(&condvar);
+        let signals = {
+            let (world, condvar) = (Arc::clone(&world), Arc::clone(&condvar));
+            thread::spawn(move || {
+                world.lock();
+                condvar.notify_one();
+                world.mutex.unlock();
+            })
+        };
+        let outcome = Outcome::Waited(wait_on(&*condvar, &quits));
+        // As `Condvar::wait` does, for a task that is cancelled if it has to wait for the mutex.
+        match give_up(&world.mutex, 0) {
+            None => condvar.pass_on(outcome),
+            Some(_) => {
+                world.mutex.unlock();
+                condvar.notify_one(); // has used the signal, and gives one of its own
+            }
+        }
+        signals.join().unwrap();
+        stays.join().unwrap();
+        assert!(world.mutex.try_lock(), "the mutex is lost");
     });
 }
 
@@ -412,7 +454,7 @@ fn barrier_rounds() {
         let rounds = |barrier: &RawBarrier<Thread>, come: &loom::sync::atomic::AtomicUsize| {
             for round in 1..=2 {
                 come.fetch_add(1, loom::sync::atomic::Ordering::Relaxed);
-                attend(barrier, 0);
+                wait(barrier, ());
                 // Ordered by the small lock of the barrier.
                 let come = come.load(loom::sync::atomic::Ordering::Relaxed);
                 assert!(come >= 2 * round, "passed alone");
@@ -434,17 +476,17 @@ fn barrier_against_cancel() {
         let barrier = Arc::new(RawBarrier::<Thread>::new(2));
         let quitter = {
             let barrier = Arc::clone(&barrier);
-            thread::spawn(move || give_up(&*barrier, 0))
+            thread::spawn(move || give_up(&*barrier, ()).is_some())
         };
         let partner = {
             let barrier = Arc::clone(&barrier);
-            thread::spawn(move || attend(&*barrier, 0))
+            thread::spawn(move || wait(&*barrier, ()))
         };
         if !quitter.join().unwrap() {
-            attend(&*barrier, 0); // the partner still waits for somebody
+            wait(&*barrier, ()); // the partner still waits for somebody
         }
         partner.join().unwrap();
-        assert!(!give_up(&*barrier, 0), "a new round has begun");
+        assert_eq!(give_up(&*barrier, ()), None, "a new round has begun");
     });
 }
 
@@ -467,7 +509,7 @@ fn once_is_made_once() {
                 return *value;
             }
             if !cell.making.try_lock() {
-                attend(&cell.making, 0);
+                wait(&cell.making, 0);
             }
             if cell.slot.get().is_none() {
                 // SAFETY: under the lock; loom checks it.
@@ -497,10 +539,10 @@ fn event_against_wait() {
         let event = Arc::new(RawNotify::<Thread>::new());
         let waiters = [(); 2].map(|()| {
             let event = Arc::clone(&event);
-            thread::spawn(move || attend(&*event, 0))
+            thread::spawn(move || wait(&*event, ()))
         });
         event.set();
-        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
-        attend(&*event, 0);
+        waiters.into_iter().for_each(|waiter| drop(waiter.join().unwrap()));
+        wait(&*event, ());
     });
 }

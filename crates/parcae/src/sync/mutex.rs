@@ -1,7 +1,8 @@
 //! The mutex with its data.
 
+use super::primitive::{wait_deadline, wait_forever, wait_timeout};
 use super::raw::RawMutex;
-use super::{MappedMutexGuard, attend_for, attend_forever, attend_until, constructor};
+use super::{MappedMutexGuard, constructor};
 use crate::base::error::Result;
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
@@ -63,7 +64,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
-            attend_forever(&self.raw, 0, Why::Lock("mutex", &self.holder))?;
+            wait_forever(&self.raw, 0, Why::Lock("mutex", &self.holder))?;
         }
         Ok(self.guard())
     }
@@ -93,7 +94,7 @@ impl<T: ?Sized> Mutex<T> {
     /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn lock_timeout(&self, time: Duration) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
-            attend_for(&self.raw, 0, Why::Lock("mutex", &self.holder), time)?;
+            wait_timeout(&self.raw, 0, Why::Lock("mutex", &self.holder), time)?;
         }
         Ok(self.guard())
     }
@@ -115,7 +116,7 @@ impl<T: ?Sized> Mutex<T> {
     /// If that time has come, or as for [`lock`](Mutex::lock).
     pub fn lock_deadline(&self, at: Instant) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
-            attend_until(&self.raw, 0, Why::Lock("mutex", &self.holder), at)?;
+            wait_deadline(&self.raw, 0, Why::Lock("mutex", &self.holder), at)?;
         }
         Ok(self.guard())
     }

@@ -1,91 +1,52 @@
 //! Signals: one waiter at a time, or a flag for all.
 //!
-//! [`RawNotify`] keeps one permit at most: a signal that finds nobody in line is kept for the next who comes. A
-//! signal for one that was granted to a waiter who gives up goes to the next in line, from the end that it was
-//! meant for, or is kept; what all have got need not be passed on.
+//! [`RawNotify`] keeps one signal at most: a signal that finds no waiter is kept for the next one. A
+//! signal for one waiter that gives up is passed on to the next, from the end of the queue that it was
+//! meant for, or is kept. A signal for all need not be passed on.
 
-use super::line::{Grant, Line, Node, Standing, Wake, grant_all};
-use super::{Waited, attend_for, attend_forever, attend_until, constructor};
+use super::constructor;
+use super::primitive::{Primitive, grant_all_before, wait_deadline, wait_forever, wait_timeout};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
-use crate::wait::{Waiter, Why};
+use crate::wait::{Grant, Queue, Removed, Standing, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
 
 pub(super) struct RawNotify<W> {
-    state: Lock<State<W>>,
+    state: Lock<NotifyState<W>>,
 }
 
-struct State<W> {
-    /// What a waiter finds: a signal for one that nobody has got yet, or the flag of an event.
+pub(super) struct NotifyState<W> {
+    /// What a waiter that comes finds: a signal that was kept, or the flag of an event.
     signal: Signal,
-    line: Line<W>,
+    waiters: Queue<W>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Signal {
     None,
-    /// For the first who comes.
+    /// For the next waiter.
     One,
-    /// For all who come, until it is taken back.
+    /// For all waiters, until it is taken back.
     All,
 }
 
 impl<W> RawNotify<W> {
     constructor! {
         pub(super) fn new() -> RawNotify<W> {
-            RawNotify { state: Lock::new(State { signal: Signal::None, line: Line::new() }) }
+            let state = NotifyState { signal: Signal::None, waiters: Queue::new() };
+            RawNotify { state: Lock::new(state) }
         }
-    }
-
-    fn lock(&self) -> Guard<'_, State<W>> {
-        self.state.lock()
     }
 }
 
-impl<W: Wake> RawNotify<W> {
-    pub(super) fn notify_one(&self) {
-        self.notify(|line| line.grant(Grant::Own));
-    }
-
-    pub(super) fn notify_last(&self) {
-        self.notify(|line| line.grant_last(Grant::OwnLast));
-    }
-
-    fn notify(&self, grant: impl FnOnce(&mut Line<W>) -> Option<W>) {
-        let waker = {
-            let mut state = self.lock();
-            let waker = grant(&mut state.line);
-            if waker.is_none() {
-                state.signal = Signal::One;
-            }
-            waker
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(super) fn notify_all(&self) {
-        let until = self.lock().line.next_ticket();
-        grant_all(until, |grant| grant(&mut self.lock().line));
-    }
-
-    pub(super) fn set(&self) {
-        let until = {
-            let mut state = self.lock();
-            state.signal = Signal::All; // who comes from now on does not join the line
-            state.line.next_ticket()
-        };
-        grant_all(until, |grant| grant(&mut self.lock().line));
-    }
-
-    fn take(&self) -> bool {
-        let mut state = self.lock();
-        match state.signal {
+impl<W> NotifyState<W> {
+    /// Takes a signal that was kept, or sees that the flag is set.
+    fn take(&mut self) -> bool {
+        match self.signal {
             Signal::None => false,
             Signal::One => {
-                state.signal = Signal::None;
+                self.signal = Signal::None;
                 true
             }
             Signal::All => true,
@@ -93,41 +54,78 @@ impl<W: Wake> RawNotify<W> {
     }
 }
 
-impl<W: Wake> Waited<W> for RawNotify<W> {
-    unsafe fn step(&self, node: &Node<W>, waiter: impl FnOnce() -> W) -> bool {
-        let mut state = self.lock();
-        // SAFETY: as the caller says, here and below.
-        match unsafe { state.line.standing(node) } {
-            Standing::Granted(_) => {
-                // SAFETY: as above.
-                unsafe { state.line.remove(node) };
-                true
-            }
-            Standing::Idle => {
-                let there = state.signal != Signal::None;
-                if state.signal == Signal::One {
-                    state.signal = Signal::None;
-                }
-                if !there {
-                    // SAFETY: as above.
-                    unsafe { state.line.push(node, waiter()) };
-                }
-                there
-            }
-            Standing::Waiting | Standing::Called { .. } => false,
+impl<W: Wake> RawNotify<W> {
+    pub(super) fn notify_one(&self) {
+        self.notify(|waiters| waiters.grant(Grant::Own));
+    }
+
+    pub(super) fn notify_last(&self) {
+        self.notify(|waiters| waiters.grant_last(Grant::OwnLast));
+    }
+
+    fn notify(&self, grant: impl FnOnce(&mut Queue<W>) -> Option<W>) {
+        let mut state = self.state.lock();
+        let waiter = grant(&mut state.waiters);
+        if waiter.is_none() {
+            state.signal = Signal::One;
+        }
+        drop(state);
+        if let Some(waiter) = waiter {
+            waiter.wake();
         }
     }
 
-    unsafe fn withdraw(&self, node: &Node<W>) -> bool {
-        // SAFETY: as the caller says.
-        let (standing, unused) = unsafe { self.lock().line.remove(node) };
-        drop(unused);
-        match standing {
+    pub(super) fn notify_all(&self) {
+        let arrivals = self.state.lock().waiters.arrivals();
+        grant_all_before(self, arrivals, Grant::All);
+    }
+
+    pub(super) fn set(&self) {
+        let mut state = self.state.lock();
+        state.signal = Signal::All; // from now on no waiter joins the queue
+        let arrivals = state.waiters.arrivals();
+        drop(state);
+        grant_all_before(self, arrivals, Grant::All);
+    }
+
+    fn take(&self) -> bool {
+        self.state.lock().take()
+    }
+}
+
+impl<W: Wake> Primitive<W> for RawNotify<W> {
+    type State = NotifyState<W>;
+    type Key = ();
+
+    fn lock(&self) -> Guard<'_, NotifyState<W>> {
+        self.state.lock()
+    }
+
+    fn queue(state: &mut NotifyState<W>) -> &mut Queue<W> {
+        &mut state.waiters
+    }
+
+    fn attempt<'p>(
+        &'p self,
+        mut state: Guard<'p, NotifyState<W>>,
+        (): (),
+    ) -> Result<Grant, Guard<'p, NotifyState<W>>> {
+        if state.take() { Ok(Grant::Own) } else { Err(state) }
+    }
+
+    fn gave_up<'p>(
+        &'p self,
+        state: Guard<'p, NotifyState<W>>,
+        (): (),
+        removed: &Removed<W>,
+    ) -> Option<Grant> {
+        drop(state);
+        match removed.standing {
             Standing::Granted(Grant::Own) => self.notify_one(),
             Standing::Granted(Grant::OwnLast) => self.notify_last(),
             _ => {}
         }
-        false
+        None
     }
 }
 
@@ -218,7 +216,7 @@ impl Notify {
     ///
     /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn wait(&self) -> Result<()> {
-        attend_forever(&self.raw, 0, Why::signal("notify", self))
+        wait_forever(&self.raw, (), Why::signal("notify", self))
     }
 
     /// As [`wait`](Notify::wait), for no longer than this.
@@ -227,7 +225,7 @@ impl Notify {
     ///
     /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
-        attend_for(&self.raw, 0, Why::signal("notify", self), time)
+        wait_timeout(&self.raw, (), Why::signal("notify", self), time)
     }
 
     /// As [`wait`](Notify::wait), until a point in time by the clock of [`time::now`](crate::time::now).
@@ -236,7 +234,7 @@ impl Notify {
     ///
     /// If that time has come, or as for [`wait`](Notify::wait).
     pub fn wait_deadline(&self, at: Instant) -> Result<()> {
-        attend_until(&self.raw, 0, Why::signal("notify", self), at)
+        wait_deadline(&self.raw, (), Why::signal("notify", self), at)
     }
 
     /// Takes a signal that was kept. Not a checkpoint: a loop around it needs one.
@@ -297,7 +295,7 @@ impl Event {
     /// Takes it back: from now on it is waited for again. Who was waiting when it was set goes on all the same.
     /// Not a checkpoint: a loop around it needs one.
     pub fn reset(&self) {
-        self.raw.lock().signal = Signal::None;
+        self.raw.state.lock().signal = Signal::None;
     }
 
     /// Whether it is set, at this moment. Not a checkpoint: a loop around it needs one; better is [`wait`](Event::wait).
@@ -311,7 +309,7 @@ impl Event {
     ///
     /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn wait(&self) -> Result<()> {
-        attend_forever(&self.raw, 0, Why::signal("event", self))
+        wait_forever(&self.raw, (), Why::signal("event", self))
     }
 
     /// As [`wait`](Event::wait), for no longer than this.
@@ -320,7 +318,7 @@ impl Event {
     ///
     /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
-        attend_for(&self.raw, 0, Why::signal("event", self), time)
+        wait_timeout(&self.raw, (), Why::signal("event", self), time)
     }
 
     /// As [`wait`](Event::wait), until a point in time by the clock of [`time::now`](crate::time::now).
@@ -329,7 +327,7 @@ impl Event {
     ///
     /// If that time has come, or as for [`wait`](Event::wait).
     pub fn wait_deadline(&self, at: Instant) -> Result<()> {
-        attend_until(&self.raw, 0, Why::signal("event", self), at)
+        wait_deadline(&self.raw, (), Why::signal("event", self), at)
     }
 }
 

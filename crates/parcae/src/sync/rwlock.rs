@@ -4,9 +4,8 @@
 //! wait behind it: neither side starves the other.
 
 use super::permits::Permits;
-use super::{
-    MappedReadGuard, MappedWriteGuard, attend_for, attend_forever, attend_until, constructor,
-};
+use super::primitive::{wait_deadline, wait_forever, wait_timeout};
+use super::{MappedReadGuard, MappedWriteGuard, constructor};
 use crate::base::error::Result;
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
@@ -91,7 +90,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn read(&self) -> Result<ReadGuard<'_, T>> {
-        attend_forever(&self.permits, 1, self.why("read lock"))?;
+        wait_forever(&self.permits, 1, self.why("read lock"))?;
         Ok(ReadGuard { lock: self })
     }
 
@@ -101,7 +100,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn read_timeout(&self, time: Duration) -> Result<ReadGuard<'_, T>> {
-        attend_for(&self.permits, 1, self.why("read lock"), time)?;
+        wait_timeout(&self.permits, 1, self.why("read lock"), time)?;
         Ok(ReadGuard { lock: self })
     }
 
@@ -111,7 +110,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If that time has come, or as for [`read`](RwLock::read).
     pub fn read_deadline(&self, at: Instant) -> Result<ReadGuard<'_, T>> {
-        attend_until(&self.permits, 1, self.why("read lock"), at)?;
+        wait_deadline(&self.permits, 1, self.why("read lock"), at)?;
         Ok(ReadGuard { lock: self })
     }
 
@@ -126,7 +125,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If the task was cancelled while it waited, or has no budget left for the wait.
     pub fn write(&self) -> Result<WriteGuard<'_, T>> {
-        attend_forever(&self.permits, self.all, self.why("write lock"))?;
+        wait_forever(&self.permits, self.all, self.why("write lock"))?;
         Ok(self.write_guard())
     }
 
@@ -136,7 +135,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
     pub fn write_timeout(&self, time: Duration) -> Result<WriteGuard<'_, T>> {
-        attend_for(&self.permits, self.all, self.why("write lock"), time)?;
+        wait_timeout(&self.permits, self.all, self.why("write lock"), time)?;
         Ok(self.write_guard())
     }
 
@@ -146,7 +145,7 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// If that time has come, or as for [`write`](RwLock::write).
     pub fn write_deadline(&self, at: Instant) -> Result<WriteGuard<'_, T>> {
-        attend_until(&self.permits, self.all, self.why("write lock"), at)?;
+        wait_deadline(&self.permits, self.all, self.why("write lock"), at)?;
         Ok(self.write_guard())
     }
 

@@ -1,9 +1,11 @@
 //! Semaphores.
 
-use super::permits::{Asking, Permits};
-use super::{attend, constructor};
+use super::constructor;
+use super::permits::Permits;
+use super::primitive;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::wait::{Deadline, Waiter, Why};
+use crate::scope::cx::parking::Deadline;
+use crate::wait::{Grant, Waiter, Why};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,13 +52,11 @@ impl Semaphore {
 
     /// Waits for so many permits.
     fn take(&self, permits: usize, deadline: impl FnOnce() -> Deadline) -> Result<()> {
-        let asking = Asking::new(&self.permits);
         let why = Why::signal("semaphore", &self.permits);
-        attend(&asking, permits, why, deadline, || {})?.in_time()?;
-        if asking.was_refused() {
-            return Err(Error::new(ErrorKind::SemaphoreClosed));
+        match primitive::wait(&self.permits, permits, why, deadline)?.in_time()? {
+            Grant::Closed => Err(Error::new(ErrorKind::SemaphoreClosed)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Waits for a permit. A checkpoint if it has to wait.

@@ -1,15 +1,16 @@
-//! Who decides a select: a word that can be set once.
+//! The claim of a select: a word that is set once.
 //!
-//! A select waits in several channels at the same time. Whoever makes one of its cases possible
-//! *claims* the select for that case before it touches anything; only one claim succeeds, so only
-//! one case ever happens. What lost, or came too late, passes on to the next who waits.
+//! A select waits in several queues at the same time. The thread that makes one of its cases possible
+//! *claims* the select for that case before it touches anything. Only one claim succeeds, so only one
+//! case happens. A thread whose claim fails goes on to the next waiter. A claim lies on the stack of
+//! its select; the header of `queue` says why that is sound.
 
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 
-/// Nobody has claimed it.
+/// Not claimed yet.
 const OPEN: usize = usize::MAX;
 
-/// The winner of a select, once there is one.
+/// The winning case of a select, once there is one.
 #[derive(Debug)]
 pub(crate) struct Claim(AtomicUsize);
 
@@ -18,17 +19,17 @@ impl Claim {
         Claim(AtomicUsize::new(OPEN))
     }
 
-    /// Decides for a case; false if it is decided already.
+    /// Decides for a case; false if the select is decided already.
     pub(crate) fn fire(&self, case: usize) -> bool {
-        // AcqRel. Release: pairs with the Acquire of `winner`: what the claimer did before is seen
-        // by whoever acts on the result. Acquire: the one who fails knows that the winner came first. What
-        // a claimer does *after* it is ordered by the lock of its channel, under which it claims.
+        // AcqRel. Release: pairs with the Acquire in `winner`: what the claimer did before is seen by
+        // the select. Acquire: pairs with the Release of the claim that came first. What a claimer
+        // does *after* its claim is ordered by the lock of its object, under which it claims.
         self.0.compare_exchange(OPEN, case, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// The case that happened or is about to.
     pub(crate) fn winner(&self) -> Option<usize> {
-        // Acquire: pairs with the Release of `fire`.
+        // Acquire: pairs with the Release in `fire`.
         let case = self.0.load(Ordering::Acquire);
         (case != OPEN).then_some(case)
     }

@@ -1,38 +1,38 @@
-//! The end of a task, for any number of others who wait for it: tasks of any runtime, threads, futures,
-//! cases of selects.
+//! The end of a task, for any number of waiters: tasks of any runtime, threads, futures, cases of
+//! selects.
 //!
 //! # States and protocol
 //!
 //! ```text
-//!              register: a place           tell: all places are closed, their waiters woken
-//!   running ────────────────────► running ─────────────────────────────────────────────────► ended
-//!              register: none ◄─────────────────────────────────────────────────────────────── ended
+//!             register: queued                notify: all waiters granted, then woken
+//!   running ────────────────────► running ──────────────────────────────────────────────► ended
+//!             register: false ◄──────────────────────────────────────────────────────────── ended
 //! ```
 //!
-//! One lock guards the mark and the places. [`tell`](End::tell) is called once, after the task's result can be had;
-//! it sets the mark and takes all waiters out in one critical section, and wakes them after it. Whoever registers
-//! finds the mark, or has a place in the same critical section, which `tell` finds: no wake-up is
-//! lost. A place of a select carries its claim, which `tell` sets under the lock as a channel does; a
-//! select that is decided is passed over.
+//! One lock guards the mark and the queue. [`notify`](End::notify) is called once, when the task's
+//! result can be had. It sets the mark and grants all waiters in one critical section, and wakes them
+//! after it. A caller that registers finds the mark, or joins the queue in the same critical section,
+//! in which `notify` finds it: no wake-up is lost. A node of a select carries its claim, which
+//! `notify` wins under the lock as a channel does; a select that is decided is passed over.
 //!
-//! # Who owns what
+//! # Ownership
 //!
-//! The end is counted. A [`TaskHandle`](crate::TaskHandle) has one count and puts one into the record of its task
-//! (`task::joiner`), which whoever finishes the task takes out, so that it can tell after the record has gone to
-//! somebody else. A place belongs to whoever has its ticket, and is given up before that returns. Wakers of
-//! futures are code of the program: they are cloned, woken and dropped outside of the lock.
+//! The end is counted. A [`TaskHandle`](crate::TaskHandle) has one count and puts another into the
+//! record of its task (`task::joiner`). The worker that finishes the task takes that count out, so
+//! that it can notify after the record has gone to another task. A node belongs to its waiter, which
+//! removes it before it returns. Wakers of futures are code of the program: they are cloned, woken
+//! and dropped outside of the lock.
 //!
 //! # Rejected
 //!
-//! To replace the one waiter that a record has room for: the worker reads it before it publishes the end, and a
-//! second waiter could come in between with the word of the task looking the same as before.
+//! Replacing the one joiner that a record has room for: the worker reads it before it publishes the
+//! end, and a second waiter could come in between with the word of the task looking the same as
+//! before.
 
-use super::{Claim, PlaceEnd, Places, Ticket, Waiting, Wake};
-use super::{Deadline, Ended, Waiter, Why, checkpoint, wait};
-use crate::base::error::{Result, discard};
+use super::queue::{CaseClaim, Grant, Node, Queue, Standing};
+use super::{Waitable, Waiter, Wake};
+use crate::base::error::discard;
 use crate::base::lock::{Guard, Lock};
-use crate::scope::cx;
-use std::sync::Arc;
 
 /// The end of a task.
 pub(crate) struct End<W> {
@@ -41,132 +41,125 @@ pub(crate) struct End<W> {
 
 struct State<W> {
     ended: bool,
-    waiting: Places<(), W>,
+    waiters: Queue<W>,
 }
 
 impl<W> End<W> {
     pub(crate) fn new() -> End<W> {
-        End { state: Lock::new(State { ended: false, waiting: Places::new() }) }
+        End { state: Lock::new(State { ended: false, waiters: Queue::new() }) }
     }
 
     fn lock(&self) -> Guard<'_, State<W>> {
-        // Nothing under the lock panics but running out of memory.
         self.state.lock()
     }
 
-    /// How many wait.
+    /// Number of waiters.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn waiting(&self) -> usize {
-        self.lock().waiting.len()
+        self.lock().waiters.len()
     }
 
-    /// Whether it was told. The result can be had then.
+    /// Whether the task has ended. Its result can be had then.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().ended
     }
 
-    /// Takes a place among those who wait; none if the task has ended. A select comes with its claim.
-    pub(crate) fn register(&self, waiter: W, claim: Option<(Arc<Claim>, usize)>) -> Option<Ticket> {
+    /// Queues a node; false if the task has ended. A select comes with its claim.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Queue::push`].
+    pub(crate) unsafe fn register(
+        &self,
+        node: &Node<W>,
+        waiter: W,
+        claim: Option<CaseClaim>,
+    ) -> bool {
         let mut state = self.lock();
         if state.ended {
             drop(state);
             drop(waiter); // outside of the lock
-            return None;
+            return false;
         }
-        Some(state.waiting.join(Waiting { waiter, claim, value: None }))
+        // SAFETY: as the caller says.
+        unsafe { state.waiters.push(node, waiter, claim) };
+        true
     }
+}
 
-    /// Gives a place up; true if it was told, and if it is a select's, has decided it.
-    pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
-        let (gone, waiter) = self.lock().waiting.remove(ticket);
-        drop(waiter); // outside of the lock
-        gone == PlaceEnd::Closed
+impl<W> Waitable<W> for End<W> {
+    type Key = ();
+
+    unsafe fn withdraw(&self, node: &Node<W>) -> Option<Grant> {
+        // SAFETY: as the caller says.
+        let removed = unsafe { self.lock().waiters.remove(node) };
+        drop(removed.waiter); // outside of the lock
+        match removed.standing {
+            Standing::Granted(grant) => Some(grant),
+            _ => None,
+        }
     }
 }
 
 impl<W: Wake> End<W> {
-    /// The task has ended. By whoever ended it, once.
-    pub(crate) fn tell(&self) {
-        let mut waiters = Vec::new();
+    /// The task has ended. Called once.
+    pub(crate) fn notify(&self) {
+        let mut woken = Vec::new();
         let mut state = self.lock();
         state.ended = true;
-        state.waiting.close(&mut waiters);
+        state.waiters.grant_all(Grant::All, None, |()| true, &mut woken);
         drop(state);
-        waiters.iter().for_each(Wake::wake);
-        discard(waiters); // wakers of the program, on a worker
+        woken.iter().for_each(Wake::wake);
+        discard(woken); // wakers of the program, on a worker
     }
 }
 
-/// A place that is given up with this.
-pub(crate) struct Place<'e> {
-    end: &'e End<Waiter>,
-    ticket: Option<Ticket>,
-}
-
-impl End<Waiter> {
-    /// A place for the caller; none if the task has ended.
-    pub(crate) fn place(&self) -> Option<Place<'_>> {
-        let ticket = self.register(Waiter::current(), None)?;
-        Some(Place { end: self, ticket: Some(ticket) })
-    }
-
-    /// Waits until the task has ended, or until the deadline. A cancel point if it has to wait.
-    pub(crate) fn wait(&self, deadline: Deadline, why: Why<'_>) -> Result<Ended> {
-        let Some(_place) = self.place() else { return Ok(Ended::Woken) };
-        loop {
-            let ended = wait(deadline, why);
-            if self.has_ended() {
-                return Ok(Ended::Woken);
-            }
-            if ended? == Ended::TimedOut {
-                if let Some(frame) = cx::current() {
-                    checkpoint(frame)?; // a loop around a wait for no time at all costs something
-                }
-                return Ok(Ended::TimedOut);
-            }
-        }
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.end.withdraw(ticket);
-        }
-    }
-}
-
-/// The place of a future, whose waker may be another one at each poll.
-#[derive(Debug, Default)]
-pub(crate) struct Polled(Option<Ticket>);
+/// The node of a future, whose waker may be another one at each poll.
+#[derive(Default)]
+pub(crate) struct Polled(Option<Box<Node<Waiter>>>);
 
 impl Polled {
-    /// Whether the task has ended; if not, this waker will be woken, and no earlier one.
+    /// Whether the task has ended. If not, this waker will be woken, and no earlier one.
     pub(crate) fn poll(&mut self, end: &End<Waiter>, waker: &std::task::Waker) -> bool {
         self.withdraw(end);
-        self.0 = end.register(Waiter::Future(waker.clone()), None);
-        self.0.is_none()
+        let node = self.0.insert(Box::new(Node::new(())));
+        // SAFETY: boxed, and withdrawn before the box is dropped.
+        let queued = unsafe { end.register(node, Waiter::Future(waker.clone()), None) };
+        if !queued {
+            self.0 = None;
+        }
+        !queued
     }
 
-    /// The future is ready, or gone.
+    /// The future is ready, or dropped. Called before the box goes.
     pub(crate) fn withdraw(&mut self, end: &End<Waiter>) {
-        if let Some(ticket) = self.0.take() {
-            end.withdraw(ticket);
+        if let Some(node) = self.0.take() {
+            // SAFETY: the node is used with this end only.
+            unsafe { end.withdraw(&node) };
         }
     }
 }
 
-/// A task whose end can be waited for: a [`TaskHandle`](crate::TaskHandle) or a [`RootTask`](crate::RootTask).
+impl Drop for Polled {
+    fn drop(&mut self) {
+        // Withdrawn by the handle that it belongs to. If not, the end has a pointer to it.
+        debug_assert!(self.0.is_none(), "dropped in its queue");
+        std::mem::forget(self.0.take());
+    }
+}
+
+/// A task whose end can be waited for: a [`TaskHandle`](crate::TaskHandle) or a
+/// [`RootTask`](crate::RootTask).
 pub trait Ends {
     /// Whether it has ended.
     fn has_ended(&self) -> bool;
 
-    /// Where to wait for that.
+    /// Its end, as an object to wait for.
     #[doc(hidden)]
     fn end(&self) -> TaskEnd<'_>;
 }
 
-/// Where the end of a task is waited for.
+/// The end of a task, as an object to wait for.
 pub struct TaskEnd<'t>(pub(crate) &'t End<Waiter>);
 
 impl std::fmt::Debug for TaskEnd<'_> {
@@ -177,15 +170,16 @@ impl std::fmt::Debug for TaskEnd<'_> {
 
 #[cfg(all(test, loom))]
 mod models {
-    //! The end of a task against those who come to wait for it. Run: `.ci/run loom`.
+    //! The end of a task against waiters that come at the same time. Run: `.ci/run loom`.
 
     use super::*;
     use crate::base::shim::cell::UnsafeCell;
     use crate::base::shim::explore;
+    use crate::wait::Claim;
     use loom::sync::Arc as Shared;
     use loom::thread::{self, Thread};
 
-    /// A task: its result, written before it is told.
+    /// A task: its result, written before its end is announced.
     struct World {
         end: End<Thread>,
         result: UnsafeCell<u32>,
@@ -206,22 +200,24 @@ mod models {
             thread::spawn(move || {
                 // SAFETY: checked by loom.
                 world.result.with_mut(|result| unsafe { *result = 7 });
-                world.end.tell();
+                world.end.notify();
             })
         }
 
-        /// What whoever knows of the end may do.
+        /// Reads the result, as a waiter that knows of the end may.
         fn take(&self) {
             // SAFETY: checked by loom.
-            self.result.with(|result| assert_eq!(unsafe { *result }, 7, "told too early"));
+            self.result.with(|result| assert_eq!(unsafe { *result }, 7, "announced too early"));
         }
 
         fn wait(&self) {
-            if let Some(ticket) = self.end.register(thread::current(), None) {
-                while !self.end.has_ended() {
+            let node = Node::new(());
+            // SAFETY: the node stays here until it was granted.
+            if unsafe { self.end.register(&node, thread::current(), None) } {
+                while node.standing() == Standing::Queued {
                     thread::park();
                 }
-                assert!(self.end.withdraw(ticket), "ended, and not told");
+                assert_eq!(node.standing(), Standing::Granted(Grant::All));
             }
             self.take();
         }
@@ -234,16 +230,12 @@ mod models {
         explore("end: finish against a waker", None, || {
             let world = World::new();
             let finisher = World::finish(&world);
-            let mut place = None;
-            loop {
-                if let Some(ticket) = place.take() {
-                    world.end.withdraw(ticket);
-                }
-                place = world.end.register(thread::current(), None);
-                if place.is_none() {
-                    break;
-                }
+            let node = Node::new(());
+            // SAFETY: the node stays here until it is withdrawn.
+            while unsafe { world.end.register(&node, thread::current(), None) } {
                 thread::park();
+                // SAFETY: as above.
+                unsafe { world.end.withdraw(&node) };
             }
             world.take();
             finisher.join().unwrap();
@@ -251,7 +243,7 @@ mod models {
     }
 
     #[test]
-    fn all_who_wait_are_told() {
+    fn all_waiters_are_woken() {
         explore("end: two wait", Some(3), || {
             let world = World::new();
             let finisher = World::finish(&world);
@@ -265,18 +257,23 @@ mod models {
         });
     }
 
-    /// A select of two tasks: it has one winner, which has ended; the other is told to nobody.
+    /// A select of two tasks: it has one winner, which has ended. The other case is lost.
     // rule: S4-SELECT-1
     #[test]
     fn a_select_of_two_tasks_has_one_winner() {
         explore("end: a select", None, || {
             let worlds = [World::new(), World::new()];
             let finishers = [0, 1].map(|i| World::finish(&worlds[i]));
-            let claim = Arc::new(Claim::new());
-            let mut tickets = [None, None];
+            let claim = Claim::new();
+            let nodes = [Node::new(()), Node::new(())];
+            let mut queued = [false; 2];
             for (i, world) in worlds.iter().enumerate() {
-                tickets[i] = world.end.register(thread::current(), Some((Arc::clone(&claim), i)));
-                if tickets[i].is_none() {
+                // SAFETY: nodes and claim stay here until all nodes were withdrawn.
+                queued[i] = unsafe {
+                    let case = Some(CaseClaim::new(&claim, i));
+                    world.end.register(&nodes[i], thread::current(), case)
+                };
+                if !queued[i] {
                     claim.fire(i);
                 }
                 if !claim.is_open() {
@@ -289,10 +286,10 @@ mod models {
                     None => thread::park(),
                 }
             };
-            for (i, ticket) in tickets.into_iter().enumerate() {
-                if let Some(ticket) = ticket {
-                    assert_eq!(worlds[i].end.withdraw(ticket), i == winner, "told the wrong case");
-                }
+            for (i, node) in nodes.iter().enumerate() {
+                // SAFETY: as above.
+                let granted = unsafe { worlds[i].end.withdraw(node) }.is_some();
+                assert_eq!(granted, queued[i] && i == winner, "granted to the wrong case");
             }
             worlds[winner].take();
             finishers.into_iter().for_each(|finisher| finisher.join().unwrap());

@@ -1,23 +1,129 @@
-//! Waking those who wait.
+//! Waking: the [`Wake`] trait, the [`Waiter`] that implements it, and lists of waiters to be woken
+//! after a lock was released.
+//!
+//! # Borrowed waiters
+//!
+//! Waking a task needs its scheduler, a `Shared`. A long-lived waiter holds an `Arc<Shared>`. Cloning
+//! that on every wait would make all workers contend for one count, so a waiter that is removed
+//! before its wait returns borrows it instead ([`Waiter::Borrowed`]): while the waiter is queued, its
+//! task waits, and a waiting task keeps its scheduler alive.
+//!
+//! The thread that removes a waiter in order to wake it calls [`Wake::upgrade`] while it still holds
+//! the queue's lock. A worker of the same scheduler needs nothing more: it keeps the scheduler alive
+//! itself, and wakes before it does anything else. Any other thread takes a count of its own.
 
-/// Who waits.
+use crate::base::error::discard;
+use crate::sched::task::TaskRef;
+use crate::sched::task::waker::Waker;
+use crate::sched::{Shared, worker};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::task;
+use std::thread::Thread;
+
+/// A waiter that can be woken. In the models, which have no scheduler, a thread or a flag.
 pub(crate) trait Wake {
-    /// Wakes it, from anywhere, at any time. Idempotent.
+    /// Wakes the waiter, from any thread, at any time. Idempotent.
     fn wake(&self);
 
-    /// Called by whoever takes it out to wake it, under the lock under which it was put there: when that is let go of,
-    /// whoever waits may go on before it is woken.
-    fn keep(&mut self) {}
+    /// Makes the waiter independent of its wait. Called under the queue's lock by the thread that
+    /// removed the waiter and will wake it: once that lock is released, the wait may return.
+    fn upgrade(&mut self) {}
 }
 
-/// Whom to wake, once the lock is released.
+/// A task, a thread or a future that waits.
+#[derive(Clone)]
+pub(crate) enum Waiter {
+    Task(Waker),
+    /// A task, for the time of one wait: see the header.
+    Borrowed(BorrowedTask),
+    Thread(Thread),
+    /// A future that another executor polls.
+    Future(task::Waker),
+}
+
+/// A task and its scheduler, which is not counted.
+#[derive(Clone, Copy)]
+pub(crate) struct BorrowedTask {
+    shared: NonNull<Shared>,
+    task: TaskRef,
+}
+
+// SAFETY: a reference to what all threads share, for as long as `Waiter::borrowed` demands.
+unsafe impl Send for BorrowedTask {}
+// SAFETY: as above.
+unsafe impl Sync for BorrowedTask {}
+
+impl Waiter {
+    /// A task, for a queue that the waiter leaves before its wait returns.
+    ///
+    /// # Safety
+    ///
+    /// The waiter is removed from the queue before the task's wait returns: by its owner, or by a
+    /// thread that [upgrades](Wake::upgrade) it. Both under the lock that guards the queue.
+    #[inline]
+    pub(crate) unsafe fn borrowed(shared: &Shared, task: TaskRef) -> Waiter {
+        Waiter::Borrowed(BorrowedTask { shared: NonNull::from(shared), task })
+    }
+}
+
+impl Wake for Waiter {
+    #[inline]
+    fn wake(&self) {
+        match self {
+            // SAFETY: kept by a worker of that scheduler, which runs this: see `upgrade`.
+            Waiter::Borrowed(waiter) => unsafe { waiter.shared.as_ref() }.unpark(waiter.task),
+            other => other.wake_other(),
+        }
+    }
+
+    #[inline]
+    fn upgrade(&mut self) {
+        if let Waiter::Borrowed(BorrowedTask { shared, task }) = self {
+            // SAFETY: its task waits, since the waiter was found in its queue, and keeps its
+            // scheduler.
+            let shared = unsafe { shared.as_ref() };
+            if worker::current_of(shared).is_none() {
+                *self = Waiter::Task(Waker::new(shared.counted(), *task));
+            }
+        }
+    }
+}
+
+impl Waiter {
+    #[cold]
+    fn wake_other(&self) {
+        match self {
+            Waiter::Task(waker) => waker.wake(),
+            Waiter::Thread(thread) => thread.unpark(),
+            Waiter::Borrowed(_) => unreachable!("woken by `wake`"),
+            // Code of the program, which may run on a worker.
+            Waiter::Future(waker) => {
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake_by_ref())) {
+                    discard(payload);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Waiter::Task(_) | Waiter::Borrowed(_) => "Waiter::Task",
+            Waiter::Thread(_) => "Waiter::Thread",
+            Waiter::Future(_) => "Waiter::Future",
+        })
+    }
+}
+
+/// Waiters that were removed under a lock, to be woken after it was released.
 #[must_use = "they wait to be woken"]
 pub(crate) enum Wakes<W> {
     Nobody,
-    /// Somebody who was served.
     One(W),
-    /// Those who watched.
-    All(Vec<W>),
+    Many(Vec<W>),
 }
 
 impl<W: Wake> Wakes<W> {
@@ -26,7 +132,77 @@ impl<W: Wake> Wakes<W> {
         match self {
             Wakes::Nobody => {}
             Wakes::One(waiter) => waiter.wake(),
-            Wakes::All(waiters) => waiters.iter().for_each(Wake::wake),
+            Wakes::Many(waiters) => wake_all(waiters),
         }
+    }
+}
+
+impl<W> From<Option<W>> for Wakes<W> {
+    #[inline]
+    fn from(waiter: Option<W>) -> Wakes<W> {
+        waiter.map_or(Wakes::Nobody, Wakes::One)
+    }
+}
+
+/// Wakes all of them.
+#[cold]
+pub(crate) fn wake_all<W: Wake>(waiters: Vec<W>) {
+    waiters.iter().for_each(Wake::wake);
+}
+
+/// Waiters woken for one hold of a lock: enough to make the lock cheap beside them, few enough for
+/// any stack.
+const BATCH: usize = 16;
+
+/// A bounded number of waiters, without an allocation. For objects that wake any number of waiters
+/// and need not end all their waits in one critical section.
+pub(crate) struct Batch<W> {
+    waiters: [Option<W>; BATCH],
+    len: usize,
+}
+
+impl<W: Wake> Batch<W> {
+    pub(crate) fn new() -> Batch<W> {
+        Batch { waiters: [const { None }; BATCH], len: 0 }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == BATCH
+    }
+
+    pub(crate) fn push(&mut self, waiter: W) {
+        self.waiters[self.len] = Some(waiter);
+        self.len += 1;
+    }
+
+    /// Wakes them. Not to be called under the lock.
+    pub(crate) fn wake(self) {
+        self.waiters.into_iter().flatten().for_each(|waiter| waiter.wake());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+    use crate::scope::cx;
+
+    #[test]
+    fn a_thread_that_removes_a_borrowed_waiter_counts_its_scheduler() {
+        let rt = Runtime::builder().workers(1).build().unwrap();
+        let removed = rt.run(|_| {
+            let frame = cx::current().unwrap();
+            // SAFETY: the task is here until both were removed.
+            let borrow = || unsafe { Waiter::borrowed(&frame.terms().shared, frame.task_ref()) };
+            let (mut here, mut there) = (borrow(), borrow());
+            here.upgrade();
+            assert!(matches!(here, Waiter::Borrowed(_)), "a worker keeps its scheduler anyway");
+            here.wake();
+            std::thread::scope(|scope| scope.spawn(|| there.upgrade()).join()).unwrap();
+            assert!(matches!(there, Waiter::Task(_)), "nobody keeps it for this thread");
+            Ok(there)
+        });
+        drop(rt);
+        removed.unwrap().wake(); // its task is gone, its scheduler is not
     }
 }

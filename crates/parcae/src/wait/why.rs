@@ -80,7 +80,7 @@ impl<'w> Why<'w> {
 /// What a channel tells of itself.
 pub(crate) trait Channelled {
     /// Without waiting for anybody: none of it if somebody is just changing the channel.
-    fn tell(&self) -> Option<Told>;
+    fn stats(&self) -> Option<ChannelStats>;
 
     /// The task of this scheduler that made the channel.
     fn maker(&self, shared: &Shared) -> Option<u64>;
@@ -88,7 +88,7 @@ pub(crate) trait Channelled {
 
 /// What a channel has told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ChannelStats {
     pub(crate) values: usize,
     pub(crate) capacity: usize,
     pub(crate) senders: usize,

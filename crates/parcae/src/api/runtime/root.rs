@@ -7,11 +7,12 @@ use crate::sched::task::{Start, Task, Traits};
 use crate::scope::budget::{Budget, Ceiling, Pool, Resource};
 use crate::scope::cancel::{CancelToken, Node};
 use crate::scope::cap::TaskPermit;
+use crate::scope::cx::parking::{Deadline, Ended};
 use crate::scope::cx::{self, Cx, Frame, Kinship, Origin, Terms};
 use crate::scope::life::{self, Birth};
 use crate::scope::nursery::{Account, Own, SpawnOpts};
 use crate::scope::profile::Profile;
-use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
+use crate::wait::{End, Polled, Waiter, Why};
 use crate::wait::{Ends, TaskEnd};
 use std::fmt;
 use std::future::Future;
@@ -216,7 +217,7 @@ impl<T> Slot<T> {
 
     fn set(&self, output: Result<T>) {
         *self.output.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
-        self.end.tell();
+        self.end.notify();
     }
 
     /// The result of a task that has ended, for the first who asks.

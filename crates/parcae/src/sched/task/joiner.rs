@@ -56,7 +56,7 @@ impl Joiner {
     pub(crate) unsafe fn tell(self, shared: &Shared) {
         // SAFETY: as the caller says.
         match unsafe { self.into_end() } {
-            Some(end) => end.tell(),
+            Some(end) => end.notify(),
             None => shared.unpark_whoever(self.0.cast()),
         }
     }

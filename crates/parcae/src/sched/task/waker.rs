@@ -28,30 +28,16 @@ impl Waker {
         self.shared.unpark(self.task);
     }
 
+    /// Whether both wake the same task.
+    pub(crate) fn is(&self, other: &Waker) -> bool {
+        self.task == other.task
+    }
+
     /// Asks the task to end. For tests of the scheduler: a program that may wake a task may not
     /// cancel it.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn cancel(&self) {
         self.shared.cancel(self.task);
-    }
-}
-
-/// Somebody who waits and can be told to look again. A task; in the models a flag, for they
-/// have no scheduler.
-pub(crate) trait Wake {
-    /// From anywhere, at any time.
-    fn wake(&self);
-    /// Whether both are the same.
-    fn is(&self, other: &Self) -> bool;
-}
-
-impl Wake for Waker {
-    fn wake(&self) {
-        Waker::wake(self);
-    }
-
-    fn is(&self, other: &Waker) -> bool {
-        self.task == other.task
     }
 }
 

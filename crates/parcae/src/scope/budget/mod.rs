@@ -33,7 +33,7 @@ use crate::base::error::TaskInfo;
 use std::fmt;
 
 pub use parcae_core::budget::{Budget, Resource, Shortfall, UNLIMITED};
-pub(crate) use pool::{Ceiling, Closed, More, Pool, Sleeper};
+pub(crate) use pool::{Ceiling, Closed, More, Pool, Sleeper, Sleeps};
 pub(crate) use returned::{ReturnedAccounts, return_account};
 
 /// What happens to a task that has used up what it was given.

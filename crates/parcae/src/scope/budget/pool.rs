@@ -31,7 +31,8 @@ use super::{Budget, Resource, Shortfall, Standing, Suspended, UNLIMITED};
 use crate::base::error::TaskInfo;
 use crate::base::lock::{Guard, Lock};
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
-use crate::sched::task::waker::{Wake, Waker};
+use crate::sched::task::waker::Waker;
+use crate::wait::Wake;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -124,11 +125,19 @@ pub(crate) struct Sleeper {
     pub(crate) resource: Resource,
 }
 
+/// A waiter that a pool can tell from others.
+pub(crate) trait Sleeps: Wake + Clone {
+    /// Whether both are the same.
+    fn is(&self, other: &Self) -> bool;
+}
+
 impl Wake for Sleeper {
     fn wake(&self) {
         self.waker.wake();
     }
+}
 
+impl Sleeps for Sleeper {
     fn is(&self, other: &Sleeper) -> bool {
         self.waker.is(&other.waker)
     }
@@ -141,7 +150,7 @@ pub(crate) struct Closed {
     pub(crate) topped_up: Budget,
 }
 
-impl<W: Wake + Clone> Pool<W> {
+impl<W: Sleeps> Pool<W> {
     pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> Pool<W> {
         let state = State { granted, left: granted, from_owner: granted, ..State::default() };
         Pool {

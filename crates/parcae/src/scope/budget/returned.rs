@@ -14,9 +14,9 @@
 //! Modelled in `models`.
 
 use crate::base::lock::Lock;
-use crate::sched::task::waker::Wake;
 use crate::sched::worker::{Deferred, Worker};
-use crate::scope::budget::{Budget, Pool, Sleeper, UNLIMITED};
+use crate::scope::budget::{Budget, Pool, Sleeper, Sleeps, UNLIMITED};
+use crate::wait::Wake;
 use std::any::Any;
 use std::ptr::NonNull;
 
@@ -38,7 +38,7 @@ impl<W> Default for Returned<W> {
 // SAFETY: the pool is made for sharing, and lives until the accounts are settled, as `add` demands.
 unsafe impl<W: Send> Send for Returned<W> {}
 
-impl<W: Wake + Clone> Returned<W> {
+impl<W: Sleeps> Returned<W> {
     /// Adds an account. `used` is meaningless for components that are not counted.
     ///
     /// Returns tasks that the caller wakes after it has released the lock.

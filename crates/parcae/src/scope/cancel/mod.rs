@@ -1,10 +1,10 @@
 //! Cancellation: a tree of tokens.
 //!
 //! A [`CancelToken`] is a node. Cancelling one cancels everything below it, at once and in one
-//! pass: each node is marked under its lock, and whoever was registered there (child
-//! nodes, waiting tasks, callbacks) is taken out and told after the lock was released. No
-//! two locks are ever held, nothing recurses, and every node is kept alive by a count, so
-//! the pass needs no help from the tasks that it meets.
+//! pass: each node is marked under its lock, and its subscribers (child nodes, waiters, callbacks)
+//! are removed and notified after the lock was released. No two locks are ever held, nothing
+//! recurses, and every node is kept alive by a count, so the pass needs no help from the tasks that
+//! it meets.
 //!
 //! Every nursery has a node, below that of the task that opened it. Its children and its body
 //! look at that node wherever they may be cancelled:
@@ -12,16 +12,17 @@
 //! | where | how it is noticed |
 //! |---|---|
 //! | a checkpoint | `limit` becomes so large that the checkpoint's one comparison fails |
-//! | a wait | the task registers with the node before its first wait, and is unparked |
+//! | a wait | the task subscribes to the node at its first wait, and is unparked |
 //! | before its first run | the task looks before it calls its closure |
 //!
 //! # Why no cancelled task waits for ever
 //!
-//! A task registers under the node's lock and looks at the mark in the same critical section.
-//! `cancel` sets the mark and reads the list in one critical section. So the task sees the mark, or `cancel` sees the
-//! task and unparks it; the state word latches an unpark that comes before the park. A task
-//! that registered once stays registered until it or the nursery ends: later
-//! waits look at the mark and need no lock.
+//! A task subscribes under the node's lock and looks at the mark in the same critical section: its
+//! frame has a wait-queue node, which joins the node's queue of waiters. `cancel` sets the mark under
+//! the lock, and removes the waiters after that; no waiter joins a queue whose node is marked. So the
+//! task sees the mark, or `cancel` finds the task and unparks it; the state word latches an unpark
+//! that comes before the park. A task that has subscribed stays in the queue until it enters or leaves
+//! a nursery, or ends: later waits look at the mark and need no lock.
 //!
 //! # Why a consequence never comes before its cause
 //!
@@ -41,17 +42,18 @@
 //! parent before it takes the lock of the shielded node. If it takes that lock first, `unshield`
 //! takes it later and sees the parent's mark. If `unshield` is first, the pass finds no shield.
 
-mod slots;
+mod registry;
 mod waiting;
 
 use crate::base::error::{Detail, Error, Result, discard};
 use crate::base::lock::{Guard, Lock};
 pub use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::{AtomicU64, Ordering};
-use crate::sched::task::waker::{Wake, Waker};
 use crate::sched::timers::Expire;
-pub(crate) use slots::Slot;
-use slots::Slots;
+use crate::wait::{
+    Batch, CaseClaim, Grant, Node as WaitNode, Queue, Standing, Waitable, Waiter, Wake,
+};
+use registry::Registry;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock, Weak};
@@ -74,15 +76,15 @@ pub struct CancelToken {
     node: Arc<Node>,
 }
 
-/// A node of the tree. Who waits is a task; in the models, which have no scheduler, a flag.
-pub(crate) struct Node<W = Waker> {
+/// A node of the tree. In the models, which have no scheduler, a waiter is a flag.
+pub(crate) struct Node<W = Waiter> {
     /// 0, or [`u64::MAX`] once it is cancelled: what a checkpoint compares with.
     limit: AtomicU64,
     /// 0, or the code of the reason.
     reason: AtomicU64,
-    /// The node above, and the place of this node there. It has none if the parent was cancelled
+    /// The node above, and the key of this node in its registry. None if the parent was cancelled
     /// before.
-    parent: Option<(Arc<Node<W>>, Option<Slot>)>,
+    parent: Option<(Arc<Node<W>>, Option<u64>)>,
     /// The time limit that cancels it, in nanoseconds; 0 if there is none, `u64::MAX` if it is not
     /// known. For error texts and the search for deadlocks: no part of the protocol.
     expires: std::sync::atomic::AtomicU64,
@@ -90,26 +92,33 @@ pub(crate) struct Node<W = Waker> {
     label: OnceLock<Arc<str>>,
     /// The place in the program that cancelled it, for error texts.
     at: OnceLock<&'static Location<'static>>,
-    told: Lock<Told<W>>,
+    subscribers: Lock<Subscribers<W>>,
 }
 
-/// Who is told when a node is cancelled.
-struct Told<W> {
-    children: Slots<Weak<Node<W>>>,
-    waiters: Slots<W>,
-    callbacks: Slots<Box<dyn FnOnce(CancelReason) + Send>>,
+/// What is notified when a node is cancelled.
+struct Subscribers<W> {
+    listed: Listed<W>,
+    /// Tasks, threads and cases of selects. No more join once the node is cancelled.
+    waiters: Queue<W>,
     /// Cancellations of nodes above do not reach this node: see the header.
     shielded: bool,
 }
 
-impl<W> Default for Told<W> {
-    fn default() -> Told<W> {
-        Told {
-            children: Slots::default(),
-            waiters: Slots::default(),
-            callbacks: Slots::default(),
-            shielded: false,
-        }
+impl<W> Subscribers<W> {
+    fn new(shielded: bool) -> Subscribers<W> {
+        Subscribers { listed: Listed::default(), waiters: Queue::new(), shielded }
+    }
+}
+
+/// Subscribers that are kept in registries.
+struct Listed<W> {
+    children: Registry<Weak<Node<W>>>,
+    callbacks: Registry<Box<dyn FnOnce(CancelReason) + Send>>,
+}
+
+impl<W> Default for Listed<W> {
+    fn default() -> Listed<W> {
+        Listed { children: Registry::new(), callbacks: Registry::new() }
     }
 }
 
@@ -123,18 +132,18 @@ enum Source {
 }
 
 impl<W> Node<W> {
-    fn lock(&self) -> Guard<'_, Told<W>> {
-        self.told.lock()
+    fn lock(&self) -> Guard<'_, Subscribers<W>> {
+        self.subscribers.lock()
     }
 }
 
-impl<W: Wake + Clone> Node<W> {
+impl<W: Wake> Node<W> {
     pub(crate) fn root() -> Arc<Node<W>> {
         Arc::new(Node::new(None, None))
     }
 
     fn new(
-        parent: Option<(Arc<Node<W>>, Option<Slot>)>,
+        parent: Option<(Arc<Node<W>>, Option<u64>)>,
         cancelled: Option<CancelReason>,
     ) -> Node<W> {
         let limit = if cancelled.is_some() { u64::MAX } else { 0 };
@@ -145,7 +154,7 @@ impl<W: Wake + Clone> Node<W> {
             expires: std::sync::atomic::AtomicU64::new(0),
             label: OnceLock::new(),
             at: OnceLock::new(),
-            told: Lock::new(Told::default()),
+            subscribers: Lock::new(Subscribers::new(false)),
         }
     }
 
@@ -184,28 +193,29 @@ impl<W: Wake + Clone> Node<W> {
 
     /// A node below this one. Cancelled if this one is.
     pub(crate) fn child(self: &Arc<Node<W>>) -> Arc<Node<W>> {
-        let mut told = self.lock();
+        let mut subscribers = self.lock();
         if let Some(reason) = self.reason() {
             return Arc::new(Node::new(None, Some(reason.below())));
         }
-        // Locked until the child is there: until then its weak reference leads nowhere, and
-        // who cancels would pass it by.
+        // Locked until the child is there: until then its weak reference leads nowhere, and a pass
+        // would miss it.
         Arc::new_cyclic(|child| {
-            let slot = told.children.insert(Weak::clone(child));
-            Node::new(Some((Arc::clone(self), Some(slot))), None)
+            let key = subscribers.listed.children.insert(Weak::clone(child));
+            Node::new(Some((Arc::clone(self), Some(key))), None)
         })
     }
 
     /// A node below this one that cancellations from above do not reach before
     /// [`unshield`](Node::unshield).
     pub(crate) fn shielded_child(self: &Arc<Node<W>>) -> Arc<Node<W>> {
-        let mut told = self.lock();
+        let mut subscribers = self.lock();
         let cancelled = self.is_cancelled();
         // Locked until the child is there, as in `child`.
         Arc::new_cyclic(|child| {
-            let slot = (!cancelled).then(|| told.children.insert(Weak::clone(child)));
-            let mut node = Node::new(Some((Arc::clone(self), slot)), None);
-            node.told = Lock::new(Told { shielded: true, ..Told::default() });
+            let listed = &mut subscribers.listed;
+            let key = (!cancelled).then(|| listed.children.insert(Weak::clone(child)));
+            let mut node = Node::new(Some((Arc::clone(self), key)), None);
+            node.subscribers = Lock::new(Subscribers::new(true));
             node
         })
     }
@@ -284,27 +294,22 @@ impl<W: Wake + Clone> Node<W> {
 
     /// How many nodes are right below this one. None once it is cancelled.
     pub(crate) fn below(&self) -> usize {
-        self.lock().children.len()
+        self.lock().listed.children.len()
     }
 
-    /// Marks the node; what there is to tell, if this was the first time.
-    fn mark(&self, reason: CancelReason, source: Source) -> Option<Told<W>> {
-        let mut told = self.lock();
-        if self.is_cancelled() || (told.shielded && source == Source::Above) {
+    /// Marks the node; the subscribers to be notified, beside its waiters, if this was the first
+    /// time.
+    fn mark(&self, reason: CancelReason, source: Source) -> Option<Listed<W>> {
+        let mut subscribers = self.lock();
+        if self.is_cancelled() || (subscribers.shielded && source == Source::Above) {
             return None;
         }
         // Release: pairs with the Acquire in `reason`.
         self.reason.store(reason.code(), Ordering::Release);
-        // Release: pairs with the Acquire in `is_cancelled`: whoever sees the mark finds the
+        // Release: pairs with the Acquire in `is_cancelled`: a thread that sees the mark finds the
         // reason.
         self.limit.store(u64::MAX, Ordering::Release);
-        let waiters = told.waiters.clone();
-        Some(Told {
-            children: std::mem::take(&mut told.children),
-            waiters,
-            callbacks: std::mem::take(&mut told.callbacks),
-            shielded: false,
-        })
+        Some(std::mem::take(&mut subscribers.listed))
     }
 
     /// As [`cancel`](Node::cancel), explicitly, and notes the place for error texts.
@@ -317,25 +322,26 @@ impl<W: Wake + Clone> Node<W> {
         self.cancel(CancelReason::Explicit)
     }
 
-    /// Cancels this node and all below it. True for whoever was first.
+    /// Cancels this node and all below it. True for the first call.
     pub(crate) fn cancel(self: &Arc<Node<W>>, reason: CancelReason) -> bool {
-        let Some(told) = self.mark(reason, Source::Here) else { return false };
+        let Some(listed) = self.mark(reason, Source::Here) else { return false };
         let mut below = Vec::new();
-        Node::tell(told, reason, &mut below);
+        self.notify(listed, reason, &mut below);
         let reason = reason.below();
         while let Some(node) = below.pop() {
-            if let Some(told) = node.mark(reason, Source::Above) {
-                Node::tell(told, reason, &mut below);
+            if let Some(listed) = node.mark(reason, Source::Above) {
+                node.notify(listed, reason, &mut below);
             }
         }
         true
     }
 
-    fn tell(told: Told<W>, reason: CancelReason, below: &mut Vec<Arc<Node<W>>>) {
-        below.extend(told.children.into_values().filter_map(|child| child.upgrade()));
-        told.waiters.into_values().for_each(|waiter| waiter.wake());
-        for callback in told.callbacks.into_values() {
-            // A callback that panics keeps nobody else from being told.
+    /// Notifies the subscribers of a node that was marked; adds the nodes below it.
+    fn notify(&self, listed: Listed<W>, reason: CancelReason, below: &mut Vec<Arc<Node<W>>>) {
+        below.extend(listed.children.into_values().filter_map(|child| child.upgrade()));
+        self.wake_waiters();
+        for callback in listed.callbacks.into_values() {
+            // A callback that panics keeps no other subscriber from being notified.
             let called =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(reason)));
             if let Err(payload) = called {
@@ -344,15 +350,58 @@ impl<W: Wake + Clone> Node<W> {
         }
     }
 
-    /// Has a task unparked when this node is cancelled; none if it is already.
-    pub(crate) fn register(&self, waiter: W) -> Option<Slot> {
-        let mut told = self.lock();
-        if self.is_cancelled() { None } else { Some(told.waiters.insert(waiter)) }
+    /// Ends the wait of all waiters of a node that was marked: no more will come. In batches, so that
+    /// the lock is held for a few instructions at a time.
+    fn wake_waiters(&self) {
+        loop {
+            let mut batch = Batch::new();
+            let mut subscribers = self.lock();
+            while !batch.is_full()
+                && let Some(waiter) = subscribers.waiters.grant(Grant::All)
+            {
+                batch.push(waiter);
+            }
+            drop(subscribers);
+            let more = batch.is_full();
+            batch.wake();
+            if !more {
+                return;
+            }
+        }
     }
 
-    pub(crate) fn unregister(&self, slot: Slot) {
-        let waiter = self.lock().waiters.remove(slot);
-        drop(waiter); // outside of the lock
+    /// Queues a node, to be woken when this one is cancelled; false if it is already. A select comes
+    /// with its claim.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Queue::push`].
+    pub(crate) unsafe fn subscribe(
+        &self,
+        node: &WaitNode<W>,
+        waiter: W,
+        claim: Option<CaseClaim>,
+    ) -> bool {
+        let mut subscribers = self.lock();
+        if self.is_cancelled() {
+            return false;
+        }
+        // SAFETY: as the caller says.
+        unsafe { subscribers.waiters.push(node, waiter, claim) };
+        true
+    }
+}
+
+impl<W: Wake> Waitable<W> for Node<W> {
+    type Key = ();
+
+    unsafe fn withdraw(&self, node: &WaitNode<W>) -> Option<Grant> {
+        // SAFETY: as the caller says.
+        let removed = unsafe { self.lock().waiters.remove(node) };
+        match removed.standing {
+            Standing::Granted(grant) => Some(grant),
+            _ => None,
+        }
     }
 }
 
@@ -368,14 +417,14 @@ impl Expire for Node {
 
 impl<W> Drop for Node<W> {
     fn drop(&mut self) {
-        if let Some((parent, slot)) = self.parent.take() {
+        if let Some((parent, key)) = self.parent.take() {
             // Gone already if the parent was cancelled.
-            let _ = slot.and_then(|slot| parent.lock().children.remove(slot));
+            let _ = key.and_then(|key| parent.lock().listed.children.remove(key));
             // A long chain of tokens is not dropped by recursion.
             let mut above = Arc::into_inner(parent);
             while let Some(mut node) = above {
-                above = node.parent.take().and_then(|(parent, slot)| {
-                    let _ = slot.and_then(|slot| parent.lock().children.remove(slot));
+                above = node.parent.take().and_then(|(parent, key)| {
+                    let _ = key.and_then(|key| parent.lock().listed.children.remove(key));
                     Arc::into_inner(parent)
                 });
             }
@@ -392,6 +441,11 @@ impl CancelToken {
     /// Whether a deadline cancels it.
     pub(crate) fn expires(&self) -> bool {
         self.node.expires()
+    }
+
+    /// The node of the token.
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
     }
 
     pub(crate) fn of(node: &Arc<Node>) -> CancelToken {
@@ -437,15 +491,15 @@ impl CancelToken {
     /// Calls `callback` once when the token is cancelled, on the thread that cancels it; at
     /// once, on this one, if it is already. Dropping the guard takes the callback back.
     pub fn on_cancel(&self, callback: impl FnOnce(CancelReason) + Send + 'static) -> OnCancel {
-        let mut told = self.node.lock();
+        let mut subscribers = self.node.lock();
         if let Some(reason) = self.node.reason() {
-            drop(told);
+            drop(subscribers);
             callback(reason);
-            return OnCancel { place: None };
+            return OnCancel { registered: None };
         }
-        let slot = told.callbacks.insert(Box::new(callback));
-        drop(told);
-        OnCancel { place: Some((Arc::clone(&self.node), slot)) }
+        let key = subscribers.listed.callbacks.insert(Box::new(callback));
+        drop(subscribers);
+        OnCancel { registered: Some((Arc::clone(&self.node), key)) }
     }
 }
 
@@ -464,27 +518,28 @@ impl fmt::Debug for CancelToken {
 /// Takes a callback of a [`CancelToken`] back when it is dropped.
 #[must_use = "dropping it takes the callback back"]
 pub struct OnCancel {
-    place: Option<(Arc<Node>, Slot)>,
+    /// The node, and the key of the callback in its registry.
+    registered: Option<(Arc<Node>, u64)>,
 }
 
 impl OnCancel {
     /// Leaves the callback in place for good.
     pub fn forget(mut self) {
-        self.place = None;
+        self.registered = None;
     }
 }
 
 impl OnCancel {
     /// Why the token was cancelled, also if the callback was not called yet.
     pub(crate) fn reason_now(&self) -> Option<CancelReason> {
-        self.place.as_ref()?.0.reason_now()
+        self.registered.as_ref()?.0.reason_now()
     }
 }
 
 impl Drop for OnCancel {
     fn drop(&mut self) {
-        if let Some((node, slot)) = self.place.take() {
-            let callback = node.lock().callbacks.remove(slot);
+        if let Some((node, key)) = self.registered.take() {
+            let callback = node.lock().listed.callbacks.remove(key);
             drop(callback); // outside of the lock
         }
     }

@@ -17,36 +17,44 @@ fn cancel_in_thread(node: &Tree, reason: CancelReason) -> thread::JoinHandle<boo
     thread::spawn(move || node.cancel(reason))
 }
 
-/// Who registers while somebody cancels learns of it, or is woken once.
+/// A waiter that has subscribed until its node is dropped.
+fn subscribe(node: &Tree, waiter: &Flag) -> Option<Box<WaitNode<Flag>>> {
+    let place = Box::new(WaitNode::new(()));
+    // SAFETY: boxed; the models end with all nodes granted or withdrawn.
+    unsafe { node.subscribe(&place, waiter.clone(), None) }.then_some(place)
+}
+
+/// A waiter that subscribes during a cancel learns of it, or is woken once.
 #[test]
-fn register_against_cancel() {
-    explore("cancel::register_against_cancel", None, || {
+fn subscribe_against_cancel() {
+    explore("cancel::subscribe_against_cancel", None, || {
         let node: Tree = Node::root();
         let canceller = cancel_in_thread(&node, CancelReason::Timeout);
         let waiter = Flag::new();
-        let slot = node.register(waiter.clone());
-        if slot.is_none() {
+        let place = subscribe(&node, &waiter);
+        if place.is_none() {
             assert_eq!(node.reason(), Some(CancelReason::Timeout), "told, but not why");
         }
         assert!(canceller.join().unwrap());
-        assert_eq!(waiter.woken(), usize::from(slot.is_some()), "wakes");
+        assert_eq!(waiter.woken(), usize::from(place.is_some()), "wakes");
     });
 }
 
-/// Who takes himself out while somebody cancels may be woken, and is gone afterwards.
+/// A waiter that withdraws during a cancel may be woken, and is gone afterwards.
 #[test]
-fn unregister_against_cancel() {
-    explore("cancel::unregister_against_cancel", None, || {
+fn withdraw_against_cancel() {
+    explore("cancel::withdraw_against_cancel", None, || {
         let node: Tree = Node::root();
         let (gone, stays) = (Flag::new(), Flag::new());
-        let slot = node.register(gone.clone()).unwrap();
-        node.register(stays.clone()).unwrap();
+        let place = subscribe(&node, &gone).unwrap();
+        let _stays = subscribe(&node, &stays).unwrap();
         let canceller = cancel_in_thread(&node, CancelReason::Explicit);
-        node.unregister(slot);
+        // SAFETY: subscribed here.
+        let granted = unsafe { node.withdraw(&place) }.is_some();
         canceller.join().unwrap();
-        assert!(gone.woken() <= 1);
+        assert_eq!(gone.woken(), usize::from(granted));
         assert_eq!(stays.woken(), 1);
-        assert_eq!(std::mem::take(&mut *node.lock()).waiters.into_values().count(), 1);
+        assert!(node.lock().waiters.is_empty());
     });
 }
 
@@ -75,7 +83,7 @@ fn unshield_against_cancel() {
         let root: Tree = Node::root();
         let shielded = root.shielded_child();
         let (waiter, below) = (Flag::new(), shielded.child());
-        shielded.register(waiter.clone()).unwrap();
+        let _waiter = subscribe(&shielded, &waiter).unwrap();
         let canceller = cancel_in_thread(&root, CancelReason::Explicit);
         shielded.unshield();
         canceller.join().unwrap();
@@ -125,8 +133,8 @@ fn two_cancels() {
         let root: Tree = Node::root();
         let child = root.child();
         let (above, below) = (Flag::new(), Flag::new());
-        root.register(above.clone()).unwrap();
-        child.register(below.clone()).unwrap();
+        let _above = subscribe(&root, &above).unwrap();
+        let _below = subscribe(&child, &below).unwrap();
         let other = cancel_in_thread(&root, CancelReason::Timeout);
         let here = root.cancel(CancelReason::Explicit);
         let there = other.join().unwrap();
@@ -146,7 +154,7 @@ fn cancel_against_cancel_above() {
         let child = root.child();
         let below = child.child();
         let waiter = Flag::new();
-        below.register(waiter.clone()).unwrap();
+        let _waiter = subscribe(&below, &waiter).unwrap();
         let other = cancel_in_thread(&root, CancelReason::Timeout);
         let first = child.cancel(CancelReason::Explicit);
         assert!(other.join().unwrap());

@@ -92,7 +92,7 @@ fn tokens_that_are_gone_leave_no_trace() {
     for _ in 0..1_000 {
         drop(root.child());
     }
-    assert_eq!(root.node.lock().children.places(), 1);
+    assert_eq!(root.node.lock().listed.children.len(), 0);
 }
 
 #[test]
@@ -128,11 +128,11 @@ fn threads_race_to_cancel_and_to_derive() {
 }
 
 #[test]
-fn an_old_place_does_not_take_out_who_has_it_now() {
-    let mut slots = Slots::default();
-    let old = slots.insert("old");
-    assert_eq!(slots.remove(old), Some("old"));
-    let new = slots.insert("new");
-    assert_eq!((slots.remove(old), slots.places()), (None, 1));
-    assert_eq!(slots.remove(new), Some("new"));
+fn an_old_key_does_not_remove_a_newer_value() {
+    let mut registry = Registry::new();
+    let old = registry.insert("old");
+    assert_eq!(registry.remove(old), Some("old"));
+    let new = registry.insert("new");
+    assert_eq!((registry.remove(old), registry.len()), (None, 1));
+    assert_eq!(registry.remove(new), Some("new"));
 }

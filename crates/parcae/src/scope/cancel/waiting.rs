@@ -1,13 +1,14 @@
 //! Waiting until a token is cancelled.
 //!
-//! The steps are those of `wait`: a callback is registered under the lock of the node, which is marked under the same
-//! lock, so the callback is called or the mark is seen. The callback wakes the waiter, which looks at the mark; dropping its
-//! guard takes it back.
+//! The steps are those of `wait`: the waiter joins the queue of the token's node under the lock under
+//! which the node is marked, so it is woken or sees the mark. However the wait ends, the waiter looks at
+//! the mark: a cancelled token is a success.
 
 use super::{CancelReason, CancelToken};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::wait::{Deadline, Ended, Waiter, Why};
-use crate::wait::{charge, park};
+use crate::scope::cx;
+use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, charge, wait_in_queue};
+use crate::wait::{Node as WaitNode, Why};
 use std::time::{Duration, Instant};
 
 impl CancelToken {
@@ -63,18 +64,21 @@ impl CancelToken {
         if let Some(reason) = self.reason() {
             return Ok(reason);
         }
-        let (waiter, deadline) = (Waiter::current(), deadline());
-        let _registered = self.on_cancel(move |_| waiter.wake());
-        let why = Why::signal("cancellation of a token", &*self.node);
-        let mut ended = charge().unwrap_or_else(|| park(deadline, why));
-        loop {
-            if let Some(reason) = self.reason() {
-                return Ok(reason);
+        let (frame, node) = (cx::current(), WaitNode::new(()));
+        // SAFETY: the node stays here until it is granted or withdrawn, by `wait_in_queue` at the
+        // latest, and the waiter with it. The frame is the caller's.
+        let (_, ended) = unsafe {
+            if self.node.subscribe(&node, borrowed_waiter(frame), None) {
+                let why = Why::signal("cancellation of a token", &*self.node);
+                wait_in_queue(&*self.node, &node, frame, why, deadline, || charge(frame))
+            } else {
+                (None, Ok(Ended::Woken))
             }
-            if ended? == Ended::TimedOut {
-                return Err(Error::new(ErrorKind::TimedOut));
-            }
-            ended = park(deadline, why);
+        };
+        match (self.reason(), ended) {
+            (Some(reason), _) => Ok(reason),
+            (None, Ok(_)) => Err(Error::new(ErrorKind::TimedOut)),
+            (None, Err(error)) => Err(error),
         }
     }
 }

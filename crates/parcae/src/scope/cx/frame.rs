@@ -55,11 +55,11 @@ use crate::sched::worker;
 use crate::scope::budget::{
     Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, UNLIMITED, return_account,
 };
-use crate::scope::cancel::{Node, Slot};
+use crate::scope::cancel::Node;
 use crate::scope::cap::Issuer;
 use crate::scope::nursery::{Hook, NurseryEvent};
 use crate::scope::tally::Tally;
-use crate::wait::Why;
+use crate::wait::{Node as WaitNode, Waiter, Why};
 use nested::gain;
 use std::cell::Cell;
 use std::panic::Location;
@@ -162,6 +162,9 @@ pub(crate) struct Frame {
     /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner outlives
     /// the frame, or takes itself out again.
     scope: Cell<ScopeRef>,
+    /// Queued at the node of `scope` from the first wait in that scope on: a cancellation wakes the
+    /// task.
+    subscription: WaitNode<Waiter>,
     /// How many shields are open.
     shields: Cell<u32>,
     /// When they cease to hold; none if they do not.
@@ -189,8 +192,6 @@ const _: () = assert!(std::mem::offset_of!(Frame, signal) == 16);
 struct ScopeRef {
     node: NonNull<Arc<Node>>,
     pool: NonNull<Arc<Pool>>,
-    /// Its place among those who are told when the node is cancelled, after its first wait.
-    waiter: Option<Slot>,
     /// How many shields were open when the task entered: these do not hold off the node.
     shields: u32,
 }
@@ -224,7 +225,6 @@ impl Frame {
         let scope = ScopeRef {
             node: NonNull::from(&terms.node),
             pool: NonNull::from(&terms.pool),
-            waiter: None,
             shields: 0,
         };
         Frame {
@@ -239,6 +239,7 @@ impl Frame {
             memory: Cell::new(clamp(account.memory)),
             allocated: Cell::new(0),
             scope: Cell::new(scope),
+            subscription: WaitNode::new(()),
             shields: Cell::new(0),
             grace: Cell::new(None),
             terms: NonNull::from(terms),
@@ -286,9 +287,7 @@ impl Frame {
         if self.origin.name.is_some() {
             worker::label_stack("");
         }
-        if self.scope.get().waiter.is_some() {
-            self.stop_waiting();
-        }
+        self.unsubscribe();
         let pool = self.pool();
         if pool.is_unlimited() {
             return;

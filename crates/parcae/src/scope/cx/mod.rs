@@ -7,6 +7,7 @@ mod live;
 mod loops;
 mod meter;
 mod observed;
+pub(crate) mod parking;
 
 pub use frame::Preempt;
 pub(crate) use frame::{

@@ -12,8 +12,9 @@ use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::LetGo;
 use crate::sched::task::{Task, TaskRef, TaskState};
 use crate::scope::budget::{Budget, Pool};
+use crate::scope::cx::parking::{Deadline, Ended};
 use crate::scope::cx::{self, Frame};
-use crate::wait::{Deadline, End, Ended, Polled, Waiter, Why};
+use crate::wait::{End, Node, Polled, Waiter, Why};
 use crate::wait::{Ends, TaskEnd};
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -153,7 +154,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
                 // It has ended and looks for nobody.
                 // SAFETY: JOIN was not set.
                 drop(unsafe { joiner.into_end() });
-                end.tell();
+                end.notify();
             }
             end
         })
@@ -198,8 +199,10 @@ impl<'scope, T> TaskHandle<'scope, T> {
             // A thread, or a task of another runtime.
             return self.wait_until(Deadline::Never).map(drop);
         };
-        let place = match self.end.get() {
-            Some(end) => end.place(),
+        let node = Node::new(());
+        let queued = match self.end.get() {
+            // SAFETY: the node stays here until `queued` is dropped.
+            Some(end) => Some(unsafe { end.queue(&node, frame) }),
             None => {
                 self.record().joiner.set(Some(Joiner::task(frame.task())));
                 self.record().state.join();
@@ -221,7 +224,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
                 Err(error) => return Err(error),
             }
         }
-        drop(place);
+        drop(queued);
         Ok(())
     }
 

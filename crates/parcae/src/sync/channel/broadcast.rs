@@ -4,10 +4,11 @@
 //! if that is gone it is told how many it has missed, and goes on with the oldest. So a slow subscriber holds up neither the sender
 //! nor the others. Values are shared by count and cloned for each subscriber outside of the lock.
 
-use super::bell::{Bell, Look};
+use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError, SendError};
 use crate::base::lock::Lock;
-use crate::wait::Deadline;
+use crate::scope::cx::parking::Deadline;
+use crate::wait::{Queue, Waiter};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 /// ```
 pub fn broadcast<T>(capacity: usize) -> (Broadcaster<T>, Subscriber<T>) {
     let state =
-        State { kept: VecDeque::new(), next: 0, senders: 1, subscribers: 1, bell: Bell::new() };
+        State { kept: VecDeque::new(), next: 0, senders: 1, subscribers: 1, waiters: Queue::new() };
     let shared = Arc::new(Shared { state: Lock::new(state), capacity: capacity.max(1) });
     (Broadcaster { shared: Arc::clone(&shared) }, Subscriber { shared, wants: 0 })
 }
@@ -49,7 +50,7 @@ pub(crate) struct State<T> {
     /// No more values come when there are none.
     senders: usize,
     subscribers: usize,
-    bell: Bell,
+    waiters: Queue<Waiter>,
 }
 
 impl<T> State<T> {
@@ -100,10 +101,10 @@ impl<T> Broadcaster<T> {
             }
             state.kept.push_back(value);
         }
-        let rung = state.bell.ring();
+        let woken = notify_changed(&mut state.waiters);
         drop(state);
-        super::settle(payer, None);
-        rung.wake();
+        super::charge(payer);
+        woken.wake();
         drop(gone); // runs code of the program, with nothing left to do
         Ok(subscribers)
     }
@@ -133,9 +134,9 @@ impl<T> Drop for Broadcaster<T> {
         let mut state = self.shared.state.lock();
         state.senders -= 1;
         if state.senders == 0 {
-            let rung = state.bell.ring();
+            let woken = notify_changed(&mut state.waiters);
             drop(state);
-            rung.wake();
+            woken.wake();
         }
     }
 }
@@ -221,11 +222,11 @@ impl<T: Clone> Subscriber<T> {
     ///
     /// As for [`recv`](Subscriber::recv), or it would have had to wait.
     pub fn try_recv(&mut self) -> Result<T, RecvError> {
-        self.try_look()
+        self.try_read()
     }
 }
 
-impl<T: Clone> Look for Subscriber<T> {
+impl<T: Clone> Reader for Subscriber<T> {
     const NAME: &'static str = "broadcast";
 
     type State = State<T>;
@@ -236,11 +237,11 @@ impl<T: Clone> Look for Subscriber<T> {
         (&self.shared.state, &mut self.wants)
     }
 
-    fn bell(state: &mut State<T>) -> &mut Bell {
-        &mut state.bell
+    fn waiters(state: &mut State<T>) -> &mut Queue<Waiter> {
+        &mut state.waiters
     }
 
-    fn look(state: &State<T>, wants: &mut u64) -> Option<Result<Arc<T>, Reason>> {
+    fn read(state: &State<T>, wants: &mut u64) -> Option<Result<Arc<T>, Reason>> {
         state.get(wants)
     }
 
@@ -264,7 +265,7 @@ impl<T> Drop for Subscriber<T> {
         let unseen =
             if state.subscribers == 0 { std::mem::take(&mut state.kept) } else { VecDeque::new() };
         drop(state);
-        super::ends::drop_all(unseen);
+        super::handles::drop_all(unseen);
     }
 }
 

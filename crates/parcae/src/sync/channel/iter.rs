@@ -1,8 +1,8 @@
 //! Receiving in a loop.
 
 use super::Receiver;
-use super::ends::Patience;
 use super::error::{Reason, RecvError};
+use super::receiver::Patience;
 use crate::base::error::{Error, Result};
 use std::iter::FusedIterator;
 use std::mem::MaybeUninit;

@@ -74,20 +74,23 @@
 //!
 //! # How it works
 //!
-//! `state.rs` has the protocol and its argument, `places.rs` those who wait, `claim.rs` what decides a select.
-//! `ends.rs` adds what is different for tasks and threads: waiting, charging, counting handles.
+//! `state.rs` has the protocol and its argument, `operation.rs` the steps of an operation by a task or
+//! a thread, `handles.rs` the counts of both ends. `wait::queue` has the wait queue.
 
-mod bell;
 mod broadcast;
 mod buffer;
-mod ends;
+mod changes;
 mod error;
+mod handles;
 mod iter;
 #[cfg(all(test, loom))]
 mod models;
 mod oneshot;
+mod operation;
 mod ordered;
 mod pool;
+mod receiver;
+mod sender;
 mod state;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod tests;
@@ -96,20 +99,21 @@ mod value_box;
 mod watch;
 
 pub use broadcast::{Broadcaster, Subscriber, broadcast};
-
-pub use ends::{Receiver, Sender, WeakReceiver, WeakSender};
 pub use error::{Reason, RecvError, SendError};
+pub use handles::{WeakReceiver, WeakSender};
 pub use iter::{IntoIter, Iter, TryIter};
 pub use oneshot::{OneReceiver, OneSender, oneshot};
 pub use ordered::{OrderedReceiver, OrderedSender, SendTaskError, ordered};
 pub use pool::{Borrowed, Pool};
+pub use receiver::Receiver;
+pub use sender::Sender;
 pub use timer::{After, Never, Ticks, after, at, never, tick};
 pub use watch::{Watched, Watcher, watch};
 
-// What a select is made of.
-pub(crate) use bell::Listen;
-pub(crate) use ends::{may_wait, prepare, settle, settle_all};
-pub(crate) use state::{Closed, Put, Took};
+// For select.
+pub(crate) use changes::ChangeSource;
+pub(crate) use operation::{charge, charge_and_wake, may_wait, prepare};
+pub(crate) use state::{ChannelNode, Closed, Core as ChannelCore, Put, Side, Took, ValueAddress};
 pub(crate) use timer::Timer;
 pub(crate) use value_box::{ValueBox, mark_empty};
 
@@ -231,7 +235,7 @@ impl ChannelOpts {
 
     /// Makes the channel.
     pub fn build<T>(self) -> (Sender<T>, Receiver<T>) {
-        ends::pair(self.capacity, self.overflow, self.permit)
+        handles::pair(self.capacity, self.overflow, self.permit)
     }
 }
 

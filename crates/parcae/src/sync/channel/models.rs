@@ -4,27 +4,18 @@
 //! A wake-up that is lost is a deadlock, which loom reports; a value that is lost or doubled fails an
 //! assertion.
 
-use super::bell::Bell;
+use super::changes::notify_changed;
 use super::pool::Idle;
-use super::state::{Begun, Core, Put, Took};
+use super::state::{ChannelNode, Core, Put, Side, Took, ValueAddress};
 use super::{Overflow, UNBOUNDED};
 use crate::base::lock::Lock;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
-use crate::wait::Wake;
-use crate::wait::claim::Claim;
-use crate::wait::places::{PlaceEnd, Waiting};
+use crate::wait::{CaseClaim, Claim, Grant, Node, Queue, Standing, Waitable, Wakes};
 use loom::sync::Arc as Shared;
 use loom::thread::{self, Thread};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-impl Wake for Thread {
-    fn wake(&self) {
-        self.unpark();
-    }
-}
 
 type Channel<T = u32> = Core<T, Thread>;
 
@@ -68,90 +59,131 @@ fn try_recv(core: &Channel) -> Result<u32, Took<Thread>> {
     }
 }
 
-/// Sends as `Sender::send` does; the value again if the channel is closed.
-fn send(core: &Channel, value: u32) -> Result<(), u32> {
-    let mut memory = Memory::new(value);
-    // SAFETY: a value, whose memory is there until the place was given up.
-    let mut ticket = match unsafe { core.send(memory.address(), thread::current) } {
-        Begun::Now(Put::Done(wakes)) => {
-            wakes.wake();
-            return Ok(());
-        }
-        Begun::Now(Put::Closed(_)) => return Err(memory.get()),
-        Begun::Now(_) => unreachable!(),
-        Begun::Wait(ticket) => ticket,
-    };
+/// Waits for a node that is queued, as `wait_in_queue` does.
+fn wait_on<T>(node: &ChannelNode<T, Thread>) -> Grant {
     loop {
         thread::park();
-        match core.poll_send(ticket) {
-            Ok(PlaceEnd::Done) => return Ok(()),
-            Ok(PlaceEnd::Closed) => return Err(memory.get()),
-            Ok(other) => panic!("{other:?}"),
-            Err(again) => ticket = again,
+        match node.standing() {
+            Standing::Granted(grant) => return grant,
+            standing => assert_eq!(standing, Standing::Queued),
         }
+    }
+}
+
+/// Begins a send as `Sender::send` does. Ends in the queue: none.
+fn begin_send(
+    core: &Channel,
+    memory: &mut Memory,
+    node: &ChannelNode<u32, Thread>,
+) -> Option<Put<Thread>> {
+    let address = memory.address();
+    // SAFETY: a value, whose memory is there until the node was granted or withdrawn.
+    unsafe {
+        match core.push(address) {
+            Ok(()) => Some(Put::Done(Wakes::Nobody)),
+            Err(mut locked) => match core.send_locked(address, &mut locked) {
+                Put::Full => {
+                    node.set_key(ValueAddress::of(address));
+                    locked.join(Side::Senders, node, thread::current());
+                    None
+                }
+                put => Some(put),
+            },
+        }
+    }
+}
+
+/// Begins a receive as `Receiver::recv` does. Ends in the queue: none.
+fn begin_recv<T>(
+    core: &Channel<T>,
+    into: NonNull<T>,
+    node: &ChannelNode<T, Thread>,
+) -> Option<Took<Thread>> {
+    // SAFETY: memory for a value, which is there until the node was granted or withdrawn.
+    unsafe {
+        match core.pop(into) {
+            Ok(()) => Some(Took::Done(Wakes::Nobody)),
+            Err(mut locked) => match core.recv_locked(into, &mut locked) {
+                Took::Empty => {
+                    node.set_key(ValueAddress::of(into));
+                    locked.join(Side::Receivers, node, thread::current());
+                    None
+                }
+                took => Some(took),
+            },
+        }
+    }
+}
+
+fn node<T>() -> ChannelNode<T, Thread> {
+    Node::new(ValueAddress::WATCHER)
+}
+
+/// Sends as `Sender::send` does; the value again if the channel is closed.
+fn send(core: &Channel, value: u32) -> Result<(), u32> {
+    let (mut memory, node) = (Memory::new(value), node());
+    match begin_send(core, &mut memory, &node) {
+        Some(Put::Done(wakes)) => {
+            wakes.wake();
+            Ok(())
+        }
+        Some(Put::Closed(_)) => Err(memory.get()),
+        Some(_) => unreachable!(),
+        None if wait_on(&node) == Grant::Own => Ok(()),
+        None => Err(memory.get()),
     }
 }
 
 /// Receives as `Receiver::recv` does; none if the channel is closed.
 fn recv(core: &Channel) -> Option<u32> {
-    let mut memory = Memory::new(0);
-    // SAFETY: memory for a value, which is there until the place was given up.
-    let mut ticket = match unsafe { core.recv(memory.address(), thread::current) } {
-        Begun::Now(Took::Done(wakes)) => {
+    let (mut memory, node) = (Memory::new(0), node());
+    match begin_recv(core, memory.address(), &node) {
+        Some(Took::Done(wakes)) => {
             wakes.wake();
-            return Some(memory.get());
+            Some(memory.get())
         }
-        Begun::Now(_) => return None,
-        Begun::Wait(ticket) => ticket,
-    };
-    loop {
-        thread::park();
-        match core.poll_recv(ticket) {
-            Ok(PlaceEnd::Done) => return Some(memory.get()),
-            Ok(PlaceEnd::Closed) => return None,
-            Ok(other) => panic!("{other:?}"),
-            Err(again) => ticket = again,
-        }
+        Some(_) => None,
+        None => (wait_on(&node) == Grant::Own).then(|| memory.get()),
     }
 }
 
 /// A receive that is given up as soon as it would wait.
 fn recv_briefly(core: &Channel) -> Option<u32> {
-    let mut memory = Memory::new(0);
-    // SAFETY: as in `recv`.
-    match unsafe { core.recv(memory.address(), thread::current) } {
-        Begun::Now(Took::Done(wakes)) => {
+    let (mut memory, node) = (Memory::new(0), node());
+    match begin_recv(core, memory.address(), &node) {
+        Some(Took::Done(wakes)) => {
             wakes.wake();
             Some(memory.get())
         }
-        Begun::Now(_) => None,
-        Begun::Wait(ticket) => match core.withdraw_recv(ticket) {
-            PlaceEnd::Done => Some(memory.get()),
-            PlaceEnd::Closed | PlaceEnd::Withdrawn => None,
-        },
+        Some(_) => None,
+        None => {
+            // SAFETY: queued above.
+            let grant = unsafe { core.waiters(Side::Receivers).withdraw(&node) };
+            (grant == Some(Grant::Own)).then(|| memory.get())
+        }
     }
 }
 
 /// A send that is given up as soon as it would wait.
 fn send_briefly(core: &Channel, value: u32) -> Result<(), u32> {
-    let mut memory = Memory::new(value);
-    // SAFETY: as in `send`.
-    match unsafe { core.send(memory.address(), thread::current) } {
-        Begun::Now(Put::Done(wakes)) => {
+    let (mut memory, node) = (Memory::new(value), node());
+    match begin_send(core, &mut memory, &node) {
+        Some(Put::Done(wakes)) => {
             wakes.wake();
             Ok(())
         }
-        Begun::Now(Put::Closed(_)) => Err(memory.get()),
-        Begun::Now(_) => unreachable!(),
-        Begun::Wait(ticket) => match core.withdraw_send(ticket) {
-            PlaceEnd::Done => Ok(()),
-            PlaceEnd::Closed | PlaceEnd::Withdrawn => Err(memory.get()),
-        },
+        Some(Put::Closed(_)) => Err(memory.get()),
+        Some(_) => unreachable!(),
+        None => {
+            // SAFETY: queued above.
+            let grant = unsafe { core.waiters(Side::Senders).withdraw(&node) };
+            if grant == Some(Grant::Own) { Ok(()) } else { Err(memory.get()) }
+        }
     }
 }
 
 fn close(core: &Channel) {
-    core.close(None).iter().for_each(Wake::wake);
+    core.close(None);
 }
 
 fn spawn<R: 'static>(
@@ -283,14 +315,15 @@ fn select_or(
                 Err(_) => {}
             }
         }
-        let claim = Arc::new(Claim::new());
-        let mut tickets = [None, None];
+        let (claim, nodes) = (Claim::new(), [node(), node()]);
         let mut memory = [Memory::new(0), Memory::new(0)];
         for (i, core) in channels.iter().enumerate() {
-            let into = memory[i].address();
-            // SAFETY: memory that is there until the place was given up.
-            tickets[i] = unsafe { core.register_recv(into, thread::current(), &claim, i) };
-            if tickets[i].is_none() {
+            let into = ValueAddress::of(memory[i].address());
+            let case = (&claim, i);
+            // SAFETY: node, memory and claim are there until the node was withdrawn.
+            let queued =
+                unsafe { core.register(Side::Receivers, &nodes[i], into, thread::current(), case) };
+            if !queued {
                 claim.fire(RETRY);
             }
             if !claim.is_open() {
@@ -307,13 +340,14 @@ fn select_or(
             }
         };
         let mut outcome = None;
-        for (i, ticket) in tickets.into_iter().enumerate() {
-            match ticket.map(|ticket| channels[i].withdraw_recv(ticket)) {
-                Some(PlaceEnd::Done) => {
-                    assert!(outcome.replace((i, Some(memory[i].get()))).is_none())
+        for (i, node) in nodes.iter().enumerate() {
+            // SAFETY: used with this channel only.
+            match unsafe { channels[i].waiters(Side::Receivers).withdraw(node) } {
+                Some(Grant::Own) => {
+                    assert!(outcome.replace((i, Some(memory[i].get()))).is_none());
                 }
-                Some(PlaceEnd::Closed) => assert!(outcome.replace((i, None)).is_none()),
-                Some(PlaceEnd::Withdrawn) | None => {}
+                Some(_) => assert!(outcome.replace((i, None)).is_none()),
+                None => {}
             }
         }
         match outcome {
@@ -337,18 +371,24 @@ fn ready(core: &Channel) {
         if core.can_recv() {
             return;
         }
-        let claim = Arc::new(Claim::new());
-        let Some(ticket) = core.watch_recv(thread::current(), &claim, 0) else { continue };
-        while claim.is_open() {
-            thread::park();
+        let (claim, node) = (Claim::new(), node());
+        let (watch, case) = (ValueAddress::WATCHER, (&claim, 0));
+        // SAFETY: node and claim are there until the node was withdrawn.
+        unsafe {
+            if !core.register(Side::Receivers, &node, watch, thread::current(), case) {
+                continue;
+            }
+            while claim.is_open() {
+                thread::park();
+            }
+            core.waiters(Side::Receivers).withdraw(&node);
         }
-        core.withdraw_recv(ticket);
         return;
     }
 }
 
 #[test]
-fn whoever_watches_is_told_of_a_value_of_a_sender_that_waits_and_of_a_close() {
+fn a_watcher_is_woken_by_a_value_a_waiting_sender_and_a_close() {
     for (capacity, closes) in [(1, false), (0, false), (0, true)] {
         explore("channel: somebody watches", None, move || {
             let core = channel(capacity);
@@ -362,14 +402,14 @@ fn whoever_watches_is_told_of_a_value_of_a_sender_that_waits_and_of_a_close() {
 }
 
 #[test]
-fn whoever_watches_takes_nothing_from_those_who_wait() {
+fn a_watcher_takes_nothing_from_waiters() {
     explore("channel: one watches, one receives", Some(3), || {
         let core = channel(0);
         let watcher = spawn(&core, ready);
         let receiver = spawn(&core, recv);
         assert_eq!(send(&core, 1), Ok(()));
         assert_eq!(receiver.join().unwrap(), Some(1));
-        close(&core); // whatever it has seen, it is told of this
+        close(&core); // whatever it has seen, this wakes it
         watcher.join().unwrap();
     });
 }
@@ -442,86 +482,89 @@ fn a_select_that_is_decided_is_passed_over() {
     });
 }
 
-/// What a bell is part of: as the state of a broadcast or of what is watched.
-struct Rings {
+/// A state with a version, as that of a broadcast or of a watched value.
+struct Versioned {
     version: u64,
-    bell: Bell<Thread>,
+    waiters: Queue<Thread>,
 }
 
-fn rings() -> Shared<Lock<Rings>> {
-    Shared::new(Lock::new(Rings { version: 0, bell: Bell::new() }))
+fn versioned() -> Shared<Lock<Versioned>> {
+    Shared::new(Lock::new(Versioned { version: 0, waiters: Queue::new() }))
 }
 
-fn change(rings: &Lock<Rings>) {
-    let mut state = rings.lock();
+fn change(state: &Lock<Versioned>) {
+    let mut state = state.lock();
     state.version += 1;
-    let rung = state.bell.ring();
+    let woken = notify_changed(&mut state.waiters);
     drop(state);
-    rung.wake();
+    woken.wake();
 }
 
-/// Waits for a version, as `Look::wait_until` does.
-fn watch(rings: &Lock<Rings>, version: u64) {
+/// Waits for a version, as `Reader::wait_until` does.
+fn watch(state: &Lock<Versioned>, version: u64) {
+    let node = Node::new(());
     loop {
-        let mut state = rings.lock();
-        if state.version >= version {
+        let mut locked = state.lock();
+        if locked.version >= version {
             return;
         }
-        let waiting = Waiting { waiter: thread::current(), claim: None, value: None };
-        let ticket = state.bell.join(waiting);
-        drop(state);
+        // SAFETY: idle, and here until it was removed.
+        unsafe { locked.waiters.push(&node, thread::current(), None) };
+        drop(locked);
         thread::park();
-        rings.lock().bell.withdraw(ticket);
+        // SAFETY: as above.
+        unsafe { state.lock().waiters.remove(&node) };
     }
 }
 
 #[test]
-fn a_bell_rings_for_all_who_wait() {
-    explore("bell: two wait for a change", Some(3), || {
-        let rings = rings();
+fn a_change_wakes_all_waiters() {
+    explore("changes: two wait for a change", Some(3), || {
+        let state = versioned();
         let watchers = [(); 2].map(|()| {
-            let rings = Shared::clone(&rings);
-            thread::spawn(move || watch(&rings, 1))
+            let state = Shared::clone(&state);
+            thread::spawn(move || watch(&state, 1))
         });
-        change(&rings);
+        change(&state);
         watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
     });
 }
 
 #[test]
-fn a_bell_rings_for_the_last_change() {
-    explore("bell: two changes", None, || {
-        let rings = rings();
+fn the_last_change_wakes_its_waiter() {
+    explore("changes: two changes", None, || {
+        let state = versioned();
         let watcher = {
-            let rings = Shared::clone(&rings);
-            thread::spawn(move || watch(&rings, 2))
+            let state = Shared::clone(&state);
+            thread::spawn(move || watch(&state, 2))
         };
-        change(&rings);
-        change(&rings);
+        change(&state);
+        change(&state);
         watcher.join().unwrap();
     });
 }
 
-/// A select over two bells, as `BellCase` takes part in it: decided once, and there is something to be seen.
+/// A select over two states, as `ChangeCase` takes part in it: decided once, and there is a change.
 #[test]
-fn a_select_of_two_bells_sees_what_it_was_rung_for() {
-    explore("bell: a select", None, || {
-        let both = [rings(), rings()];
+fn a_select_of_two_states_sees_the_change_that_it_was_woken_for() {
+    explore("changes: a select", None, || {
+        let both = [versioned(), versioned()];
         let setters = [0, 1].map(|i| {
-            let rings = Shared::clone(&both[i]);
-            thread::spawn(move || change(&rings))
+            let state = Shared::clone(&both[i]);
+            thread::spawn(move || change(&state))
         });
-        let claim = Arc::new(Claim::new());
-        let mut tickets = [None, None];
-        for (i, rings) in both.iter().enumerate() {
-            let mut state = rings.lock();
+        let (claim, nodes) = (Claim::new(), [Node::new(()), Node::new(())]);
+        for (i, state) in both.iter().enumerate() {
+            let mut state = state.lock();
             if state.version > 0 {
                 claim.fire(i);
                 break;
             }
-            let waiter = thread::current();
-            let claim = Some((Arc::clone(&claim), i));
-            tickets[i] = Some(state.bell.join(Waiting { waiter, claim, value: None }));
+            // SAFETY: node and claim are here until the node was removed.
+            unsafe {
+                let case = CaseClaim::new(&claim, i);
+                state.waiters.push(&nodes[i], thread::current(), Some(case));
+            }
         }
         let winner = loop {
             match claim.winner() {
@@ -529,33 +572,25 @@ fn a_select_of_two_bells_sees_what_it_was_rung_for() {
                 None => thread::park(),
             }
         };
-        for (rings, ticket) in both.iter().zip(tickets) {
-            if let Some(ticket) = ticket {
-                rings.lock().bell.withdraw(ticket);
-            }
+        for (state, node) in both.iter().zip(&nodes) {
+            // SAFETY: used with this queue only.
+            unsafe { state.lock().waiters.remove(node) };
         }
-        assert!(both[winner].lock().version > 0, "rung for nothing");
+        assert!(both[winner].lock().version > 0, "woken without a change");
         setters.into_iter().for_each(|setter| setter.join().unwrap());
     });
 }
 
 /// As [`recv`], of something without a size, which has no memory.
 fn recv_permit(core: &Channel<()>) -> bool {
-    // SAFETY: nothing is at any address.
-    let mut ticket = match unsafe { core.recv(NonNull::dangling(), thread::current) } {
-        Begun::Now(Took::Done(wakes)) => {
+    let node = node();
+    match begin_recv(core, NonNull::dangling(), &node) {
+        Some(Took::Done(wakes)) => {
             wakes.wake();
-            return true;
+            true
         }
-        Begun::Now(_) => return false,
-        Begun::Wait(ticket) => ticket,
-    };
-    loop {
-        thread::park();
-        match core.poll_recv(ticket) {
-            Ok(gone) => return gone == PlaceEnd::Done,
-            Err(again) => ticket = again,
-        }
+        Some(_) => false,
+        None => wait_on(&node) == Grant::Own,
     }
 }
 
@@ -614,7 +649,7 @@ fn a_pool_that_is_closed_keeps_nothing() {
             let lent = Shared::clone(&lent);
             thread::spawn(move || lent.borrow())
         };
-        lent.permits.close(None).iter().for_each(Wake::wake);
+        lent.permits.close(None);
         drop(lent.idle.empty(&lent.permits));
         borrower.join().unwrap();
         assert!(lent.idle.take().is_none(), "an item that nobody will borrow");

@@ -1,10 +1,10 @@
 //! A channel for one value.
 
-use super::ends::not_sent;
 use super::error::{RecvError, SendError};
+use super::sender::not_sent;
 use super::{Receiver, Sender, channel};
+use crate::scope::cx::parking::Deadline;
 use crate::sync::select::RecvCase;
-use crate::wait::Deadline;
 use std::time::{Duration, Instant};
 
 /// A channel for one value: the send never waits, and takes its end with it.

@@ -14,12 +14,12 @@
 //! Tasks in the channel are children of a nursery, which waits for them whatever becomes of the channel.
 
 use super::error::{Reason, RecvError, SendError};
-use super::{Receiver, Sender, channel, settle};
+use super::{Receiver, Sender, channel, charge};
 use crate::base::error::{Error, Result};
+use crate::scope::cx::parking::{Deadline, Ended};
 use crate::scope::cx::{self, Cx, Frame};
 use crate::scope::nursery::{Nursery, SpawnOpts, TaskHandle};
 use crate::scope::profile::SpawnsFreely;
-use crate::wait::{Deadline, Ended};
 use std::fmt;
 use std::time::Duration;
 
@@ -195,7 +195,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
         // Paid for when the result is there, which may be a later call.
         let first = match self.first.take() {
             Some(task) => task,
-            None => self.receiver.recv_for(None, || until)?,
+            None => self.receiver.recv_uncharged(payer, || until)?,
         };
         match self.first.insert(first).wait_until(until) {
             Ok(Ended::Woken) => self.take_first(payer),
@@ -212,7 +212,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     pub fn try_recv(&mut self) -> Result<Result<T>, RecvError> {
         let payer = self.receiver.shared().prepare().map_err(interrupted)?;
         if self.first.is_none() {
-            self.first = Some(self.receiver.try_recv_for(None)?);
+            self.first = Some(self.receiver.try_recv_uncharged()?);
         }
         self.take_first(payer)
     }
@@ -221,7 +221,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     fn take_first(&mut self, payer: Option<&Frame>) -> Result<Result<T>, RecvError> {
         match self.first.take().map(TaskHandle::try_join) {
             Some(Ok(result)) => {
-                settle(payer, None);
+                charge(payer);
                 Ok(result)
             }
             waits => {

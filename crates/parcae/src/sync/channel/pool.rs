@@ -10,8 +10,8 @@
 //! and waiting, order, timeouts and cancelling are those of the channel. Making, resetting and dropping run
 //! outside of all locks; whatever they do, the permit goes back.
 
-use super::ends::drop_all;
 use super::error::RecvError;
+use super::handles::drop_all;
 use super::state::{Core, Put};
 use super::{Receiver, Sender, channel};
 use crate::base::error::{Error, Result};

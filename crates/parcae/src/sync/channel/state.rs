@@ -1,53 +1,62 @@
 //! The state of a channel, and everything that changes it.
 //!
-//! One lock guards it all. Nobody waits, wakes, drops a value or runs code of the program under it; a
-//! critical section moves at most two values and a few indices, except that closing walks over all
-//! who wait, and a buffer that grows or shrinks moves its values. The module knows nothing of tasks and threads: a waiter is
-//! whatever can be woken, so the models check these functions, not a copy.
+//! One lock guards it all. Nobody waits, wakes, drops a value or runs code of the program under it. A
+//! critical section moves at most two values and a few pointers, except that closing walks over all
+//! waiters, and a buffer that grows or shrinks moves its values. The module knows nothing of tasks and
+//! threads: a waiter is anything that can be woken, so the models check these functions, not a copy.
 //!
 //! # Invariants
 //!
-//! Under the lock, with "waits" in the sense of *can be served* (a select that is decided does
-//! not count, and neither does a watcher):
+//! Under the lock, where a select that is decided does not count as waiting, nor does a watcher:
 //!
 //! 1. a receiver waits ⇒ the buffer is empty, no sender waits, and the channel is open;
 //! 2. a sender waits ⇒ the buffer is full and the channel is open;
 //! 3. the buffer has at most `capacity` values;
-//! 4. somebody watches for a value ⇒ there is none to be received, by 1 or because nobody sends; the same for
-//!    those who watch for room.
+//! 4. a watcher waits for a value ⇒ there is none to be received, by 1 or because nobody sends; the
+//!    same for watchers that wait for room.
 //!
-//! Every function keeps them because trying and publishing happen in one critical section: whoever
-//! finds nothing to do has joined the list before anybody else can look. So there is
-//! nothing to re-check, and no wake-up that could fall in between. Values leave the lists in the
-//! order of arrival, and enter the buffer behind those before them: FIFO for each sender, and nobody
-//! overtakes somebody who waits. What makes an operation possible is a value or room in the buffer that no waiter
-//! got, somebody who starts to wait at the other end, and a close: each of them rings the watchers.
+//! Every function keeps them because trying and publishing happen in one critical section: a caller
+//! that finds nothing to do has joined the queue before anybody else can look. So there is nothing to
+//! re-check, and no wake-up that could fall in between. Waiters leave the queues in the order of
+//! arrival, and their values enter the buffer behind those before them: FIFO for each sender, and
+//! nobody overtakes a waiter.
+//!
+//! # Watchers
+//!
+//! A *watcher* waits until an operation is possible and takes no part in it (`Select::ready`, a value
+//! that is still to be made). Its node has no address. It is passed over by the functions that hand
+//! values over. An operation becomes possible by a value or room in the buffer that no waiter got, by
+//! a waiter that joins at the other end, and by a close: each of them ends the wait of all watchers.
 //!
 //! # Where a value is
 //!
-//! With the sender, in the buffer, or with the receiver: it moves from one to the next under the lock, by address. While a
-//! sender or a receiver has a place in a list, the memory at its address belongs to the channel; it has it back when it
-//! has given the place up, which happens under the lock. A wait that is given up therefore finds out
-//! under the lock whether it has happened, and if it has not, that it will not: see
-//! [`withdraw_send`](Core::withdraw_send), [`withdraw_recv`](Core::withdraw_recv). A receiver reads its memory after that
-//! section, so after the one in which a sender wrote it.
+//! With the sender, in the buffer, or with the receiver. It moves from one to the next under the lock,
+//! by address, in one step. While the node of a sender or receiver is queued, the memory at its
+//! address belongs to the channel. The owner has it back when it reads a final state of its node, or
+//! has removed the node under the lock. So a wait that is given up finds out whether the operation has
+//! happened, and if it has not, that it will not. A value is written before the final state is stored
+//! (`Queue::grant_where`), so a receiver that reads the state reads the value.
+//!
+//! | final state | value of a sender | value of a receiver |
+//! |---|---|---|
+//! | `Granted(Own)` | moved away | at its address, unless it is a watcher |
+//! | `Granted(Closed)`, `Lost`, removed | at its address | – |
 //!
 //! # Rejected
 //!
-//! Waking a receiver to *look again* instead of handing it the value: another may take the value in
-//! between, and the one who waited longest starts over. Trying again while registered: two
-//! cases of a select could succeed. Values in the places of those who wait: a value was copied up to 32 times on its way in
-//! unoptimised builds, and one of 8 KiB overflowed a stack of 256 KiB.
+//! Waking a receiver to *look again* instead of handing it the value: another receiver may take the
+//! value in between, and the waiter that came first starts over. Trying again while registered: two
+//! cases of a select could succeed. Values in the nodes of the waiters: a value was copied up to 32
+//! times on its way in unoptimised builds, and one of 8 KiB overflowed a stack of 256 KiB.
 
 use super::buffer::Buffer;
 use super::{Overflow, UNBOUNDED};
 use crate::base::error::Error;
 use crate::base::lock::{Guard, Lock};
-use crate::wait::claim::Claim;
-use crate::wait::places::{PlaceEnd, Places, Ticket, Waiting};
-use crate::wait::wake::{Wake, Wakes};
+use crate::wait::{
+    CaseClaim, Claim, Grant, Node, Queue, Standing, Waitable, Wake, Wakes, wake_all,
+};
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 /// What both ends share.
 pub(crate) struct Core<T, W> {
@@ -58,18 +67,85 @@ pub(crate) struct Core<T, W> {
 
 struct State<T, W> {
     buffer: Buffer<T>,
-    senders: Places<T, W>,
-    receivers: Places<T, W>,
+    senders: Queue<W, ValueAddress<T>>,
+    receivers: Queue<W, ValueAddress<T>>,
     closed: Option<Closed>,
-    /// How many values a full buffer has cost, see [`Overflow::DropOld`].
+    /// Values dropped because the buffer was full, see [`Overflow::DropOld`].
     dropped: u64,
+}
+
+/// Where the value of a sender is, or that of a receiver is to be put. None for a watcher.
+pub(crate) struct ValueAddress<T>(Option<NonNull<T>>);
+
+impl<T> Clone for ValueAddress<T> {
+    fn clone(&self) -> ValueAddress<T> {
+        *self
+    }
+}
+
+impl<T> Copy for ValueAddress<T> {}
+
+// SAFETY: the value at the address is moved under the channel's lock, between threads if it is `Send`.
+unsafe impl<T: Send> Send for ValueAddress<T> {}
+
+impl<T> ValueAddress<T> {
+    pub(crate) const WATCHER: ValueAddress<T> = ValueAddress(None);
+
+    #[inline]
+    pub(crate) fn of(value: NonNull<T>) -> ValueAddress<T> {
+        ValueAddress(Some(value))
+    }
+
+    #[inline]
+    fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn is_watcher(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// The node of a sender, a receiver, or a watcher of a channel.
+pub(crate) type ChannelNode<T, W> = Node<W, ValueAddress<T>>;
+
+/// Ends the wait of the first waiter with an address; `hand_over` moves its value.
+#[inline(always)]
+fn serve<T, W: Wake>(
+    waiters: &mut Queue<W, ValueAddress<T>>,
+    mut hand_over: impl FnMut(NonNull<T>),
+) -> Option<W> {
+    waiters.grant_where(Grant::Own, ValueAddress::is_some, |address| {
+        if let Some(address) = address.0 {
+            hand_over(address);
+        }
+    })
+}
+
+/// Ends the wait of all watchers, except those of the select with this claim.
+#[inline]
+fn notify_watchers<T, W: Wake>(
+    waiters: &mut Queue<W, ValueAddress<T>>,
+    own: Option<&Claim>,
+) -> Wakes<W> {
+    if waiters.is_empty() { Wakes::Nobody } else { notify_all_watchers(waiters, own) }
+}
+
+#[cold]
+fn notify_all_watchers<T, W: Wake>(
+    waiters: &mut Queue<W, ValueAddress<T>>,
+    own: Option<&Claim>,
+) -> Wakes<W> {
+    let mut woken = Vec::new();
+    waiters.grant_all(Grant::Own, own, ValueAddress::is_watcher, &mut woken);
+    Wakes::Many(woken)
 }
 
 /// That a channel is closed, and with what.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Closed(pub(crate) Option<Error>);
 
-/// What came of an attempt to send the value at an address.
+/// The outcome of an attempt to send the value at an address.
 pub(crate) enum Put<W> {
     /// It is in the channel, and no longer there.
     Done(Wakes<W>),
@@ -83,21 +159,13 @@ pub(crate) enum Put<W> {
     Closed(Closed),
 }
 
-/// What came of an attempt to receive a value to an address.
+/// The outcome of an attempt to receive a value to an address.
 pub(crate) enum Took<W> {
     /// It is there.
     Done(Wakes<W>),
     Empty,
     /// Closed, and nothing is left in it.
     Closed(Closed),
-}
-
-/// What came of an operation that may wait.
-pub(crate) enum Begun<A> {
-    /// It did not have to.
-    Now(A),
-    /// It has to.
-    Wait(Ticket),
 }
 
 impl<T, W: Wake> State<T, W> {
@@ -111,16 +179,21 @@ impl<T, W: Wake> State<T, W> {
         if let Some(closed) = &self.closed {
             return Put::Closed(closed.clone());
         }
-        let watched = !self.receivers.is_empty();
-        if watched && let Some((into, receiver)) = self.receivers.serve() {
-            // SAFETY: a value, and the place for one of a receiver who waits.
-            unsafe { ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1) };
+        let waiters = !self.receivers.is_empty();
+        // SAFETY: a value, and memory for one of a receiver that waits.
+        let hand_over = |into: NonNull<T>| unsafe {
+            ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1)
+        };
+        if waiters && let Some(receiver) = serve(&mut self.receivers, hand_over) {
             return Put::Done(Wakes::One(receiver));
         }
         if self.buffer.len() < capacity {
             // SAFETY: a value, which is given away.
             unsafe { self.buffer.push(value) };
-            return Put::Done(if watched { self.receivers.ring(None) } else { Wakes::Nobody });
+            return Put::Done(match waiters {
+                true => notify_watchers(&mut self.receivers, None),
+                false => Wakes::Nobody,
+            });
         }
         match overflow {
             Overflow::Block => Put::Full,
@@ -149,42 +222,48 @@ impl<T, W: Wake> State<T, W> {
             let idle = self.senders.is_empty();
             return Took::Done(if idle { Wakes::Nobody } else { self.refill() });
         }
+        // SAFETY: the value of a sender that waits, and the caller's memory for one.
+        let hand_over = |value: NonNull<T>| unsafe {
+            ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1)
+        };
         if !self.senders.is_empty()
-            && let Some((value, sender)) = self.senders.serve()
+            && let Some(sender) = serve(&mut self.senders, hand_over)
         {
-            // SAFETY: the value of a sender who waits, and the caller's place for one.
-            unsafe { ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1) };
             return Took::Done(Wakes::One(sender));
         }
         self.closed.as_ref().map_or(Took::Empty, |closed| Took::Closed(closed.clone()))
     }
 
-    /// Gives room in the buffer to the first who waits for it, or tells those who watch.
+    /// Gives room in the buffer to the first sender that waits for it, or notifies the watchers.
     #[inline]
     fn refill(&mut self) -> Wakes<W> {
-        let Some((next, sender)) = self.senders.serve() else { return self.senders.ring(None) };
-        // SAFETY: the value of a sender who waits.
-        unsafe { self.buffer.push(next) };
-        Wakes::One(sender)
+        let State { senders, buffer, .. } = self;
+        // SAFETY: the value of a sender that waits.
+        match serve(senders, |next| unsafe { buffer.push(next) }) {
+            Some(sender) => Wakes::One(sender),
+            None => notify_watchers(senders, None),
+        }
     }
 
-    /// Whether a send need not wait; apart from the select with this claim.
-    fn can_send(&self, capacity: usize, overflow: Overflow, own: Option<&Arc<Claim>>) -> bool {
+    /// Whether a send need not wait, without regard to the select with this claim.
+    fn can_send(&mut self, capacity: usize, overflow: Overflow, own: Option<&Claim>) -> bool {
         self.closed.is_some()
             || self.buffer.len() < capacity
             || overflow != Overflow::Block
-            || self.receivers.any_beside(own)
+            || self.receivers.any(own, ValueAddress::is_some)
     }
 
-    /// Whether a receive need not wait; likewise.
-    fn can_recv(&self, own: Option<&Arc<Claim>>) -> bool {
-        self.closed.is_some() || self.buffer.len() > 0 || self.senders.any_beside(own)
+    /// Whether a receive need not wait, likewise.
+    fn can_recv(&mut self, own: Option<&Claim>) -> bool {
+        self.closed.is_some()
+            || self.buffer.len() > 0
+            || self.senders.any(own, ValueAddress::is_some)
     }
 }
 
 impl<T, W> State<T, W> {
     #[cfg(test)]
-    fn check(&self, capacity: usize) {
+    fn check(&mut self, capacity: usize) {
         assert!(self.buffer.len() <= capacity);
         if self.closed.is_some() {
             assert_eq!((self.senders.len(), self.receivers.len()), (0, 0), "closed to all");
@@ -192,15 +271,15 @@ impl<T, W> State<T, W> {
     }
 
     #[cfg(not(test))]
-    fn check(&self, _: usize) {}
+    fn check(&mut self, _: usize) {}
 }
 
 impl<T, W> Core<T, W> {
     pub(crate) fn new(capacity: usize, overflow: Overflow) -> Core<T, W> {
         let state = State {
             buffer: Buffer::new(),
-            senders: Places::new(),
-            receivers: Places::new(),
+            senders: Queue::new(),
+            receivers: Queue::new(),
             closed: None,
             dropped: 0,
         };
@@ -210,7 +289,7 @@ impl<T, W> Core<T, W> {
     #[inline]
     fn lock(&self) -> Guard<'_, State<T, W>> {
         // Nothing under the lock panics but running out of memory.
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         state.check(self.capacity);
         state
     }
@@ -235,7 +314,7 @@ impl<T, W> Core<T, W> {
     /// How many wait to send, and to receive.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn waiting(&self) -> (usize, usize) {
-        let state = self.lock();
+        let mut state = self.lock();
         (state.senders.len(), state.receivers.len())
     }
 
@@ -315,7 +394,71 @@ impl<W> Core<(), W> {
     }
 }
 
+/// Which queue of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Senders,
+    Receivers,
+}
+
+impl<T, W> State<T, W> {
+    fn queue(&mut self, side: Side) -> &mut Queue<W, ValueAddress<T>> {
+        match side {
+            Side::Senders => &mut self.senders,
+            Side::Receivers => &mut self.receivers,
+        }
+    }
+}
+
+impl<T, W: Wake> Locked<'_, T, W> {
+    /// Queues a sender for which [`Core::send_locked`] has found no room, or a receiver for which
+    /// [`Core::recv_locked`] has found no value.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Queue::push`]. The memory at the address belongs to the channel while the node is
+    /// queued.
+    #[inline]
+    pub(crate) unsafe fn join(self, side: Side, node: &ChannelNode<T, W>, waiter: W) {
+        let Locked(mut state) = self;
+        let State { senders, receivers, .. } = &mut *state;
+        let (own, other) = match side {
+            Side::Senders => (senders, receivers),
+            Side::Receivers => (receivers, senders),
+        };
+        // SAFETY: as the caller says.
+        unsafe { own.push(node, waiter, None) };
+        let watchers = notify_watchers(other, None);
+        drop(state);
+        watchers.wake();
+    }
+}
+
+/// One side of a channel, as an object to wait for.
+pub(crate) struct Waiters<'c, T, W> {
+    core: &'c Core<T, W>,
+    side: Side,
+}
+
+impl<T, W> Waitable<W> for Waiters<'_, T, W> {
+    type Key = ValueAddress<T>;
+
+    unsafe fn withdraw(&self, node: &ChannelNode<T, W>) -> Option<Grant> {
+        // SAFETY: as the caller says.
+        let removed = unsafe { self.core.lock().queue(self.side).remove(node) };
+        match removed.standing {
+            Standing::Granted(grant) => Some(grant),
+            _ => None,
+        }
+    }
+}
+
 impl<T, W: Wake> Core<T, W> {
+    /// One side, as an object to wait for.
+    pub(crate) fn waiters(&self, side: Side) -> Waiters<'_, T, W> {
+        Waiters { core: self, side }
+    }
+
     // ----- sending ----------------------------------------------------------------------
 
     /// Sends the value at an address, if that is possible at once.
@@ -329,61 +472,19 @@ impl<T, W: Wake> Core<T, W> {
         unsafe { self.lock().put(value, self.capacity, self.overflow) }
     }
 
-    /// Sends the value at an address, or takes a place among those who wait to.
+    /// As [`try_send`](Core::try_send), under a lock that the caller has.
     ///
     /// # Safety
     ///
-    /// The lock is this channel's. As for [`try_send`](Core::try_send). With a ticket the value belongs to the channel until the place is given up, and
-    /// it is, before the memory is used for anything else.
+    /// The lock is this channel's. The rest as for [`try_send`](Core::try_send).
     #[inline]
     pub(crate) unsafe fn send_locked(
         &self,
         value: NonNull<T>,
-        locked: Locked<'_, T, W>,
-        waiter: impl FnOnce() -> W,
-    ) -> Begun<Put<W>> {
-        let Locked(mut state) = locked;
+        Locked(state): &mut Locked<'_, T, W>,
+    ) -> Put<W> {
         // SAFETY: as the caller says.
-        match unsafe { state.put(value, self.capacity, self.overflow) } {
-            Put::Full => {
-                let waiting = Waiting { waiter: waiter(), claim: None, value: Some(value) };
-                let ticket = state.senders.join(waiting);
-                let watchers = state.receivers.ring(None);
-                drop(state);
-                watchers.wake();
-                Begun::Wait(ticket)
-            }
-            done => Begun::Now(done),
-        }
-    }
-
-    /// The whole of it, as `ends` puts it together.
-    ///
-    /// # Safety
-    ///
-    /// As for [`send_locked`](Core::send_locked).
-    #[cfg(all(test, loom))]
-    pub(crate) unsafe fn send(
-        &self,
-        value: NonNull<T>,
-        waiter: impl FnOnce() -> W,
-    ) -> Begun<Put<W>> {
-        // SAFETY: as the caller says.
-        match unsafe { self.push(value) } {
-            Ok(()) => Begun::Now(Put::Done(Wakes::Nobody)),
-            // SAFETY: as the caller says, and the lock is this channel's.
-            Err(locked) => unsafe { self.send_locked(value, locked, waiter) },
-        }
-    }
-
-    /// After a wake: what became of it, or the ticket again.
-    pub(crate) fn poll_send(&self, ticket: Ticket) -> Result<PlaceEnd, Ticket> {
-        self.lock().senders.poll(ticket)
-    }
-
-    /// Gives up waiting. It may have happened all the same.
-    pub(crate) fn withdraw_send(&self, ticket: Ticket) -> PlaceEnd {
-        self.lock().senders.withdraw(ticket)
+        unsafe { state.put(value, self.capacity, self.overflow) }
     }
 
     // ----- receiving --------------------------------------------------------------------
@@ -392,120 +493,69 @@ impl<T, W: Wake> Core<T, W> {
     ///
     /// # Safety
     ///
-    /// The address is that of a place for a value, without one, which belongs to the caller; [`Took`] says whether there is one
-    /// afterwards.
+    /// The address is that of memory for a value, without one, which belongs to the caller; [`Took`]
+    /// says whether there is one afterwards.
     #[inline]
     pub(crate) unsafe fn try_recv(&self, into: NonNull<T>) -> Took<W> {
         // SAFETY: as the caller says.
         unsafe { self.lock().take(into) }
     }
 
-    /// Receives a value to an address, or takes a place among those who wait to.
+    /// As [`try_recv`](Core::try_recv), under a lock that the caller has.
     ///
     /// # Safety
     ///
-    /// As for [`try_recv`](Core::try_recv). With a ticket the memory belongs to the channel until the place is given up, and
-    /// it is, before the memory is used for anything else.
+    /// As for [`try_recv`](Core::try_recv).
     #[inline]
     pub(crate) unsafe fn recv_locked(
         &self,
         into: NonNull<T>,
-        locked: Locked<'_, T, W>,
-        waiter: impl FnOnce() -> W,
-    ) -> Begun<Took<W>> {
-        let Locked(mut state) = locked;
+        Locked(state): &mut Locked<'_, T, W>,
+    ) -> Took<W> {
         // SAFETY: as the caller says.
-        match unsafe { state.take(into) } {
-            Took::Empty => {
-                let waiting = Waiting { waiter: waiter(), claim: None, value: Some(into) };
-                let ticket = state.receivers.join(waiting);
-                let watchers = state.senders.ring(None);
-                drop(state);
-                watchers.wake();
-                Begun::Wait(ticket)
-            }
-            done => Begun::Now(done),
-        }
-    }
-
-    /// The whole of it, as `ends` puts it together.
-    ///
-    /// # Safety
-    ///
-    /// As for [`recv_locked`](Core::recv_locked).
-    #[cfg(all(test, loom))]
-    pub(crate) unsafe fn recv(
-        &self,
-        into: NonNull<T>,
-        waiter: impl FnOnce() -> W,
-    ) -> Begun<Took<W>> {
-        // SAFETY: as the caller says.
-        match unsafe { self.pop(into) } {
-            Ok(()) => Begun::Now(Took::Done(Wakes::Nobody)),
-            // SAFETY: as the caller says, and the lock is this channel's.
-            Err(locked) => unsafe { self.recv_locked(into, locked, waiter) },
-        }
-    }
-
-    /// As [`poll_send`](Core::poll_send).
-    pub(crate) fn poll_recv(&self, ticket: Ticket) -> Result<PlaceEnd, Ticket> {
-        self.lock().receivers.poll(ticket)
-    }
-
-    /// As [`withdraw_send`](Core::withdraw_send).
-    pub(crate) fn withdraw_recv(&self, ticket: Ticket) -> PlaceEnd {
-        self.lock().receivers.withdraw(ticket)
+        unsafe { state.take(into) }
     }
 
     // ----- selecting ----------------------------------------------------------------------
 
-    /// Takes a place for a case of a select; none if there is something to be tried, which the select
-    /// has to do *unregistered*.
+    /// Queues the node of a case of a select, to send or receive by its address or to watch. False if
+    /// the case is possible: the select has to try it *unregistered*.
     ///
     /// # Safety
     ///
-    /// As for [`send_locked`](Core::send_locked).
-    pub(crate) unsafe fn register_send(
+    /// As for [`Locked::join`]. The claim stays where it is until the node was withdrawn.
+    pub(crate) unsafe fn register(
         &self,
-        value: NonNull<T>,
+        side: Side,
+        node: &ChannelNode<T, W>,
+        address: ValueAddress<T>,
         waiter: W,
-        claim: &Arc<Claim>,
-        case: usize,
-    ) -> Option<Ticket> {
+        (claim, case): (&Claim, usize),
+    ) -> bool {
         let mut state = self.lock();
-        if state.can_send(self.capacity, self.overflow, Some(claim)) {
-            return None;
+        let possible = match side {
+            Side::Senders => state.can_send(self.capacity, self.overflow, Some(claim)),
+            Side::Receivers => state.can_recv(Some(claim)),
+        };
+        if possible {
+            return false;
         }
-        let place = Some((Arc::clone(claim), case));
-        let ticket = state.senders.join(Waiting { waiter, claim: place, value: Some(value) });
-        let watchers = state.receivers.ring(Some(claim));
-        drop(state);
-        watchers.wake();
-        Some(ticket)
-    }
-
-    /// As [`register_send`](Core::register_send).
-    ///
-    /// # Safety
-    ///
-    /// As for [`recv_locked`](Core::recv_locked).
-    pub(crate) unsafe fn register_recv(
-        &self,
-        into: NonNull<T>,
-        waiter: W,
-        claim: &Arc<Claim>,
-        case: usize,
-    ) -> Option<Ticket> {
-        let mut state = self.lock();
-        if state.can_recv(Some(claim)) {
-            return None;
+        let State { senders, receivers, .. } = &mut *state;
+        let (own, other) = match side {
+            Side::Senders => (senders, receivers),
+            Side::Receivers => (receivers, senders),
+        };
+        // SAFETY: as the caller says: the node is idle.
+        unsafe {
+            node.set_key(address);
+            own.push(node, waiter, Some(CaseClaim::new(claim, case)));
         }
-        let place = Some((Arc::clone(claim), case));
-        let ticket = state.receivers.join(Waiting { waiter, claim: place, value: Some(into) });
-        let watchers = state.senders.ring(Some(claim));
-        drop(state);
-        watchers.wake();
-        Some(ticket)
+        if address.is_some() {
+            let watchers = notify_watchers(other, Some(claim));
+            drop(state);
+            watchers.wake();
+        }
+        true
     }
 
     /// Whether a send need not wait.
@@ -518,34 +568,18 @@ impl<T, W: Wake> Core<T, W> {
         self.lock().can_recv(None)
     }
 
-    /// Takes a place among senders for somebody who waits until a send is possible; none if it is. It is given up as that of a
-    /// sender.
-    pub(crate) fn watch_send(&self, waiter: W, claim: &Arc<Claim>, case: usize) -> Option<Ticket> {
-        let mut state = self.lock();
-        let possible = state.can_send(self.capacity, self.overflow, Some(claim));
-        (!possible).then(|| state.senders.watch(waiter, (Arc::clone(claim), case)))
-    }
-
-    /// The same among receivers.
-    pub(crate) fn watch_recv(&self, waiter: W, claim: &Arc<Claim>, case: usize) -> Option<Ticket> {
-        let mut state = self.lock();
-        let possible = state.can_recv(Some(claim));
-        (!possible).then(|| state.receivers.watch(waiter, (Arc::clone(claim), case)))
-    }
-
     // ----- closing ------------------------------------------------------------------------
 
-    /// Closes it; returns whom to wake. What is in the buffer stays there. Only the first call
-    /// has an effect.
-    #[must_use = "those who waited have to be woken"]
-    pub(crate) fn close(&self, error: Option<Error>) -> Vec<W> {
-        let mut wake = Vec::new();
+    /// Closes the channel. Values in the buffer stay there. Only the first call has an effect.
+    pub(crate) fn close(&self, error: Option<Error>) {
+        let mut woken = Vec::new();
         let mut state = self.lock();
         if state.closed.is_none() {
             state.closed = Some(Closed(error));
-            state.senders.close(&mut wake);
-            state.receivers.close(&mut wake);
+            state.senders.grant_all(Grant::Closed, None, |_| true, &mut woken);
+            state.receivers.grant_all(Grant::Closed, None, |_| true, &mut woken);
         }
-        wake
+        drop(state);
+        wake_all(woken);
     }
 }

@@ -7,12 +7,13 @@
 //!
 //! Points in time are those of [`time::now`]: on a task of its runtime's clock, elsewhere of the system's.
 
-use super::ends::{may_wait, prepare, settle};
 use super::error::{Reason, RecvError};
+use super::operation::{charge, may_wait, prepare};
 use crate::base::lock::Lock;
+use crate::scope::cx::parking::{Deadline, wait};
 use crate::sync::select::{NeverCase, TimerCase};
 use crate::sync::time;
-use crate::wait::{self, Deadline, Why};
+use crate::wait::Why;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
@@ -185,21 +186,21 @@ fn recv(timer: &dyn Timer, name: &'static str) -> Result<Instant, RecvError> {
     loop {
         let now = time::now();
         if let Some(due) = timer.take(now) {
-            settle(payer, None);
+            charge(payer);
             return Ok(due);
         }
         let (deadline, why) = match timer.due() {
             Some(due) => (Deadline::after(due.saturating_duration_since(now)), Why::Sleep),
             None => (Deadline::Never, Why::signal(name, timer)),
         };
-        may_wait().and_then(|()| wait::wait(deadline, why)).map_err(interrupted)?;
+        may_wait(payer).and_then(|()| wait(payer, deadline, why)).map_err(interrupted)?;
     }
 }
 
 fn try_recv(timer: &dyn Timer) -> Result<Instant, RecvError> {
     let payer = prepare().map_err(interrupted)?;
     let due = timer.take(time::now()).ok_or_else(|| RecvError::new(Reason::WouldWait))?;
-    settle(payer, None);
+    charge(payer);
     Ok(due)
 }
 

@@ -3,16 +3,17 @@
 //! The value has a version. A watcher has the version that it has seen last and waits for another one; those in between it
 //! may miss.
 //!
-//! Watchers wait at one bell, setters that wait for the last watcher to go at another: a select that has a watcher among
-//! its cases takes the bell for a change, so nothing else may ring it.
+//! Watchers wait in one queue, setters that wait for the last watcher to go in another: a select with
+//! a watcher among its cases takes the end of its wait for a change.
 //!
 //! No code of the program runs under the lock. A change in place works on a copy, and is tried again if somebody else was
 //! faster, which the version tells.
 
-use super::bell::{Bell, Look};
+use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError};
 use crate::base::lock::Lock;
-use crate::wait::Deadline;
+use crate::scope::cx::parking::Deadline;
+use crate::wait::{Queue, Waiter};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,8 +38,8 @@ pub fn watch<T>(initial: T) -> (Watched<T>, Watcher<T>) {
         version: 0,
         setters: 1,
         watchers: 1,
-        bell: Bell::new(),
-        gone: Bell::new(),
+        waiters: Queue::new(),
+        setters_waiting: Queue::new(),
     };
     let state = Arc::new(Lock::new(state));
     (Watched { state: Arc::clone(&state) }, Watcher { state, seen: 0 })
@@ -50,10 +51,10 @@ pub(crate) struct State<T> {
     /// It does not change any more when there are none.
     setters: usize,
     watchers: usize,
-    /// Rings for watchers when the value has changed, or will not change any more.
-    bell: Bell,
-    /// Rings for setters when the last watcher has gone.
-    gone: Bell,
+    /// Watchers that wait for a change, or for the last setter to go.
+    waiters: Queue<Waiter>,
+    /// Setters that wait for the last watcher to go.
+    setters_waiting: Queue<Waiter>,
 }
 
 /// Changes a value that is watched. Clones change the same.
@@ -69,9 +70,9 @@ impl<T> Watched<T> {
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.value, value);
         state.version += 1;
-        let rung = state.bell.ring();
+        let woken = notify_changed(&mut state.waiters);
         drop(state);
-        rung.wake();
+        woken.wake();
         old
     }
 
@@ -131,9 +132,9 @@ impl<T> Watched<T> {
             }
             let old = std::mem::replace(&mut state.value, value);
             state.version += 1;
-            let rung = state.bell.ring();
+            let woken = notify_changed(&mut state.waiters);
             drop(state);
-            rung.wake();
+            woken.wake();
             drop((old, before)); // code of the program
             return true;
         }
@@ -194,9 +195,9 @@ impl<T> Drop for Watched<T> {
         let mut state = self.state.lock();
         state.setters -= 1;
         if state.setters == 0 {
-            let rung = state.bell.ring();
+            let woken = notify_changed(&mut state.waiters);
             drop(state);
-            rung.wake();
+            woken.wake();
         }
     }
 }
@@ -312,7 +313,7 @@ struct Gone<'w, T> {
     cursor: u64,
 }
 
-impl<T> Look for Gone<'_, T> {
+impl<T> Reader for Gone<'_, T> {
     const NAME: &'static str = "end of the last watcher";
 
     type State = State<T>;
@@ -323,18 +324,18 @@ impl<T> Look for Gone<'_, T> {
         (self.state, &mut self.cursor)
     }
 
-    fn bell(state: &mut State<T>) -> &mut Bell {
-        &mut state.gone
+    fn waiters(state: &mut State<T>) -> &mut Queue<Waiter> {
+        &mut state.setters_waiting
     }
 
-    fn look(state: &State<T>, _: &mut u64) -> Option<Result<(), Reason>> {
+    fn read(state: &State<T>, _: &mut u64) -> Option<Result<(), Reason>> {
         (state.watchers == 0).then_some(Ok(()))
     }
 
     fn value((): ()) {}
 }
 
-impl<T> Look for Watcher<T> {
+impl<T> Reader for Watcher<T> {
     const NAME: &'static str = "change of a watched value";
 
     type State = State<T>;
@@ -345,11 +346,11 @@ impl<T> Look for Watcher<T> {
         (&self.state, &mut self.seen)
     }
 
-    fn bell(state: &mut State<T>) -> &mut Bell {
-        &mut state.bell
+    fn waiters(state: &mut State<T>) -> &mut Queue<Waiter> {
+        &mut state.waiters
     }
 
-    fn look(state: &State<T>, seen: &mut u64) -> Option<Result<Arc<T>, Reason>> {
+    fn read(state: &State<T>, seen: &mut u64) -> Option<Result<Arc<T>, Reason>> {
         if state.version != *seen {
             *seen = state.version;
             return Some(Ok(Arc::clone(&state.value)));
@@ -374,9 +375,9 @@ impl<T> Drop for Watcher<T> {
         let mut state = self.state.lock();
         state.watchers -= 1;
         if state.watchers == 0 {
-            let rung = state.gone.ring();
+            let woken = notify_changed(&mut state.setters_waiting);
             drop(state);
-            rung.wake();
+            woken.wake();
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Lists of cases that are made at run time.
 
-use super::cases::{
-    BellCase, Call, Case, DeadlineCase, DefaultCase, EndedCase, Finish, Goal, Many, Once, Payer,
-    RecvCase, Round, SendCase, SendWithCase, TimeoutCase, TimerCase, TokenCase,
+use super::case::{Call, Case, Finish, Goal, Many, Once, Payer, Round};
+use super::channels::{RecvCase, SendCase, SendWithCase};
+use super::events::{
+    ChangeCase, DeadlineCase, DefaultCase, EndedCase, TimeoutCase, TimerCase, TokenCase,
 };
 use super::{Bias, choose};
 use crate::base::error::Result;
@@ -195,7 +196,7 @@ impl<'c, R> Select<'c, R> {
         subscriber: &'c mut Subscriber<T>,
         then: impl FnOnce(Result<T, RecvError>) -> R + 'c,
     ) -> &mut Select<'c, R> {
-        self.add(BellCase::next(subscriber), then)
+        self.add(ChangeCase::next(subscriber), then)
     }
 
     /// A change of what is watched.
@@ -204,7 +205,7 @@ impl<'c, R> Select<'c, R> {
         watcher: &'c mut Watcher<T>,
         then: impl FnOnce(Result<Arc<T>, RecvError>) -> R + 'c,
     ) -> &mut Select<'c, R> {
-        self.add(BellCase::changed(watcher), then)
+        self.add(ChangeCase::changed(watcher), then)
     }
 
     /// A task that ends. Its handle then has the result: joining does not wait.
@@ -407,7 +408,7 @@ impl<'c, R> Cases<'c, R> {
         subscriber: &'c mut Subscriber<T>,
         then: impl FnMut(Result<T, RecvError>) -> R + 'c,
     ) -> CaseId {
-        self.add(BellCase::next(subscriber), then)
+        self.add(ChangeCase::next(subscriber), then)
     }
 
     /// A change of what is watched.
@@ -416,7 +417,7 @@ impl<'c, R> Cases<'c, R> {
         watcher: &'c mut Watcher<T>,
         then: impl FnMut(Result<Arc<T>, RecvError>) -> R + 'c,
     ) -> CaseId {
-        self.add(BellCase::changed(watcher), then)
+        self.add(ChangeCase::changed(watcher), then)
     }
 
     /// A task that ends. It stays ended: a case to be removed.

@@ -142,10 +142,10 @@ macro_rules! __select {
         $crate::__select!(@add $done $case ($crate::__private::DeadlineCase::new($at)) $($arm)*)
     };
     (@case $done:tt $case:ident next ($subscriber:expr $(,)?) $($arm:tt)*) => {
-        $crate::__select!(@add $done $case ($crate::__private::BellCase::next(&mut $subscriber)) $($arm)*)
+        $crate::__select!(@add $done $case ($crate::__private::ChangeCase::next(&mut $subscriber)) $($arm)*)
     };
     (@case $done:tt $case:ident changed ($watcher:expr $(,)?) $($arm:tt)*) => {
-        $crate::__select!(@add $done $case ($crate::__private::BellCase::changed(&mut $watcher)) $($arm)*)
+        $crate::__select!(@add $done $case ($crate::__private::ChangeCase::changed(&mut $watcher)) $($arm)*)
     };
     (@case $done:tt $case:ident ended ($task:expr $(,)?) $($arm:tt)*) => {
         $crate::__select!(@add $done $case ($crate::__private::EndedCase::new(&$task)) $($arm)*)

@@ -102,7 +102,9 @@
 //! that can be taken back, on which others then wait. To take the locks of all channels in the order of their addresses for
 //! the last look before `default`: locks for a few instructions would be held for as long as the list is.
 
-mod cases;
+mod case;
+mod channels;
+mod events;
 mod list;
 mod macros;
 #[cfg(all(test, not(loom)))]
@@ -110,21 +112,23 @@ mod tests;
 
 pub use crate::wait::Ends;
 #[doc(hidden)]
-pub use cases::{
-    BellCase, Case, DeadlineCase, DefaultCase, EndedCase, Finish, NeverCase, Payer, RecvCase,
-    Round, SendCase, SendWithCase, TimeoutCase, TimerCase, TokenCase, send_with,
+pub use case::{Case, Finish, Payer, Round};
+#[doc(hidden)]
+pub use channels::{RecvCase, SendCase, SendWithCase, send_with};
+#[doc(hidden)]
+pub use events::{
+    ChangeCase, DeadlineCase, DefaultCase, EndedCase, NeverCase, TimeoutCase, TimerCase, TokenCase,
 };
 pub use list::{CaseId, Cases, Select};
 
 use crate::base::error::{Error, Result};
 use crate::sched::worker;
+use crate::scope::cx::parking::{Deadline, Ended, wait};
 use crate::sync::channel::may_wait;
 use crate::sync::time;
-use crate::wait::Claim;
-use crate::wait::{self, Deadline, Ended, Waiter, Why};
-use cases::Goal;
+use crate::wait::{Claim, Why};
+use case::Goal;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Claimed by the select itself: to try again, because its task was cancelled, or because nothing is possible.
@@ -241,12 +245,12 @@ fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> 
                 .find(|&at| !cases[at].is_fleeting() && possible(&mut *cases[at], goal, &payer));
             return late.map_or(Ok(otherwise), |at| accept(cases, at, &payer, None));
         }
-        let claim = Arc::new(Claim::new());
-        let waiter = Waiter::current();
+        // Before `registered`, which is dropped first: no node points to the claim then.
+        let claim = Claim::new();
         let registered = Registered(&mut *cases);
         for turn in 0..count {
             let case = turns.get(turn);
-            let round = Round { claim: &claim, waiter: &waiter, case, goal };
+            let round = Round { claim: &claim, frame: payer.0, case, goal };
             if !registered.0[case].register(&round) {
                 // If this fails, another case has happened.
                 claim.fire(RETRY);
@@ -261,7 +265,7 @@ fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> 
             (claim.winner().unwrap_or(RETRY), None)
         } else {
             let timeout = *timeout.get_or_insert_with(|| first_timeout(registered.0));
-            decide(&claim, count, earliest(timeout, registered.0))
+            decide(&claim, count, earliest(timeout, registered.0), &payer)
         };
         drop(registered);
         match (winner, interrupted, otherwise) {
@@ -327,6 +331,7 @@ fn decide(
     claim: &Claim,
     cases: usize,
     timeout: Option<(Deadline, usize)>,
+    payer: &Payer,
 ) -> (usize, Option<Error>) {
     let deadline = timeout.map_or(Deadline::Never, |(deadline, _)| deadline);
     let mut interrupted = None;
@@ -334,7 +339,7 @@ fn decide(
         if let Some(winner) = claim.winner() {
             return (winner, interrupted);
         }
-        match may_wait().and_then(|()| wait::wait(deadline, Why::Select(cases))) {
+        match may_wait(payer.0).and_then(|()| wait(payer.0, deadline, Why::Select(cases))) {
             Ok(Ended::Woken) => {}
             Ok(Ended::TimedOut) => {
                 if let Some((_, case)) = timeout {

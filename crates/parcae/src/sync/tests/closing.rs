@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::{cancelled_at_every_point, everywhere};
+use crate::base::error::{ErrorKind, Result};
 use std::sync::Arc;
 
 fn is_closed<T>(outcome: Result<T>) -> bool {

@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::{deterministic, everywhere};
+use crate::base::error::Result;
 use crate::prelude::*;
 use crate::sync::time;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

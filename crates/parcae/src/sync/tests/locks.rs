@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::{cancelled_at_every_point, deterministic, everywhere, run};
+use crate::base::error::{Error, Result};
 use crate::prelude::*;
 use crate::support::DETERMINISTIC_RUNS;
 use std::sync::Arc;

@@ -29,9 +29,10 @@ pub use interval::{Interval, MissedTicks, interval, interval_at};
 
 use crate::base::error::{Detail, Error, ErrorKind, Result};
 use crate::sched::timers::{Due, Nanos};
+use crate::scope::cx::parking;
 use crate::scope::cx::{self, Cx, Frame};
 use crate::scope::profile::Spawns;
-use crate::wait::{self, Why};
+use crate::wait::Why;
 use crate::{CancelReason, NurseryOpts};
 use std::time::{Duration, Instant};
 
@@ -112,9 +113,9 @@ impl Frame {
     pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
         let shared = &self.terms().shared;
         if shared.now() >= due {
-            return wait::pass(self);
+            return parking::pass(self);
         }
-        wait::checkpoint(self)?;
+        parking::checkpoint(self)?;
         let _deadline = shared.at(due, Due::Wake(self.task_ref()));
         while shared.now() < due {
             self.park(Why::Sleep)?;

@@ -201,7 +201,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
         Why::Signal(what, on) => Wait { on: Some(on), ..Wait::new(what, EndedBy::Anybody) },
         Why::Channel(what, channel) => {
             let on = Some((&raw const *channel).cast::<()>().addr());
-            let note = channel.tell().map(|told| {
+            let note = channel.stats().map(|told| {
                 let capacity = match told.capacity {
                     usize::MAX => "no bound".to_owned(),
                     capacity => format!("capacity {capacity}"),

@@ -31,11 +31,12 @@ const ALLOCATOR_ROOM: usize = 4 * 1024;
 impl Frame {
     /// Runs code of the task on another stack, which ends at `end`. It does not unwind.
     pub(in crate::scope::cx) fn away<R>(&self, end: usize, code: impl FnOnce() -> R) -> R {
+        self.unsubscribe(); // from the node of this scope
         let closed = Node::root();
         closed.cancel(CancelReason::Explicit);
         let scope = self.scope.get();
         let stack_end = self.stack_end.replace(end | AWAY);
-        self.scope.set(ScopeRef { node: NonNull::from(&closed), waiter: None, ..scope });
+        self.scope.set(ScopeRef { node: NonNull::from(&closed), ..scope });
         let slice = self.slice.take();
         let result = code();
         self.slice.set(slice);

@@ -34,6 +34,7 @@ impl Frame {
     /// Enters a nursery that this task has opened: from now on its node is what cancels the task.
     /// Returns what [`leave_nursery`](Frame::leave_nursery) needs.
     pub(crate) fn enter_nursery(&self, terms: &Terms, shares: Shares) -> Outer {
+        self.unsubscribe();
         let outer = Outer {
             scope: self.scope.get(),
             limit: self.limit.get(),
@@ -48,14 +49,14 @@ impl Frame {
             Shares::Nothing => outer.scope.pool,
         };
         let (node, shields) = (NonNull::from(&terms.node), self.shields.get());
-        self.scope.set(ScopeRef { node, pool, waiter: None, shields });
+        self.scope.set(ScopeRef { node, pool, shields });
         self.limit.set(NonNull::from(terms.node.limit()));
         outer
     }
 
     /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
     pub(crate) fn leave_nursery(&self, terms: &Terms, shares: Shares, outer: Outer) {
-        self.stop_waiting();
+        self.unsubscribe();
         self.take_marks_up(outer.marks, terms.node.reason());
         let mut surplus = Budget::ZERO;
         if let Shares::All = shares

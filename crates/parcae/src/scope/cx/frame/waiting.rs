@@ -9,7 +9,7 @@ use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker;
 use crate::scope::budget::Resource;
 use crate::scope::nursery::Core;
-use crate::wait::Why;
+use crate::wait::{Standing, Waitable, Waiter, Why};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -286,25 +286,39 @@ impl Frame {
     }
 
     /// Makes sure that a cancellation wakes the task. One that comes after the first look and before
-    /// the task is registered wakes nobody, and registering fails: so there is a second look.
+    /// the task has subscribed wakes nobody, and subscribing fails: so there is a second look.
+    #[inline]
     fn start_waiting(&self) -> Result<()> {
         self.check_cancelled()?;
-        let mut scope = self.scope.get();
-        let shielded = self.shields.get() > scope.shields && self.grace.get().is_none();
-        if scope.waiter.is_none() && !shielded {
-            window::before_registering();
-            scope.waiter = self.node().register(self.waker());
-            self.scope.set(scope);
-            return self.check_cancelled(); // again: see above
+        if self.subscription.standing() == Standing::Queued {
+            return Ok(());
         }
-        Ok(())
+        self.subscribe()
     }
 
-    pub(super) fn stop_waiting(&self) {
-        let mut scope = self.scope.get();
-        if let Some(slot) = scope.waiter.take() {
-            self.node().unregister(slot);
-            self.scope.set(scope);
+    /// Subscribes to the node that cancels the task, unless a shield holds cancellation off.
+    #[cold]
+    fn subscribe(&self) -> Result<()> {
+        if self.shields.get() > self.scope.get().shields && self.grace.get().is_none() {
+            return Ok(());
+        }
+        window::before_registering();
+        // SAFETY: not queued, and the task's own. It stays in the frame until `unsubscribe`, which is
+        // called before the task changes its node or ends.
+        unsafe {
+            self.subscription.reset();
+            let waiter = Waiter::borrowed(&self.terms().shared, self.task_ref());
+            self.node().subscribe(&self.subscription, waiter, None);
+        }
+        self.check_cancelled() // again: see `start_waiting`
+    }
+
+    /// Leaves the queue of the node that cancels the task, if it is there.
+    #[inline]
+    pub(super) fn unsubscribe(&self) {
+        if self.subscription.standing() == Standing::Queued {
+            // SAFETY: the task's own, queued at this node.
+            unsafe { self.node().withdraw(&self.subscription) };
         }
     }
 

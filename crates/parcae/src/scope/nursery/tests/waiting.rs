@@ -295,7 +295,7 @@ fn a_cancelled_wait_leaves_the_child_to_others() {
                     n.spawn(move |_| match way {
                         0 => crate::select! { ended(*child) => () },
                         1 => crate::select! { ended(*child) => (), timeout(LONG) => () },
-                        _ => child.wait_until(crate::wait::Deadline::Never).map(drop),
+                        _ => child.wait_until(crate::scope::cx::parking::Deadline::Never).map(drop),
                     })
                 });
                 pause(cx, turns)?;

@@ -45,7 +45,7 @@ fn a_thread_sends_and_tasks_receive() {
                     })
                 })
             });
-            assert_eq!(sum.unwrap(), (0..300).sum());
+            assert_eq!(sum.unwrap(), (0..300).sum::<u64>());
         }
     }
 }

@@ -1,0 +1,230 @@
+//! The handles of a channel: what its ends share, and how they are counted.
+//!
+//! Both ends are counted beside the channel itself. The handle that brings a count to 0 closes the
+//! channel. A count that is 0 stays 0, also for weak handles, so that happens once.
+
+use super::operation::prepare;
+use super::receiver::Receiver;
+use super::sender::Sender;
+use super::state::Core;
+use super::{ChannelPermit, Overflow};
+use crate::base::error::{Error, Result};
+use crate::sched;
+use crate::scope::cx::{self, Frame};
+use crate::wait::{ChannelStats, Channelled, Waiter};
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+/// What all handles of a channel share.
+pub(crate) struct Shared<T> {
+    pub(crate) core: Core<T, Waiter>,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+    /// The task that made it, for whoever looks for deadlocks; 0 if it is not known who has its ends: a thread
+    /// made it, or has used it.
+    maker: AtomicU64,
+    /// The scheduler of that task, by its address: numbers of tasks are unique only there.
+    home: usize,
+    /// The channel's place under a capability.
+    _permit: Option<ChannelPermit>,
+}
+
+impl<T> Channelled for Shared<T> {
+    fn stats(&self) -> Option<ChannelStats> {
+        Some(ChannelStats {
+            values: self.core.try_len()?,
+            capacity: self.core.capacity().unwrap_or(usize::MAX),
+            // Relaxed: figures for a report.
+            senders: self.senders.load(Ordering::Relaxed),
+            receivers: self.receivers.load(Ordering::Relaxed),
+        })
+    }
+
+    fn maker(&self, shared: &sched::Shared) -> Option<u64> {
+        let here = (&raw const *shared).addr() == self.home;
+        Some(self.maker.load(Ordering::Relaxed)).filter(|&maker| here && maker != 0)
+    }
+}
+
+pub(super) fn pair<T>(
+    capacity: usize,
+    overflow: Overflow,
+    permit: Option<ChannelPermit>,
+) -> (Sender<T>, Receiver<T>) {
+    let maker = cx::current();
+    let shared = Arc::new(Shared {
+        core: Core::new(capacity, overflow),
+        senders: AtomicUsize::new(1),
+        receivers: AtomicUsize::new(1),
+        maker: AtomicU64::new(maker.map_or(0, |frame| frame.record().id())),
+        home: maker.map_or(0, |frame| Arc::as_ptr(&frame.terms().shared).addr()),
+        _permit: permit,
+    });
+    (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
+}
+
+impl<T> Shared<T> {
+    /// Step 1. The task that pays, if a task does.
+    #[inline]
+    pub(super) fn prepare(&self) -> Result<Option<&'static Frame>> {
+        let payer = prepare()?;
+        if payer.is_none() {
+            self.maker.store(0, Ordering::Relaxed); // for reports, as above
+        }
+        Ok(payer)
+    }
+
+    pub(super) fn close(&self, error: Option<Error>) {
+        self.core.close(error);
+    }
+}
+
+/// Counts one more handle, unless there are none.
+fn count_up(count: &AtomicUsize) -> bool {
+    // Relaxed: a handle is passed on by other means, which order what it is used for.
+    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n > 0).then_some(n + 1)).is_ok()
+}
+
+/// Counts one handle less; true if it was the last.
+fn count_down(count: &AtomicUsize) -> bool {
+    // AcqRel: pairs with itself. What was done by the other handles comes before the close.
+    count.fetch_sub(1, Ordering::AcqRel) == 1
+}
+
+/// Drops values. A panic of one does not keep the others; the first goes on when all are gone.
+pub(super) fn drop_all<T>(values: VecDeque<T>) {
+    let mut first = None;
+    for value in values {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            first.get_or_insert(panic);
+        }
+    }
+    if let Some(panic) = first
+        && !std::thread::panicking()
+    {
+        resume_unwind(panic);
+    }
+}
+
+/// What both ends have.
+macro_rules! handle {
+    ($End:ident, $Weak:ident, $count:ident, $name:literal) => {
+        impl<T> $End<T> {
+            /// How many values are in the channel. Others may be faster than whoever asks.
+            ///
+            /// Not a checkpoint, and neither are the other functions that only ask: a loop of nothing else lets nobody run, and
+            /// is not cancelled.
+            pub fn len(&self) -> usize {
+                self.shared.core.len()
+            }
+
+            /// Whether no value is in the channel.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Whether it holds as many values as it may: a send would have to wait, unless a receiver waits for
+            /// it. A rendezvous channel is both empty and full.
+            pub fn is_full(&self) -> bool {
+                self.shared.core.is_full()
+            }
+
+            /// How many values it holds; none if it has no bounds.
+            pub fn capacity(&self) -> Option<usize> {
+                self.shared.core.capacity()
+            }
+
+            /// Whether nothing more can be sent.
+            pub fn is_closed(&self) -> bool {
+                self.shared.core.closed().is_some()
+            }
+
+            /// Whether both are handles of one channel.
+            pub fn same_channel(&self, other: &$End<T>) -> bool {
+                Arc::ptr_eq(&self.shared, &other.shared)
+            }
+        }
+
+        impl<T> Clone for $End<T> {
+            fn clone(&self) -> $End<T> {
+                let counted = count_up(&self.shared.$count);
+                debug_assert!(counted, "a handle that is not counted");
+                $End { shared: Arc::clone(&self.shared) }
+            }
+        }
+
+        impl<T> fmt::Debug for $End<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct($name)
+                    .field("len", &self.len())
+                    .field("capacity", &self.capacity())
+                    .field("closed", &self.is_closed())
+                    .finish()
+            }
+        }
+
+        impl<T> $Weak<T> {
+            /// A full handle; none if the last one is gone.
+            pub fn upgrade(&self) -> Option<$End<T>> {
+                let shared = self.shared.upgrade()?;
+                count_up(&shared.$count).then_some($End { shared })
+            }
+        }
+
+        impl<T> Clone for $Weak<T> {
+            fn clone(&self) -> $Weak<T> {
+                $Weak { shared: Weak::clone(&self.shared) }
+            }
+        }
+
+        impl<T> fmt::Debug for $Weak<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!("Weak", $name))
+            }
+        }
+    };
+}
+
+handle!(Sender, WeakSender, senders, "Sender");
+handle!(Receiver, WeakReceiver, receivers, "Receiver");
+
+/// A [`Sender`] that does not keep its channel open.
+///
+/// ```
+/// let (tx, rx) = parcae::channel::channel::<u8>(1);
+/// let weak = tx.downgrade();
+/// weak.upgrade().unwrap().send(7)?;
+/// drop(tx);
+/// assert!(weak.upgrade().is_none());
+/// assert_eq!(rx.recv()?, 7);
+/// assert!(rx.recv().unwrap_err().is_closed());
+/// # Ok::<(), parcae::Error>(())
+/// ```
+pub struct WeakSender<T> {
+    pub(super) shared: Weak<Shared<T>>,
+}
+
+/// A [`Receiver`] that does not keep its channel open.
+pub struct WeakReceiver<T> {
+    pub(super) shared: Weak<Shared<T>>,
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if count_down(&self.shared.senders) {
+            self.shared.close(None);
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if count_down(&self.shared.receivers) {
+            self.shared.close(None);
+            drop(self.shared.core.drain());
+        }
+    }
+}

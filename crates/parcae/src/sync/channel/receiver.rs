@@ -1,0 +1,292 @@
+//! The receiving end of a channel. `operation` has the steps.
+//!
+//! Values travel by address (`value_box`). A receiver has uninitialised memory for its value on its
+//! stack. While the receiver waits, that memory belongs to the channel.
+
+use super::error::{Reason, RecvError};
+use super::handles::{Shared, WeakReceiver};
+use super::operation::{charge, closed_or_cancelled, wait_queued};
+use super::state::{Closed, Locked, Side, Took};
+use crate::base::error::{Error, Result};
+use crate::scope::cx::parking::Deadline;
+use crate::scope::cx::{self, Frame};
+use crate::sync::select::RecvCase;
+use crate::wait::{Waiter, Why};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The receiving end of a channel. Clones receive from the same channel; each value goes to one of them.
+pub struct Receiver<T> {
+    pub(super) shared: Arc<Shared<T>>,
+}
+
+impl<T> Receiver<T> {
+    pub(crate) fn shared(&self) -> &Shared<T> {
+        &self.shared
+    }
+
+    /// As a case of `select!`, which finds it through any number of references.
+    #[doc(hidden)]
+    pub fn __select(&self) -> RecvCase<'_, T> {
+        RecvCase::new(self)
+    }
+
+    /// Receives a value; waits for one.
+    ///
+    /// # Errors
+    ///
+    /// The channel is closed and nothing is left in it, or the task was cancelled or has no budget left.
+    #[inline]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.recv_until(|| Deadline::Never)
+    }
+
+    /// As [`recv`](Receiver::recv), and waits no longer than `time`. Under the deterministic executor that is
+    /// virtual time.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Receiver::recv), or the time is up.
+    pub fn recv_timeout(&self, time: Duration) -> Result<T, RecvError> {
+        self.recv_until(|| Deadline::after(time))
+    }
+
+    /// As [`recv`](Receiver::recv), and waits no longer than until a point in time, by the clock of
+    /// [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Receiver::recv), or the time is up.
+    ///
+    /// ```
+    /// use parcae::time;
+    /// use std::time::Duration;
+    ///
+    /// let (tx, rx) = parcae::channel::channel(2);
+    /// tx.send(1)?;
+    /// let at = time::now() + Duration::from_millis(1); // for both together
+    /// assert_eq!(rx.recv_deadline(at)?, 1);
+    /// assert!(rx.recv_deadline(at).unwrap_err().is_timeout());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn recv_deadline(&self, at: Instant) -> Result<T, RecvError> {
+        self.recv_until(|| Deadline::at(at))
+    }
+
+    #[inline]
+    fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
+        let payer =
+            self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        let received = self.recv_uncharged(payer, deadline);
+        if received.is_ok() {
+            charge(payer);
+        }
+        received
+    }
+
+    /// Receives to an address, with a wait or without; there is a value if it is a success.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to).
+    #[inline]
+    pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
+        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        // SAFETY: as the caller says.
+        unsafe {
+            match wait {
+                Patience::Endless => self.recv_to(into, payer, || Deadline::Never)?,
+                Patience::None => self.try_recv_to(into)?,
+            }
+        }
+        charge(payer);
+        Ok(())
+    }
+
+    /// Steps 2 and 3. The caller, whose frame this is, charges its task.
+    #[inline]
+    pub(super) fn recv_uncharged(
+        &self,
+        frame: Option<&Frame>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<T, RecvError> {
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: memory for a value, which lives until this returns.
+        match unsafe { self.recv_to(NonNull::from(&mut value).cast(), frame, deadline) } {
+            // SAFETY: the value was put there, and is moved away once.
+            Ok(()) => Ok(unsafe { value.as_ptr().read() }),
+            Err(reason) => Err(RecvError::new(reason)),
+        }
+    }
+
+    /// Receives to an address; there is a value if it is a success.
+    ///
+    /// # Safety
+    ///
+    /// The address is that of a place for a value, without one, which belongs to the caller until this has returned.
+    #[inline]
+    unsafe fn recv_to(
+        &self,
+        into: NonNull<T>,
+        frame: Option<&Frame>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), Reason> {
+        // SAFETY: as the caller says.
+        unsafe {
+            match self.shared.core.pop(into) {
+                Ok(()) => Ok(()),
+                Err(locked) => self.recv_contended(into, locked, frame, deadline),
+            }
+        }
+    }
+
+    /// The rest of a receive for which the channel has no value, or a sender waits.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to); the lock is this channel's.
+    #[inline(never)]
+    unsafe fn recv_contended(
+        &self,
+        into: NonNull<T>,
+        mut locked: Locked<'_, T, Waiter>,
+        frame: Option<&Frame>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), Reason> {
+        let core = &self.shared.core;
+        // SAFETY: as the caller says. While the node is queued the memory belongs to the channel.
+        unsafe {
+            match core.recv_locked(into, &mut locked) {
+                Took::Empty => {
+                    let why = Why::Channel("receive", &*self.shared);
+                    wait_queued(core, locked, Side::Receivers, into, frame, deadline(), why)
+                }
+                took => {
+                    drop(locked);
+                    received(took)
+                }
+            }
+        }
+    }
+
+    /// Receives a value if there is one, or a sender waits with one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Receiver::recv), or it would have had to wait.
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, RecvError> {
+        let payer =
+            self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        let received = self.try_recv_uncharged();
+        if received.is_ok() {
+            charge(payer);
+        }
+        received
+    }
+
+    /// Step 2. The caller charges its task.
+    #[inline]
+    pub(super) fn try_recv_uncharged(&self) -> Result<T, RecvError> {
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: memory for a value.
+        match unsafe { self.try_recv_to(NonNull::from(&mut value).cast()) } {
+            // SAFETY: the value was put there, and is moved away once.
+            Ok(()) => Ok(unsafe { value.as_ptr().read() }),
+            Err(reason) => Err(RecvError::new(reason)),
+        }
+    }
+
+    /// The same, to an address; there is a value if it is a success.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to).
+    #[inline]
+    unsafe fn try_recv_to(&self, into: NonNull<T>) -> Result<(), Reason> {
+        // SAFETY: as the caller says.
+        unsafe { received(self.shared.core.try_recv(into)) }
+    }
+
+    /// Receives up to `max` values to the end of `into`; waits for the first and takes of the others what is there. Returns how many
+    /// these are, at least one unless `max` is 0, which does nothing.
+    ///
+    /// Each value is charged, and is a cancel point of its own. If the task is cancelled or out of budget behind the
+    /// first, what it has received so far is a success, and the next operation is told.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Receiver::recv): nothing was received.
+    ///
+    /// ```
+    /// let (tx, rx) = parcae::channel::channel(8);
+    /// tx.send_all(1..=5)?;
+    /// let mut batch = Vec::new();
+    /// assert_eq!(rx.recv_many(&mut batch, 3)?, 3);
+    /// assert_eq!(rx.recv_many(&mut batch, 3)?, 2); // does not wait for a third
+    /// assert_eq!(batch, [1, 2, 3, 4, 5]);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn recv_many(&self, into: &mut Vec<T>, max: usize) -> Result<usize, RecvError> {
+        for received in 0..max {
+            into.reserve(1); // first: it may fail, and then nothing has happened
+            let spare = NonNull::from(&mut into.spare_capacity_mut()[0]).cast();
+            let wait = if received == 0 { Patience::Endless } else { Patience::None };
+            // SAFETY: memory for a value, in a vector that is not touched until this has returned.
+            let outcome = unsafe { self.next_to(spare, wait) };
+            match outcome {
+                // SAFETY: the value was put behind the last.
+                Ok(()) => unsafe { into.set_len(into.len() + 1) },
+                Err(reason) if received == 0 => return Err(RecvError::new(reason)),
+                Err(_) => {
+                    cx::current().inspect(|frame| frame.untell());
+                    return Ok(received);
+                }
+            }
+        }
+        Ok(max)
+    }
+
+    /// Closes the channel, for all its handles: nothing more can be sent. What is in it can still be
+    /// received. Later calls do nothing.
+    pub fn close(&self) {
+        self.shared.close(None);
+    }
+
+    /// As [`Sender::close_with`].
+    pub fn close_with(&self, error: impl Into<Error>) {
+        self.shared.close(Some(error.into()));
+    }
+
+    /// How many values were dropped to make room; see [`Overflow::DropOld`].
+    pub fn dropped(&self) -> u64 {
+        self.shared.core.dropped()
+    }
+
+    /// A handle that does not keep the channel open.
+    pub fn downgrade(&self) -> WeakReceiver<T> {
+        WeakReceiver { shared: Arc::downgrade(&self.shared) }
+    }
+}
+
+/// Whether a receive waits for a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    Endless,
+    None,
+}
+
+/// What came of a receive that did not wait.
+#[inline(always)]
+fn received(took: Took<Waiter>) -> Result<(), Reason> {
+    match took {
+        Took::Done(wakes) => {
+            wakes.wake();
+            Ok(())
+        }
+        Took::Empty => Err(Reason::WouldWait),
+        Took::Closed(Closed(error)) => Err(closed_or_cancelled(Reason::Closed(error))),
+    }
+}

@@ -1,0 +1,278 @@
+//! The sending end of a channel. `operation` has the steps.
+//!
+//! Values travel by address (`value_box`). A sender has its value in an `Option` on its stack, which is
+//! empty once the value was sent. While the sender waits, that memory belongs to the channel.
+
+use super::error::{Reason, SendError};
+use super::handles::{Shared, WeakSender};
+use super::operation::{charge, charge_and_wake, closed_or_cancelled, wait_queued};
+use super::state::{Closed, Locked, Put, Side};
+use super::value_box::mark_empty;
+use crate::base::error::{Error, Result};
+use crate::scope::cx::Frame;
+use crate::scope::cx::parking::Deadline;
+use crate::wait::{Waiter, Why};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The sending end of a channel. Clones send into the same channel.
+pub struct Sender<T> {
+    pub(super) shared: Arc<Shared<T>>,
+}
+
+impl<T> Sender<T> {
+    pub(crate) fn shared(&self) -> &Shared<T> {
+        &self.shared
+    }
+
+    /// Sends a value; waits for room, or on a rendezvous channel for a receiver.
+    ///
+    /// # Errors
+    ///
+    /// The channel is closed, the task was cancelled or has no budget left. The value is in the error.
+    #[inline]
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        let mut value = Some(value);
+        let sent = self.send_from(&mut value, || Deadline::Never);
+        not_sent(&mut value, sent)
+    }
+
+    /// As [`send`](Sender::send), and waits no longer than `time`. Under the deterministic executor that is
+    /// virtual time.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send), or the time is up.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (tx, _rx) = parcae::channel::channel(0);
+    /// let late = tx.send_timeout("hello", Duration::from_millis(1)).unwrap_err();
+    /// assert!(late.is_timeout());
+    /// assert_eq!(late.into_inner(), "hello");
+    /// ```
+    pub fn send_timeout(&self, value: T, time: Duration) -> Result<(), SendError<T>> {
+        let mut value = Some(value);
+        let sent = self.send_from(&mut value, || Deadline::after(time));
+        not_sent(&mut value, sent)
+    }
+
+    /// As [`send`](Sender::send), and waits no longer than until a point in time, by the clock of
+    /// [`time::now`](crate::time::now).
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send), or the time is up.
+    ///
+    /// ```
+    /// use parcae::time;
+    /// use std::time::Duration;
+    ///
+    /// let (tx, _rx) = parcae::channel::channel(1);
+    /// let at = time::now() + Duration::from_millis(1);
+    /// tx.send_deadline("first", at)?;
+    /// assert!(tx.send_deadline("second", at).unwrap_err().is_timeout());
+    /// assert!(time::now() >= at);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn send_deadline(&self, value: T, at: Instant) -> Result<(), SendError<T>> {
+        let mut value = Some(value);
+        let sent = self.send_from(&mut value, || Deadline::at(at));
+        not_sent(&mut value, sent)
+    }
+
+    /// Sends the value of an `Option`, which is empty if it is a success.
+    #[inline]
+    pub(super) fn send_from(
+        &self,
+        value: &mut Option<T>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), Reason> {
+        let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
+        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        // SAFETY: a value, which is marked as gone once it is.
+        unsafe {
+            match self.shared.core.push(address) {
+                Ok(()) => {
+                    mark_empty(value);
+                    charge(payer);
+                    Ok(())
+                }
+                Err(locked) => self.send_contended(value, address, locked, payer, deadline),
+            }
+        }
+    }
+
+    /// The rest of a send for which the channel has no room, or a receiver waits.
+    ///
+    /// # Safety
+    ///
+    /// The address is that of the value, and the lock this channel's.
+    #[inline(never)]
+    unsafe fn send_contended(
+        &self,
+        value: &mut Option<T>,
+        address: NonNull<T>,
+        mut locked: Locked<'_, T, Waiter>,
+        payer: Option<&Frame>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), Reason> {
+        let core = &self.shared.core;
+        // SAFETY: a value that nobody looks at until its outcome is known; while its node is queued
+        // it belongs to the channel.
+        unsafe {
+            match core.send_locked(address, &mut locked) {
+                Put::Full => {
+                    let why = Why::Channel("send", &*self.shared);
+                    wait_queued(core, locked, Side::Senders, address, payer, deadline(), why)?;
+                    mark_empty(value); // a receiver has moved it away
+                    charge(payer);
+                    Ok(())
+                }
+                put => {
+                    drop(locked);
+                    sent(put, payer, value)
+                }
+            }
+        }
+    }
+
+    /// Sends a value if that is possible at once: there is room, or a receiver waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send), or it would have had to wait.
+    #[inline]
+    pub fn try_send(&self, value: T) -> Result<(), SendError<T>> {
+        let mut value = Some(value);
+        let sent = self.try_send_from(&mut value);
+        not_sent(&mut value, sent)
+    }
+
+    /// As [`send_from`](Sender::send_from).
+    #[inline]
+    fn try_send_from(&self, value: &mut Option<T>) -> Result<(), Reason> {
+        let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
+        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        // SAFETY: a value that nobody looks at until it is known what became of it.
+        unsafe { sent(self.shared.core.try_send(address), payer, value) }
+    }
+
+    /// Sends one value after the other, as [`send`](Sender::send) does; returns how many.
+    ///
+    /// Values are taken from the iterator one at a time, and sent before the next is taken. So if it fails, all values before the one
+    /// in the error were sent, and those behind it are still in the iterator: lend it to have them. Each value is charged, and
+    /// is a cancel point of its own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Sender::send), of the first value that was not sent.
+    ///
+    /// ```
+    /// let (tx, rx) = parcae::channel::channel(8);
+    /// assert_eq!(tx.send_all("spin".chars())?, 4);
+    /// rx.close();
+    /// let mut rest = "cut".chars();
+    /// assert_eq!(tx.send_all(&mut rest).unwrap_err().into_inner(), 'c');
+    /// assert_eq!(rest.as_str(), "ut");
+    /// assert_eq!(rx.len(), 4);
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn send_all(&self, values: impl IntoIterator<Item = T>) -> Result<usize, SendError<T>> {
+        let mut values = values.into_iter();
+        for sent in 0.. {
+            let mut value = values.next();
+            if value.is_none() {
+                return Ok(sent);
+            }
+            let outcome = self.send_from(&mut value, || Deadline::Never);
+            not_sent(&mut value, outcome)?;
+        }
+        unreachable!("more values than can be counted")
+    }
+
+    /// Closes the channel, for all its handles. What is in it can still be received. Later calls do nothing.
+    pub fn close(&self) {
+        self.shared.close(None);
+    }
+
+    /// Closes the channel, and says why: receivers find the error when they have received all that is in
+    /// it, senders at once. Has no effect on a channel that is closed already.
+    ///
+    /// ```
+    /// let (tx, rx) = parcae::channel::channel(1);
+    /// tx.send(1)?;
+    /// tx.close_with(parcae::Error::msg("the disk is full"));
+    /// assert_eq!(rx.recv()?, 1);
+    /// let error: parcae::Error = rx.recv().unwrap_err().into();
+    /// assert_eq!(error.to_string(), "the disk is full");
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn close_with(&self, error: impl Into<Error>) {
+        self.shared.close(Some(error.into()));
+    }
+
+    /// A handle that does not keep the channel open.
+    pub fn downgrade(&self) -> WeakSender<T> {
+        WeakSender { shared: Arc::downgrade(&self.shared) }
+    }
+}
+
+/// What came of a send that did not wait, of the value of an `Option`.
+#[inline(always)]
+fn sent<T>(put: Put<Waiter>, payer: Option<&Frame>, value: &mut Option<T>) -> Result<(), Reason> {
+    match put {
+        Put::Done(wakes) => {
+            // SAFETY: it was moved into the channel.
+            unsafe { mark_empty(value) };
+            charge_and_wake(payer, wakes);
+            Ok(())
+        }
+        put => not_done(put, payer, value),
+    }
+}
+
+#[cold]
+fn not_done<T>(
+    put: Put<Waiter>,
+    payer: Option<&Frame>,
+    value: &mut Option<T>,
+) -> Result<(), Reason> {
+    match put {
+        Put::Done(_) => unreachable!("it is done"),
+        Put::Displaced => {
+            charge(payer);
+            *value = None; // what had to go for it
+            Ok(())
+        }
+        Put::Refused | Put::Full => Err(Reason::WouldWait),
+        Put::Closed(Closed(error)) => Err(closed_or_cancelled(Reason::Closed(error))),
+    }
+}
+
+/// The result of a send, for the caller, who gets the value back if it is still there.
+#[inline(always)]
+pub(super) fn not_sent<T>(
+    value: &mut Option<T>,
+    sent: Result<(), Reason>,
+) -> Result<(), SendError<T>> {
+    match sent {
+        Ok(()) => Ok(()),
+        Err(reason) => Err(give_back(value, reason)),
+    }
+}
+
+#[cold]
+fn give_back<T>(value: &mut Option<T>, reason: Reason) -> SendError<T> {
+    let Some(address) = value.as_mut().map(NonNull::from) else {
+        unreachable!("neither sent nor kept")
+    };
+    // SAFETY: a value, which is marked as gone at once.
+    unsafe {
+        let error = SendError::from_address(address, reason);
+        mark_empty(value);
+        error
+    }
+}

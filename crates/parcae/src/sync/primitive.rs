@@ -1,0 +1,207 @@
+//! The steps of a wait that all locks and signals have in common.
+//!
+//! A [`Primitive`] is a state behind a short lock, with a wait queue in it. Its own part is small:
+//! what an attempt does under the lock, and what becomes of a grant whose waiter gives up. The steps
+//! are those of `wait`:
+//!
+//! 1. [`begin`] takes the lock and tries. If that fails, the caller's node joins the queue before the
+//!    lock is released: trying and publishing are one critical section, so there is nothing to
+//!    re-check;
+//! 2. the caller parks (`wait_in_queue`). The thread that makes the operation possible takes the
+//!    lock, grants the first node, releases the lock and wakes the waiter, which finds the grant in
+//!    its node, without the lock;
+//! 3. a waiter that gives up takes the lock and removes its node. If a grant has reached the node
+//!    after all, [`gave_up`](Primitive::gave_up) passes it on: node and grant are one word, so none
+//!    is lost.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::lock::Guard;
+use crate::scope::cx;
+use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, charge, wait_in_queue};
+use crate::wait::{Batch, Grant, Node, Queue, Removed, Waitable, Waiter, Wake, Why};
+use std::time::{Duration, Instant};
+
+/// A lock or a signal.
+pub(super) trait Primitive<W: Wake> {
+    /// What the short lock guards.
+    type State;
+    /// What a waiter waits for.
+    type Key: Copy;
+
+    fn lock(&self) -> Guard<'_, Self::State>;
+
+    fn queue(state: &mut Self::State) -> &mut Queue<W, Self::Key>;
+
+    /// Takes what is waited for if it can be had.
+    ///
+    /// # Errors
+    ///
+    /// The lock, still held, if the caller has to wait. It joins the queue.
+    fn attempt<'p>(
+        &'p self,
+        state: Guard<'p, Self::State>,
+        key: Self::Key,
+    ) -> Result<Grant, Guard<'p, Self::State>>;
+
+    /// Tries again for a waiter that was called; none if it waits on.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the node, which is in the queue.
+    unsafe fn call_back(
+        &self,
+        node: &Node<W, Self::Key>,
+        waiter: impl FnOnce() -> W,
+    ) -> Option<Grant> {
+        let _ = (node, waiter);
+        None
+    }
+
+    /// A waiter has given up, and its node was removed: passes on what it was granted. Returns the
+    /// grant if the wait was successful after all.
+    fn gave_up<'p>(
+        &'p self,
+        state: Guard<'p, Self::State>,
+        key: Self::Key,
+        removed: &Removed<W>,
+    ) -> Option<Grant>;
+}
+
+/// A primitive, as an object to wait for.
+pub(super) struct Object<'p, P>(pub(super) &'p P);
+
+impl<W: Wake, P: Primitive<W>> Waitable<W> for Object<'_, P> {
+    type Key = P::Key;
+
+    unsafe fn retry(&self, node: &Node<W, P::Key>, waiter: impl FnOnce() -> W) -> Option<Grant> {
+        // SAFETY: as the caller says.
+        unsafe { self.0.call_back(node, waiter) }
+    }
+
+    unsafe fn withdraw(&self, node: &Node<W, P::Key>) -> Option<Grant> {
+        let mut state = self.0.lock();
+        let queue = P::queue(&mut state);
+        // SAFETY: as the caller says.
+        let (key, removed) = unsafe { (*queue.key(node), queue.remove(node)) };
+        self.0.gave_up(state, key, &removed)
+    }
+}
+
+/// Takes what is waited for, or queues the node: none.
+///
+/// # Safety
+///
+/// The node is idle, and is used as [`Queue::push`] demands.
+pub(super) unsafe fn begin<W: Wake, P: Primitive<W>>(
+    primitive: &P,
+    node: &Node<W, P::Key>,
+    key: P::Key,
+    waiter: impl FnOnce() -> W,
+) -> Option<Grant> {
+    match primitive.attempt(primitive.lock(), key) {
+        Ok(grant) => Some(grant),
+        Err(mut state) => {
+            // SAFETY: as the caller says.
+            unsafe { P::queue(&mut state).push(node, waiter(), None) };
+            None
+        }
+    }
+}
+
+/// Ends the waits of all waiters that joined before `arrival`, in batches, so that the lock is held
+/// for a few instructions at a time.
+pub(super) fn grant_all_before<W: Wake, P: Primitive<W>>(
+    primitive: &P,
+    arrival: u64,
+    grant: Grant,
+) {
+    loop {
+        let mut batch = Batch::new();
+        let mut state = primitive.lock();
+        let queue = P::queue(&mut state);
+        while !batch.is_full()
+            && let Some(waiter) = queue.grant_before(arrival, grant)
+        {
+            batch.push(waiter);
+        }
+        drop(state);
+        let more = batch.is_full();
+        batch.wake();
+        if !more {
+            return;
+        }
+    }
+}
+
+/// How a wait ended that was not cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// There was nothing to wait for.
+    AtOnce(Grant),
+    Waited(Grant),
+    TimedOut,
+}
+
+impl Outcome {
+    /// An error if the deadline has passed.
+    pub(super) fn in_time(self) -> Result<Grant> {
+        match self {
+            Outcome::AtOnce(grant) | Outcome::Waited(grant) => Ok(grant),
+            Outcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
+        }
+    }
+}
+
+/// Waits: all steps. `deadline` is called when the caller's node is in the queue, before the wait, so
+/// that the clock is read only if there is a wait.
+pub(super) fn wait<P: Primitive<Waiter>>(
+    primitive: &P,
+    key: P::Key,
+    why: Why<'_>,
+    deadline: impl FnOnce() -> Deadline,
+) -> Result<Outcome> {
+    let node = Node::new(key);
+    let frame = cx::current();
+    // SAFETY: the node stays here until it is granted or removed, by `wait_in_queue` at the latest,
+    // and the waiter with it. The frame is the caller's.
+    let waited = unsafe {
+        if let Some(grant) = begin(primitive, &node, key, || borrowed_waiter(frame)) {
+            return Ok(Outcome::AtOnce(grant));
+        }
+        wait_in_queue(&Object(primitive), &node, frame, why, deadline, || charge(frame))
+    };
+    match waited {
+        (Some(grant), _) => Ok(Outcome::Waited(grant)),
+        (None, Ok(Ended::Woken | Ended::TimedOut)) => Ok(Outcome::TimedOut),
+        (None, Err(error)) => Err(error),
+    }
+}
+
+/// As [`wait`], without a deadline.
+pub(super) fn wait_forever<P: Primitive<Waiter>>(
+    primitive: &P,
+    key: P::Key,
+    why: Why<'_>,
+) -> Result<()> {
+    wait(primitive, key, why, || Deadline::Never).map(drop)
+}
+
+/// As [`wait`], for a time; an error if that is over.
+pub(super) fn wait_timeout<P: Primitive<Waiter>>(
+    primitive: &P,
+    key: P::Key,
+    why: Why<'_>,
+    time: Duration,
+) -> Result<()> {
+    wait(primitive, key, why, || Deadline::after(time))?.in_time().map(drop)
+}
+
+/// As [`wait`], until a point in time; an error if that has come.
+pub(super) fn wait_deadline<P: Primitive<Waiter>>(
+    primitive: &P,
+    key: P::Key,
+    why: Why<'_>,
+    at: Instant,
+) -> Result<()> {
+    wait(primitive, key, why, || Deadline::at(at))?.in_time().map(drop)
+}

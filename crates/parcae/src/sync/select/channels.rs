@@ -1,0 +1,387 @@
+//! Cases of a select that send or receive.
+
+use super::case::{Call, Case, Finish, Goal, Once, Payer, Round, opaque};
+use crate::base::error::Result;
+use crate::sync::channel::ChannelCore as Core;
+use crate::sync::channel::{
+    ChannelNode, Closed, Put, Reason, Receiver, RecvError, SendError, Sender, Side, Took,
+    ValueAddress, ValueBox, charge, charge_and_wake, mark_empty,
+};
+use crate::wait::{Grant, Node, Standing, Waitable, Waiter};
+use std::ptr::NonNull;
+
+/// Queues the node of a case; false if the case is possible.
+///
+/// # Safety
+///
+/// Node and address stay good until [`unregister`].
+unsafe fn register<T>(
+    core: &Core<T, Waiter>,
+    side: Side,
+    node: &ChannelNode<T, Waiter>,
+    address: ValueAddress<T>,
+    round: &Round<'_>,
+) -> bool {
+    // SAFETY: as the caller says. The node is idle: `unregister` has left it so.
+    unsafe { core.register(side, node, address, round.waiter(), (round.claim, round.case)) }
+}
+
+/// Takes the node of a case out of its queue, if it was registered: the grant, if it has got one.
+fn unregister<T>(
+    core: &Core<T, Waiter>,
+    side: Side,
+    node: &ChannelNode<T, Waiter>,
+) -> Option<Option<Grant>> {
+    match node.standing() {
+        Standing::Idle => None,
+        // SAFETY: the node of the calling case.
+        _ => Some(unsafe { core.waiters(side).withdraw(node) }),
+    }
+}
+
+/// Values of up to so many words lie in the case itself.
+const WORDS: usize = 16;
+
+// ----- receiving ----------------------------------------------------------------------------
+
+/// A receive.
+pub struct RecvCase<'c, T> {
+    receiver: &'c Receiver<T>,
+    /// Where the value is put.
+    value: ValueBox<T, WORDS>,
+    node: ChannelNode<T, Waiter>,
+    goal: Goal,
+    outcome: Option<Result<(), Reason>>,
+}
+
+impl<'c, T> RecvCase<'c, T> {
+    /// From this channel.
+    pub fn new(receiver: &'c Receiver<T>) -> RecvCase<'c, T> {
+        let value = ValueBox::empty();
+        let node = Node::new(ValueAddress::WATCHER);
+        RecvCase { receiver, value, node, goal: Goal::Happen, outcome: None }
+    }
+}
+
+impl<T> Finish for RecvCase<'_, T> {
+    type Given = Result<T, RecvError>;
+
+    fn finish(&mut self) -> Result<T, RecvError> {
+        match self.outcome.take() {
+            Some(Err(reason)) => Err(RecvError::new(reason)),
+            _ => Ok(self.value.take()),
+        }
+    }
+}
+
+impl<T> Case for RecvCase<'_, T> {
+    fn attempt(&mut self, payer: &Payer) -> bool {
+        self.value.clear(); // of a time before, if nobody has fetched it
+        // SAFETY: memory of this case, which has no value.
+        self.outcome = match unsafe { self.receiver.shared().core.try_recv(self.value.address()) } {
+            Took::Empty => None,
+            Took::Done(wakes) => {
+                // SAFETY: the value was put there.
+                unsafe { self.value.set_full() };
+                charge_and_wake(payer.0, wakes);
+                Some(Ok(()))
+            }
+            Took::Closed(Closed(error)) => Some(Err(Reason::Closed(error))),
+        };
+        self.outcome.is_some()
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.receiver.shared().core.can_recv()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        let core = &self.receiver.shared().core;
+        self.goal = round.goal;
+        let address = match round.goal {
+            Goal::Happen => ValueAddress::of(self.value.address()),
+            Goal::Watch => ValueAddress::WATCHER,
+        };
+        // SAFETY: memory of this case, which has no value; node and memory stay where they are until
+        // the case is unregistered.
+        unsafe { register(core, Side::Receivers, &self.node, address, round) }
+    }
+
+    fn unregister(&mut self) {
+        let core = &self.receiver.shared().core;
+        let Some(grant) = unregister(core, Side::Receivers, &self.node) else { return };
+        self.outcome = match (grant, self.goal) {
+            (None, _) | (_, Goal::Watch) => None,
+            (Some(Grant::Closed), Goal::Happen) => {
+                let Closed(error) = core.closed().unwrap_or_default();
+                Some(Err(Reason::Closed(error)))
+            }
+            (Some(_), Goal::Happen) => {
+                // SAFETY: the value was put there.
+                unsafe { self.value.set_full() };
+                Some(Ok(()))
+            }
+        };
+    }
+
+    fn conclude(&mut self, payer: &Payer) -> bool {
+        if let Some(Ok(())) = self.outcome {
+            charge(payer.0);
+        }
+        debug_assert!(self.outcome.is_some(), "the case that was claimed");
+        true
+    }
+
+    fn is_fleeting(&self) -> bool {
+        true
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.outcome, Some(Err(Reason::Closed(_))))
+    }
+}
+
+// ----- sending ------------------------------------------------------------------------------
+
+/// A send.
+pub struct SendCase<'c, T> {
+    sender: &'c Sender<T>,
+    value: Offer<'c, T>,
+    node: ChannelNode<T, Waiter>,
+    goal: Goal,
+    outcome: Option<Result<(), Reason>>,
+}
+
+/// Where the value is until it is sent.
+enum Offer<'c, T> {
+    Own(ValueBox<T, WORDS>),
+    Lent(&'c mut Option<T>),
+}
+
+impl<T> Offer<'_, T> {
+    /// The address of the value, if there is one.
+    fn address(&mut self) -> Option<NonNull<T>> {
+        match self {
+            Offer::Own(value) => value.is_full().then(|| value.address()),
+            Offer::Lent(value) => value.as_mut().map(NonNull::from),
+        }
+    }
+
+    /// Marks that there is no value any more.
+    ///
+    /// # Safety
+    ///
+    /// It was moved away from its address.
+    unsafe fn set_empty(&mut self) {
+        match self {
+            Offer::Own(value) => value.set_empty(),
+            // SAFETY: as the caller says.
+            Offer::Lent(value) => unsafe { mark_empty(value) },
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Offer::Own(value) => value.clear(),
+            Offer::Lent(value) => **value = None,
+        }
+    }
+}
+
+impl<'c, T> SendCase<'c, T> {
+    /// Of this value, which is dropped if another case happens.
+    pub fn new(sender: &'c Sender<T>, value: T) -> SendCase<'c, T> {
+        let mut value = Some(value);
+        let value = ValueBox::from_option(&mut value).unwrap_or_else(ValueBox::empty);
+        SendCase::of(sender, Offer::Own(value))
+    }
+
+    /// Of the value that is lent, which stays where it is if another case happens. Without one the case
+    /// does not happen.
+    pub fn offer(sender: &'c Sender<T>, value: &'c mut Option<T>) -> SendCase<'c, T> {
+        SendCase::of(sender, Offer::Lent(value))
+    }
+
+    /// Registers with the address of the value, or to watch.
+    fn register_with(&mut self, address: ValueAddress<T>, round: &Round<'_>) -> bool {
+        let core = &self.sender.shared().core;
+        self.goal = round.goal;
+        let address = match round.goal {
+            Goal::Happen => address,
+            Goal::Watch => ValueAddress::WATCHER,
+        };
+        // SAFETY: a value of this case, if there is one; node and value stay where they are until the
+        // case is unregistered.
+        unsafe { register(core, Side::Senders, &self.node, address, round) }
+    }
+
+    fn of(sender: &'c Sender<T>, value: Offer<'c, T>) -> SendCase<'c, T> {
+        let node = Node::new(ValueAddress::WATCHER);
+        SendCase { sender, value, node, goal: Goal::Happen, outcome: None }
+    }
+}
+
+impl<T> Finish for SendCase<'_, T> {
+    type Given = Result<(), SendError<T>>;
+
+    fn finish(&mut self) -> Result<(), SendError<T>> {
+        let Some(Err(reason)) = self.outcome.take() else { return Ok(()) };
+        let Some(address) = self.value.address() else { unreachable!("neither sent nor kept") };
+        // SAFETY: a value, which is marked as gone at once.
+        unsafe {
+            let error = SendError::from_address(address, reason);
+            self.value.set_empty();
+            Err(error)
+        }
+    }
+}
+
+impl<T> Case for SendCase<'_, T> {
+    fn attempt(&mut self, payer: &Payer) -> bool {
+        self.outcome = None;
+        let Some(address) = self.value.address() else { return false };
+        // SAFETY: a value of this case.
+        self.outcome = match unsafe { self.sender.shared().core.try_send(address) } {
+            Put::Full => None,
+            Put::Done(wakes) => {
+                // SAFETY: it was moved into the channel.
+                unsafe { self.value.set_empty() };
+                charge_and_wake(payer.0, wakes);
+                Some(Ok(()))
+            }
+            Put::Displaced => {
+                charge(payer.0);
+                self.value.clear(); // what had to go for it
+                Some(Ok(()))
+            }
+            Put::Refused => Some(Err(Reason::WouldWait)),
+            Put::Closed(Closed(error)) => Some(Err(Reason::Closed(error))),
+        };
+        self.outcome.is_some()
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.value.address().is_some() && self.sender.shared().core.can_send()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        let Some(address) = self.value.address() else { return true };
+        self.register_with(ValueAddress::of(address), round)
+    }
+
+    fn unregister(&mut self) {
+        let core = &self.sender.shared().core;
+        let Some(grant) = unregister(core, Side::Senders, &self.node) else { return };
+        self.outcome = match (grant, self.goal) {
+            (None, _) | (_, Goal::Watch) => None,
+            (Some(Grant::Closed), Goal::Happen) => {
+                let Closed(error) = core.closed().unwrap_or_default();
+                Some(Err(Reason::Closed(error)))
+            }
+            (Some(_), Goal::Happen) => {
+                // SAFETY: a receiver has moved it away.
+                unsafe { self.value.set_empty() };
+                Some(Ok(()))
+            }
+        };
+    }
+
+    fn conclude(&mut self, payer: &Payer) -> bool {
+        if let Some(Ok(())) = self.outcome {
+            charge(payer.0);
+        }
+        debug_assert!(self.outcome.is_some(), "the case that was claimed");
+        true
+    }
+
+    fn is_fleeting(&self) -> bool {
+        true
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.outcome, Some(Err(Reason::Closed(_))))
+    }
+}
+
+/// A send of a value that is made when there is room for it.
+pub struct SendWithCase<'c, T, F> {
+    send: SendCase<'c, T>,
+    make: F,
+    /// Whether it waits for room, and not to send.
+    watches: bool,
+}
+
+impl<'c, T, F: Call<(), Output = T>> SendWithCase<'c, T, F> {
+    pub(super) fn of(sender: &'c Sender<T>, make: F) -> Self {
+        let send = SendCase::of(sender, Offer::Own(ValueBox::empty()));
+        SendWithCase { send, make, watches: false }
+    }
+
+    fn has_value(&mut self) -> bool {
+        self.send.value.address().is_some()
+    }
+
+    fn can_send(&self) -> bool {
+        self.send.sender.shared().core.can_send()
+    }
+}
+
+/// A send of what the closure returns, which is called once at most.
+pub fn send_with<'c, T>(
+    sender: &'c Sender<T>,
+    make: impl FnOnce() -> T + 'c,
+) -> SendWithCase<'c, T, Once<impl FnOnce(()) -> T + 'c>> {
+    SendWithCase::of(sender, Once::new(move |()| make()))
+}
+
+impl<T, F: Call<(), Output = T>> Finish for SendWithCase<'_, T, F> {
+    type Given = Result<(), SendError<T>>;
+
+    fn finish(&mut self) -> Result<(), SendError<T>> {
+        self.send.finish()
+    }
+}
+
+impl<T, F: Call<(), Output = T>> Case for SendWithCase<'_, T, F> {
+    fn attempt(&mut self, payer: &Payer) -> bool {
+        if !self.has_value() {
+            if !self.can_send() {
+                return false;
+            }
+            self.send.value = Offer::Own(ValueBox::new(self.make.call(())));
+        }
+        // If somebody else was faster, it waits as any other value does.
+        self.send.attempt(payer)
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.can_send()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        self.watches = round.goal == Goal::Watch || !self.has_value();
+        if !self.watches {
+            return self.send.register(round);
+        }
+        self.send.register_with(ValueAddress::WATCHER, &Round { goal: Goal::Watch, ..*round })
+    }
+
+    fn unregister(&mut self) {
+        self.send.unregister();
+    }
+
+    fn conclude(&mut self, payer: &Payer) -> bool {
+        // With everything unregistered: the closure is code of the program.
+        if self.watches { self.attempt(payer) } else { self.send.conclude(payer) }
+    }
+
+    fn is_fleeting(&self) -> bool {
+        true
+    }
+
+    fn is_closed(&self) -> bool {
+        self.send.is_closed()
+    }
+}
+
+opaque!(RecvCase<'c, T>, SendCase<'c, T>, SendWithCase<'c, T, F>);

@@ -1,0 +1,316 @@
+//! Cases of a select that wait for a change, the end of a task, a point in time or a cancelled token.
+
+use super::case::{Case, Finish, Payer, Round, opaque};
+use crate::scope::cancel::{CancelReason, CancelToken};
+use crate::sync::channel::{ChangeSource, RecvError, Subscriber, Timer, Watcher, charge};
+use crate::sync::time;
+use crate::wait::{Ends, Node, Standing, TaskEnd, Waitable, Waiter};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The next value of a broadcast, or of something that is watched.
+pub struct ChangeCase<'c, V> {
+    source: &'c mut (dyn ChangeSource<Value = V> + 'c),
+    node: Node<Waiter>,
+    outcome: Option<Result<V, RecvError>>,
+}
+
+impl<'c, T: Clone> ChangeCase<'c, T> {
+    /// The next of a broadcast.
+    pub fn next(subscriber: &'c mut Subscriber<T>) -> ChangeCase<'c, T> {
+        ChangeCase { source: subscriber, node: Node::new(()), outcome: None }
+    }
+}
+
+impl<'c, T> ChangeCase<'c, Arc<T>> {
+    /// The newest of what is watched.
+    pub fn changed(watcher: &'c mut Watcher<T>) -> ChangeCase<'c, Arc<T>> {
+        ChangeCase { source: watcher, node: Node::new(()), outcome: None }
+    }
+}
+
+impl<V> Finish for ChangeCase<'_, V> {
+    type Given = Result<V, RecvError>;
+
+    fn finish(&mut self) -> Result<V, RecvError> {
+        self.outcome.take().expect("the case has won")
+    }
+}
+
+impl<V> Case for ChangeCase<'_, V> {
+    fn attempt(&mut self, payer: &Payer) -> bool {
+        self.outcome = self.source.attempt();
+        if let Some(Ok(_)) = self.outcome {
+            charge(payer.0);
+        }
+        self.outcome.is_some()
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.source.is_possible()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        // SAFETY: the node stays where it is until the case is unregistered.
+        unsafe { self.source.register(&self.node, round.waiter(), round.claim()) }
+    }
+
+    fn unregister(&mut self) {
+        if self.node.standing() != Standing::Idle {
+            // SAFETY: the node of this case.
+            unsafe { self.source.withdraw(&self.node) };
+        }
+    }
+
+    fn conclude(&mut self, payer: &Payer) -> bool {
+        // Nobody else can have taken what this reader was woken for.
+        let seen = self.attempt(payer);
+        debug_assert!(seen, "woken without a change");
+        seen
+    }
+
+    fn is_closed(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|seen| seen.as_ref().is_err_and(RecvError::is_closed))
+    }
+}
+
+/// A task that ends.
+pub struct EndedCase<'c> {
+    task: &'c dyn Ends,
+    node: Node<Waiter>,
+}
+
+impl<'c> EndedCase<'c> {
+    /// Of this task.
+    pub fn new(task: &'c dyn Ends) -> EndedCase<'c> {
+        EndedCase { task, node: Node::new(()) }
+    }
+}
+
+/// Nothing: the handle has the result, without waiting.
+impl Finish for EndedCase<'_> {
+    type Given = ();
+
+    fn finish(&mut self) {}
+}
+
+impl Case for EndedCase<'_> {
+    fn attempt(&mut self, _: &Payer) -> bool {
+        self.task.has_ended()
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.task.has_ended()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        let TaskEnd(end) = self.task.end();
+        // SAFETY: the node stays where it is until the case is unregistered.
+        unsafe { end.register(&self.node, round.waiter(), Some(round.claim())) }
+    }
+
+    fn unregister(&mut self) {
+        if self.node.standing() != Standing::Idle {
+            // SAFETY: the node of this case.
+            unsafe { self.task.end().0.withdraw(&self.node) };
+        }
+    }
+
+    fn conclude(&mut self, _: &Payer) -> bool {
+        debug_assert!(self.task.has_ended(), "the case that was claimed");
+        true
+    }
+}
+
+/// A point in time that is received.
+pub struct TimerCase<'c> {
+    timer: &'c dyn Timer,
+    outcome: Option<Instant>,
+}
+
+impl<'c> TimerCase<'c> {
+    pub(crate) fn new(timer: &'c dyn Timer) -> TimerCase<'c> {
+        TimerCase { timer, outcome: None }
+    }
+}
+
+impl Finish for TimerCase<'_> {
+    type Given = Result<Instant, RecvError>;
+
+    fn finish(&mut self) -> Result<Instant, RecvError> {
+        Ok(self.outcome.take().expect("the case has won"))
+    }
+}
+
+impl Case for TimerCase<'_> {
+    fn attempt(&mut self, payer: &Payer) -> bool {
+        self.outcome = self.timer.take(time::now());
+        if self.outcome.is_some() {
+            charge(payer.0);
+        }
+        self.outcome.is_some()
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.timer.due().is_some_and(|due| due <= time::now())
+    }
+
+    fn register(&mut self, _: &Round<'_>) -> bool {
+        true // by the deadline of the wait
+    }
+
+    fn unregister(&mut self) {}
+
+    fn conclude(&mut self, payer: &Payer) -> bool {
+        self.attempt(payer) // unless somebody else has received it
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.timer.due()
+    }
+}
+
+/// Cases that are not possible at once and are not registered anywhere.
+macro_rules! passive {
+    ($([$($t:ident)?] $Case:ty => $given:ty = $finish:expr, { $($own:item)* })*) => {
+        $(impl<$($t)?> Finish for $Case {
+            type Given = $given;
+
+            fn finish(&mut self) -> $given {
+                $finish
+            }
+        }
+
+        impl<$($t)?> Case for $Case {
+            fn attempt(&mut self, _: &Payer) -> bool {
+                false
+            }
+
+            fn is_possible(&mut self) -> bool {
+                false
+            }
+
+            fn register(&mut self, _: &Round<'_>) -> bool {
+                true
+            }
+
+            fn unregister(&mut self) {}
+
+            fn conclude(&mut self, _: &Payer) -> bool {
+                true
+            }
+
+            $($own)*
+        })*
+    };
+}
+
+/// A time that passes. It comes by the deadline of the wait, after whatever is possible at once.
+pub struct TimeoutCase(Duration);
+
+impl TimeoutCase {
+    /// After this time.
+    pub fn new(time: Duration) -> TimeoutCase {
+        TimeoutCase(time)
+    }
+}
+
+/// A point in time that comes, as a timeout does.
+pub struct DeadlineCase(Instant);
+
+impl DeadlineCase {
+    /// This one, by the clock of whoever waits: [`time::now`].
+    pub fn new(at: Instant) -> DeadlineCase {
+        DeadlineCase(at)
+    }
+}
+
+/// Nothing that ever happens.
+pub struct NeverCase<T>(PhantomData<fn() -> T>);
+
+impl<T> NeverCase<T> {
+    pub(crate) fn new() -> NeverCase<T> {
+        NeverCase(PhantomData)
+    }
+}
+
+/// What happens when nothing else is possible at once.
+pub struct DefaultCase;
+
+passive! {
+    [] TimeoutCase => () = (), {
+        fn timeout(&self) -> Option<Duration> {
+            Some(self.0)
+        }
+    }
+    [] DeadlineCase => () = (), {
+        fn timeout(&self) -> Option<Duration> {
+            Some(self.0.saturating_duration_since(time::now()))
+        }
+    }
+    [T] NeverCase<T> => Result<T, RecvError> = unreachable!("it never happens"), {}
+    [] DefaultCase => () = (), {
+        fn is_default(&self) -> bool {
+            true
+        }
+    }
+}
+
+/// A token that is cancelled.
+pub struct TokenCase<'c> {
+    token: &'c CancelToken,
+    node: Node<Waiter>,
+}
+
+impl<'c> TokenCase<'c> {
+    /// Of this token.
+    pub fn new(token: &'c CancelToken) -> TokenCase<'c> {
+        TokenCase { token, node: Node::new(()) }
+    }
+}
+
+impl Finish for TokenCase<'_> {
+    type Given = CancelReason;
+
+    fn finish(&mut self) -> CancelReason {
+        self.token.reason().expect("the case has won")
+    }
+}
+
+impl Case for TokenCase<'_> {
+    fn attempt(&mut self, _: &Payer) -> bool {
+        self.token.is_cancelled()
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        // SAFETY: the node stays where it is until the case is unregistered.
+        unsafe { self.token.node().subscribe(&self.node, round.waiter(), Some(round.claim())) }
+    }
+
+    fn unregister(&mut self) {
+        if self.node.standing() != Standing::Idle {
+            // SAFETY: the node of this case.
+            unsafe { self.token.node().withdraw(&self.node) };
+        }
+    }
+
+    fn conclude(&mut self, _: &Payer) -> bool {
+        true
+    }
+}
+
+opaque!(
+    ChangeCase<'c, V>,
+    EndedCase<'c>,
+    TimerCase<'c>,
+    TimeoutCase,
+    DeadlineCase,
+    NeverCase<T>,
+    DefaultCase,
+    TokenCase<'c>
+);

@@ -1,0 +1,553 @@
+//! The wait queue: first come, first served.
+//!
+//! Locks, channels, ends of tasks, cancellation and suspended accounts all keep their waiters in a
+//! [`Queue`]. A queue belongs to an object and is used under that object's lock. A waiter owns its
+//! [`Node`], which lies on its stack, in its frame, or in a box if a future owns it: joining a queue
+//! allocates nothing. What an object has to know about a waiter (how many permits it wants, where
+//! its value lies) is the node's *key*.
+//!
+//! # States of a node
+//!
+//! ```text
+//!            push               grant
+//!   Idle ───────────► Queued ───────────► Granted
+//!    ▲ ▲                │ ▲ └─────────────► Lost
+//!    │ └──── remove ────┤ │  claim lost      │
+//!    │                  │ │ requeue          │
+//!    │             call ▼ │                  │
+//!    │                Called                 │
+//!    └──────── reset, by the owner ──────────┘
+//! ```
+//!
+//! | state | linked | holds the waiter | may be touched by |
+//! |---|---|---|---|
+//! | Idle | no | no | its owner |
+//! | Queued | yes | yes | the holder of the object's lock |
+//! | Called | yes | no: it is being woken to try again | the holder of the object's lock |
+//! | Granted, Lost | no | no | its owner |
+//!
+//! Lost is the end of a select's node whose claim another case has won.
+//!
+//! # Publication
+//!
+//! The thread that ends a node's wait holds the object's lock. It wins the claim, moves the waiter
+//! out, hands the value over, unlinks the node, and stores the final state last, with Release. The
+//! owner reads the state with Acquire, without the lock: if it is final, everything before the store
+//! is visible, and the node is the owner's again. Nobody touches a node after its final state was
+//! stored: its memory may be gone. So a waiter that was granted what it waits for takes no lock
+//! after its wake, and a waiter that was woken early finds `Queued` and parks again.
+//!
+//! # Why no grant is lost
+//!
+//! An owner that gives up takes the lock and calls [`remove`](Queue::remove). Under the lock the node is
+//! either still linked, and no grant will ever reach it; or it is Granted, and the owner learns that:
+//! it keeps the grant or passes it on, as its object prescribes.
+//!
+//! # Claims
+//!
+//! The nodes of a select point to one [`Claim`] on the select's stack. A claim is touched only under
+//! the lock under which its node was found linked, and before that node's final state is stored. The
+//! select removes each of its nodes under its object's lock, or finds it in a final state, before it
+//! returns or unwinds. So a claim outlives every access to it, and needs no count.
+//!
+//! # Rejected
+//!
+//! Nodes on the heap: an allocation, and a count, for every wait. A lock-free queue: withdrawing from
+//! its middle costs more than the short lock that the object needs anyway.
+
+use super::claim::Claim;
+use super::wake::Wake;
+use crate::base::shim::atomic::{AtomicUsize, Ordering};
+use crate::base::shim::cell::UnsafeCell;
+use std::marker::PhantomPinned;
+use std::ptr::NonNull;
+
+/// What a waiter was granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// Something that this waiter alone has got. If it gives up, its object passes the grant on.
+    Own,
+    /// As `Own`, to be passed on to the waiter that came last.
+    OwnLast,
+    /// Something that all waiters have got; there is nothing to pass on.
+    All,
+    /// Nothing: the object was closed.
+    Closed,
+}
+
+/// The state of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Idle,
+    Queued,
+    Called,
+    Lost,
+    Granted(Grant),
+}
+
+const IDLE: usize = 0;
+const QUEUED: usize = 1;
+const CALLED: usize = 2;
+const LOST: usize = 3;
+const OWN: usize = 4;
+const OWN_LAST: usize = 5;
+const ALL: usize = 6;
+const CLOSED: usize = 7;
+
+impl Grant {
+    #[inline(always)]
+    fn code(self) -> usize {
+        match self {
+            Grant::Own => OWN,
+            Grant::OwnLast => OWN_LAST,
+            Grant::All => ALL,
+            Grant::Closed => CLOSED,
+        }
+    }
+}
+
+/// A waiter's place in a queue.
+pub(crate) struct Node<W, K = ()> {
+    /// The code of a [`Standing`].
+    state: AtomicUsize,
+    links: UnsafeCell<Inner<W, K>>,
+    _pinned: PhantomPinned,
+}
+
+struct Inner<W, K> {
+    waiter: Option<W>,
+    claim: Option<CaseClaim>,
+    key: K,
+    /// Number of nodes that had joined the queue before this one.
+    arrival: u64,
+    previous: Link<W, K>,
+    next: Link<W, K>,
+}
+
+type Link<W, K> = Option<NonNull<Node<W, K>>>;
+
+/// The claim of a select, and the case that a node stands for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CaseClaim {
+    claim: NonNull<Claim>,
+    case: usize,
+}
+
+// SAFETY: a linked node is touched under its object's lock only, an unlinked one by its owner only
+// (see the header). The waiter and the key move between threads, and are `Send`.
+unsafe impl<W: Send, K: Send> Send for Node<W, K> {}
+// SAFETY: as above.
+unsafe impl<W: Send, K: Send> Sync for Node<W, K> {}
+// SAFETY: gives access to its nodes, as above.
+unsafe impl<W: Send, K: Send> Send for Queue<W, K> {}
+
+impl CaseClaim {
+    /// The claim of a select, for one of its cases.
+    ///
+    /// # Safety
+    ///
+    /// The claim stays where it is until every node that was queued with it is unlinked.
+    pub(crate) unsafe fn new(claim: &Claim, case: usize) -> CaseClaim {
+        CaseClaim { claim: NonNull::from(claim), case }
+    }
+
+    /// Whether both belong to the same select.
+    pub(crate) fn is_of(&self, claim: &Claim) -> bool {
+        std::ptr::eq(self.claim.as_ptr(), claim)
+    }
+
+    /// # Safety
+    ///
+    /// The caller has the lock under which a node with this claim is linked.
+    unsafe fn get(&self) -> &Claim {
+        // SAFETY: as `new` demands: the node is linked.
+        unsafe { self.claim.as_ref() }
+    }
+}
+
+impl<W, K> Node<W, K> {
+    #[inline]
+    pub(crate) fn new(key: K) -> Node<W, K> {
+        let inner =
+            Inner { waiter: None, claim: None, key, arrival: 0, previous: None, next: None };
+        Node {
+            state: AtomicUsize::new(IDLE),
+            links: UnsafeCell::new(inner),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// The state of the node, for its owner. A final state makes the node the owner's again.
+    #[inline]
+    pub(crate) fn standing(&self) -> Standing {
+        // Acquire: pairs with the Release in `publish`. Other states are looked at again under the
+        // lock before anything is done about them.
+        match self.state.load(Ordering::Acquire) {
+            IDLE => Standing::Idle,
+            QUEUED => Standing::Queued,
+            CALLED => Standing::Called,
+            LOST => Standing::Lost,
+            OWN => Standing::Granted(Grant::Own),
+            OWN_LAST => Standing::Granted(Grant::OwnLast),
+            ALL => Standing::Granted(Grant::All),
+            _ => Standing::Granted(Grant::Closed),
+        }
+    }
+
+    /// Makes an unlinked node `Idle`, so that it can join a queue again.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the node, which is neither `Queued` nor `Called`.
+    #[inline]
+    pub(crate) unsafe fn reset(&self) {
+        self.state.store(IDLE, Ordering::Relaxed); // the owner's alone
+    }
+
+    /// Changes the key of an idle node.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the node, which is `Idle`.
+    #[inline]
+    pub(crate) unsafe fn set_key(&self, key: K) {
+        debug_assert_eq!(self.standing(), Standing::Idle);
+        // SAFETY: not linked, so it is the owner's alone.
+        self.links.with_mut(|inner| unsafe { (*inner).key = key });
+    }
+
+    /// Ends the node's wait. The node must not be touched after this.
+    #[inline(always)]
+    fn publish(&self, state: usize) {
+        // Release: pairs with the Acquire in `standing`.
+        self.state.store(state, Ordering::Release);
+    }
+}
+
+impl<W, K> Drop for Node<W, K> {
+    fn drop(&mut self) {
+        debug_assert!(
+            !matches!(self.standing(), Standing::Queued | Standing::Called),
+            "a node was dropped in its queue"
+        );
+    }
+}
+
+/// The waiters of an object.
+pub(crate) struct Queue<W, K = ()> {
+    first: Link<W, K>,
+    last: Link<W, K>,
+    arrivals: u64,
+}
+
+/// What became of a node that its owner has removed.
+pub(crate) struct Removed<W> {
+    /// The state in which it was found.
+    pub(crate) standing: Standing,
+    /// Number of nodes that had joined the queue before it.
+    pub(crate) arrival: u64,
+    /// Whether it was at the head of the queue.
+    pub(crate) was_first: bool,
+    /// To be dropped after the lock was released: dropping a waker runs code of the program.
+    pub(crate) waiter: Option<W>,
+}
+
+impl<W, K> Queue<W, K> {
+    pub(crate) const fn new() -> Queue<W, K> {
+        Queue { first: None, last: None, arrivals: 0 }
+    }
+
+    /// # Safety
+    ///
+    /// The node is linked here, or belongs to the caller. No other reference into it is in use.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)] // the queue, which is borrowed as a whole, is the permit
+    unsafe fn at(&mut self, node: NonNull<Node<W, K>>) -> &mut Inner<W, K> {
+        // SAFETY: as the caller says; the object's lock excludes everybody else.
+        unsafe { node.as_ref().links.with_mut(|inner| &mut *inner) }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Whether there is more than one waiter.
+    pub(crate) fn has_many(&self) -> bool {
+        self.first != self.last
+    }
+
+    /// Whether this node is the only one.
+    pub(crate) fn is_alone(&self, node: &Node<W, K>) -> bool {
+        self.is_first(node) && self.last == Some(NonNull::from(node))
+    }
+
+    /// Whether this node is at the head.
+    pub(crate) fn is_first(&self, node: &Node<W, K>) -> bool {
+        self.first == Some(NonNull::from(node))
+    }
+
+    /// The key of the first waiter.
+    pub(crate) fn first_key(&mut self) -> Option<&mut K> {
+        let first = self.first?;
+        // SAFETY: linked.
+        Some(&mut unsafe { self.at(first) }.key)
+    }
+
+    /// The key of a node.
+    ///
+    /// # Safety
+    ///
+    /// The node is alive, and is used with this queue only.
+    pub(crate) unsafe fn key(&mut self, node: &Node<W, K>) -> &mut K {
+        // SAFETY: as the caller says.
+        &mut unsafe { self.at(NonNull::from(node)) }.key
+    }
+
+    /// Number of nodes that have joined so far. Nodes that join later have at least this arrival.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// Puts a node at the end.
+    ///
+    /// # Safety
+    ///
+    /// The node is `Idle` and belongs to the caller. It is used with this queue only, and neither
+    /// moves nor ends while it is linked: until it was [removed](Queue::remove), or its owner has
+    /// seen a final state.
+    #[inline]
+    pub(crate) unsafe fn push(&mut self, node: &Node<W, K>, waiter: W, claim: Option<CaseClaim>) {
+        debug_assert_eq!(node.standing(), Standing::Idle);
+        node.state.store(QUEUED, Ordering::Relaxed); // under the lock; the owner's own
+        let node = NonNull::from(node);
+        let (last, arrival) = (self.last, self.arrivals);
+        self.arrivals += 1;
+        // SAFETY: the caller's.
+        let inner = unsafe { self.at(node) };
+        inner.claim = claim;
+        inner.arrival = arrival;
+        inner.previous = last;
+        inner.next = None;
+        // The waiter of an unlinked node was taken out: there is nothing to drop.
+        debug_assert!(inner.waiter.is_none());
+        // SAFETY: a place for a waiter, without one.
+        unsafe { (&raw mut inner.waiter).write(Some(waiter)) };
+        match last {
+            // SAFETY: linked.
+            Some(last) => unsafe { self.at(last) }.next = Some(node),
+            None => self.first = Some(node),
+        }
+        self.last = Some(node);
+    }
+
+    /// Takes a node out for its owner, whatever has become of it, and makes it `Idle`.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the node, which is used with this queue only.
+    #[inline]
+    pub(crate) unsafe fn remove(&mut self, node: &Node<W, K>) -> Removed<W> {
+        let standing = node.standing();
+        let was_first = self.is_first(node);
+        let link = NonNull::from(node);
+        if let Standing::Queued | Standing::Called = standing {
+            // SAFETY: linked.
+            unsafe { self.unlink(link) };
+        }
+        // SAFETY: unlinked, and the caller's.
+        let inner = unsafe { self.at(link) };
+        let (arrival, waiter) = (inner.arrival, inner.waiter.take());
+        inner.claim = None;
+        // SAFETY: as above.
+        unsafe { node.reset() };
+        Removed { standing, arrival, was_first, waiter }
+    }
+
+    /// # Safety
+    ///
+    /// The node is linked here.
+    #[inline(always)]
+    unsafe fn unlink(&mut self, node: NonNull<Node<W, K>>) {
+        // SAFETY: the node is linked, and so are its neighbours.
+        unsafe {
+            let inner = self.at(node);
+            let (previous, next) = (inner.previous, inner.next);
+            match previous {
+                Some(previous) => self.at(previous).next = next,
+                None => self.first = next,
+            }
+            match next {
+                Some(next) => self.at(next).previous = previous,
+                None => self.last = previous,
+            }
+        }
+    }
+
+    /// Whether a waiter that `accepts` admits could be served: one that does not belong to the select
+    /// with the claim `own`, nor to a select that is decided.
+    pub(crate) fn any(&mut self, own: Option<&Claim>, accepts: impl Fn(&K) -> bool) -> bool {
+        let mut at = self.first;
+        while let Some(node) = at {
+            // SAFETY: linked.
+            let inner = unsafe { self.at(node) };
+            let out_of_reach = inner.claim.is_some_and(|claim| {
+                // SAFETY: linked, under the lock.
+                own.is_some_and(|own| claim.is_of(own)) || !unsafe { claim.get() }.is_open()
+            });
+            if !out_of_reach && accepts(&inner.key) {
+                return true;
+            }
+            at = inner.next;
+        }
+        false
+    }
+
+    /// Number of waiters.
+    #[cfg(test)]
+    pub(crate) fn len(&mut self) -> usize {
+        let mut count = 0;
+        let mut at = self.first;
+        while let Some(node) = at {
+            count += 1;
+            // SAFETY: linked.
+            at = unsafe { self.at(node) }.next;
+        }
+        count
+    }
+}
+
+impl<W: Wake, K> Queue<W, K> {
+    /// Grants the first waiter what it waits for. The caller wakes the waiter after it has released
+    /// the lock.
+    pub(crate) fn grant(&mut self, grant: Grant) -> Option<W> {
+        self.grant_where(grant, |_| true, |_| {})
+    }
+
+    /// As [`grant`](Queue::grant), for the waiter that came last.
+    pub(crate) fn grant_last(&mut self, grant: Grant) -> Option<W> {
+        while let Some(last) = self.last {
+            // SAFETY: linked.
+            if let Some(waiter) = unsafe { self.end(last, grant, |_| {}) } {
+                return Some(waiter);
+            }
+        }
+        None
+    }
+
+    /// As [`grant`](Queue::grant), if the first waiter joined before this arrival.
+    pub(crate) fn grant_before(&mut self, arrival: u64, grant: Grant) -> Option<W> {
+        let first = self.first?;
+        // SAFETY: linked.
+        if unsafe { self.at(first) }.arrival >= arrival { None } else { self.grant(grant) }
+    }
+
+    /// Grants the first waiter that `accepts` admits and whose select, if it belongs to one, is not
+    /// decided. `hand_over` is called with its key before the waiter can go on.
+    #[inline]
+    pub(crate) fn grant_where(
+        &mut self,
+        grant: Grant,
+        accepts: impl Fn(&K) -> bool,
+        mut hand_over: impl FnMut(&K),
+    ) -> Option<W> {
+        let mut at = self.first;
+        while let Some(node) = at {
+            // SAFETY: linked.
+            let inner = unsafe { self.at(node) };
+            at = inner.next;
+            if accepts(&inner.key) {
+                // SAFETY: linked.
+                let waiter = unsafe { self.end(node, grant, &mut hand_over) };
+                if waiter.is_some() {
+                    return waiter;
+                }
+            }
+        }
+        None
+    }
+
+    /// Grants all waiters that `accepts` admits, except those of the select with the claim `own`;
+    /// adds the waiters to be woken.
+    pub(crate) fn grant_all(
+        &mut self,
+        grant: Grant,
+        own: Option<&Claim>,
+        accepts: impl Fn(&K) -> bool,
+        wake: &mut Vec<W>,
+    ) {
+        let mut at = self.first;
+        while let Some(node) = at {
+            // SAFETY: linked.
+            let inner = unsafe { self.at(node) };
+            at = inner.next;
+            let is_own = inner.claim.zip(own).is_some_and(|(claim, own)| claim.is_of(own));
+            if !is_own && accepts(&inner.key) {
+                // SAFETY: linked.
+                wake.extend(unsafe { self.end(node, grant, |_| {}) });
+            }
+        }
+    }
+
+    /// Ends the wait of a node. Returns its waiter, or none if its select is decided already.
+    ///
+    /// # Safety
+    ///
+    /// The node is linked here.
+    #[inline(always)]
+    unsafe fn end(
+        &mut self,
+        node: NonNull<Node<W, K>>,
+        grant: Grant,
+        hand_over: impl FnOnce(&K),
+    ) -> Option<W> {
+        // SAFETY: linked, until it is unlinked here; then this thread's until `publish`.
+        unsafe {
+            self.unlink(node);
+            let inner = self.at(node);
+            let mut waiter = inner.waiter.take();
+            let won = match inner.claim {
+                None => true,
+                Some(claim) => claim.get().fire(claim.case),
+            };
+            if !won {
+                node.as_ref().publish(LOST);
+                return None; // a select's waiter is borrowed: dropping it runs no code
+            }
+            debug_assert!(waiter.is_some(), "a waiter that was called is granted something");
+            if let Some(waiter) = &mut waiter {
+                waiter.upgrade();
+            }
+            hand_over(&inner.key);
+            node.as_ref().publish(grant.code());
+            waiter
+        }
+    }
+
+    /// Has the first waiter try again: it stays at the head of the queue and is woken by the caller.
+    /// None if it was called before and has not come yet.
+    pub(crate) fn call(&mut self) -> Option<W> {
+        let first = self.first?;
+        // SAFETY: linked.
+        let mut waiter = unsafe { self.at(first) }.waiter.take()?;
+        waiter.upgrade();
+        // SAFETY: linked, and stays so. Relaxed: the owner acts on it under the lock only.
+        unsafe { first.as_ref() }.state.store(CALLED, Ordering::Relaxed);
+        Some(waiter)
+    }
+
+    /// The waiter was called and has tried in vain: it waits on, at its place.
+    ///
+    /// # Safety
+    ///
+    /// The node is linked here.
+    pub(crate) unsafe fn requeue(&mut self, node: &Node<W, K>, waiter: W) {
+        debug_assert_eq!(node.standing(), Standing::Called);
+        // SAFETY: linked.
+        unsafe { self.at(NonNull::from(node)) }.waiter = Some(waiter);
+        node.state.store(QUEUED, Ordering::Relaxed); // under the lock
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models;
