@@ -2,9 +2,10 @@
  *
  * Printed by `cargo run -p parcae-capi --bin parcae-header`: change the Rust sources, not this file.
  *
- * Handles look like pointers and are numbers: they are looked up, never followed. What is not said
- * to be for any task or thread is for the one that made it. Functions that return parcae_status give PARCAE_OK or
- * a negative code; others give -1, NULL or what they say. parcae_last_error tells more.
+ * Handles look like pointers and are numbers: they are looked up, never dereferenced. An object may be
+ * used only by the task or thread that created it, unless its documentation says otherwise. Functions of
+ * type parcae_status return PARCAE_OK or a negative code; others return -1, NULL or as documented.
+ * parcae_last_error has a text for each failure.
  */
 #ifndef PARCAE_H
 #define PARCAE_H
@@ -16,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Checked when this is compiled, in C99 and in C++. */
+/* A compile-time assertion, in C99 and in C++. */
 #define PARCAE_ASSERT(name, condition) typedef char parcae_assert_##name[(condition) ? 1 : -1]
 
 #if defined(__GNUC__)
@@ -38,7 +39,7 @@ enum {
     PARCAE_ERROR = -5,
 };
 
-/* What parcae_result.kind says. */
+/* Values of parcae_result.kind. */
 enum {
     PARCAE_SUCCESS = 0,
     PARCAE_WAS_CANCELLED = 1,
@@ -48,7 +49,7 @@ enum {
     PARCAE_STILL_PENDING = 5,
 };
 
-/* What parcae_last_error_kind says. */
+/* Values of parcae_last_error_kind. */
 enum {
     PARCAE_E_NONE = 0,
     PARCAE_E_CANCELLED = 1,
@@ -74,7 +75,7 @@ enum {
     PARCAE_E_OTHER = 21,
 };
 
-/* Why something was cancelled. */
+/* Reasons of a cancellation. */
 enum {
     PARCAE_NOT_CANCELLED = 0,
     PARCAE_EXPLICIT = 1,
@@ -98,7 +99,7 @@ enum {
     PARCAE_DETERMINISTIC = 1,
 };
 
-/* What a child's failure means for the others. */
+/* What happens to the other children when one fails. */
 enum {
     PARCAE_FAIL_FAST = 0,
     PARCAE_ISOLATE = 1,
@@ -113,14 +114,14 @@ enum {
     PARCAE_FAIL = 3,
 };
 
-/* How urgent a child is. */
+/* Priorities of a child. */
 enum {
     PARCAE_NORMAL = 0,
     PARCAE_LOW = 1,
     PARCAE_HIGH = 2,
 };
 
-/* What a worker does that is stuck: parcae_stall.kind. */
+/* Kinds of stalls: parcae_stall.kind. */
 enum {
     PARCAE_STALL_UNKNOWN = 0,
     PARCAE_STALL_COMPUTING = 1,
@@ -128,7 +129,7 @@ enum {
     PARCAE_STALL_STARVED = 3,
 };
 
-/* Whether capabilities may be derived from one. */
+/* Whether weaker capabilities may be derived. */
 enum {
     PARCAE_NOT_DELEGABLE = 0,
     PARCAE_DELEGABLE = 1,
@@ -141,14 +142,14 @@ PARCAE_ASSERT(code_panic, PARCAE_PANIC == -2);
 PARCAE_ASSERT(code_budget, PARCAE_BUDGET == -3);
 PARCAE_ASSERT(code_pending, PARCAE_PENDING == -4);
 
-/* What a task runs: 0 or more for success, less for failure. */
+/* The function of a task: returns 0 or more for success, less for failure. */
 typedef int64_t (*janus_task_fn)(void *arg);
 typedef int64_t (*janus_noarg_task_fn)(void);
 typedef int32_t (*parcae_task_fn_i32)(void *arg);
 typedef int32_t (*parcae_noarg_task_fn_i32)(void);
-/* What a token calls when it is cancelled. */
+/* The callback of a token, for its cancellation. */
 typedef void (*parcae_cancel_fn)(void *arg, int32_t reason);
-/* What is called when a worker is stuck. */
+/* The callback for stall reports. */
 struct parcae_stall;
 typedef void (*parcae_stall_fn)(void *arg, const struct parcae_stall *stall);
 /* PARCAE_OK, PARCAE_CANCELLED and so on. */
@@ -181,12 +182,12 @@ PARCAE_ASSERT(janus_budget_spawn_count, offsetof(janus_budget, spawn_count) == 1
 PARCAE_ASSERT(janus_budget_channel_ops, offsetof(janus_budget, channel_ops) == 24);
 PARCAE_ASSERT(janus_budget_syscalls, offsetof(janus_budget, syscalls) == 32);
 
-/* How the runtime is set up, in the frozen form. */
+/* Configuration of the runtime, in the frozen form. */
 typedef struct janus_runtime_config {
     /* How many workers run tasks; 0: as many as the machine runs in parallel. */
     uint32_t worker_count;
-    /* 0: threads. Otherwise all workers run in turn on the thread that starts the runtime, in an order
-     * that follows from this number. */
+    /* 0: threads. Otherwise all workers run in turn on the thread that starts the runtime, in
+     * an order determined by this seed. */
     uint64_t deterministic_seed;
 } janus_runtime_config;
 PARCAE_ASSERT(janus_runtime_config, sizeof(janus_runtime_config) == 16);
@@ -204,7 +205,7 @@ PARCAE_ASSERT(janus_scheduler_config, sizeof(janus_scheduler_config) == 16);
 PARCAE_ASSERT(janus_scheduler_config_worker_count, offsetof(janus_scheduler_config, worker_count) == 0);
 PARCAE_ASSERT(janus_scheduler_config_deterministic_seed, offsetof(janus_scheduler_config, deterministic_seed) == 8);
 
-/* How the runtime is set up, in full. Fill it with parcae_config_init first. */
+/* Configuration of the runtime, in full. Fill it with parcae_config_init first. */
 typedef struct parcae_config {
     /* sizeof(parcae_config): tells versions of this structure apart. */
     size_t size;
@@ -214,15 +215,15 @@ typedef struct parcae_config {
     uint32_t workers;
     /* PARCAE_THREADS or PARCAE_DETERMINISTIC. */
     int32_t executor;
-    /* How many ops a task does before it lets others run; 0: as the profile says. */
+    /* How many ops a task runs before it yields; 0: the profile's default. */
     uint32_t yield_interval;
-    /* What random choices start from. */
+    /* The seed of random choices. */
     uint64_t seed;
-    /* How much stack a task gets, in bytes; 0: as the profile says. */
+    /* Stack size of a task, in bytes; 0: the profile's default. */
     size_t stack_size;
-    /* The most stacks at a time; 0: no limit of its own. */
+    /* The most stacks at a time; 0: no limit. */
     size_t max_stacks;
-    /* What all tasks together may use. */
+    /* The budget of all tasks together. */
     janus_budget budget;
 } parcae_config;
 PARCAE_ASSERT(parcae_config, sizeof(parcae_config) == 88);
@@ -236,16 +237,16 @@ PARCAE_ASSERT(parcae_config_stack_size, offsetof(parcae_config, stack_size) == 3
 PARCAE_ASSERT(parcae_config_max_stacks, offsetof(parcae_config, max_stacks) == 40);
 PARCAE_ASSERT(parcae_config_budget, offsetof(parcae_config, budget) == 48);
 
-/* How a nursery is set up. All zeros but for the size: nothing special. */
+/* Options of a nursery. Zeros, except for the size, are the defaults. */
 typedef struct parcae_nursery_opts {
     /* sizeof(parcae_nursery_opts): tells versions of this structure apart. */
     size_t size;
     /* For errors and tools; may be NULL. */
     const char *name;
-    /* A budget of its own, moved out of that of its opener; may be NULL. */
+    /* The nursery's budget, moved out of its opener's; may be NULL. */
     const janus_budget *budget;
-    /* What each child may use in all, moved out of the nursery's budget; may be NULL. Binds,
-     * also where nothing else is counted. */
+    /* The budget of each child, moved out of the nursery's; may be NULL. It is enforced even
+     * where nothing else is counted. */
     const janus_budget *child_budget;
     /* PARCAE_FAIL_FAST, _ISOLATE or _COLLECT. */
     int32_t on_failure;
@@ -253,7 +254,7 @@ typedef struct parcae_nursery_opts {
     int32_t on_exhausted;
     /* Cancels the nursery after this time; 0: never. */
     uint64_t timeout_ns;
-    /* How much stack a child gets, in bytes; 0: as the runtime says. */
+    /* Stack size of a child, in bytes; 0: the runtime's default. */
     size_t stack_size;
     /* What a child draws at a time from a nursery that counts; NULL: 10000 ops, 1 MiB,
      * 100 channel_ops, 10 syscalls. The first child of a nursery with less gets all of it. */
@@ -270,15 +271,15 @@ PARCAE_ASSERT(parcae_nursery_opts_timeout_ns, offsetof(parcae_nursery_opts, time
 PARCAE_ASSERT(parcae_nursery_opts_stack_size, offsetof(parcae_nursery_opts, stack_size) == 48);
 PARCAE_ASSERT(parcae_nursery_opts_slice, offsetof(parcae_nursery_opts, slice) == 56);
 
-/* How a child is set up. All zeros but for the size: nothing special. */
+/* Options of a child. Zeros, except for the size, are the defaults. */
 typedef struct parcae_spawn_opts {
     /* sizeof(parcae_spawn_opts). */
     size_t size;
     /* For errors and tools; may be NULL. */
     const char *name;
-    /* A budget of its own, moved out of its nursery's; may be NULL. */
+    /* The child's budget, moved out of its nursery's; may be NULL. */
     const janus_budget *budget;
-    /* How much stack it gets, in bytes; 0: as its nursery says. */
+    /* Stack size, in bytes; 0: the nursery's default. */
     size_t stack_size;
     /* PARCAE_NORMAL, _LOW or _HIGH. */
     int32_t priority;
@@ -292,15 +293,15 @@ PARCAE_ASSERT(parcae_spawn_opts_priority, offsetof(parcae_spawn_opts, priority) 
 
 /* The full result of the last janus_nursery_await_all. */
 typedef struct parcae_result {
-    /* PARCAE_SUCCESS and so on: tells a child's own code from those of the runtime. */
+    /* PARCAE_SUCCESS and so on: distinguishes a child's own code from those of the runtime. */
     int32_t kind;
-    /* Why it was cancelled, if it was: PARCAE_EXPLICIT and so on. */
+    /* The reason of a cancellation: PARCAE_EXPLICIT and so on. */
     int32_t reason;
-    /* What janus_nursery_await_all returned. */
+    /* The result of janus_nursery_await_all. */
     int64_t code;
     /* The child that failed; 0 if none did. */
     uint64_t task;
-    /* How many others failed after it. */
+    /* How many other children failed after it. */
     uint64_t others;
 } parcae_result;
 PARCAE_ASSERT(parcae_result, sizeof(parcae_result) == 32);
@@ -310,19 +311,20 @@ PARCAE_ASSERT(parcae_result_code, offsetof(parcae_result, code) == 8);
 PARCAE_ASSERT(parcae_result_task, offsetof(parcae_result, task) == 16);
 PARCAE_ASSERT(parcae_result_others, offsetof(parcae_result, others) == 24);
 
-/* A worker that does not come back from a task, for parcae_rt_on_stall. Valid during the call. */
+/* A stall report, for parcae_rt_on_stall: a worker does not return from a task. Valid during
+ * the call. */
 typedef struct parcae_stall {
-    /* sizeof(parcae_stall), as the library has it. */
+    /* sizeof(parcae_stall) of the library. */
     size_t size;
     /* PARCAE_STALL_COMPUTING and so on. */
     int32_t kind;
-    /* Which worker. Temporary ones have the numbers after those of the others. */
+    /* The number of the worker. Temporary workers have the numbers after the others. */
     uint32_t worker;
-    /* The task that it runs; 0 if the worker could not be asked. */
+    /* The task that it runs; 0 if the worker did not answer. */
     uint64_t task;
-    /* How long it has been seen without a step. */
+    /* How long the worker has made no progress. */
     uint64_t still_for_ns;
-    /* A line that names task and remedy, and where the worker is, line by line. */
+    /* A line with the task and the remedy, then a backtrace. */
     const char *text;
 } parcae_stall;
 PARCAE_ASSERT(parcae_stall, sizeof(parcae_stall) == 40);
@@ -333,13 +335,14 @@ PARCAE_ASSERT(parcae_stall_task, offsetof(parcae_stall, task) == 16);
 PARCAE_ASSERT(parcae_stall_still_for_ns, offsetof(parcae_stall, still_for_ns) == 24);
 PARCAE_ASSERT(parcae_stall_text, offsetof(parcae_stall, text) == 32);
 
-/* What a yield check looks at. At one address for as long as the task lives; the task's own. */
+/* The words that a yield check reads. Belongs to one task, at the same address until the task
+ * ends. */
 typedef struct parcae_meter {
-    /* Ops until the next turn of others. */
+    /* Ops until the next slow path. */
     uint64_t slice;
     /* Raised when the task is cancelled. */
     const uint64_t *limit;
-    /* Raised when the task has to look around. */
+    /* Raised when the task has to take the slow path. */
     const uint32_t *signal;
 } parcae_meter;
 PARCAE_ASSERT(parcae_meter, sizeof(parcae_meter) == 24);
@@ -362,38 +365,39 @@ typedef janus_cancel_token CancelToken;
 
 /* These names, signatures and results do not change within a major version. */
 
-/* Starts the runtime. Calls that need one start one with all defaults. If it fails the last
- * error says why. A shutdown that is just going on is waited for. */
+/* Starts the runtime. Calls that need a runtime start one with default settings. On failure
+ * the last error has the reason. During a shutdown it waits until the old runtime is gone. */
 void janus_rt_init(janus_runtime_config config);
 
-/* Ends the runtime: cancels what is left, waits for it, and ends the workers. Does nothing if
- * there is none. The next call that needs a runtime starts another, with all defaults. Not
- * from a task or a callback. */
+/* Ends the runtime: cancels the remaining tasks, waits for them, and ends the workers. Does
+ * nothing if there is no runtime. The next call that needs a runtime starts another, with
+ * default settings. Not allowed on a task or in a callback. */
 void janus_rt_shutdown(void);
 
 /* The runtime, which is started if there is none. NULL on failure. */
 janus_runtime *janus_rt_get(void);
 
 /* Opens a nursery, which is the caller's innermost until janus_nursery_await_all. Starts the
- * runtime, with all defaults, if there is none: also after a shutdown; one that is just going
- * on is waited for. NULL on failure. */
+ * runtime with default settings if there is none, also after a shutdown; during a shutdown it
+ * waits until the old runtime is gone. NULL on failure. */
 void *janus_nursery_create(void);
 
-/* Spawns a child of the innermost nursery that the caller has open. 0, or -1 on failure. Neither waits nor starts a
- * thread. The task may go on on another thread after each wait: it must not keep thread-local data, or
- * its address (errno!), over one. */
+/* Spawns a child of the innermost nursery that the caller has open. 0, or -1 on failure.
+ * Neither waits nor starts a thread. The task may continue on another thread after each wait:
+ * it must not keep thread-local data, or the address of such data (errno!), across a wait. */
 int janus_nursery_spawn(janus_task_fn task, void *arg);
 
-/* Closes the innermost nursery that the caller has open: waits for all its children. 0 if they succeeded,
- * PARCAE_CANCELLED, PARCAE_PANIC, PARCAE_BUDGET, or the negative code that the first child to fail has returned.
- * -1 as well if there is no nursery; parcae_last_error_kind tells them apart. It is a task's only wait that is no cancel point. */
+/* Closes the innermost nursery that the caller has open: waits for all its children. 0 if they
+ * succeeded, PARCAE_CANCELLED, PARCAE_PANIC, PARCAE_BUDGET, or the negative code of the first
+ * child that failed. Also -1 if there is no nursery; parcae_last_error_kind distinguishes the
+ * two. It is the only wait of a task that is not a cancel point. */
 long janus_nursery_await_all(void);
 
 /* ----- Adapters for compilers -------------------------------------------------------------------- */
 
-/* The scheduler by the names that generated code uses. There is one runtime, and it is this one. */
+/* The scheduler under the names that generated code uses. It is the same runtime. */
 
-/* Starts the runtime and returns it; NULL if it failed. A process has one runtime for C: while
+/* Starts the runtime and returns it; NULL on failure. A process has one runtime for C: while
  * it runs, a second scheduler is refused with NULL and PARCAE_E_RUNNING. */
 void *janus_scheduler_create(janus_scheduler_config config);
 
@@ -403,22 +407,22 @@ void janus_scheduler_shutdown(void *scheduler);
 /* As janus_nursery_spawn; task is a janus_task_fn. */
 int janus_scheduler_spawn(void *task, void *arg);
 
-/* Lets others run. 0, or -1 if the task was cancelled. */
+/* Yields to other tasks. 0, or -1 if the task was cancelled. */
 int janus_scheduler_yield(void);
 
-/* How many times tasks were run, in all. */
+/* How many turns tasks have run in total. */
 uint64_t janus_scheduler_stats(void);
 
-/* What the running task has left; unlimited outside of tasks. */
+/* The remaining budget of the running task; unlimited outside of tasks. */
 janus_budget janus_budget_get_current(void);
 
-/* Adds to the budget that the running task draws on, by the authority of the capability that the task has
- * put to use with parcae_cap_use. 0, or -1 without one, or if it does not allow it. */
+/* Adds to the budget that the running task draws from, by the authority of its capability in
+ * use (parcae_cap_use). 0, or -1 if there is none or it does not allow the amount. */
 int janus_budget_recharge(janus_budget amount);
 
 /* ----- Runtime ----------------------------------------------------------------------------------- */
 
-/* Starts the runtime with all defaults. 0, or -1 if it failed or runs already. */
+/* Starts the runtime with default settings. 0, or -1 on failure or if it runs already. */
 int janus_rt_init_default(void);
 
 /* Whether the runtime runs: 1 or 0. */
@@ -427,7 +431,8 @@ int janus_rt_is_running(void);
 /* Fills a configuration with the defaults: the service profile, threads, nothing counted. */
 int parcae_config_init(parcae_config *config);
 
-/* Starts the runtime; NULL: with all defaults. 0, or -1 if it failed or runs already. */
+/* Starts the runtime; NULL: with default settings. 0, or -1 on failure or if it runs
+ * already. */
 int parcae_rt_init(const parcae_config *config);
 
 /* The profile of the runtime, or -1 if there is none. */
@@ -439,16 +444,16 @@ uint64_t parcae_rt_live_tasks(void);
 /* How many workers run tasks, or -1 if there is no runtime. */
 int parcae_rt_workers(void);
 
-/* Calls a function when a worker of the runtime that runs now is stuck: a task computes
- * without a yield check, or blocks its thread, for a second or more. Once for each stall,
- * on a thread of the runtime that runs no tasks; it must not wait for long. NULL, and what
- * holds without this: the report is written to the standard error. When this has returned
- * the function before is not running any more. Goes with the runtime. 0, or -1 if there is
- * none. */
+/* Sets the function that is called when a worker of the current runtime is stuck: a task
+ * computes without a yield check, or blocks its thread, for a second or more. It is called
+ * once for each stall, on a thread of the runtime that runs no tasks, and must not wait
+ * for long. NULL is the default: the report is written to standard error. When this call
+ * has returned, the previous function is not running. The setting ends with the runtime.
+ * 0, or -1 if there is no runtime. */
 int parcae_rt_on_stall(parcae_stall_fn callback, void *arg);
 
-/* The version of the library: major, minor and patch in two decimal digits each. PARCAE_VERSION is that of
- * the header. */
+/* The version of the library: major, minor and patch in two decimal digits each.
+ * PARCAE_VERSION is that of the header. */
 int parcae_version(void);
 
 /* The same as a text. */
@@ -456,22 +461,22 @@ const char *parcae_version_text(void);
 
 /* ----- Errors ------------------------------------------------------------------------------------ */
 
-/* The last error is the calling task's, or thread's, own. */
+/* Each task and each thread has its own last error. */
 
-/* What the last call that failed had to say; empty if none has. The text stays valid until the
- * same caller has failed 16 more times, or has ended: two of them fit into one printf.
- * parcae_clear_error does not free it. */
+/* The text of the last error; empty if there was none. The text stays valid until the same
+ * caller has failed 16 more times, or has ended, so several texts can be arguments of one
+ * printf. parcae_clear_error does not free it. */
 const char *parcae_last_error(void);
 
-/* Copies that text, as snprintf does: at most size bytes with the 0 at the end, which is
- * always there if size is not 0. Returns how long the text is, without the 0. buffer may be
- * NULL if size is 0. */
+/* Copies the text of the last error, as snprintf does: at most size bytes, including the 0 at
+ * the end, which is always written if size is not 0. Returns the length of the text without
+ * the 0. buffer may be NULL if size is 0. */
 size_t parcae_last_error_copy(char *buffer, size_t size);
 
 /* The kind of the last error: PARCAE_E_NONE and so on. */
 int parcae_last_error_kind(void);
 
-/* Forgets the last error. */
+/* Clears the last error. */
 void parcae_clear_error(void);
 
 /* ----- Nurseries --------------------------------------------------------------------------------- */
@@ -479,13 +484,14 @@ void parcae_clear_error(void);
 /* Opens a nursery with options; NULL: as janus_nursery_create. */
 void *parcae_nursery_open(const parcae_nursery_opts *opts);
 
-/* As janus_nursery_await_all, for a nursery by its handle. It has to be the innermost. */
+/* As janus_nursery_await_all, for a nursery by its handle, which has to be the innermost. */
 long parcae_nursery_close(void *nursery);
 
-/* PARCAE_PENDING while the nursery has children that run, PARCAE_OK when it has none. Does not wait. */
+/* PARCAE_PENDING while the nursery has live children, PARCAE_OK when it has none. Does not
+ * wait. */
 parcae_status parcae_nursery_poll(void *nursery);
 
-/* What the caller's last await came to, in full. 0, or -1 if result is NULL. */
+/* The full result of the caller's last await. 0, or -1 if result is NULL. */
 int parcae_last_result(parcae_result *result);
 
 /* Spawns a child without an argument. */
@@ -500,7 +506,7 @@ int janus_nursery_spawn_noarg_i32(parcae_noarg_task_fn_i32 task);
 /* How many children of the innermost nursery have not ended; -1 if there is no nursery. */
 int janus_nursery_task_count(void);
 
-/* Cancels the innermost nursery: its children and their children are asked to end. */
+/* Cancels the innermost nursery, its children, and their nurseries. */
 void janus_nursery_cancel(void);
 
 /* Cancels a nursery by its handle, from any task or thread. 0 or -1. */
@@ -509,7 +515,7 @@ int parcae_nursery_cancel(void *nursery);
 /* Whether the innermost nursery was cancelled; without one, whether the task was. 1 or 0. */
 int janus_nursery_is_cancelled(void);
 
-/* The token of the innermost nursery, to be destroyed; NULL without one. */
+/* The token of the innermost nursery; destroy it after use. NULL if there is no nursery. */
 janus_cancel_token *janus_nursery_get_token(void);
 
 /* How many nurseries the caller has open. */
@@ -517,24 +523,26 @@ int parcae_nursery_depth(void);
 
 /* ----- Tasks ------------------------------------------------------------------------------------- */
 
-/* Spawns a child with options, which may be NULL, and returns a handle to join it with. nursery is one that
- * the caller has open; NULL is the innermost. The handle ends with parcae_task_join, parcae_task_release or its nursery. */
+/* Spawns a child with options, which may be NULL, and returns a handle for joining it. nursery
+ * is one that the caller has open; NULL is the innermost. The handle is valid until
+ * parcae_task_join, parcae_task_release or the end of its nursery. */
 parcae_task *parcae_spawn(void *nursery, janus_task_fn task, void *arg, const parcae_spawn_opts *opts);
 
-/* Waits for one child. PARCAE_OK and its value, if value is not NULL; or how it failed: a child's own negative code
- * comes as PARCAE_ERROR, with the code as the value. Ends the handle, also if the caller was cancelled: then the child goes on. */
+/* Waits for one child. Returns PARCAE_OK and stores its value, if value is not NULL. If the
+ * child returned a negative code, returns PARCAE_ERROR and stores that code. Ends the handle,
+ * also if the caller was cancelled; the child then continues. */
 parcae_status parcae_task_join(parcae_task *task, int64_t *value);
 
-/* Whether a child has ended: 1 or 0; -1 for a handle that is none. */
+/* Whether a child has ended: 1 or 0; -1 for an invalid handle. */
 int parcae_task_is_finished(parcae_task *task);
 
-/* Asks one child to end, without the others. 0 or -1. */
+/* Cancels one child. 0 or -1. */
 int parcae_task_cancel(parcae_task *task);
 
-/* Lets the child run on without a handle; its nursery waits for it. 0 or -1. */
+/* Ends the handle; the child continues, and its nursery waits for it. 0 or -1. */
 int parcae_task_release(parcae_task *task);
 
-/* The number of a task, unique in its runtime; 0 for a handle that is none. */
+/* The number of a task, unique in its runtime; 0 for an invalid handle. */
 uint64_t parcae_task_id(parcae_task *task);
 
 /* The number of the running task; 0 outside of tasks. */
@@ -543,27 +551,29 @@ uint64_t parcae_task_self(void);
 /* How much stack the running task has left, in bytes; SIZE_MAX outside of tasks. */
 size_t parcae_stack_left(void);
 
-/* Lets others run. A cancel point. */
+/* Yields to other tasks. A cancel point. */
 parcae_status parcae_yield(void);
 
-/* The meter of the running task, for parcae_yield_check; outside of tasks that of the thread, which never runs out. */
+/* The meter of the running task, for parcae_yield_check. Outside of tasks, the thread's meter,
+ * which never runs out. */
 parcae_meter *parcae_meter_get(void);
 
-/* What parcae_yield_check does that cannot simply go on: lets others run, takes the next slice of the budget, waits
- * for a recharge, or says that the task is to end. */
+/* The slow path of parcae_yield_check: yields, draws the next slice of the budget, waits for a
+ * recharge, or returns why the task has to end. */
 parcae_status parcae_yield_slow(void);
 
-/* Ends the running task as if its function had returned code. Its stack is unwound: functions of C are
- * left as if by longjmp, destructors of C++ run. Outside of a task it aborts the process. */
+/* Ends the running task as if its function had returned code. Its stack is unwound:
+ * C functions are skipped as by longjmp, C++ destructors run. Outside of a task it aborts the process. */
 PARCAE_NORETURN void parcae_task_exit(int64_t code);
 
-/* Fails the running task, in the same way: its nursery comes to PARCAE_PANIC, with this message. */
+/* Fails the running task in the same way: the result of its nursery is PARCAE_PANIC, with this message. */
 PARCAE_NORETURN void parcae_task_panic(const char *message);
 
 /* ----- Budgets ----------------------------------------------------------------------------------- */
 
-/* Charges the running task, all or nothing; waits for a recharge where its nursery says so. Nothing is counted outside of
- * tasks. PARCAE_BUDGET if there is not enough, PARCAE_CANCELLED if the task was. */
+/* Charges the running task, all or nothing; waits for a recharge if its nursery's policy is
+ * PARCAE_SUSPEND. Outside of tasks nothing is counted. PARCAE_BUDGET if the budget is too
+ * small, PARCAE_CANCELLED if the task was cancelled. */
 parcae_status parcae_charge(janus_budget cost);
 
 /* Charges loop iterations or calls. */
@@ -581,108 +591,119 @@ parcae_status parcae_charge_channel_ops(uint64_t operations);
 /* Charges file or network operations, with one op each. */
 parcae_status parcae_charge_syscalls(uint64_t operations);
 
-/* A child of the caller that waits for a recharge, by its number; another one at each call, as long as there are others. 0
- * if there is none. */
+/* The number of a child of the caller that waits for a recharge; each call returns another
+ * one, if there is one. 0 if there is none. */
 uint64_t janus_supervisor_poll_exhausted(void);
 
-/* Recharges a child of the caller that waits for it, as far as the capability goes. Needs the cluster profile. 0
- * or -1. */
+/* Recharges a child of the caller that waits for a recharge, up to the limit of the
+ * capability. Needs the cluster profile. 0 or -1. */
 int janus_budget_recharge_child(uint64_t child_task_id, janus_budget amount, parcae_cap *cap);
 
 /* ----- Time -------------------------------------------------------------------------------------- */
 
-/* Waits. On a task the task is parked, and it is a cancel point; elsewhere the thread sleeps. */
+/* Sleeps. On a task the task is parked, and the sleep is a cancel point; elsewhere the thread
+ * sleeps. */
 parcae_status parcae_sleep_ns(uint64_t nanoseconds);
 
 /* ----- Blocking calls and mutexes ---------------------------------------------------------------- */
 
-/* Calls a function that blocks its thread, on a thread for such calls: the calling task is
- * parked until it has returned, and its worker runs others. There are 128 such threads at
- * most; more calls wait. The function is no task: it must not end or yield one. PARCAE_OK and
- * what it returned, if value is not NULL; PARCAE_CANCELLED if the task was cancelled before
- * the call began. A call that has begun is waited for. Outside of tasks it is called at once. */
+/* Calls a blocking function on a thread for such calls: the calling task is parked until the
+ * function has returned, and its worker runs other tasks. There are at most 128 such threads;
+ * further calls wait. The function runs on no task: it must not end or yield one. Returns
+ * PARCAE_OK and stores the function's result, if value is not NULL; PARCAE_CANCELLED if the
+ * task was cancelled before the call began. Once the call has begun, the task waits for it
+ * even if it is cancelled. Outside of tasks the function is called directly. */
 parcae_status parcae_blocking(janus_task_fn function, void *arg, int64_t *value);
 
-/* A mutex: for any task or thread. A task that waits for it is parked, and it may be held over
- * waits, unlike a pthread_mutex_t. */
+/* Creates a mutex for any task or thread. A task that waits for it is parked, and it may be
+ * held across waits, unlike a pthread_mutex_t. */
 void *parcae_mutex_create(void);
 
-/* Waits until the mutex is free, and takes it. A cancel point if it has to wait. PARCAE_OK,
- * PARCAE_CANCELLED, or PARCAE_ERROR: the handle is none, or the caller has the mutex already. */
+/* Waits until the mutex is free, and locks it. A cancel point if it has to wait. PARCAE_OK,
+ * PARCAE_CANCELLED, or PARCAE_ERROR if the handle is invalid or the caller holds the mutex
+ * already. */
 parcae_status parcae_mutex_lock(void *mutex);
 
-/* Takes the mutex if it is free: PARCAE_OK; PARCAE_PENDING if it is not. */
+/* Locks the mutex if it is free: PARCAE_OK; otherwise PARCAE_PENDING. */
 parcae_status parcae_mutex_try_lock(void *mutex);
 
-/* Gives the mutex back. 0, or -1 if the caller does not have it. */
+/* Unlocks the mutex. 0, or -1 if the caller does not hold it. */
 int parcae_mutex_unlock(void *mutex);
 
-/* Ends the handle of a mutex that nobody has or waits for. 0 or -1. */
+/* Destroys a mutex that is neither held nor waited for. 0 or -1. */
 int parcae_mutex_destroy(void *mutex);
 
 /* ----- Tokens ------------------------------------------------------------------------------------ */
 
-/* A token of its own. */
+/* Creates a token without a parent. */
 janus_cancel_token *janus_cancel_token_create(void);
 
-/* A token that is cancelled with another. */
+/* Creates a token that is cancelled with its parent. */
 janus_cancel_token *janus_cancel_token_child(janus_cancel_token *parent);
 
-/* Whether it was cancelled: 1 or 0. What is no token counts as cancelled, so that nobody waits for it. */
+/* Whether the token was cancelled: 1 or 0. An invalid handle counts as cancelled, so that no
+ * loop waits for it. */
 int janus_cancel_token_is_cancelled(janus_cancel_token *token);
 
-/* Why it was cancelled: PARCAE_NOT_CANCELLED, PARCAE_EXPLICIT and so on; -1 for a handle that is none. */
+/* The reason of the cancellation: PARCAE_NOT_CANCELLED, PARCAE_EXPLICIT and so on; -1 for an
+ * invalid handle. */
 int parcae_cancel_token_reason(janus_cancel_token *token);
 
-/* Cancels it, and all that are derived from it. */
+/* Cancels the token and all tokens below it. */
 void janus_cancel_token_cancel(janus_cancel_token *token);
 
-/* Calls a function once when the token is cancelled, on the thread that does it; at once if it is already. Taken
- * back when the token is destroyed. It must not wait. 0 or -1. */
+/* Calls a function once when the token is cancelled, on the thread that cancels it;
+ * immediately if it was cancelled before. Removed when the token is destroyed. The function
+ * must not wait. 0 or -1. */
 int parcae_cancel_token_on_cancel(janus_cancel_token *token, parcae_cancel_fn callback, void *arg);
 
-/* Ends the handle. What was cancelled stays so. */
+/* Ends the handle. Cancellations stay in effect. */
 void janus_cancel_token_destroy(janus_cancel_token *token);
 
 /* ----- Channels ---------------------------------------------------------------------------------- */
 
-/* A channel of int64_t. 0 or less: a send waits for its receive. NULL on failure. */
+/* Creates a channel of int64_t. A capacity of 0 or less is a rendezvous: a send waits for
+ * its receive. NULL on failure. */
 void *janus_channel_create_i64(int32_t capacity);
 
 /* The same, by the authority of a capability. */
 void *parcae_channel_create_i64(int32_t capacity, parcae_cap *cap);
 
-/* Closes a channel and ends its handle. Who waits for it is woken. */
+/* Closes a channel and ends its handle. Its waiters are woken. */
 void janus_channel_destroy_i64(void *channel);
 
-/* Sends; waits for room. 0, or -1 if the channel is closed or the task was cancelled. */
+/* Sends; waits while the channel is full. 0, or -1 if the channel is closed or the task
+ * was cancelled. */
 int janus_channel_send_i64(void *channel, int64_t value);
 
-/* Receives; waits for a value. If it cannot, *error is -1, and the result INT64_MIN; otherwise 0. error may be NULL. */
+/* Receives; waits for a value. On failure *error is -1 and the result INT64_MIN; otherwise
+ * *error is 0. error may be NULL. */
 int64_t janus_channel_recv_i64(void *channel, int32_t *error);
 
-/* Sends if it need not wait: 1, or 0 if it would have to, or -1. */
+/* Sends without waiting: 1; 0 if it would have to wait; -1 on failure. */
 int janus_channel_try_send_i64(void *channel, int64_t value);
 
-/* Receives if it need not wait: 1, or 0 if it would have to, or -1. */
+/* Receives without waiting: 1; 0 if it would have to wait; -1 on failure. */
 int janus_channel_try_recv_i64(void *channel, int64_t *value);
 
-/* Sends, and waits no longer than this. */
+/* Sends; waits no longer than the given time. */
 parcae_status parcae_channel_send_timeout_i64(void *channel, int64_t value, uint64_t nanoseconds);
 
-/* Receives, and waits no longer than this. */
+/* Receives; waits no longer than the given time. */
 parcae_status parcae_channel_recv_timeout_i64(void *channel, int64_t *value, uint64_t nanoseconds);
 
-/* Closes: what is in it can still be received, nothing can be sent. Again: nothing happens. */
+/* Closes the channel: values in it can still be received, no more can be sent. Closing it
+ * again has no effect. */
 void janus_channel_close_i64(void *channel);
 
-/* Whether it is closed: 1 or 0. What is no channel counts as closed. */
+/* Whether the channel is closed: 1 or 0. An invalid handle counts as closed. */
 int32_t janus_channel_is_closed_i64(void *channel);
 
-/* How many values are in it, or -1. */
+/* How many values are in the channel; -1 on failure. */
 int32_t janus_channel_len_i64(void *channel);
 
-/* A channel of pointers, which are carried and not looked at. What is in it when it is destroyed is not freed. */
+/* Creates a channel of pointers, which are never dereferenced. Pointers that are in it
+ * when it is destroyed are not freed. */
 void *janus_channel_create_ptr(int32_t capacity);
 
 /* The same, by the authority of a capability. */
@@ -694,7 +715,7 @@ void janus_channel_destroy_ptr(void *channel);
 /* As janus_channel_send_i64. */
 int janus_channel_send_ptr(void *channel, void *value);
 
-/* As janus_channel_recv_i64; NULL if it cannot. */
+/* As janus_channel_recv_i64; NULL on failure. */
 void *janus_channel_recv_ptr(void *channel, int32_t *error);
 
 /* As janus_channel_try_send_i64. */
@@ -714,7 +735,8 @@ int32_t janus_channel_len_ptr(void *channel);
 
 /* ----- Select ------------------------------------------------------------------------------------ */
 
-/* A select without cases. It can be waited with again and again; by one task or thread at a time. */
+/* Creates a select without cases. It can be used for any number of waits, by one task or
+ * thread at a time. */
 void *janus_select_create(void);
 
 /* Ends the handle. */
@@ -732,63 +754,67 @@ int janus_select_add_recv_ptr(void *select, void *channel);
 /* Adds a case: send to a channel of pointers. */
 int janus_select_add_send_ptr(void *select, void *channel, void *value);
 
-/* Adds a case: so much time has passed. */
+/* Adds a case: the given time has passed. */
 int janus_select_add_timeout(void *select, int64_t milliseconds);
 
 /* Adds a case: a token was cancelled. */
 int parcae_select_add_token(void *select, janus_cancel_token *token);
 
-/* Adds a case: nothing else can happen at once. */
+/* Adds a case that is taken if no other case is possible immediately. */
 int janus_select_add_default(void *select);
 
-/* Waits until one case has happened, and returns its index; -1 if the task was cancelled, or there are no cases. Of several
- * that can happen, one is chosen fairly. */
+/* Waits until one case has happened, and returns its index; -1 if the task was cancelled, or
+ * there are no cases. Among several possible cases one is chosen at random. */
 int janus_select_wait(void *select);
 
-/* What the case that won has received; INT64_MIN if its channel is closed, or another won. */
+/* The value that the winning case has received; INT64_MIN if its channel is closed, or another
+ * case won. */
 int64_t janus_select_get_recv_value(void *select, int32_t case_index);
 
-/* The same for a channel of pointers; NULL. */
+/* The same for a channel of pointers, with NULL for INT64_MIN. */
 void *janus_select_get_recv_ptr(void *select, int32_t case_index);
 
-/* Whether the case won because its channel is closed: 1 or 0; -1 if another won. */
+/* Whether the case won because its channel is closed: 1 or 0; -1 if another case won. */
 int parcae_select_is_closed(void *select, int32_t case_index);
 
 /* ----- Capabilities ------------------------------------------------------------------------------ */
 
-/* Whoever has the runtime has all authority in it, and gives parts of it away with these. */
+/* The owner of the runtime has all authority in it, and passes on parts of it as capabilities. */
 
-/* Mints a capability to spawn: so many tasks at a time, each with so much. Not from a task. NULL on failure. */
+/* Mints a capability to spawn: at most max_tasks at a time, each with at most task_budget. Not
+ * allowed on a task. NULL on failure. */
 parcae_cap *parcae_cap_spawn(uint32_t max_tasks, janus_budget task_budget, int32_t delegable);
 
-/* Mints a capability to recharge, so much in all. Not from a task. */
+/* Mints a capability to recharge, up to total. Not allowed on a task. */
 parcae_cap *parcae_cap_budget(janus_budget total, int32_t delegable);
 
-/* Mints a capability to make channels: so many at a time, each with so much room. Not from a task. */
+/* Mints a capability to create channels: at most max_channels at a time, each with a capacity
+ * of at most max_buffer. Not allowed on a task. */
 parcae_cap *parcae_cap_channel(uint32_t max_channels, size_t max_buffer, int32_t delegable);
 
-/* Derives a weaker capability to spawn from one that is delegable. NULL on failure. */
+/* Derives a weaker capability to spawn from a delegable one. NULL on failure. */
 parcae_cap *parcae_cap_spawn_attenuate(parcae_cap *cap, uint32_t max_tasks, janus_budget task_budget);
 
-/* Derives a weaker capability to recharge from one that is delegable. */
+/* Derives a weaker capability to recharge from a delegable one. */
 parcae_cap *parcae_cap_budget_attenuate(parcae_cap *cap, janus_budget total);
 
-/* Puts a capability to use for the calling task or thread: one to spawn for janus_nursery_spawn in the sovereign
- * profile, one to recharge for janus_budget_recharge. Children do not inherit it. 0 or -1. */
+/* Sets the capability in use for the calling task or thread: a spawn capability for
+ * janus_nursery_spawn in the sovereign profile, a recharge capability for
+ * janus_budget_recharge. Children do not inherit it. 0 or -1. */
 int parcae_cap_use(parcae_cap *cap);
 
-/* Revokes a capability and all that were derived from it, at once. 0 or -1. */
+/* Revokes a capability and all capabilities derived from it, with immediate effect. 0 or -1. */
 int parcae_cap_revoke(parcae_cap *cap);
 
-/* Ends the handle. The capability is gone when nobody uses it any more. 0 or -1. */
+/* Ends the handle. The capability is freed with its last use. 0 or -1. */
 int parcae_cap_release(parcae_cap *cap);
 
 /* ----- Yield checks -----------------------------------------------------------------------------
  *
- * A yield check is one op. meter is parcae_meter_get(), asked for once and kept for as long as the task lives: it
- * stays where it is when the task goes on on another thread. Generated code may do the same without this
- * function: go on if slice > (*limit | *signal), and take one off slice; call parcae_yield_slow() otherwise.
- * limit and signal are read anew each time. PARCAE_OK, or why the task is to end.
+ * A yield check charges one op. meter is the result of parcae_meter_get(); call that once per task and keep it: it
+ * stays valid when the task continues on another thread. Generated code may do the same without this function:
+ * if slice > (*limit | *signal), subtract one from slice and continue; otherwise call parcae_yield_slow().
+ * Read limit and signal anew each time. Returns PARCAE_OK, or why the task has to end.
  */
 static inline parcae_status parcae_yield_check(parcae_meter *meter)
 {

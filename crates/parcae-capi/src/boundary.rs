@@ -1,17 +1,18 @@
-//! The boundary: what every exported function does besides its work.
+//! The boundary: the wrapper of every exported function.
 //!
-//! Nothing unwinds into C: a panic inside of the runtime becomes the last error of the caller, and the value
-//! that means failure. (Two functions unwind on purpose, to end the task that calls them; they are in
-//! [`api::task`](crate::api::task).) After a fork there are no workers in the child, so there every call fails.
+//! Nothing unwinds into C: a panic inside of the runtime becomes the last error of the caller, and
+//! the call returns its failure value. (Two functions unwind on purpose, to end the calling task;
+//! they are in [`api::task`](crate::api::task).) The child of a fork has no workers, so every call
+//! fails there.
 
 use crate::decl::{Int, Long, Status};
 use crate::fault::Fault;
 use crate::types::*;
-use crate::{flow, global};
+use crate::{caller, global};
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a call returns that has failed.
+/// The value that a failed call returns.
 pub(crate) trait Answer {
     fn failed(fault: &Fault) -> Self;
 }
@@ -46,7 +47,7 @@ impl Answer for Status {
     }
 }
 
-/// What can be asked in the child of a fork, too.
+/// Functions that work in the child of a fork, too.
 const ALWAYS: [&str; 6] = [
     "parcae_last_error",
     "parcae_last_error_copy",
@@ -76,32 +77,32 @@ pub(crate) fn guard<R: Answer>(name: &str, body: impl FnOnce() -> Result<R, Faul
 #[cold]
 fn fail<R: Answer>(name: &str, fault: Fault) -> R {
     let answer = R::failed(&fault);
-    flow::current(|flow| flow.note(name, fault));
+    caller::current(|caller| caller.note(name, fault));
     answer
 }
 
-/// What somebody has to hear who cannot be told by a value: it cannot go on.
+/// Prints a message and aborts, where no return value can report the failure.
 pub(crate) fn abort(what: &str) -> ! {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "parcae: {what}");
     std::process::abort()
 }
 
-/// A structure of C whose size says which version it is.
+/// A structure of C whose size identifies its version.
 ///
 /// # Safety
 ///
-/// `repr(C)`, begins with its size, and all zeros are a value of it, which means that nothing was
-/// said. A version that has more fields has them at the end.
+/// `repr(C)`, begins with its size, and all zeros are a valid value that means the defaults. Later
+/// versions add fields at the end.
 pub(crate) unsafe trait Versioned: Copy {
-    /// What errors call it.
+    /// Its name in errors.
     const NAME: &'static str;
     /// The size of its first version.
     const FIRST: usize;
 }
 
-// SAFETY: as declared in `types`; numbers and pointers. `global::start` refuses a configuration
-// of zeros, so there is one version of it.
+// SAFETY: as declared in `types`; numbers and pointers. `global::start` refuses a configuration of
+// zeros, so it has one version.
 unsafe impl Versioned for Config {
     const NAME: &'static str = "parcae_config";
     const FIRST: usize = size_of::<Config>();
@@ -119,8 +120,8 @@ unsafe impl Versioned for SpawnOpts {
     const FIRST: usize = size_of::<SpawnOpts>();
 }
 
-/// A structure that the caller filled, by what it says of its own size. What an older version does
-/// not have is zero.
+/// Reads a structure that the caller filled, by the size that it states. Fields that an older
+/// version lacks are zero.
 ///
 /// # Safety
 ///
@@ -137,8 +138,8 @@ pub(crate) unsafe fn sized<T: Versioned>(given: *const T) -> Result<Option<T>, F
         return Err(Fault::argument(text));
     }
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: the caller's structure is as large as it says, and no larger than ours; zeros and
-    // what it has are a value, by the contract of the trait.
+    // SAFETY: the caller's structure is as large as it states, and no larger than ours; its fields
+    // followed by zeros are a valid value, by the contract of the trait.
     Ok(Some(unsafe {
         value.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(given.cast(), size);
         value.assume_init()

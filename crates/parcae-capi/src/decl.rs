@@ -1,8 +1,8 @@
-//! Declarations: what a C compiler has to know, as values.
+//! Declarations of functions and structures for C, as values.
 //!
-//! Functions are written inside of `c_api!`, structures inside of `c_struct!`. Each writes the Rust item and
-//! a declaration of it; the [header](crate::header) is printed from the declarations, so it cannot say
-//! anything else than the code does. The layout of structures goes into the header as assertions.
+//! Functions are written inside of `c_api!`, structures inside of `c_struct!`. Each writes the Rust
+//! item and a declaration of it; the [header](crate::header) is printed from the declarations, so
+//! it always agrees with the code. The layout of structures goes into the header as assertions.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
@@ -17,11 +17,11 @@ pub struct Function {
     pub params: &'static [(&'static str, &'static str)],
     /// The type of the result.
     pub result: &'static str,
-    /// Whether it comes back.
+    /// Whether it returns.
     pub returns: Returns,
 }
 
-/// Whether a function comes back to its caller.
+/// Whether a function returns to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returns {
     /// It does.
@@ -52,13 +52,13 @@ pub struct Field {
     pub kind: &'static str,
     /// Lines of documentation.
     pub docs: &'static [&'static str],
-    /// Where it is.
+    /// Its offset in bytes.
     pub offset: usize,
 }
 
 /// A type that crosses the boundary.
 pub trait CType {
-    /// What C calls it.
+    /// Its name in C.
     const NAME: &'static str;
 }
 
@@ -102,8 +102,8 @@ c_types! {
 }
 pub(crate) use c_types;
 
-/// Functions that are exported. Their bodies return a `Result`; an error becomes the last error of
-/// the caller, and the value that means failure. A panic does not get out.
+/// Exported functions. Their bodies return a `Result`; an error becomes the last error of the
+/// caller, and the function returns its failure value. Panics are caught.
 macro_rules! c_api {
     ($(
         $(#[doc = $doc:literal])*
@@ -117,7 +117,7 @@ macro_rules! c_api {
                 $crate::boundary::guard(stringify!($name), move || $body)
             }
         )*
-        /// What of this file the header declares.
+        /// The functions of this file, for the header.
         pub const FUNCTIONS: &[$crate::decl::Function] = &[$(
             $crate::decl::Function {
                 name: stringify!($name),
@@ -152,7 +152,7 @@ macro_rules! c_struct {
             const NAME: &'static str = concat!($cname, " *");
         }
         impl $name {
-            /// As the header has it.
+            /// The declaration in the header.
             pub const DECLARATION: $crate::decl::Structure = $crate::decl::Structure {
                 name: $cname,
                 docs: &[$($doc),*],

@@ -1,4 +1,4 @@
-//! What went wrong, for C: a kind, a code, a text.
+//! Errors for C: a kind, a code, a text.
 
 use crate::types::*;
 use parcae::{CancelReason, Error, ErrorKind};
@@ -9,11 +9,11 @@ use std::fmt;
 pub(crate) struct Fault {
     pub(crate) kind: i32,
     pub(crate) text: String,
-    /// What the runtime had to say, if it was the runtime.
+    /// The runtime's error, if the runtime failed.
     pub(crate) error: Option<Error>,
 }
 
-/// What a C task returned that has failed.
+/// The error code that a failed C task returned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChildCode(pub(crate) i64);
 
@@ -95,7 +95,7 @@ pub(crate) fn reason_code(reason: Option<CancelReason>) -> i32 {
     }
 }
 
-/// The frozen table: what a nursery came to, in full.
+/// The frozen table: the full result of a nursery.
 pub(crate) fn result_of(outcome: &Result<(), Error>) -> NurseryResult {
     let Err(error) = outcome else {
         return NurseryResult { kind: SUCCESS, reason: 0, code: 0, task: 0, others: 0 };
@@ -112,7 +112,7 @@ pub(crate) fn result_of(outcome: &Result<(), Error>) -> NurseryResult {
         (Some(child), _) => (CHILD_FAILED, child.0),
         (None, E_CANCELLED) => (WAS_CANCELLED, CANCELLED.into()),
         (None, E_BUDGET) => (BUDGET_EXCEEDED, BUDGET.into()),
-        (None, _) => (PANICKED, PANIC.into()), // of a task, or of what ran it
+        (None, _) => (PANICKED, PANIC.into()), // of a task, or of the runtime
     };
     let others = match error.kind() {
         ErrorKind::Several(all) => all.len() as u64 - 1,

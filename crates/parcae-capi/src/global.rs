@@ -1,4 +1,4 @@
-//! The one global of the adapter: its [`ROOT`], which has the runtime.
+//! The only global of the adapter: its [`ROOT`], which owns the runtime.
 //!
 //! ```text
 //!              start: init, or a call that needs a runtime
@@ -8,21 +8,21 @@
 //!      └────────────────────────── Ending ◄─────────────────────┘
 //! ```
 //!
-//! | state | the runtime | who leaves it |
+//! | state | the runtime | left by |
 //! |---|---|---|
-//! | Stopped | there is none | the thread that starts one, under the write lock from beginning to end |
-//! | Running | owned by the state; a call counts a reference for as long as it takes | the thread that shuts it down |
-//! | Ending | owned by the thread that shuts it down | that thread, when the runtime is gone, also if it panics |
+//! | Stopped | none | the thread that starts one, under the write lock |
+//! | Running | owned by the state; each call holds a reference | the thread that shuts it down |
+//! | Ending | owned by the thread that shuts it down | that thread, also if it panics |
 //!
 //! A call that needs a runtime, such as `janus_nursery_create`, starts one where there is none:
-//! before the first `janus_rt_init` and after every shutdown, with all defaults. One that meets a
-//! runtime which is being shut down waits until that is gone, and starts another then. So does
-//! `janus_rt_init`; a second shutdown waits for the first.
+//! before the first `janus_rt_init` and after every shutdown, with all defaults. A call during a
+//! shutdown waits until the old runtime is gone, and then starts another. So does `janus_rt_init`;
+//! a second shutdown waits for the first.
 //!
-//! # Why there is one runtime at most, and nobody waits for ever
+//! # Why there is at most one runtime, and no call waits forever
 //!
 //! A runtime is started in Stopped only, under the write lock; `Ended` stores Stopped after the old
-//! one was dropped. So of several threads that start one, one does, and the others find it.
+//! one was dropped. So if several threads start one, one of them does, and the others find it.
 //!
 //! *Ending ends.* It waits for calls that count a reference, and then for the tasks and threads of
 //! the runtime. The runtime's token was cancelled before, so calls that wait on behalf of tasks
@@ -30,35 +30,33 @@
 //! up: the nursery keeps the workers, and they end with it.
 //!
 //! *A waiting caller is woken.* It waits on the latch that it found in Ending, with no lock and no
-//! reference to the runtime. The latch is set once, by `Ended`, after the state was stored; a
-//! caller that comes later finds the new state. It looks again then: there may be another runtime,
-//! or another end, in the meantime.
+//! reference to the runtime. The latch is set once, by `Ended`, after the state was stored; a later
+//! caller finds the new state. A woken caller checks the state again: another runtime may have
+//! started or ended since.
 //!
-//! *Nobody waits for itself.* The end waits for tasks, for callbacks that the runtime makes on
-//! threads of its own, and for those that run on the thread that shuts down (cancel callbacks).
-//! Such a caller ([`is_waited_for`]) gets an error instead. What cannot be seen from here is a
-//! thread of the program's own for which a task waits by blocking: the manual names it.
+//! *No caller waits for itself.* A shutdown waits for tasks, for callbacks that the runtime makes
+//! on its own threads, and for callbacks on the thread that shuts down (cancel callbacks). Such a
+//! caller ([`is_waited_for`]) gets an error instead. A thread of the program for which a task waits
+//! by blocking cannot be detected; the manual names this case.
 //!
 //! *Between finding a runtime and using it* another thread may begin to shut it down: then opening
-//! a nursery fails as cancelled. The caller lets go of its reference and looks again
-//! ([`with_running`]).
+//! a nursery fails as cancelled. The caller drops its reference and tries again ([`with_running`]).
 //!
-//! A task that outlives the shutdown, in a nursery that some thread still has open, is no task of
-//! the next runtime: its flow knows its home, and calls that need a runtime fail there.
+//! A task that outlives the shutdown, in a nursery that a thread still has open, is no task of the
+//! next runtime: its context records its runtime, and calls that need a runtime fail there.
 //!
-//! Rejected: to start the next runtime beside one that is ending. Two sets of workers would share
+//! Rejected: starting the next runtime beside one that is ending. Two sets of workers would share
 //! the machine, and a program that restarts to change its configuration could not know when the old
 //! one is gone.
 //!
 //! # Fork
 //!
-//! The child of a fork has one thread, and none of the workers. Nothing could be waited for there.
-//! A handler that runs in the child raises a flag, and every call fails from then on, also the
-//! destructors of what is still open. The child may call `exec` or `_exit`; its parent goes on as
-//! if nothing had happened.
+//! The child of a fork has one thread and no workers, so nothing can be awaited there. A handler
+//! that runs in the child raises a flag, and every call fails from then on, also in destructors.
+//! The child may call `exec` or `_exit`; the parent is unaffected.
 
+use crate::caller;
 use crate::fault::Fault;
-use crate::flow;
 use crate::objects::{Thing, ThingKind};
 use crate::stall::Stall;
 use crate::table::Table;
@@ -73,7 +71,7 @@ use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLoc
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// All that the adapter has for the process as a whole.
+/// The state of the adapter for the whole process.
 pub(crate) static ROOT: Root = Root {
     state: RwLock::new(State::Stopped),
     objects: Table::new(),
@@ -87,27 +85,27 @@ pub(crate) struct Root {
     state: RwLock<State>,
     /// Objects by handle. They may outlive a runtime: a channel does not belong to one.
     pub(crate) objects: Table<Thing>,
-    /// Whether the runtime is deterministic: then a thread that waits may have to do the work.
+    /// Whether the runtime is deterministic: then a thread that waits may have to run the workers.
     driven: AtomicBool,
     /// Whether this is the child of a fork.
     forked: AtomicBool,
-    /// The handler for that is installed once.
+    /// Installs the fork handler once.
     at_fork: Once,
 }
 
 enum State {
     Stopped,
     Running(Arc<Global>),
-    /// With the latch that is set when the runtime is gone.
+    /// Carries the latch that is set when the runtime is gone.
     Ending(Arc<OnceLock<()>>),
 }
 
-/// A runtime and what was asked of it.
+/// A runtime and its configuration.
 pub(crate) struct Global {
     pub(crate) runtime: parcae::Runtime,
     pub(crate) profile: ProfileId,
     pub(crate) deterministic: bool,
-    /// Who hears of workers that are stuck.
+    /// The receiver of stall reports.
     pub(crate) stall: Arc<Stall>,
     /// The thread that started it.
     thread: ThreadId,
@@ -121,13 +119,13 @@ impl Global {
         self.profile.check(feature).map_err(|error| Fault::new(E_PROFILE, error.to_string()))
     }
 
-    /// Runs what may wait. Under the deterministic executor somebody has to do the work meanwhile: the thread
-    /// that started the runtime.
+    /// Runs a closure that may wait. Under the deterministic executor the thread that started the
+    /// runtime runs the workers while it waits.
     pub(crate) fn wait<R: Send>(&self, wait: impl FnOnce() -> R + Send) -> Result<R, Fault> {
         if self.drives() { Ok(self.runtime.run(|_| Ok(wait()))?) } else { Ok(wait()) }
     }
 
-    /// Whether the caller is the thread that has to do the work while it waits.
+    /// Whether the caller is the thread that runs the workers while it waits.
     pub(crate) fn drives(&self) -> bool {
         self.deterministic && foreign::task_id().is_none() && thread::current().id() == self.thread
     }
@@ -136,7 +134,7 @@ impl Global {
 /// Whether this is the child of a fork.
 #[inline]
 pub(crate) fn is_forked() -> bool {
-    ROOT.forked.load(Ordering::Relaxed) // set by the only thread that there is
+    ROOT.forked.load(Ordering::Relaxed) // set by the child's only thread
 }
 
 pub(crate) fn forked() -> Fault {
@@ -156,7 +154,7 @@ fn write() -> RwLockWriteGuard<'static, State> {
 /// Whether the end of the runtime waits for the caller: a task, or a callback that the runtime
 /// makes.
 pub(crate) fn is_waited_for() -> bool {
-    foreign::task_id().is_some() || flow::current(|flow| flow.is_serving())
+    foreign::task_id().is_some() || caller::current(|caller| caller.is_serving())
 }
 
 /// Waits until a runtime that is being shut down is gone.
@@ -172,7 +170,7 @@ fn wait_for_end(done: &OnceLock<()>) -> Result<(), Fault> {
 
 /// The runtime; one is started if there is none.
 pub(crate) fn get() -> Result<Arc<Global>, Fault> {
-    let home = flow::current(|flow| flow.home());
+    let home = caller::current(|caller| caller.home());
     loop {
         if let State::Running(global) = &*read() {
             return at_home(global, home);
@@ -202,25 +200,25 @@ fn not_home() -> Fault {
     Fault::new(E_NOT_RUNNING, "the runtime that this task belongs to was shut down")
 }
 
-/// Uses the runtime, which is started if there is none; again if it was shut down meanwhile.
+/// Uses the runtime, which is started if there is none; tries again if it was shut down in between.
 pub(crate) fn with_running<R>(
     mut use_it: impl FnMut(&Global) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     loop {
         let global = get()?;
         match use_it(&global) {
-            // Only a shutdown cancels this token. On a task the error stands: it ends with its
-            // runtime.
+            // Only a shutdown cancels this token. On a task the error is final: the task ends with
+            // its runtime.
             Err(_) if global.runtime.token().is_cancelled() && !is_waited_for() => {}
             answer => return answer,
         }
     }
 }
 
-/// The runtime, if the caller has to do its work while it waits.
+/// The runtime, if the caller has to run its workers while it waits.
 #[inline]
 pub(crate) fn driven() -> Option<Arc<Global>> {
-    // Relaxed: the thread that has to do the work is the one that stored it.
+    // Relaxed: the thread that has to run the workers is the one that stored it.
     if ROOT.driven.load(Ordering::Relaxed) {
         running().ok().filter(|global| global.drives())
     } else {
@@ -237,7 +235,7 @@ pub(crate) fn running() -> Result<Arc<Global>, Fault> {
     }
 }
 
-/// Starts the runtime; its handle.
+/// Starts the runtime and returns its handle.
 pub(crate) fn init(config: Config) -> Result<*mut c_void, Fault> {
     loop {
         let mut state = write();
@@ -260,8 +258,8 @@ pub(crate) fn init(config: Config) -> Result<*mut c_void, Fault> {
     }
 }
 
-/// Ends the runtime: cancels what is left, waits for it, and ends the workers. With a handle: only
-/// the runtime that it names.
+/// Ends the runtime: cancels the remaining tasks, waits for them, and ends the workers. With a
+/// handle, only the runtime that it names.
 pub(crate) fn shutdown(which: Option<*mut c_void>) -> Result<(), Fault> {
     if is_waited_for() {
         let text = "a task or a callback cannot shut the runtime down, which would wait for it: do it on a \
@@ -272,8 +270,9 @@ pub(crate) fn shutdown(which: Option<*mut c_void>) -> Result<(), Fault> {
         ROOT.objects.get(handle, ThingKind::Runtime)?;
     }
     if running().is_ok() {
-        // Now: under the deterministic executor this thread does the work, and needs the runtime for it.
-        flow::close_all();
+        // Before the state changes: under the deterministic executor this thread runs the workers,
+        // and needs the runtime for that.
+        caller::close_all();
     }
     let mut state = write();
     match &*state {
@@ -295,17 +294,17 @@ pub(crate) fn shutdown(which: Option<*mut c_void>) -> Result<(), Fault> {
     drop(state);
     let _ended = Ended(done);
     if let State::Running(global) = before {
-        // What is called back meanwhile must not wait for this thread.
-        flow::serve(|| end(global));
+        // Callbacks during the shutdown must not wait for this thread.
+        caller::serve(|| end(global));
     }
     Ok(())
 }
 
-/// Cancels and drops a runtime that nobody finds any more.
+/// Cancels and drops a runtime that no new call can find.
 fn end(mut global: Arc<Global>) {
     drop(ROOT.objects.remove::<c_void>(global.pointer(), ThingKind::Runtime));
     global.runtime.token().cancel_because(parcae::CancelReason::Shutdown);
-    // Others have it for as long as a call takes.
+    // Running calls hold references for a short time.
     loop {
         match Arc::try_unwrap(global) {
             Ok(last) => return drop(last.runtime), // waits for the tasks, and ends the workers
@@ -315,12 +314,12 @@ fn end(mut global: Arc<Global>) {
     }
 }
 
-/// Says that a runtime is gone, however that came.
+/// Records on drop, also during a panic, that a runtime is gone.
 struct Ended(Arc<OnceLock<()>>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        *write() = State::Stopped; // before the latch: a caller that is woken looks at it
+        *write() = State::Stopped; // before the latch: a woken caller reads it
         let _ = self.0.set(()); // pairs with the wait of `wait_for_end`
     }
 }
@@ -331,7 +330,7 @@ impl Global {
     }
 }
 
-/// What the header says of `parcae_config_init`.
+/// The defaults that the header documents for `parcae_config_init`.
 pub(crate) fn defaults() -> Config {
     Config {
         size: size_of::<Config>(),

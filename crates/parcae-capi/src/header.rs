@@ -16,9 +16,10 @@ const HEAD: &str = "\
  *
  * Printed by `cargo run -p parcae-capi --bin parcae-header`: change the Rust sources, not this file.
  *
- * Handles look like pointers and are numbers: they are looked up, never followed. What is not said
- * to be for any task or thread is for the one that made it. Functions that return parcae_status give PARCAE_OK or
- * a negative code; others give -1, NULL or what they say. parcae_last_error tells more.
+ * Handles look like pointers and are numbers: they are looked up, never dereferenced. An object may be
+ * used only by the task or thread that created it, unless its documentation says otherwise. Functions of
+ * type parcae_status return PARCAE_OK or a negative code; others return -1, NULL or as documented.
+ * parcae_last_error has a text for each failure.
  */
 #ifndef PARCAE_H
 #define PARCAE_H
@@ -30,7 +31,7 @@ const HEAD: &str = "\
 extern \"C\" {
 #endif
 
-/* Checked when this is compiled, in C99 and in C++. */
+/* A compile-time assertion, in C99 and in C++. */
 #define PARCAE_ASSERT(name, condition) typedef char parcae_assert_##name[(condition) ? 1 : -1]
 
 #if defined(__GNUC__)
@@ -41,14 +42,14 @@ extern \"C\" {
 ";
 
 const TYPES: &str = "
-/* What a task runs: 0 or more for success, less for failure. */
+/* The function of a task: returns 0 or more for success, less for failure. */
 typedef int64_t (*janus_task_fn)(void *arg);
 typedef int64_t (*janus_noarg_task_fn)(void);
 typedef int32_t (*parcae_task_fn_i32)(void *arg);
 typedef int32_t (*parcae_noarg_task_fn_i32)(void);
-/* What a token calls when it is cancelled. */
+/* The callback of a token, for its cancellation. */
 typedef void (*parcae_cancel_fn)(void *arg, int32_t reason);
-/* What is called when a worker is stuck. */
+/* The callback for stall reports. */
 struct parcae_stall;
 typedef void (*parcae_stall_fn)(void *arg, const struct parcae_stall *stall);
 /* PARCAE_OK, PARCAE_CANCELLED and so on. */
@@ -73,10 +74,10 @@ typedef janus_cancel_token CancelToken;
 const INLINE: &str = "
 /* ----- Yield checks -----------------------------------------------------------------------------
  *
- * A yield check is one op. meter is parcae_meter_get(), asked for once and kept for as long as the task lives: it
- * stays where it is when the task goes on on another thread. Generated code may do the same without this
- * function: go on if slice > (*limit | *signal), and take one off slice; call parcae_yield_slow() otherwise.
- * limit and signal are read anew each time. PARCAE_OK, or why the task is to end.
+ * A yield check charges one op. meter is the result of parcae_meter_get(); call that once per task and keep it: it
+ * stays valid when the task continues on another thread. Generated code may do the same without this function:
+ * if slice > (*limit | *signal), subtract one from slice and continue; otherwise call parcae_yield_slow().
+ * Read limit and signal anew each time. Returns PARCAE_OK, or why the task has to end.
  */
 static inline parcae_status parcae_yield_check(parcae_meter *meter)
 {

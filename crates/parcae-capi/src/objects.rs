@@ -1,4 +1,4 @@
-//! What handles name.
+//! The objects that handles refer to.
 
 use crate::fault::Fault;
 use crate::table::{Kind, Object};
@@ -11,11 +11,12 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An object. To clone one is to count a reference.
+/// An object. A clone is another reference to it.
 #[derive(Clone)]
 pub(crate) enum Thing {
     Runtime,
-    /// What others may do with a nursery: cancel it. The nursery itself is its owner's (see [`flow`](crate::flow)).
+    /// A nursery, as other callers may use it: to cancel it. The nursery itself belongs to its
+    /// owner (see [`caller`](crate::caller)).
     Nursery(CancelToken),
     Task(Arc<TaskRef>),
     Token(Arc<TokenRef>),
@@ -28,16 +29,17 @@ pub(crate) enum Thing {
     Lock(Arc<Lock>),
 }
 
-/// A mutex. C unlocks it by a call of its own, so the guard is kept here, with its owner.
+/// A mutex. C unlocks it by a separate call, so the guard is kept here, with its owner.
 #[derive(Default)]
 pub(crate) struct Lock {
-    // Before the mutex that it borrows from. Nobody moves a lock: it is only ever behind an `Arc`.
+    // Declared before the mutex that it borrows from. A lock never moves: it is always behind an
+    // `Arc`.
     held: Mutex<Option<(usize, Held)>>,
     mutex: parcae::sync::Mutex<()>,
 }
 
-/// The guard of a [`Lock`], whose lifetime is a lie: it is kept in the lock, or dropped before
-/// that.
+/// The guard of a [`Lock`]. It is not really `'static`: it is kept in the lock, or dropped before
+/// the lock is.
 pub(crate) struct Held(
     #[allow(dead_code, reason = "dropped")] parcae::sync::MutexGuard<'static, ()>,
 );
@@ -62,51 +64,51 @@ impl Lock {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the mutex and takes it, for this flow. `wait` runs what waits.
+    /// Waits for the mutex and takes it for this caller. `wait` runs the closure that waits.
     pub(crate) fn lock(
         self: &Arc<Lock>,
-        flow: usize,
+        caller: usize,
         wait: impl FnOnce(
             &(dyn Fn() -> parcae::Result<Held> + Sync),
         ) -> Result<parcae::Result<Held>, Fault>,
     ) -> Result<(), Fault> {
-        if self.is_held_by(flow) {
-            let text = "the caller has the mutex already, and would wait for itself";
+        if self.is_held_by(caller) {
+            let text = "the caller holds the mutex already, and would wait for itself";
             return Err(Fault::argument(text));
         }
         // SAFETY: it is kept in the lock, below; or dropped before this returns, and the caller has
         // the lock.
         let held = wait(&|| Ok(unsafe { Held::new(self.mutex.lock()?) }))??;
-        *self.held() = Some((flow, held));
+        *self.held() = Some((caller, held));
         Ok(())
     }
 
-    /// Takes the mutex for this flow if it is free; whether it did.
-    pub(crate) fn try_lock(self: &Arc<Lock>, flow: usize) -> bool {
+    /// Takes the mutex for this caller if it is free; returns whether it did.
+    pub(crate) fn try_lock(self: &Arc<Lock>, caller: usize) -> bool {
         let Some(guard) = self.mutex.try_lock() else { return false };
         // SAFETY: it is kept in the lock.
-        *self.held() = Some((flow, unsafe { Held::new(guard) }));
+        *self.held() = Some((caller, unsafe { Held::new(guard) }));
         true
     }
 
-    fn is_held_by(&self, flow: usize) -> bool {
-        matches!(&*self.held(), Some((owner, _)) if *owner == flow)
+    fn is_held_by(&self, caller: usize) -> bool {
+        matches!(&*self.held(), Some((owner, _)) if *owner == caller)
     }
 
-    /// Gives the mutex back, if this flow has it.
-    pub(crate) fn unlock(&self, flow: usize) -> Result<(), Fault> {
-        if !self.is_held_by(flow) {
-            return Err(Fault::new(E_NOT_YOURS, "the caller does not have the mutex"));
+    /// Releases the mutex, if this caller holds it.
+    pub(crate) fn unlock(&self, caller: usize) -> Result<(), Fault> {
+        if !self.is_held_by(caller) {
+            return Err(Fault::new(E_NOT_YOURS, "the caller does not hold the mutex"));
         }
         let held = self.held().take();
-        drop(held); // after the place was left: the next owner stores itself there
+        drop(held); // after the place is empty: the next owner stores itself there
         Ok(())
     }
 }
 
-/// Which task a handle means, and whose child it is.
+/// The task of a handle, and the caller and nursery that it belongs to.
 pub(crate) struct TaskRef {
-    pub(crate) flow: usize,
+    pub(crate) caller: usize,
     pub(crate) nursery: *mut c_void,
     pub(crate) number: u64,
 }
@@ -116,21 +118,21 @@ unsafe impl Send for TaskRef {}
 // SAFETY: as above.
 unsafe impl Sync for TaskRef {}
 
-/// A token, and what it calls.
+/// A token, and its callback.
 pub(crate) struct TokenRef {
     pub(crate) token: CancelToken,
     pub(crate) callbacks: Mutex<Vec<OnCancel>>,
 }
 
-/// A channel: both ends, and its place among those that a capability allows.
+/// A channel: both ends, and the permit of the capability that allowed it.
 pub(crate) struct Channel<T> {
     pub(crate) sender: Sender<T>,
     pub(crate) receiver: Receiver<T>,
-    /// Taken when the channel is destroyed, whoever still has it.
+    /// Taken when the channel is destroyed, even if references to it remain.
     pub(crate) permit: Mutex<Option<ChannelPermit>>,
 }
 
-/// A pointer on its way through a channel. What it points to is the program's business.
+/// A pointer on its way through a channel. Its target belongs to the program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(transparent)]
 pub(crate) struct Pointer(pub(crate) *mut c_void);

@@ -1,23 +1,24 @@
-//! Workers that are stuck, as C hears of them.
+//! Stall reports for C.
 //!
-//! The runtime's monitor notices a worker that does not come back from a task, and tells [`Stall`],
-//! which belongs to one runtime and goes with it. Without a callback the report is written to the
-//! standard error, as in Rust, with remedies that C has.
+//! The runtime's monitor detects a worker that does not return from a task, and passes a report to
+//! [`Stall`], which belongs to one runtime. Without a callback the report is written to standard
+//! error, as in Rust, with the remedies that C has.
 //!
-//! A callback is made under the lock: when `parcae_rt_on_stall` has returned the callback before is
-//! not running, and its argument may be freed. It runs on the monitor's thread, for which a
-//! shutdown waits; so it is served ([`flow::serve`]): what would wait for either is refused.
+//! A callback is called under the lock: when `parcae_rt_on_stall` has returned, the previous
+//! callback is not running, and its argument may be freed. It runs on the monitor's thread, for
+//! which a shutdown waits. So it runs under [`caller::serve`], and calls that would wait for either
+//! are refused.
 
 use crate::api::nursery::Argument;
+use crate::caller;
 use crate::fault::{Fault, number};
-use crate::flow;
 use crate::types::*;
 use parcae::stall::{StallKind, StallReport};
 use std::ffi::CString;
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-/// Who hears of it.
+/// The receiver of stall reports.
 #[derive(Default)]
 pub(crate) struct Stall {
     callback: Mutex<Option<(Callback, Argument)>>,
@@ -26,9 +27,9 @@ pub(crate) struct Stall {
 type Callback = unsafe extern "C" fn(*mut std::ffi::c_void, *const StallInfo);
 
 impl Stall {
-    /// Has a callback told from now on; none: the standard error.
+    /// Sets the callback; without one, reports go to standard error.
     pub(crate) fn set(&self, callback: StallFn, arg: Argument) -> Result<(), Fault> {
-        if flow::current(|flow| flow.is_serving()) {
+        if caller::current(|caller| caller.is_serving()) {
             return Err(Fault::argument("a callback cannot replace itself: do it elsewhere"));
         }
         *self.callback.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -36,15 +37,14 @@ impl Stall {
         Ok(())
     }
 
-    /// Tells of a worker. On the monitor's thread.
+    /// Delivers a report. Called on the monitor's thread.
     pub(crate) fn tell(&self, report: &StallReport) {
         let (kind, remedy) = kind(report.kind);
-        // What the runtime says, but for the remedy, which is Rust's.
+        // The runtime's text, with C's remedy in place of Rust's.
         let text = report.to_string().replace(&report.kind.to_string(), remedy);
         let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((call, arg)) = &*callback else {
-            // In one piece, so that others do not write in between. There is nobody to tell if it
-            // fails.
+            // In one write, so that no other output comes in between. A failure cannot be reported.
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
             return;
         };
@@ -58,7 +58,7 @@ impl Stall {
             text: text.as_ptr(),
         };
         // SAFETY: as the program has promised in `parcae_rt_on_stall`.
-        flow::serve(|| unsafe { call(arg.get(), &raw const info) });
+        caller::serve(|| unsafe { call(arg.get(), &raw const info) });
     }
 }
 

@@ -1,7 +1,7 @@
-//! Handles: what C has instead of references.
+//! Handles: numbers that C holds instead of references.
 //!
-//! A handle looks like a pointer and is none. It is a number that names a slot of a table, and which
-//! of the slot's lives is meant:
+//! A handle looks like a pointer and is none. It is a number that names a slot of a table, and a
+//! generation of that slot:
 //!
 //! ```text
 //!  63      56 55          32 31                0
@@ -10,20 +10,20 @@
 //! └──────────┴──────────────┴───────────────────┘
 //! ```
 //!
-//! Nothing is ever dereferenced on the caller's word. A NULL, a number that was never given out, a handle of another kind
-//! and one whose object was destroyed are told apart, and are errors. A slot whose generations
-//! are used up is not used again, so a stale handle never comes to life. Generations begin at a random number: to guess a
-//! handle that is live is to guess 24 bits. That is a guard against accidents, not against code that runs in the same
-//! address space and means harm.
+//! A handle is never dereferenced. NULL, a number that was never a handle, a handle of another kind
+//! and a handle of a destroyed object are distinguished, and are errors. A slot whose generations
+//! are used up is retired, so a stale handle never becomes valid again. Generations begin at a
+//! random number, so guessing a live handle means guessing 24 bits. That protects against
+//! accidents, not against malicious code in the same address space.
 //!
-//! # Who may do what
+//! # Locking
 //!
-//! A slot has a lock, under which its generation is compared and its object cloned (objects are reference counts)
-//! or taken. So an object that is destroyed while others use it is gone when the last of them has let go,
-//! and nobody waits while holding the lock. The generation can be read
-//! without it: a flow that keeps an object it has looked up before (see [`flow`](crate::flow)) only has to see that its handle
-//! is the same life of the slot. Slots come in segments that are made once and never move; which slots are free is
-//! under a lock of its own.
+//! A slot has a lock, under which its generation is compared and its object cloned (objects are
+//! reference-counted) or taken. So an object that is destroyed while it is in use is dropped with
+//! its last reference, and no caller waits while it holds the lock. The generation can be read
+//! without the lock: a caller that cached an object (see [`caller`](crate::caller)) only checks
+//! that the generation of its handle is still current. Slots come in segments that are allocated
+//! once and never move; the list of free slots has its own lock.
 
 use crate::fault::Fault;
 use crate::types::{E_HANDLE, E_NULL, E_OUT_OF_MEMORY, E_STALE};
@@ -38,7 +38,7 @@ const SEGMENT: usize = 1024;
 const SEGMENTS: usize = 4096;
 const GENERATIONS: u32 = 1 << 24;
 
-/// Something that has handles.
+/// A kind of object, as errors name it.
 pub(crate) trait Kind: Copy + PartialEq + fmt::Display {
     fn code(self) -> u8;
 }
@@ -50,14 +50,14 @@ pub(crate) struct Table<T> {
 }
 
 struct Slot<T> {
-    /// The life that is meant now, or the next one if there is no object. Written under the lock.
+    /// The current generation, or the next one if there is no object. Written under the lock.
     generation: AtomicU32,
     entry: Mutex<Entry<T>>,
 }
 
 struct Entry<T> {
     object: Option<T>,
-    /// How many lives there were.
+    /// How many generations were used.
     lives: u32,
 }
 
@@ -67,7 +67,7 @@ struct Free {
     fresh: u32,
 }
 
-/// A slot, its index, and what is in it, locked.
+/// A slot, its index, and its locked entry.
 type Found<'t, T> = (u32, &'t Slot<T>, MutexGuard<'t, Entry<T>>);
 
 /// An object that can be in a table.
@@ -93,7 +93,7 @@ impl<T: Object> Table<T> {
         segment.get(index as usize % SEGMENT)
     }
 
-    /// Puts an object in; its handle.
+    /// Inserts an object and returns its handle.
     pub(crate) fn insert(&self, object: T) -> Result<*mut c_void, Fault> {
         let index = {
             let mut free = lock(&self.free);
@@ -137,12 +137,13 @@ impl<T: Object> Table<T> {
         entry.object.clone().ok_or_else(|| stale(handle, kind))
     }
 
-    /// Takes the object out; the handle is stale from now on.
+    /// Removes the object; the handle becomes stale.
     pub(crate) fn remove<H>(&self, handle: *mut H, kind: T::Kind) -> Result<T, Fault> {
         let (index, slot, mut entry) = self.find(handle, kind)?;
         let object = entry.object.take().ok_or_else(|| stale(handle, kind))?;
-        let generation = (slot.generation.load(Ordering::Relaxed) + 1) % GENERATIONS; // the lock's
-        // Release: pairs with the Acquire of `is_live`. Whoever still finds the old one came before.
+        let generation = (slot.generation.load(Ordering::Relaxed) + 1) % GENERATIONS; // written under this lock
+        // Release: pairs with the Acquire of `is_live`. A caller that reads the old generation came
+        // first.
         slot.generation.store(generation, Ordering::Release);
         entry.lives += 1;
         let used_up = entry.lives == GENERATIONS;
@@ -153,7 +154,7 @@ impl<T: Object> Table<T> {
         Ok(object)
     }
 
-    /// Whether a handle that once named an object still does. Takes no lock.
+    /// Whether the object of a handle still exists. Takes no lock.
     #[inline]
     pub(crate) fn is_live<H>(&self, handle: *mut H) -> bool {
         let bits = handle.addr() as u64;

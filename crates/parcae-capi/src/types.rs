@@ -4,7 +4,7 @@ use crate::decl::{CType, Structure, c_struct, c_types};
 use parcae::budget::UNLIMITED;
 use std::ffi::{c_char, c_void};
 
-/// What a task runs: returns 0 or more for success, less for failure.
+/// The function of a task: returns 0 or more for success, less for failure.
 pub type TaskFn = Option<unsafe extern "C-unwind" fn(*mut c_void) -> i64>;
 /// The same without an argument.
 pub type NoArgTaskFn = Option<unsafe extern "C-unwind" fn() -> i64>;
@@ -12,9 +12,9 @@ pub type NoArgTaskFn = Option<unsafe extern "C-unwind" fn() -> i64>;
 pub type TaskFn32 = Option<unsafe extern "C-unwind" fn(*mut c_void) -> i32>;
 /// The same without an argument.
 pub type NoArgTaskFn32 = Option<unsafe extern "C-unwind" fn() -> i32>;
-/// What a token calls when it is cancelled, with the reason.
+/// The callback of a token, called with the reason when it is cancelled.
 pub type CancelFn = Option<unsafe extern "C" fn(*mut c_void, i32)>;
-/// What is called when a worker is stuck.
+/// The callback for stall reports.
 pub type StallFn = Option<unsafe extern "C" fn(*mut c_void, *const StallInfo)>;
 
 /// Types that C only has pointers to. The pointers are no addresses: see [`table`](crate::table).
@@ -68,12 +68,12 @@ c_struct! {
 }
 
 c_struct! {
-    /// How the runtime is set up, in the frozen form.
+    /// Configuration of the runtime, in the frozen form.
     struct RuntimeConfig as "janus_runtime_config" {
         /// How many workers run tasks; 0: as many as the machine runs in parallel.
         worker_count: u32,
-        /// 0: threads. Otherwise all workers run in turn on the thread that starts the runtime, in an order
-        /// that follows from this number.
+        /// 0: threads. Otherwise all workers run in turn on the thread that starts the runtime, in
+        /// an order determined by this seed.
         deterministic_seed: u64,
     }
 }
@@ -89,7 +89,7 @@ c_struct! {
 }
 
 c_struct! {
-    /// How the runtime is set up, in full. Fill it with parcae_config_init first.
+    /// Configuration of the runtime, in full. Fill it with parcae_config_init first.
     struct Config as "parcae_config" {
         /// sizeof(parcae_config): tells versions of this structure apart.
         size: usize,
@@ -99,30 +99,30 @@ c_struct! {
         workers: u32,
         /// PARCAE_THREADS or PARCAE_DETERMINISTIC.
         executor: i32,
-        /// How many ops a task does before it lets others run; 0: as the profile says.
+        /// How many ops a task runs before it yields; 0: the profile's default.
         yield_interval: u32,
-        /// What random choices start from.
+        /// The seed of random choices.
         seed: u64,
-        /// How much stack a task gets, in bytes; 0: as the profile says.
+        /// Stack size of a task, in bytes; 0: the profile's default.
         stack_size: usize,
-        /// The most stacks at a time; 0: no limit of its own.
+        /// The most stacks at a time; 0: no limit.
         max_stacks: usize,
-        /// What all tasks together may use.
+        /// The budget of all tasks together.
         budget: Budget,
     }
 }
 
 c_struct! {
-    /// How a nursery is set up. All zeros but for the size: nothing special.
+    /// Options of a nursery. Zeros, except for the size, are the defaults.
     struct NurseryOpts as "parcae_nursery_opts" {
         /// sizeof(parcae_nursery_opts): tells versions of this structure apart.
         size: usize,
         /// For errors and tools; may be NULL.
         name: *const c_char,
-        /// A budget of its own, moved out of that of its opener; may be NULL.
+        /// The nursery's budget, moved out of its opener's; may be NULL.
         budget: *const Budget,
-        /// What each child may use in all, moved out of the nursery's budget; may be NULL. Binds,
-        /// also where nothing else is counted.
+        /// The budget of each child, moved out of the nursery's; may be NULL. It is enforced even
+        /// where nothing else is counted.
         child_budget: *const Budget,
         /// PARCAE_FAIL_FAST, _ISOLATE or _COLLECT.
         on_failure: i32,
@@ -130,7 +130,7 @@ c_struct! {
         on_exhausted: i32,
         /// Cancels the nursery after this time; 0: never.
         timeout_ns: u64,
-        /// How much stack a child gets, in bytes; 0: as the runtime says.
+        /// Stack size of a child, in bytes; 0: the runtime's default.
         stack_size: usize,
         /// What a child draws at a time from a nursery that counts; NULL: 10000 ops, 1 MiB,
         /// 100 channel_ops, 10 syscalls. The first child of a nursery with less gets all of it.
@@ -139,15 +139,15 @@ c_struct! {
 }
 
 c_struct! {
-    /// How a child is set up. All zeros but for the size: nothing special.
+    /// Options of a child. Zeros, except for the size, are the defaults.
     struct SpawnOpts as "parcae_spawn_opts" {
         /// sizeof(parcae_spawn_opts).
         size: usize,
         /// For errors and tools; may be NULL.
         name: *const c_char,
-        /// A budget of its own, moved out of its nursery's; may be NULL.
+        /// The child's budget, moved out of its nursery's; may be NULL.
         budget: *const Budget,
-        /// How much stack it gets, in bytes; 0: as its nursery says.
+        /// Stack size, in bytes; 0: the nursery's default.
         stack_size: usize,
         /// PARCAE_NORMAL, _LOW or _HIGH.
         priority: i32,
@@ -157,45 +157,47 @@ c_struct! {
 c_struct! {
     /// The full result of the last janus_nursery_await_all.
     struct NurseryResult as "parcae_result" {
-        /// PARCAE_SUCCESS and so on: tells a child's own code from those of the runtime.
+        /// PARCAE_SUCCESS and so on: distinguishes a child's own code from those of the runtime.
         kind: i32,
-        /// Why it was cancelled, if it was: PARCAE_EXPLICIT and so on.
+        /// The reason of a cancellation: PARCAE_EXPLICIT and so on.
         reason: i32,
-        /// What janus_nursery_await_all returned.
+        /// The result of janus_nursery_await_all.
         code: i64,
         /// The child that failed; 0 if none did.
         task: u64,
-        /// How many others failed after it.
+        /// How many other children failed after it.
         others: u64,
     }
 }
 
 c_struct! {
-    /// A worker that does not come back from a task, for parcae_rt_on_stall. Valid during the call.
+    /// A stall report, for parcae_rt_on_stall: a worker does not return from a task. Valid during
+    /// the call.
     struct StallInfo as "parcae_stall" {
-        /// sizeof(parcae_stall), as the library has it.
+        /// sizeof(parcae_stall) of the library.
         size: usize,
         /// PARCAE_STALL_COMPUTING and so on.
         kind: i32,
-        /// Which worker. Temporary ones have the numbers after those of the others.
+        /// The number of the worker. Temporary workers have the numbers after the others.
         worker: u32,
-        /// The task that it runs; 0 if the worker could not be asked.
+        /// The task that it runs; 0 if the worker did not answer.
         task: u64,
-        /// How long it has been seen without a step.
+        /// How long the worker has made no progress.
         still_for_ns: u64,
-        /// A line that names task and remedy, and where the worker is, line by line.
+        /// A line with the task and the remedy, then a backtrace.
         text: *const c_char,
     }
 }
 
 c_struct! {
-    /// What a yield check looks at. At one address for as long as the task lives; the task's own.
+    /// The words that a yield check reads. Belongs to one task, at the same address until the task
+    /// ends.
     struct Meter as "parcae_meter" {
-        /// Ops until the next turn of others.
+        /// Ops until the next slow path.
         slice: u64,
         /// Raised when the task is cancelled.
         limit: *const u64,
-        /// Raised when the task has to look around.
+        /// Raised when the task has to take the slow path.
         signal: *const u32,
     }
 }
@@ -232,30 +234,30 @@ macro_rules! constants {
 constants! {
     /// Codes of parcae_status and of janus_nursery_await_all. The first five are frozen.
     codes { OK = 0, CANCELLED = -1, PANIC = -2, BUDGET = -3, PENDING = -4, ERROR = -5 }
-    /// What parcae_result.kind says.
+    /// Values of parcae_result.kind.
     kinds { SUCCESS = 0, WAS_CANCELLED = 1, CHILD_FAILED = 2, PANICKED = 3, BUDGET_EXCEEDED = 4, STILL_PENDING = 5 }
-    /// What parcae_last_error_kind says.
+    /// Values of parcae_last_error_kind.
     errors {
         E_NONE = 0, E_CANCELLED = 1, E_BUDGET = 2, E_PANIC = 3, E_CLOSED = 4, E_WOULD_WAIT = 5,
         E_TIMED_OUT = 6, E_NULL = 7, E_HANDLE = 8, E_STALE = 9, E_NOT_YOURS = 10, E_NO_NURSERY = 11,
         E_PROFILE = 12, E_CAPABILITY = 13, E_NOT_RUNNING = 14, E_RUNNING = 15, E_FORKED = 16,
         E_ARGUMENT = 17, E_OUT_OF_MEMORY = 18, E_NO_STACK = 19, E_CHILD = 20, E_OTHER = 21,
     }
-    /// Why something was cancelled.
+    /// Reasons of a cancellation.
     reasons { NOT_CANCELLED = 0, EXPLICIT = 1, TIMEOUT = 2, PARENT = 3, FAILURE = 4, SHUTDOWN = 5 }
     /// Profiles.
     profiles { CORE = 0, SERVICE = 1, CLUSTER = 2, SOVEREIGN = 3 }
     /// Executors.
     executors { THREADS = 0, DETERMINISTIC = 1 }
-    /// What a child's failure means for the others.
+    /// What happens to the other children when one fails.
     failures { FAIL_FAST = 0, ISOLATE = 1, COLLECT = 2 }
     /// What happens to a child that has used up its budget.
     policies { INHERIT = 0, REFILL = 1, SUSPEND = 2, FAIL = 3 }
-    /// How urgent a child is.
+    /// Priorities of a child.
     priorities { NORMAL = 0, LOW = 1, HIGH = 2 }
-    /// What a worker does that is stuck: parcae_stall.kind.
+    /// Kinds of stalls: parcae_stall.kind.
     stalls { STALL_UNKNOWN = 0, STALL_COMPUTING = 1, STALL_BLOCKED = 2, STALL_STARVED = 3 }
-    /// Whether capabilities may be derived from one.
+    /// Whether weaker capabilities may be derived.
     delegation { NOT_DELEGABLE = 0, DELEGABLE = 1 }
 }
 
@@ -273,7 +275,7 @@ impl From<Budget> for parcae::Budget {
     }
 }
 
-// What the header says of PARCAE_UNLIMITED, and the frozen layouts.
+// The value of PARCAE_UNLIMITED in the header, and the frozen layouts.
 const _: () = {
     assert!(UNLIMITED == u64::MAX);
     assert!(size_of::<Budget>() == 40);

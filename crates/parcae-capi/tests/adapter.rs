@@ -132,18 +132,19 @@ fn a_planted_global_is_found() {
 
 // rule: S0-ADAPT-1, S0-TLS-1, S0-TLS-2, S0-TLS-3
 #[test]
-fn thread_local_state_is_the_flow_and_the_scheduler_does_not_know_it() {
+fn thread_local_state_is_the_caller_context_and_the_scheduler_does_not_know_it() {
     exactly(
         "thread-local state",
         named(&all_statics("parcae-capi"), Of::Thread),
         &[(
-            "flow.rs OUTSIDE: Flow",
+            "caller.rs OUTSIDE: CallerContext",
             "the current nursery of a thread, for functions that name none",
         )],
     );
     for (file, code) in package("parcae") {
         assert_eq!(paths(&code, "parcae_capi").len(), 0, "{file} knows its adapter");
-        let names = fields(&code, "Flow").is_some() || fields(&code, "RtNursery").is_some();
+        let names =
+            fields(&code, "CallerContext").is_some() || fields(&code, "RtNursery").is_some();
         assert!(!names, "{file} has a structure of the adapter's");
     }
 }
@@ -174,7 +175,7 @@ fn a_nursery_of_the_adapter_is_the_wrapped_one_and_nothing_else() {
     );
     exactly(
         "fields",
-        fields_of("Flow"),
+        fields_of("CallerContext"),
         &[
             ("home: usize", "the runtime that the caller is a task of"),
             ("serving: Cell<bool>", "whether a shutdown waits for this thread"),
@@ -198,15 +199,15 @@ fn a_planted_field_is_found() {
     let planted = code(
         "
         struct Unit;
-        pub(crate) struct Flow<'a, T: Fn(u8) -> u8> {
+        pub(crate) struct CallerContext<'a, T: Fn(u8) -> u8> {
             /// A callback: forbidden.
             pub(crate) callback: Option<Box<dyn Fn(u8, u16) -> u8>>,
             queue: VecDeque<(u8, T)>, // a queue
         }
-        impl Flow { fn struct_like() {} }
+        impl CallerContext { fn struct_like() {} }
         ",
     );
-    let found = fields(&planted, "Flow").unwrap();
+    let found = fields(&planted, "CallerContext").unwrap();
     let expected = [("callback", "Option<Box<dynFn(u8,u16)->u8>>"), ("queue", "VecDeque<(u8,T)>")];
     assert_eq!(found, expected.map(|(name, ty)| (name.to_owned(), ty.to_owned())));
     assert_eq!(fields(&planted, "Missing"), None);

@@ -1,4 +1,4 @@
-/* A task that never ends by itself, in a nursery that has so much to spend and no more. */
+/* An endless task in a nursery with a budget. */
 #include <parcae.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static int64_t search_for_ever(void *arg)
     for (;; ++*steps) {
         parcae_status status = parcae_yield_check(meter); /* one op; inlined */
         if (status != PARCAE_OK)
-            return status; /* to be handed on: the nursery knows why */
+            return status; /* passes the runtime's error on to the nursery */
     }
 }
 

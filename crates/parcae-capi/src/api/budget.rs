@@ -1,8 +1,8 @@
 //! Charges, and recharging children.
 
+use crate::caller;
 use crate::decl::{Int, Status, c_api};
 use crate::fault::{Fault, number};
-use crate::flow;
 use crate::global;
 use crate::objects::find;
 use crate::types::*;
@@ -17,9 +17,9 @@ fn charge(cost: parcae::Budget) -> Result<Status, Fault> {
 
 /// The children of the caller that wait for a recharge, and where they draw.
 fn exhausted() -> Vec<(u64, Account)> {
-    flow::current(|flow| {
+    caller::current(|caller| {
         let mut waiting = Vec::new();
-        let _ = flow.find_nursery(|open| {
+        let _ = caller.find_nursery(|open| {
             let shared = open.rt.nursery.account();
             let suspended = shared.suspended();
             waiting.extend(suspended.iter().map(|task| (number(task.task.id()), shared.clone())));
@@ -36,8 +36,9 @@ fn exhausted() -> Vec<(u64, Account)> {
 }
 
 c_api! {
-    /// Charges the running task, all or nothing; waits for a recharge where its nursery says so. Nothing is counted outside of
-    /// tasks. PARCAE_BUDGET if there is not enough, PARCAE_CANCELLED if the task was.
+    /// Charges the running task, all or nothing; waits for a recharge if its nursery's policy is
+    /// PARCAE_SUSPEND. Outside of tasks nothing is counted. PARCAE_BUDGET if the budget is too
+    /// small, PARCAE_CANCELLED if the task was cancelled.
     fn parcae_charge(cost: Budget) -> Status {
         charge(cost.into())
     }
@@ -70,19 +71,19 @@ c_api! {
         charge(parcae::Budget { ops, syscalls: operations, ..parcae::Budget::ZERO })
     }
 
-    /// A child of the caller that waits for a recharge, by its number; another one at each call, as long as there are others. 0
-    /// if there is none.
+    /// The number of a child of the caller that waits for a recharge; each call returns another
+    /// one, if there is one. 0 if there is none.
     fn janus_supervisor_poll_exhausted() -> u64 {
         let waiting = exhausted();
-        let last = flow::current(|flow| flow.polled.get());
+        let last = caller::current(|caller| caller.polled.get());
         let next = waiting.iter().map(|(task, _)| *task).find(|task| *task > last);
         let next = next.or_else(|| waiting.first().map(|(task, _)| *task)).unwrap_or(0);
-        flow::current(|flow| flow.polled.set(next));
+        caller::current(|caller| caller.polled.set(next));
         Ok(next)
     }
 
-    /// Recharges a child of the caller that waits for it, as far as the capability goes. Needs the cluster profile. 0
-    /// or -1.
+    /// Recharges a child of the caller that waits for a recharge, up to the limit of the
+    /// capability. Needs the cluster profile. 0 or -1.
     fn janus_budget_recharge_child(child_task_id: u64, amount: Budget, cap: *mut Cap) -> Int {
         global::running()?.check(Feature::Supervise)?;
         let cap = find!(cap, CapBudget);

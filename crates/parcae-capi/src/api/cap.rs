@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::global::ROOT;
 use crate::objects::{Thing, ThingKind};
 use crate::types::*;
-use crate::{flow, global};
+use crate::{caller, global};
 use parcae::Error;
 use parcae::cap::{BudgetLimits, ChannelLimits, Delegation, SpawnLimits};
 use std::sync::Arc;
@@ -46,44 +46,47 @@ fn mint() -> Result<Arc<global::Global>, Fault> {
 }
 
 c_api! {
-    /// Mints a capability to spawn: so many tasks at a time, each with so much. Not from a task. NULL on failure.
+    /// Mints a capability to spawn: at most max_tasks at a time, each with at most task_budget. Not
+    /// allowed on a task. NULL on failure.
     fn parcae_cap_spawn(max_tasks: u32, task_budget: Budget, delegable: i32) -> *mut Cap {
         let limits = SpawnLimits { max_tasks, task_budget: task_budget.into() };
         put(Thing::CapSpawn(Arc::new(mint()?.runtime.cap_spawn(limits, delegation(delegable)?))))
     }
 
-    /// Mints a capability to recharge, so much in all. Not from a task.
+    /// Mints a capability to recharge, up to total. Not allowed on a task.
     fn parcae_cap_budget(total: Budget, delegable: i32) -> *mut Cap {
         let limits = BudgetLimits::total(total.into());
         put(Thing::CapBudget(Arc::new(mint()?.runtime.cap_budget(limits, delegation(delegable)?))))
     }
 
-    /// Mints a capability to make channels: so many at a time, each with so much room. Not from a task.
+    /// Mints a capability to create channels: at most max_channels at a time, each with a capacity
+    /// of at most max_buffer. Not allowed on a task.
     fn parcae_cap_channel(max_channels: u32, max_buffer: usize, delegable: i32) -> *mut Cap {
         let limits = ChannelLimits { max_channels, max_buffer };
         put(Thing::CapChannel(Arc::new(mint()?.runtime.cap_channel(limits, delegation(delegable)?))))
     }
 
-    /// Derives a weaker capability to spawn from one that is delegable. NULL on failure.
+    /// Derives a weaker capability to spawn from a delegable one. NULL on failure.
     fn parcae_cap_spawn_attenuate(cap: *mut Cap, max_tasks: u32, task_budget: Budget) -> *mut Cap {
         let cap = crate::objects::find!(cap, CapSpawn);
         let limits = SpawnLimits { max_tasks, task_budget: task_budget.into() };
         put(Thing::CapSpawn(Arc::new(cap.attenuate(limits).map_err(Error::from)?)))
     }
 
-    /// Derives a weaker capability to recharge from one that is delegable.
+    /// Derives a weaker capability to recharge from a delegable one.
     fn parcae_cap_budget_attenuate(cap: *mut Cap, total: Budget) -> *mut Cap {
         let cap = crate::objects::find!(cap, CapBudget);
         let limits = BudgetLimits::total(total.into());
         put(Thing::CapBudget(Arc::new(cap.attenuate(limits).map_err(Error::from)?)))
     }
 
-    /// Puts a capability to use for the calling task or thread: one to spawn for janus_nursery_spawn in the sovereign
-    /// profile, one to recharge for janus_budget_recharge. Children do not inherit it. 0 or -1.
+    /// Sets the capability in use for the calling task or thread: a spawn capability for
+    /// janus_nursery_spawn in the sovereign profile, a recharge capability for
+    /// janus_budget_recharge. Children do not inherit it. 0 or -1.
     fn parcae_cap_use(cap: *mut Cap) -> Int {
         match find_any(cap)? {
-            Thing::CapSpawn(cap) => flow::current(|flow| *flow.cap_spawn.borrow_mut() = Some(cap)),
-            Thing::CapBudget(cap) => flow::current(|flow| *flow.cap_budget.borrow_mut() = Some(cap)),
+            Thing::CapSpawn(cap) => caller::current(|caller| *caller.cap_spawn.borrow_mut() = Some(cap)),
+            Thing::CapBudget(cap) => caller::current(|caller| *caller.cap_budget.borrow_mut() = Some(cap)),
             _ => {
                 let text = "a capability to make channels is an argument of parcae_channel_create_i64 and _ptr";
                 return Err(Fault::argument(text));
@@ -92,7 +95,7 @@ c_api! {
         Ok(Int(0))
     }
 
-    /// Revokes a capability and all that were derived from it, at once. 0 or -1.
+    /// Revokes a capability and all capabilities derived from it, with immediate effect. 0 or -1.
     fn parcae_cap_revoke(cap: *mut Cap) -> Int {
         match find_any(cap)? {
             Thing::CapSpawn(cap) => cap.revoke(),
@@ -103,7 +106,7 @@ c_api! {
         Ok(Int(0))
     }
 
-    /// Ends the handle. The capability is gone when nobody uses it any more. 0 or -1.
+    /// Ends the handle. The capability is freed with its last use. 0 or -1.
     fn parcae_cap_release(cap: *mut Cap) -> Int {
         let kind = crate::table::Object::kind(&find_any(cap)?);
         drop(ROOT.objects.remove(cap, kind)?);

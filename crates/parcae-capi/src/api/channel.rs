@@ -1,11 +1,11 @@
-//! Channels of numbers and of pointers. Both are made of the same parts.
+//! Channels of numbers and of pointers, by the same generic code.
 
 use crate::decl::{Int, Status, c_api};
 use crate::fault::Fault;
 use crate::global::ROOT;
 use crate::objects::{Channel, Pointer, Thing, ThingKind, find};
 use crate::types::*;
-use crate::{flow, global};
+use crate::{caller, global};
 use parcae::Error;
 use parcae::cap::CapChannel;
 use parcae::channel::{RecvError, SendError, channel};
@@ -54,7 +54,7 @@ fn waiting<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, Fault> {
 /// Does something with a channel that the caller may have used before.
 macro_rules! with {
     ($handle:expr, $kind:ident, $use_it:expr) => {
-        flow::with_object($handle, ThingKind::$kind, |thing| match thing {
+        caller::with_object($handle, ThingKind::$kind, |thing| match thing {
             Thing::$kind(channel) => $use_it(channel),
             _ => unreachable!("the table compares kinds"),
         })
@@ -116,7 +116,8 @@ pub mod numbers {
     use super::*;
 
     c_api! {
-        /// A channel of int64_t. 0 or less: a send waits for its receive. NULL on failure.
+        /// Creates a channel of int64_t. A capacity of 0 or less is a rendezvous: a send waits for
+        /// its receive. NULL on failure.
         fn janus_channel_create_i64(capacity: i32) -> *mut c_void {
             ROOT.objects.insert(Thing::Numbers(create(capacity, None)?))
         }
@@ -126,7 +127,7 @@ pub mod numbers {
             ROOT.objects.insert(Thing::Numbers(create(capacity, Some(&*capability(cap)?))?))
         }
 
-        /// Closes a channel and ends its handle. Who waits for it is woken.
+        /// Closes a channel and ends its handle. Its waiters are woken.
         fn janus_channel_destroy_i64(channel: *mut c_void) -> () {
             destroy(match ROOT.objects.remove(channel, ThingKind::Numbers)? {
                 Thing::Numbers(channel) => Some(channel),
@@ -135,13 +136,15 @@ pub mod numbers {
             Ok(())
         }
 
-        /// Sends; waits for room. 0, or -1 if the channel is closed or the task was cancelled.
+        /// Sends; waits while the channel is full. 0, or -1 if the channel is closed or the task
+        /// was cancelled.
         fn janus_channel_send_i64(channel: *mut c_void, value: i64) -> Int {
             with!(channel, Numbers, |channel| send(channel, value, Patience::Endless))?;
             Ok(Int(0))
         }
 
-        /// Receives; waits for a value. If it cannot, *error is -1, and the result INT64_MIN; otherwise 0. error may be NULL.
+        /// Receives; waits for a value. On failure *error is -1 and the result INT64_MIN; otherwise
+        /// *error is 0. error may be NULL.
         fn janus_channel_recv_i64(channel: *mut c_void, error: *mut i32) -> i64 {
             set(error, -1);
             let value = with!(channel, Numbers, |channel| recv(channel, Patience::Endless))?;
@@ -149,12 +152,12 @@ pub mod numbers {
             Ok(value)
         }
 
-        /// Sends if it need not wait: 1, or 0 if it would have to, or -1.
+        /// Sends without waiting: 1; 0 if it would have to wait; -1 on failure.
         fn janus_channel_try_send_i64(channel: *mut c_void, value: i64) -> Int {
             with!(channel, Numbers, |channel| try_send(channel, value))
         }
 
-        /// Receives if it need not wait: 1, or 0 if it would have to, or -1.
+        /// Receives without waiting: 1; 0 if it would have to wait; -1 on failure.
         fn janus_channel_try_recv_i64(channel: *mut c_void, value: *mut i64) -> Int {
             let received = with!(channel, Numbers, try_recv)?;
             received.map_or(Ok(Int(0)), |received| {
@@ -163,13 +166,13 @@ pub mod numbers {
             })
         }
 
-        /// Sends, and waits no longer than this.
+        /// Sends; waits no longer than the given time.
         fn parcae_channel_send_timeout_i64(channel: *mut c_void, value: i64, nanoseconds: u64) -> Status {
             send(&find!(channel, Numbers), value, Patience::Until(Duration::from_nanos(nanoseconds)))?;
             Ok(Status(OK))
         }
 
-        /// Receives, and waits no longer than this.
+        /// Receives; waits no longer than the given time.
         fn parcae_channel_recv_timeout_i64(
             channel: *mut c_void,
             value: *mut i64,
@@ -180,13 +183,14 @@ pub mod numbers {
             Ok(Status(OK))
         }
 
-        /// Closes: what is in it can still be received, nothing can be sent. Again: nothing happens.
+        /// Closes the channel: values in it can still be received, no more can be sent. Closing it
+        /// again has no effect.
         fn janus_channel_close_i64(channel: *mut c_void) -> () {
             find!(channel, Numbers).sender.close();
             Ok(())
         }
 
-        /// Whether it is closed: 1 or 0. What is no channel counts as closed.
+        /// Whether the channel is closed: 1 or 0. An invalid handle counts as closed.
         fn janus_channel_is_closed_i64(channel: *mut c_void) -> i32 {
             match ROOT.objects.get(channel, ThingKind::Numbers) {
                 Ok(Thing::Numbers(channel)) => Ok(channel.sender.is_closed().into()),
@@ -194,7 +198,7 @@ pub mod numbers {
             }
         }
 
-        /// How many values are in it, or -1.
+        /// How many values are in the channel; -1 on failure.
         fn janus_channel_len_i64(channel: *mut c_void) -> i32 {
             Ok(find!(channel, Numbers).receiver.len().try_into().unwrap_or(i32::MAX))
         }
@@ -206,7 +210,8 @@ pub mod pointers {
     use super::*;
 
     c_api! {
-        /// A channel of pointers, which are carried and not looked at. What is in it when it is destroyed is not freed.
+        /// Creates a channel of pointers, which are never dereferenced. Pointers that are in it
+        /// when it is destroyed are not freed.
         fn janus_channel_create_ptr(capacity: i32) -> *mut c_void {
             ROOT.objects.insert(Thing::Pointers(create(capacity, None)?))
         }
@@ -231,7 +236,7 @@ pub mod pointers {
             Ok(Int(0))
         }
 
-        /// As janus_channel_recv_i64; NULL if it cannot.
+        /// As janus_channel_recv_i64; NULL on failure.
         fn janus_channel_recv_ptr(channel: *mut c_void, error: *mut i32) -> *mut c_void {
             set(error, -1);
             let value = with!(channel, Pointers, |channel| recv(channel, Patience::Endless))?;

@@ -27,11 +27,11 @@ pub const SECTIONS: &[Section] = &[
     ),
     (
         "Adapters for compilers",
-        "The scheduler by the names that generated code uses. There is one runtime, and it is this one.",
+        "The scheduler under the names that generated code uses. It is the same runtime.",
         &[scheduler::FUNCTIONS],
     ),
     ("Runtime", "", &[rt::more::FUNCTIONS]),
-    ("Errors", "The last error is the calling task's, or thread's, own.", &[error::FUNCTIONS]),
+    ("Errors", "Each task and each thread has its own last error.", &[error::FUNCTIONS]),
     ("Nurseries", "", &[nursery::more::FUNCTIONS]),
     ("Tasks", "", &[task::FUNCTIONS, task::ENDING]),
     ("Budgets", "", &[budget::FUNCTIONS]),
@@ -42,7 +42,7 @@ pub const SECTIONS: &[Section] = &[
     ("Select", "", &[select::FUNCTIONS]),
     (
         "Capabilities",
-        "Whoever has the runtime has all authority in it, and gives parts of it away with these.",
+        "The owner of the runtime has all authority in it, and passes on parts of it as capabilities.",
         &[cap::FUNCTIONS],
     ),
 ];

@@ -1,9 +1,9 @@
 //! Nurseries.
 
 use crate::api::task::spawn;
+use crate::caller::{self, Accounts};
 use crate::decl::{Int, Long, Status, c_api};
 use crate::fault::Fault;
-use crate::flow::{self, Accounts};
 use crate::global;
 use crate::global::ROOT;
 use crate::objects::{Thing, TokenRef, find};
@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 c_api! {
     /// Opens a nursery, which is the caller's innermost until janus_nursery_await_all. Starts the
-    /// runtime, with all defaults, if there is none: also after a shutdown; one that is just going
-    /// on is waited for. NULL on failure.
+    /// runtime with default settings if there is none, also after a shutdown; during a shutdown it
+    /// waits until the old runtime is gone. NULL on failure.
     fn janus_nursery_create() -> *mut c_void {
         create(parcae::NurseryOpts::new(), Accounts::Shared)
     }
 
-    /// Spawns a child of the innermost nursery that the caller has open. 0, or -1 on failure. Neither waits nor starts a
-    /// thread. The task may go on on another thread after each wait: it must not keep thread-local data, or
-    /// its address (errno!), over one.
+    /// Spawns a child of the innermost nursery that the caller has open. 0, or -1 on failure.
+    /// Neither waits nor starts a thread. The task may continue on another thread after each wait:
+    /// it must not keep thread-local data, or the address of such data (errno!), across a wait.
     fn janus_nursery_spawn(task: TaskFn, arg: *mut c_void) -> Int {
         let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
         let arg = Argument(arg);
@@ -32,11 +32,12 @@ c_api! {
         })
     }
 
-    /// Closes the innermost nursery that the caller has open: waits for all its children. 0 if they succeeded,
-    /// PARCAE_CANCELLED, PARCAE_PANIC, PARCAE_BUDGET, or the negative code that the first child to fail has returned.
-    /// -1 as well if there is no nursery; parcae_last_error_kind tells them apart. It is a task's only wait that is no cancel point.
+    /// Closes the innermost nursery that the caller has open: waits for all its children. 0 if they
+    /// succeeded, PARCAE_CANCELLED, PARCAE_PANIC, PARCAE_BUDGET, or the negative code of the first
+    /// child that failed. Also -1 if there is no nursery; parcae_last_error_kind distinguishes the
+    /// two. It is the only wait of a task that is not a cancel point.
     fn janus_nursery_await_all() -> Long {
-        Ok(Long(flow::current(|flow| flow.close(std::ptr::null_mut()))?.code))
+        Ok(Long(caller::current(|caller| caller.close(std::ptr::null_mut()))?.code))
     }
 }
 
@@ -63,7 +64,7 @@ impl Argument {
 fn create(opts: parcae::NurseryOpts, accounts: Accounts) -> Result<*mut c_void, Fault> {
     global::with_running(|global| {
         global.check(Feature::Nursery)?;
-        flow::current(|flow| flow.open(global, opts.clone(), accounts))
+        caller::current(|caller| caller.open(global, opts.clone(), accounts))
     })
 }
 
@@ -121,28 +122,29 @@ pub mod more {
             create(opts, accounts)
         }
 
-        /// As janus_nursery_await_all, for a nursery by its handle. It has to be the innermost.
+        /// As janus_nursery_await_all, for a nursery by its handle, which has to be the innermost.
         fn parcae_nursery_close(nursery: *mut c_void) -> Long {
             if nursery.is_null() {
                 return Err(Fault::new(E_NULL, "NULL where a nursery is wanted"));
             }
-            Ok(Long(flow::current(|flow| flow.close(nursery))?.code))
+            Ok(Long(caller::current(|caller| caller.close(nursery))?.code))
         }
 
-        /// PARCAE_PENDING while the nursery has children that run, PARCAE_OK when it has none. Does not wait.
+        /// PARCAE_PENDING while the nursery has live children, PARCAE_OK when it has none. Does not
+        /// wait.
         fn parcae_nursery_poll(nursery: *mut c_void) -> Status {
-            let live = flow::current(|flow| {
-                flow.with_nursery(nursery, |open| Ok(open.rt.nursery.live()))
+            let live = caller::current(|caller| {
+                caller.with_nursery(nursery, |open| Ok(open.rt.nursery.live()))
             })?;
             Ok(Status(if live > 0 { PENDING } else { OK }))
         }
 
-        /// What the caller's last await came to, in full. 0, or -1 if result is NULL.
+        /// The full result of the caller's last await. 0, or -1 if result is NULL.
         fn parcae_last_result(result: *mut NurseryResult) -> Int {
             if result.is_null() {
                 return Err(Fault::new(E_NULL, "NULL where a parcae_result is wanted"));
             }
-            let last = flow::current(|flow| flow.result.get());
+            let last = caller::current(|caller| caller.result.get());
             // SAFETY: the caller's.
             unsafe { result.write(last) };
             Ok(Int(0))
@@ -173,14 +175,14 @@ pub mod more {
         /// How many children of the innermost nursery have not ended; -1 if there is no nursery.
         fn janus_nursery_task_count() -> Int {
             let none = std::ptr::null_mut();
-            let live = flow::current(|flow| flow.with_nursery(none, |open| Ok(open.rt.nursery.live())))?;
+            let live = caller::current(|caller| caller.with_nursery(none, |open| Ok(open.rt.nursery.live())))?;
             Ok(Int(live.try_into().unwrap_or(i32::MAX)))
         }
 
-        /// Cancels the innermost nursery: its children and their children are asked to end.
+        /// Cancels the innermost nursery, its children, and their nurseries.
         fn janus_nursery_cancel() -> () {
             let none = std::ptr::null_mut();
-            flow::current(|flow| flow.with_nursery(none, |open| {
+            caller::current(|caller| caller.with_nursery(none, |open| {
                 open.rt.nursery.cancel();
                 Ok(())
             }))
@@ -195,24 +197,24 @@ pub mod more {
         /// Whether the innermost nursery was cancelled; without one, whether the task was. 1 or 0.
         fn janus_nursery_is_cancelled() -> Int {
             let none = std::ptr::null_mut();
-            let cancelled = flow::current(|flow| {
-                flow.with_nursery(none, |open| Ok(open.rt.nursery.token().is_cancelled()))
+            let cancelled = caller::current(|caller| {
+                caller.with_nursery(none, |open| Ok(open.rt.nursery.token().is_cancelled()))
             });
             let cancelled = cancelled.unwrap_or_else(|_| parcae::foreign::check_cancelled().is_err());
             Ok(Int(cancelled.into()))
         }
 
-        /// The token of the innermost nursery, to be destroyed; NULL without one.
+        /// The token of the innermost nursery; destroy it after use. NULL if there is no nursery.
         fn janus_nursery_get_token() -> *mut Token {
             let none = std::ptr::null_mut();
-            let token = flow::current(|flow| flow.with_nursery(none, |open| Ok(open.rt.nursery.token())))?;
+            let token = caller::current(|caller| caller.with_nursery(none, |open| Ok(open.rt.nursery.token())))?;
             let token = TokenRef { token, callbacks: Default::default() };
             Ok(ROOT.objects.insert(Thing::Token(Arc::new(token)))?.cast())
         }
 
         /// How many nurseries the caller has open.
         fn parcae_nursery_depth() -> Int {
-            Ok(Int(flow::current(|flow| flow.depth()) as i32))
+            Ok(Int(caller::current(|caller| caller.depth()) as i32))
         }
     }
 }

@@ -1,19 +1,19 @@
-//! The runtime: started, asked for, ended.
+//! The runtime: start, configuration, shutdown.
 
 use crate::decl::{Int, c_api};
 use crate::global;
 use crate::types::*;
 
 c_api! {
-    /// Starts the runtime. Calls that need one start one with all defaults. If it fails the last
-    /// error says why. A shutdown that is just going on is waited for.
+    /// Starts the runtime. Calls that need a runtime start one with default settings. On failure
+    /// the last error has the reason. During a shutdown it waits until the old runtime is gone.
     fn janus_rt_init(config: RuntimeConfig) -> () {
         global::init(expand(config.worker_count, config.deterministic_seed)).map(drop)
     }
 
-    /// Ends the runtime: cancels what is left, waits for it, and ends the workers. Does nothing if
-    /// there is none. The next call that needs a runtime starts another, with all defaults. Not
-    /// from a task or a callback.
+    /// Ends the runtime: cancels the remaining tasks, waits for them, and ends the workers. Does
+    /// nothing if there is no runtime. The next call that needs a runtime starts another, with
+    /// default settings. Not allowed on a task or in a callback.
     fn janus_rt_shutdown() -> () {
         global::shutdown(None)
     }
@@ -42,7 +42,7 @@ pub mod more {
     use std::ffi::{c_char, c_void};
 
     c_api! {
-        /// Starts the runtime with all defaults. 0, or -1 if it failed or runs already.
+        /// Starts the runtime with default settings. 0, or -1 on failure or if it runs already.
         fn janus_rt_init_default() -> Int {
             global::init(global::defaults()).map(|_| Int(0))
         }
@@ -62,7 +62,8 @@ pub mod more {
             Ok(Int(0))
         }
 
-        /// Starts the runtime; NULL: with all defaults. 0, or -1 if it failed or runs already.
+        /// Starts the runtime; NULL: with default settings. 0, or -1 on failure or if it runs
+        /// already.
         fn parcae_rt_init(config: *const Config) -> Int {
             // SAFETY: the caller's.
             let config = unsafe { sized(config)? };
@@ -84,19 +85,19 @@ pub mod more {
             Ok(Int(global::running()?.runtime.stats().workers.len() as i32))
         }
 
-        /// Calls a function when a worker of the runtime that runs now is stuck: a task computes
-        /// without a yield check, or blocks its thread, for a second or more. Once for each stall,
-        /// on a thread of the runtime that runs no tasks; it must not wait for long. NULL, and what
-        /// holds without this: the report is written to the standard error. When this has returned
-        /// the function before is not running any more. Goes with the runtime. 0, or -1 if there is
-        /// none.
+        /// Sets the function that is called when a worker of the current runtime is stuck: a task
+        /// computes without a yield check, or blocks its thread, for a second or more. It is called
+        /// once for each stall, on a thread of the runtime that runs no tasks, and must not wait
+        /// for long. NULL is the default: the report is written to standard error. When this call
+        /// has returned, the previous function is not running. The setting ends with the runtime.
+        /// 0, or -1 if there is no runtime.
         fn parcae_rt_on_stall(callback: StallFn, arg: *mut c_void) -> Int {
             global::running()?.stall.set(callback, Argument::new(arg))?;
             Ok(Int(0))
         }
 
-        /// The version of the library: major, minor and patch in two decimal digits each. PARCAE_VERSION is that of
-        /// the header.
+        /// The version of the library: major, minor and patch in two decimal digits each.
+        /// PARCAE_VERSION is that of the header.
         fn parcae_version() -> Int {
             Ok(Int(crate::header::VERSION))
         }

@@ -1,4 +1,4 @@
-//! The scheduler and the budget of the running task, as generated code knows them.
+//! The scheduler and the budget of the running task, under the names that generated code uses.
 
 use crate::api::nursery::Argument;
 use crate::api::rt::expand;
@@ -6,12 +6,12 @@ use crate::api::task::spawn;
 use crate::decl::{Int, c_api};
 use crate::fault::Fault;
 use crate::types::*;
-use crate::{flow, global};
+use crate::{caller, global};
 use parcae::foreign;
 use std::ffi::c_void;
 
 c_api! {
-    /// Starts the runtime and returns it; NULL if it failed. A process has one runtime for C: while
+    /// Starts the runtime and returns it; NULL on failure. A process has one runtime for C: while
     /// it runs, a second scheduler is refused with NULL and PARCAE_E_RUNNING.
     fn janus_scheduler_create(config: SchedulerConfig) -> *mut c_void {
         global::init(expand(config.worker_count, config.deterministic_seed))
@@ -27,7 +27,8 @@ c_api! {
         if task.is_null() {
             return Err(Fault::new(E_NULL, "NULL where a task is wanted"));
         }
-        // SAFETY: the caller says that it is a function; a pointer to one is as large as any, and not NULL.
+        // SAFETY: the caller promises that it is a function; function pointers have the size of
+        // data pointers, and this one is not NULL.
         let task = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_void) -> i64>(task)
         };
@@ -36,26 +37,26 @@ c_api! {
         spawn(move || unsafe { task(arg.get()) })
     }
 
-    /// Lets others run. 0, or -1 if the task was cancelled.
+    /// Yields to other tasks. 0, or -1 if the task was cancelled.
     fn janus_scheduler_yield() -> Int {
         foreign::yield_now()?;
         Ok(Int(0))
     }
 
-    /// How many times tasks were run, in all.
+    /// How many turns tasks have run in total.
     fn janus_scheduler_stats() -> u64 {
         Ok(global::running()?.runtime.stats().counters().executed)
     }
 
-    /// What the running task has left; unlimited outside of tasks.
+    /// The remaining budget of the running task; unlimited outside of tasks.
     fn janus_budget_get_current() -> Budget {
         Ok(foreign::balance().into())
     }
 
-    /// Adds to the budget that the running task draws on, by the authority of the capability that the task has
-    /// put to use with parcae_cap_use. 0, or -1 without one, or if it does not allow it.
+    /// Adds to the budget that the running task draws from, by the authority of its capability in
+    /// use (parcae_cap_use). 0, or -1 if there is none or it does not allow the amount.
     fn janus_budget_recharge(amount: Budget) -> Int {
-        let cap = flow::current(|flow| flow.cap_budget.borrow().clone());
+        let cap = caller::current(|caller| caller.cap_budget.borrow().clone());
         let cap = cap.ok_or_else(|| {
             let text = "no capability to recharge is in use here: call parcae_cap_use with one";
             Fault::new(E_CAPABILITY, text)

@@ -95,7 +95,8 @@ fn won(select: *mut c_void, case: i32) -> Result<Won, Fault> {
 }
 
 c_api! {
-    /// A select without cases. It can be waited with again and again; by one task or thread at a time.
+    /// Creates a select without cases. It can be used for any number of waits, by one task or
+    /// thread at a time.
     fn janus_select_create() -> *mut c_void {
         ROOT.objects.insert(Thing::Select(Arc::default()))
     }
@@ -126,7 +127,7 @@ c_api! {
         add(select, Case::SendPtr(find!(channel, Pointers), Pointer(value)))
     }
 
-    /// Adds a case: so much time has passed.
+    /// Adds a case: the given time has passed.
     fn janus_select_add_timeout(select: *mut c_void, milliseconds: i64) -> Int {
         add(select, Case::Timeout(Duration::from_millis(milliseconds.max(0) as u64)))
     }
@@ -136,13 +137,13 @@ c_api! {
         add(select, Case::Token(find!(token, Token)))
     }
 
-    /// Adds a case: nothing else can happen at once.
+    /// Adds a case that is taken if no other case is possible immediately.
     fn janus_select_add_default(select: *mut c_void) -> Int {
         add(select, Case::Default)
     }
 
-    /// Waits until one case has happened, and returns its index; -1 if the task was cancelled, or there are no cases. Of several
-    /// that can happen, one is chosen fairly.
+    /// Waits until one case has happened, and returns its index; -1 if the task was cancelled, or
+    /// there are no cases. Among several possible cases one is chosen at random.
     fn janus_select_wait(select: *mut c_void) -> Int {
         let shared = find!(select, Select);
         let cases = {
@@ -151,7 +152,7 @@ c_api! {
                 return Err(busy());
             }
             if cases.cases.is_empty() {
-                return Err(Fault::argument("a select without cases would wait for ever"));
+                return Err(Fault::argument("a select without cases would wait forever"));
             }
             cases.busy = true;
             cases.winner = None;
@@ -169,7 +170,8 @@ c_api! {
         Ok(Int(index as i32))
     }
 
-    /// What the case that won has received; INT64_MIN if its channel is closed, or another won.
+    /// The value that the winning case has received; INT64_MIN if its channel is closed, or another
+    /// case won.
     fn janus_select_get_recv_value(select: *mut c_void, case_index: i32) -> i64 {
         match won(select, case_index)? {
             Won::Number(value) => Ok(value),
@@ -177,7 +179,7 @@ c_api! {
         }
     }
 
-    /// The same for a channel of pointers; NULL.
+    /// The same for a channel of pointers, with NULL for INT64_MIN.
     fn janus_select_get_recv_ptr(select: *mut c_void, case_index: i32) -> *mut c_void {
         match won(select, case_index)? {
             Won::Pointer(value) => Ok(value.0),
@@ -185,7 +187,7 @@ c_api! {
         }
     }
 
-    /// Whether the case won because its channel is closed: 1 or 0; -1 if another won.
+    /// Whether the case won because its channel is closed: 1 or 0; -1 if another case won.
     fn parcae_select_is_closed(select: *mut c_void, case_index: i32) -> Int {
         Ok(Int((won(select, case_index)? == Won::Closed).into()))
     }

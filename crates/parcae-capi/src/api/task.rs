@@ -1,10 +1,10 @@
-//! Tasks: spawned with options, joined one by one, and how one ends itself.
+//! Tasks: spawning with options, joining, and ending from within.
 
 use crate::api::nursery::Argument;
 use crate::boundary::{abort, sized, text};
+use crate::caller::{self, Accounts, CallerContext, Exit, Open};
 use crate::decl::{CType, Function, Int, Returns, Status, c_api};
 use crate::fault::{Fault, number};
-use crate::flow::{self, Accounts, Exit, Flow, Open};
 use crate::global;
 use crate::global::ROOT;
 use crate::objects::{TaskRef, Thing, ThingKind, find};
@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 /// Spawns a child of the innermost nursery, which nobody joins by itself.
 pub(crate) fn spawn(call: impl FnOnce() -> i64 + Send + 'static) -> Result<Int, Fault> {
-    flow::current(|flow| {
-        flow.with_nursery(std::ptr::null_mut(), |open| {
-            let cap = authority(flow, open)?;
+    caller::current(|caller| {
+        caller.with_nursery(std::ptr::null_mut(), |open| {
+            let cap = authority(caller, open)?;
             let home = open.home;
             let nursery = &open.rt.nursery;
             // SAFETY: the handle is dropped here.
             let child =
-                unsafe { nursery.spawn(cap.as_deref(), move |_| flow::run_task(home, call)) }?;
+                unsafe { nursery.spawn(cap.as_deref(), move |_| caller::run_task(home, call)) }?;
             if open.metered == Accounts::OfChildren || cap.is_some() {
-                open.keep_account(flow::number_of(&child), child.account());
+                open.keep_account(caller::number_of(&child), child.account());
             }
             drop(child);
             Ok(Int(0))
@@ -33,12 +33,12 @@ pub(crate) fn spawn(call: impl FnOnce() -> i64 + Send + 'static) -> Result<Int, 
     })
 }
 
-/// The capability by which a flow spawns; none where none is needed.
-fn authority(flow: &Flow, open: &Open) -> Result<Option<Arc<CapSpawn>>, Fault> {
+/// The capability by which a caller spawns; `None` where none is needed.
+fn authority(caller: &CallerContext, open: &Open) -> Result<Option<Arc<CapSpawn>>, Fault> {
     if !open.sovereign {
         return Ok(None);
     }
-    let cap = flow.cap_spawn.borrow().clone();
+    let cap = caller.cap_spawn.borrow().clone();
     cap.map(Some).ok_or_else(|| {
         let text = "the sovereign profile spawns with a capability, and none is in use here: call \
                     parcae_cap_use with one";
@@ -52,11 +52,11 @@ fn with_task<R>(
     use_it: impl FnOnce(&mut Open, usize) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     let known = find!(task, Task);
-    flow::current(|flow| {
-        if flow.number() != known.flow {
-            return Err(flow::not_yours("task"));
+    caller::current(|caller| {
+        if caller.number() != known.caller {
+            return Err(caller::not_yours("task"));
         }
-        flow.with_nursery(known.nursery, |open| use_it(open, task.addr()))
+        caller.with_nursery(known.nursery, |open| use_it(open, task.addr()))
     })
 }
 
@@ -70,8 +70,9 @@ fn take(task: *mut Task) -> Result<TaskHandle<'static, i64>, Fault> {
 }
 
 c_api! {
-    /// Spawns a child with options, which may be NULL, and returns a handle to join it with. nursery is one that
-    /// the caller has open; NULL is the innermost. The handle ends with parcae_task_join, parcae_task_release or its nursery.
+    /// Spawns a child with options, which may be NULL, and returns a handle for joining it. nursery
+    /// is one that the caller has open; NULL is the innermost. The handle is valid until
+    /// parcae_task_join, parcae_task_release or the end of its nursery.
     fn parcae_spawn(
         nursery: *mut c_void,
         task: TaskFn,
@@ -106,17 +107,17 @@ c_api! {
                 other => return Err(Fault::argument(format!("priority {other} is unknown"))),
             });
         }
-        flow::current(|flow| flow.with_nursery(nursery, |open| {
-            let cap = authority(flow, open)?;
+        caller::current(|caller| caller.with_nursery(nursery, |open| {
+            let cap = authority(caller, open)?;
             let home = open.home;
             // SAFETY: the handle is in `tasks`, which is emptied before the nursery is closed.
             let child = unsafe {
-                open.rt.nursery.spawn_with(cap.as_deref(), opts, move |_| flow::run_task(home, call))
+                open.rt.nursery.spawn_with(cap.as_deref(), opts, move |_| caller::run_task(home, call))
             }?;
             let known = TaskRef {
-                flow: flow.number(),
+                caller: caller.number(),
                 nursery: open.handle,
-                number: flow::number_of(&child),
+                number: caller::number_of(&child),
             };
             if own_budget || open.metered == Accounts::OfChildren || cap.is_some() {
                 open.keep_account(known.number, child.account());
@@ -127,8 +128,9 @@ c_api! {
         }))
     }
 
-    /// Waits for one child. PARCAE_OK and its value, if value is not NULL; or how it failed: a child's own negative code
-    /// comes as PARCAE_ERROR, with the code as the value. Ends the handle, also if the caller was cancelled: then the child goes on.
+    /// Waits for one child. Returns PARCAE_OK and stores its value, if value is not NULL. If the
+    /// child returned a negative code, returns PARCAE_ERROR and stores that code. Ends the handle,
+    /// also if the caller was cancelled; the child then continues.
     fn parcae_task_join(task: *mut Task, value: *mut i64) -> Status {
         let handle = take(task)?;
         let outcome = match global::driven() {
@@ -155,14 +157,14 @@ c_api! {
         }
     }
 
-    /// Whether a child has ended: 1 or 0; -1 for a handle that is none.
+    /// Whether a child has ended: 1 or 0; -1 for an invalid handle.
     fn parcae_task_is_finished(task: *mut Task) -> Int {
         with_task(task, |open, key| {
             Ok(Int(open.tasks.get(&key).is_none_or(|task| task.is_finished()).into()))
         })
     }
 
-    /// Asks one child to end, without the others. 0 or -1.
+    /// Cancels one child. 0 or -1.
     fn parcae_task_cancel(task: *mut Task) -> Int {
         with_task(task, |open, key| {
             if let Some(task) = open.tasks.get(&key) {
@@ -172,13 +174,13 @@ c_api! {
         })
     }
 
-    /// Lets the child run on without a handle; its nursery waits for it. 0 or -1.
+    /// Ends the handle; the child continues, and its nursery waits for it. 0 or -1.
     fn parcae_task_release(task: *mut Task) -> Int {
         drop(take(task)?);
         Ok(Int(0))
     }
 
-    /// The number of a task, unique in its runtime; 0 for a handle that is none.
+    /// The number of a task, unique in its runtime; 0 for an invalid handle.
     fn parcae_task_id(task: *mut Task) -> u64 {
         Ok(find!(task, Task).number)
     }
@@ -193,24 +195,25 @@ c_api! {
         Ok(foreign::stack_left().unwrap_or(usize::MAX))
     }
 
-    /// Lets others run. A cancel point.
+    /// Yields to other tasks. A cancel point.
     fn parcae_yield() -> Status {
         foreign::yield_now()?;
         Ok(Status(OK))
     }
 
-    /// The meter of the running task, for parcae_yield_check; outside of tasks that of the thread, which never runs out.
+    /// The meter of the running task, for parcae_yield_check. Outside of tasks, the thread's meter,
+    /// which never runs out.
     fn parcae_meter_get() -> *mut Meter {
         match foreign::meter() {
             Some(meter) => Ok(meter.cast()),
-            None => Ok(flow::current(|flow| flow.meter())),
+            None => Ok(caller::current(|caller| caller.meter())),
         }
     }
 
-    /// What parcae_yield_check does that cannot simply go on: lets others run, takes the next slice of the budget, waits
-    /// for a recharge, or says that the task is to end.
+    /// The slow path of parcae_yield_check: yields, draws the next slice of the budget, waits for a
+    /// recharge, or returns why the task has to end.
     fn parcae_yield_slow() -> Status {
-        // Destructors of C++ that run because the task ends have nobody to tell.
+        // C++ destructors that run because the task ends cannot report an error.
         if !std::thread::panicking() {
             foreign::attend()?;
         }
@@ -220,12 +223,13 @@ c_api! {
 
 /// Ends the running task as if its function had returned `code`.
 ///
-/// Unwinds the task's stack, without a word. Frames of C are skipped; those of C++ run their destructors.
+/// Unwinds the task's stack, without a word. Frames of C are skipped; those of C++ run their
+/// destructors.
 ///
 /// # Safety
 ///
-/// As the header says: the functions that are left have tables for unwinding, as they have by default on
-/// the platforms of the runtime.
+/// As the header says: the functions that are left have tables for unwinding, as they have by
+/// default on the platforms of the runtime.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn parcae_task_exit(code: i64) -> ! {
     end_task("parcae_task_exit", Box::new(Exit(code)))
@@ -259,8 +263,8 @@ pub const ENDING: &[Function] = &[
     Function {
         name: "parcae_task_exit",
         docs: &[
-            " Ends the running task as if its function had returned code. Its stack is unwound: functions of C are",
-            " left as if by longjmp, destructors of C++ run. Outside of a task it aborts the process.",
+            " Ends the running task as if its function had returned code. Its stack is unwound:",
+            " C functions are skipped as by longjmp, C++ destructors run. Outside of a task it aborts the process.",
         ],
         params: &[("code", <i64 as CType>::NAME)],
         result: "void",
@@ -269,7 +273,7 @@ pub const ENDING: &[Function] = &[
     Function {
         name: "parcae_task_panic",
         docs: &[
-            " Fails the running task, in the same way: its nursery comes to PARCAE_PANIC, with this message.",
+            " Fails the running task in the same way: the result of its nursery is PARCAE_PANIC, with this message.",
         ],
         params: &[("message", <*const c_char as CType>::NAME)],
         result: "void",

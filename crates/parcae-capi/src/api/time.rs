@@ -6,7 +6,8 @@ use crate::types::OK;
 use std::time::Duration;
 
 c_api! {
-    /// Waits. On a task the task is parked, and it is a cancel point; elsewhere the thread sleeps.
+    /// Sleeps. On a task the task is parked, and the sleep is a cancel point; elsewhere the thread
+    /// sleeps.
     fn parcae_sleep_ns(nanoseconds: u64) -> Status {
         let time = Duration::from_nanos(nanoseconds);
         match global::driven() {

@@ -16,17 +16,18 @@ fn insert(token: CancelToken) -> Result<*mut Token, Fault> {
 }
 
 c_api! {
-    /// A token of its own.
+    /// Creates a token without a parent.
     fn janus_cancel_token_create() -> *mut Token {
         insert(CancelToken::new())
     }
 
-    /// A token that is cancelled with another.
+    /// Creates a token that is cancelled with its parent.
     fn janus_cancel_token_child(parent: *mut Token) -> *mut Token {
         insert(find!(parent, Token).token.child())
     }
 
-    /// Whether it was cancelled: 1 or 0. What is no token counts as cancelled, so that nobody waits for it.
+    /// Whether the token was cancelled: 1 or 0. An invalid handle counts as cancelled, so that no
+    /// loop waits for it.
     fn janus_cancel_token_is_cancelled(token: *mut Token) -> Int {
         match ROOT.objects.get(token, ThingKind::Token) {
             Ok(Thing::Token(token)) => Ok(Int(token.token.is_cancelled().into())),
@@ -34,19 +35,21 @@ c_api! {
         }
     }
 
-    /// Why it was cancelled: PARCAE_NOT_CANCELLED, PARCAE_EXPLICIT and so on; -1 for a handle that is none.
+    /// The reason of the cancellation: PARCAE_NOT_CANCELLED, PARCAE_EXPLICIT and so on; -1 for an
+    /// invalid handle.
     fn parcae_cancel_token_reason(token: *mut Token) -> Int {
         Ok(Int(reason_code(find!(token, Token).token.reason())))
     }
 
-    /// Cancels it, and all that are derived from it.
+    /// Cancels the token and all tokens below it.
     fn janus_cancel_token_cancel(token: *mut Token) -> () {
         find!(token, Token).token.cancel();
         Ok(())
     }
 
-    /// Calls a function once when the token is cancelled, on the thread that does it; at once if it is already. Taken
-    /// back when the token is destroyed. It must not wait. 0 or -1.
+    /// Calls a function once when the token is cancelled, on the thread that cancels it;
+    /// immediately if it was cancelled before. Removed when the token is destroyed. The function
+    /// must not wait. 0 or -1.
     fn parcae_cancel_token_on_cancel(token: *mut Token, callback: CancelFn, arg: *mut c_void) -> Int {
         let callback = callback.ok_or_else(|| Fault::new(E_NULL, "NULL where a function is wanted"))?;
         let token = find!(token, Token);
@@ -59,7 +62,7 @@ c_api! {
         Ok(Int(0))
     }
 
-    /// Ends the handle. What was cancelled stays so.
+    /// Ends the handle. Cancellations stay in effect.
     fn janus_cancel_token_destroy(token: *mut Token) -> () {
         drop(ROOT.objects.remove(token, ThingKind::Token)?);
         Ok(())

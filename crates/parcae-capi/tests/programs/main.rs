@@ -235,7 +235,8 @@ fn the_static_library_is_complete() {
     }
 }
 
-// ----- what ends a process --------------------------------------------------------------------------
+// ----- what ends a process
+// --------------------------------------------------------------------------
 
 fn crash(test: &str, how: &str) -> Option<Outcome> {
     if in_valgrind() {
@@ -282,7 +283,8 @@ fn in_the_child_of_a_fork_calls_fail_and_nothing_hangs() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
-// ----- C++ --------------------------------------------------------------------------------------------
+// ----- C++
+// --------------------------------------------------------------------------------------------
 
 #[test]
 fn cpp_destructors_run_and_exceptions_stay_inside() {
@@ -306,7 +308,8 @@ fn a_cpp_exception_that_leaves_a_task_ends_the_process() {
     }
 }
 
-// ----- header and libraries -----------------------------------------------------------------------------
+// ----- header and libraries
+// -----------------------------------------------------------------------------
 
 // rule: S0-CAWAIT-1, S0-CREATE-1, S0-ERRMAP-7, S0-FREEZE-1, S0-TASKFN-1
 #[test]

@@ -1,31 +1,32 @@
-//! Flows: what the adapter keeps for whoever calls it, a task or a thread.
+//! Caller contexts: the state that the adapter keeps for each calling task or thread.
 //!
-//! The frozen functions have no parameter that says which nursery is meant: it is the innermost
-//! that the caller has open. So every caller has a stack of nurseries. A task's is in its [`Flow`],
-//! at the base of its own stack, found through a word that the runtime keeps for the task: it goes
-//! where the task goes. A thread's is thread-local. This is the only thread-local state of the
+//! The frozen functions have no nursery parameter: they act on the innermost nursery that the
+//! caller has open. So every caller has a stack of nurseries. A task's is in its [`CallerContext`]
+//! at the base of its own stack, found through a word that the runtime keeps for the task, so it
+//! moves with the task. A thread's is thread-local. This is the only thread-local state of the
 //! adapter, and no scheduler code sees it.
 //!
-//! # What a flow keeps
+//! # Contents
 //!
 //! The specification's adapter is [`RtNursery`]: a nursery, and nothing else. The entries of the
-//! stack are [`Open`]: such a nursery, and beside it the handles that functions beyond the frozen
-//! ones give out for it and its children. The flow itself keeps what belongs to a caller and to no
-//! nursery: its last error, the result of its last await, the capabilities that it has put to use,
-//! two objects that it has looked up before, and where it stands with a runtime.
+//! stack are [`Open`]: such a nursery, and the handles that functions beyond the frozen ones return
+//! for it and its children. The context itself keeps state that belongs to a caller and to no
+//! nursery: its last error, the result of its last await, the capabilities in use, two objects that
+//! it has looked up before, and its runtime.
 //!
-//! # Who owns what
+//! # Ownership
 //!
-//! A flow owns its open nurseries and the handles of their tasks; nobody else touches those. What
-//! others may use of a nursery, its token, is in the table of handles. A flow that ends closes what
-//! it has open, innermost first: a task that returns waits for its children and fails if they do;
-//! one that fails or is stopped, and a thread that ends, cancel them first.
+//! A context owns its open nurseries and the handles of their tasks; no other caller touches those.
+//! Other callers may use a nursery's token only, which is in the table of handles. A context that
+//! is dropped closes its open nurseries, innermost first. A task that returns waits for its
+//! children and fails if they do. A task that fails or is ended, and a thread that ends, cancel
+//! them first.
 //!
 //! # Errors
 //!
-//! The last error is the flow's: it stays the caller's own wherever a task goes on. A task that
-//! returns the code with which the runtime's last error came hands that error on: what cancelled
-//! it, or which budget was used up, is not lost on the way through C.
+//! The last error belongs to the context, so it moves with a task from thread to thread. A task
+//! that returns the code of its last error passes that error on: the reason of a cancellation, or
+//! the exhausted budget, is not lost on the way through C.
 
 use crate::boundary::abort;
 use crate::fault::{ChildCode, Fault, number, result_of};
@@ -44,76 +45,78 @@ use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
 
 thread_local! {
-    static OUTSIDE: Flow = const { Flow::new(0) };
+    static OUTSIDE: CallerContext = const { CallerContext::new(0) };
 }
 
-/// What belongs to one caller.
-pub(crate) struct Flow {
+/// The state of one caller.
+pub(crate) struct CallerContext {
     /// The runtime that the caller is a task of, by its handle; 0 for a thread.
     home: usize,
-    /// Whether a shutdown waits for what this thread does: see [`serve`].
+    /// Whether a shutdown waits for this thread: see [`serve`].
     serving: Cell<bool>,
     nurseries: RefCell<Vec<Open>>,
     fault: RefCell<Option<Fault>>,
-    /// What was said of the last errors, the newest last: see [`TEXTS`].
+    /// Texts of the last errors, the newest last: see [`TEXTS`].
     texts: RefCell<Vec<CString>>,
-    /// What the last await came to.
+    /// The result of the last await.
     pub(crate) result: Cell<NurseryResult>,
     pub(crate) cap_spawn: RefCell<Option<Arc<CapSpawn>>>,
     pub(crate) cap_budget: RefCell<Option<Arc<CapBudget>>>,
     /// The child that was last reported as exhausted.
     pub(crate) polled: Cell<u64>,
-    /// Objects that were looked up before, each in the place that its handle names: see `with_object`.
+    /// Objects that were looked up before, each in the place that the lowest bit of its handle
+    /// selects: see `with_object`.
     known: [Cell<Option<(usize, Thing)>>; 2],
-    /// For yield checks outside of tasks, which never have anything to do.
+    /// For yield checks outside of tasks, which always pass.
     meter: Cell<Meter>,
-    /// The word that this meter looks at: never raised.
+    /// The word that this meter reads: never raised.
     calm: u64,
 }
 
-/// How many texts of errors a flow keeps: as the header says of `parcae_last_error`. Programs print
-/// several in one statement, in an order that C leaves open; sixteen are more than a statement has.
+/// How many error texts a context keeps, as the header documents for `parcae_last_error`. Programs
+/// print several in one statement, in an order that C leaves open; sixteen are more than a
+/// statement has.
 const TEXTS: usize = 16;
 
-/// The nursery of the adapter: the wrapped one, and nothing else.
+/// The adapter's nursery: the wrapped nursery, and nothing else.
 pub(crate) struct RtNursery {
     pub(crate) nursery: OpenNursery,
 }
 
-/// A nursery that a flow has open, and what handles name of it.
+/// A nursery that a caller has open, and the objects of its handles.
 pub(crate) struct Open {
     pub(crate) handle: *mut c_void,
-    /// Before the nursery: they must be gone when it is closed.
+    /// Declared before the nursery: handles must be dropped before it is closed.
     pub(crate) tasks: HashMap<usize, TaskHandle<'static, i64>>,
-    /// Of children with a budget of their own, by number.
+    /// Accounts of children with a budget of their own, by task number.
     pub(crate) accounts: Vec<(u64, Account)>,
-    /// Which children have one.
+    /// Which children have such an account.
     pub(crate) metered: Accounts,
-    /// Whether a capability has to be shown.
+    /// Whether spawning needs a capability.
     pub(crate) sovereign: bool,
-    /// Its runtime, by the handle.
+    /// The handle of its runtime.
     pub(crate) home: usize,
     pub(crate) rt: RtNursery,
 }
 
-/// Which children of a nursery have an account of their own, if they were not given one by name.
+/// Which children of a nursery have an account of their own without naming a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accounts {
-    /// None: they draw on the nursery's.
+    /// None: they draw from the nursery's.
     Shared,
     /// All of them: the nursery has a `child_budget`.
     OfChildren,
 }
 
-/// Calls `use_it` with the flow of the caller.
+/// Calls `use_it` with the context of the caller.
 ///
-/// Not inlined: the address of thread-local data must not be remembered over a wait.
+/// Not inlined: the address of thread-local data must not be kept across a wait.
 #[inline(never)]
-pub(crate) fn current<R>(use_it: impl FnOnce(&Flow) -> R) -> R {
+pub(crate) fn current<R>(use_it: impl FnOnce(&CallerContext) -> R) -> R {
     match foreign::local() {
         Ok(Some(local)) if !local.is_null() => {
-            // SAFETY: set by `run_task` to a flow on the task's own stack, which is this one.
-            use_it(unsafe { &*local.cast::<Flow>() })
+            // SAFETY: set by `run_task` to a context on this task's own stack.
+            use_it(unsafe { &*local.cast::<CallerContext>() })
         }
         Ok(_) => OUTSIDE.with(use_it),
         Err(foreign::WrongStack) => abort(
@@ -123,19 +126,19 @@ pub(crate) fn current<R>(use_it: impl FnOnce(&Flow) -> R) -> R {
     }
 }
 
-/// Does something with the object that a handle names.
+/// Calls `use_it` with the object of a handle.
 ///
-/// A caller that uses the same channel again and again does not look it up each time: the flow keeps it, and only the
-/// generation is compared, which costs no atomic read-modify-write. What is in use is taken out of the flow, so that
-/// nothing is borrowed over a wait.
+/// The context caches the last objects, so that repeated uses of one channel compare only its
+/// generation, without an atomic read-modify-write. An object in use is taken out of the cache, so
+/// that nothing is borrowed across a wait.
 pub(crate) fn with_object<H, R>(
     handle: *mut H,
     kind: ThingKind,
     use_it: impl FnOnce(&Thing) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     let place = handle.addr() & 1; // the lowest bit of the slot
-    current(|flow| {
-        let thing = match flow.known[place].take() {
+    current(|caller| {
+        let thing = match caller.known[place].take() {
             Some((addr, thing)) if addr == handle.addr() && ROOT.objects.is_live(handle) => thing,
             _ => ROOT.objects.get(handle, kind)?,
         };
@@ -143,14 +146,14 @@ pub(crate) fn with_object<H, R>(
             return ROOT.objects.get(handle, kind).and_then(|thing| use_it(&thing)); // says what is wrong
         }
         let answer = use_it(&thing);
-        flow.known[place].set(Some((handle.addr(), thing)));
+        caller.known[place].set(Some((handle.addr(), thing)));
         answer
     })
 }
 
-impl Flow {
-    pub(crate) const fn new(home: usize) -> Flow {
-        Flow {
+impl CallerContext {
+    pub(crate) const fn new(home: usize) -> CallerContext {
+        CallerContext {
             home,
             serving: Cell::new(false),
             nurseries: RefCell::new(Vec::new()),
@@ -170,8 +173,8 @@ impl Flow {
         }
     }
 
-    /// Which flow this is, among those that there are. What is kept with this number goes before
-    /// the flow does: the handles of its tasks end with their nursery.
+    /// A number that identifies this context among the live ones. Nothing that is stored with it
+    /// outlives the context: the handles of its tasks end with their nursery.
     pub(crate) fn number(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -181,14 +184,14 @@ impl Flow {
         self.home
     }
 
-    /// Whether a shutdown waits for what this thread does.
+    /// Whether a shutdown waits for this thread.
     pub(crate) fn is_serving(&self) -> bool {
         self.serving.get()
     }
 
     // ----- errors ---------------------------------------------------------------------------
 
-    /// Notes an error of a call.
+    /// Records an error of a call.
     pub(crate) fn note(&self, call: &str, fault: Fault) {
         let text = format!("{call}: {}", fault.text).replace('\0', " ");
         let mut texts = self.texts.borrow_mut();
@@ -199,7 +202,8 @@ impl Flow {
         *self.fault.borrow_mut() = Some(fault);
     }
 
-    /// What was said of the last error. The text is on the heap and stays there when others come.
+    /// The text of the last error. It is on the heap and stays there when later errors are
+    /// recorded.
     pub(crate) fn error_text(&self) -> *const c_char {
         match (&*self.fault.borrow(), self.texts.borrow().last()) {
             (Some(_), Some(text)) => text.as_ptr(),
@@ -211,17 +215,17 @@ impl Flow {
         self.fault.borrow().as_ref().map_or(E_NONE, |fault| fault.kind)
     }
 
-    /// Forgets the last error; its text stays for those who have it.
+    /// Clears the last error; its text stays valid.
     pub(crate) fn clear_error(&self) {
         *self.fault.borrow_mut() = None;
     }
 
-    /// What a task failed with that returned a negative code.
+    /// The error of a task that returned a negative code.
     fn error_for(&self, code: i64) -> Error {
         if let Some(fault) = &*self.fault.borrow()
             && let Some(error) = &fault.error
             && matches!(fault.status(), CANCELLED | PANIC | BUDGET)
-            // Functions that return a plain `int` say -1 for every failure.
+            // Functions that return a plain `int` return -1 for every failure.
             && [i64::from(fault.status()), -1].contains(&code)
         {
             return error.clone();
@@ -234,15 +238,16 @@ impl Flow {
 
     // ----- nurseries ------------------------------------------------------------------------
 
-    /// Opens a nursery, the innermost from now on.
+    /// Opens a nursery, which becomes the innermost.
     pub(crate) fn open(
         &self,
         global: &Global,
         opts: parcae::NurseryOpts,
         metered: Accounts,
     ) -> Result<*mut c_void, Fault> {
-        // SAFETY: a flow is one flow of control and the only one that has the nursery; it closes them innermost
-        // first, all of them before it ends. The header demands the rest of whoever spawns.
+        // SAFETY: a context belongs to one thread of control, and is the only owner of the nursery;
+        // it closes its nurseries innermost first, and all of them before it is dropped. The header
+        // states the remaining obligations of the caller that spawns.
         let nursery = unsafe { OpenNursery::open(&global.runtime.handle(), opts)? };
         let handle = ROOT.objects.insert(Thing::Nursery(nursery.token()))?;
         self.nurseries.borrow_mut().push(Open {
@@ -257,7 +262,7 @@ impl Flow {
         Ok(handle)
     }
 
-    /// The innermost nursery, or the one that is meant.
+    /// Calls `use_it` with the nursery of a handle; NULL is the innermost.
     pub(crate) fn with_nursery<R>(
         &self,
         handle: *mut c_void,
@@ -281,12 +286,12 @@ impl Flow {
         self.nurseries.borrow().len()
     }
 
-    /// Looks at the open nurseries, innermost first, until one has an answer.
+    /// The first answer of the open nurseries, innermost first.
     pub(crate) fn find_nursery<R>(&self, mut ask: impl FnMut(&Open) -> Option<R>) -> Option<R> {
         self.nurseries.borrow().iter().rev().find_map(&mut ask)
     }
 
-    /// Ends the innermost nursery; it has to be the one that is meant, if one is.
+    /// Closes the innermost nursery. A handle that is not NULL has to name it.
     pub(crate) fn close(&self, handle: *mut c_void) -> Result<NurseryResult, Fault> {
         let open = {
             let mut nurseries = self.nurseries.borrow_mut();
@@ -315,7 +320,7 @@ impl Flow {
         Ok(result)
     }
 
-    /// Cancels and closes all that is open.
+    /// Cancels and closes all open nurseries.
     fn abandon(&self) {
         while let Some(open) = self.nurseries.borrow_mut().pop() {
             open.rt.nursery.cancel();
@@ -323,7 +328,7 @@ impl Flow {
         }
     }
 
-    /// Waits for all that is open, innermost first; the first failure.
+    /// Closes all open nurseries, innermost first; returns the first failure.
     fn close_all(&self) -> Result<(), Error> {
         let mut first = Ok(());
         loop {
@@ -335,7 +340,7 @@ impl Flow {
         }
     }
 
-    /// The meter of a caller that is no task.
+    /// The meter of a thread that is no task.
     pub(crate) fn meter(&self) -> *mut Meter {
         let calm = &raw const self.calm;
         self.meter.set(Meter { slice: u64::MAX, limit: calm, signal: calm.cast() });
@@ -344,8 +349,8 @@ impl Flow {
 }
 
 impl Open {
-    /// Keeps the account of a child, for whoever recharges it. Those of children that have ended go from time to
-    /// time, so that a nursery which stays open for months does not grow.
+    /// Keeps the account of a child, for recharging it. Accounts of children that have ended are
+    /// dropped from time to time, so that a nursery that stays open for months does not grow.
     pub(crate) fn keep_account(&mut self, task: u64, account: Account) {
         if self.accounts.len() % 64 == 63 {
             self.accounts.retain(|(_, account)| account.standing().granted != parcae::Budget::ZERO);
@@ -362,7 +367,7 @@ impl Open {
         drop(tasks);
         drop(ROOT.objects.remove(handle, ThingKind::Nursery));
         match global::driven().filter(|global| global.handle == home) {
-            // Somebody has to run the children: this thread, on a task that waits for them.
+            // This thread has to run the children, on a task that waits for them.
             Some(global) => {
                 let lent = Lent(rt);
                 global.runtime.run(move |_| lent.close())
@@ -372,7 +377,7 @@ impl Open {
     }
 }
 
-/// A nursery that is lent to the thread's own root task, which runs on the same thread.
+/// A nursery that the thread lends to its own root task, which runs on the same thread.
 struct Lent(RtNursery);
 
 // SAFETY: under the deterministic executor everything runs on one thread.
@@ -384,11 +389,11 @@ impl Lent {
     }
 }
 
-impl Drop for Flow {
+impl Drop for CallerContext {
     fn drop(&mut self) {
         let nurseries = std::mem::take(self.nurseries.get_mut());
         if global::is_forked() {
-            std::mem::forget(nurseries); // nobody is there who could end the children
+            std::mem::forget(nurseries); // no worker is left that could end the children
             return;
         }
         for open in nurseries.into_iter().rev() {
@@ -398,31 +403,31 @@ impl Drop for Flow {
     }
 }
 
-/// Runs something for which a shutdown waits, on a thread: the program's callbacks. What they call
-/// must not wait for that shutdown (see [`global`]).
+/// Runs a callback of the program for which a shutdown waits, on a thread. Calls in it must not
+/// wait for that shutdown (see [`global`]).
 pub(crate) fn serve<R>(call: impl FnOnce() -> R) -> R {
     struct Serving(bool);
     impl Drop for Serving {
         fn drop(&mut self) {
-            current(|flow| flow.serving.set(self.0));
+            current(|caller| caller.serving.set(self.0));
         }
     }
-    let _serving = Serving(current(|flow| flow.serving.replace(true)));
+    let _serving = Serving(current(|caller| caller.serving.replace(true)));
     call()
 }
 
-/// A call of the program on a thread of the runtime's, which the next caller finds as if it were
-/// new.
+/// Runs a call of the program on a thread of the runtime, and resets the thread's context
+/// afterwards.
 pub(crate) fn serve_call<R>(call: impl FnOnce() -> R) -> R {
     let returned = serve(call);
     close_all();
-    current(Flow::clear_error);
+    current(CallerContext::clear_error);
     returned
 }
 
-/// Closes what the calling thread has open.
+/// Closes all nurseries that the calling thread has open.
 pub(crate) fn close_all() {
-    current(Flow::abandon);
+    current(CallerContext::abandon);
 }
 
 pub(crate) fn no_nursery() -> Fault {
@@ -431,15 +436,15 @@ pub(crate) fn no_nursery() -> Fault {
 
 pub(crate) fn not_yours(what: &str) -> Fault {
     let text = format!(
-        "the {what} is another's: only the task or thread that opened the nursery may use it"
+        "the {what} belongs to another caller: only the task or thread that opened the nursery may use it"
     );
     Fault::new(E_NOT_YOURS, text)
 }
 
-/// A C task from beginning to end, of the runtime with this handle.
+/// Runs a C task of the runtime with this handle from beginning to end.
 pub(crate) fn run_task(home: usize, call: impl FnOnce() -> i64) -> Result<i64, Error> {
-    let flow = Flow::new(home);
-    foreign::set_local((&raw const flow).cast());
+    let caller = CallerContext::new(home);
+    foreign::set_local((&raw const caller).cast());
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
     let outcome = match outcome {
         Ok(code) => Ok(code),
@@ -449,15 +454,15 @@ pub(crate) fn run_task(home: usize, call: impl FnOnce() -> i64) -> Result<i64, E
         },
     };
     let outcome = match outcome {
-        Ok(code) if code >= 0 => flow.close_all().map(|()| code),
+        Ok(code) if code >= 0 => caller.close_all().map(|()| code),
         Ok(code) => {
-            flow.abandon();
-            Err(flow.error_for(code))
+            caller.abandon();
+            Err(caller.error_for(code))
         }
         Err(payload) => {
-            flow.abandon();
+            caller.abandon();
             foreign::set_local(std::ptr::null());
-            drop(flow);
+            drop(caller);
             std::panic::resume_unwind(payload);
         }
     };
@@ -465,10 +470,10 @@ pub(crate) fn run_task(home: usize, call: impl FnOnce() -> i64) -> Result<i64, E
     outcome
 }
 
-/// Ends a task from within: thrown without a message, caught at its base.
+/// The panic payload that ends a task from within: raised without a message, caught at its base.
 pub(crate) struct Exit(pub(crate) i64);
 
-/// The number of a task of a handle.
+/// The number of a handle's task.
 pub(crate) fn number_of(task: &TaskHandle<'static, i64>) -> u64 {
     number(task.id())
 }
