@@ -1,5 +1,5 @@
-//! Hands the compiler's version to the crate, which prints it among the conditions; and builds the C side of
-//! the `capi` workload, which is left out where there is no C compiler.
+//! Passes the compiler's version to the crate, which prints it among the conditions, and builds the
+//! C side of the `capi` workload, which is left out if there is no C compiler.
 #![allow(clippy::print_stdout, reason = "how a build script talks to cargo")]
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn main() {
     let version = std::env::var_os("RUSTC")
         .and_then(|rustc| Command::new(rustc).arg("--version").output().ok())
         .and_then(|output| String::from_utf8(output.stdout).ok());
-    // Without it the crate says "unknown compiler".
+    // If this fails, the crate prints "unknown compiler".
     if let Some(version) = version {
         println!("cargo::rustc-env=PARCAE_BENCH_RUSTC={}", version.trim());
     }
@@ -30,7 +30,7 @@ fn main() {
     }
 }
 
-/// Where the library with the C side is.
+/// The folder of the library with the C side.
 fn build_c() -> Result<PathBuf, String> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo names no folder")?);
     let traced = "-fsanitize-coverage=trace-pc";

@@ -8,23 +8,22 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-/// Measures parcae's workloads beside its peers', interleaved, in one run.
+/// Measures workloads of parcae and of its peers, interleaved, in one run.
 ///
-/// Figures go to standard output: a table on a terminal, otherwise one line per figure
-/// (workload, peer, variant, value, unit, separated by tabs). Conditions and progress go
-/// to standard error.
+/// Results go to standard output: a table on a terminal, otherwise one line per result (workload,
+/// peer, variant, value, unit, separated by tabs). Conditions and progress go to standard error.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "parcae-bench", version, args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// Something other than measuring time
+    /// A command other than measuring time
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// What to measure; everything if nothing is named
+    /// Workloads to measure; all if none is named
     #[arg(value_name = "WORKLOAD", value_parser = workload())]
     pub workloads: Vec<&'static Workload>,
 
-    /// Fewer rounds and shorter loops: some seconds in all, and noisier
+    /// Fewer rounds and shorter loops: takes seconds, and is noisier
     #[arg(long)]
     pub quick: bool,
 
@@ -36,38 +35,39 @@ pub struct Args {
     #[arg(long)]
     pub list: bool,
 
-    /// Measured rounds per workload, instead of each one's own number
+    /// Measured rounds per workload, instead of the workload's default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
 
-    /// Write report.html, figures.tsv and figures.json into this folder, which is made if it is not there; without
-    /// it, into the folder that PARCAE_BENCH_OUT names, if any
+    /// Write report.html, figures.tsv and figures.json into this folder, which is created if
+    /// necessary; default: the folder in PARCAE_BENCH_OUT, if set
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Fail if a floor of the specification is missed by far, or if nothing measured has one
+    /// Fail if a floor of the specification is missed by far, or if no measured variant has a floor
     #[arg(long)]
     pub floors: bool,
 
-    /// One JSON document instead of a table: conditions, figures of all rounds, targets, failures
+    /// Print one JSON document instead of a table: conditions, results of all rounds, targets,
+    /// failures
     #[arg(long, conflicts_with_all = ["table", "tsv"])]
     pub json: bool,
 
-    /// One line per figure, even on a terminal
+    /// Print one line per result, even on a terminal
     #[arg(long, conflicts_with = "table")]
     pub tsv: bool,
 
-    /// A table, even if standard output is not a terminal
+    /// Print a table, even if standard output is not a terminal
     #[arg(long)]
     pub table: bool,
 }
 
-/// What else it can do.
+/// Other commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
     /// Count the instructions of single operations under valgrind, and compare them with a baseline
     Count(CountArgs),
-    /// Does one of the operations so many times, and nothing else: what `count` counts
+    /// Repeat one of the operations, and do nothing else: the process that `count` counts
     #[command(hide = true)]
     CountOnce {
         #[allow(missing_docs)]
@@ -80,11 +80,11 @@ pub enum Command {
 /// The arguments of `count`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CountArgs {
-    /// Which; all if none is named
+    /// Operations to count; all if none is named
     #[arg(value_name = "OPERATION")]
     pub operations: Vec<Operation>,
 
-    /// Write what was counted into the baseline instead of comparing with it
+    /// Write the counts into the baseline instead of comparing with it
     #[arg(long)]
     pub accept: bool,
 
@@ -94,12 +94,12 @@ pub struct CountArgs {
 }
 
 impl Args {
-    /// Whether figures go to people.
+    /// Whether results are printed as a table.
     pub(crate) fn wants_table(&self) -> bool {
         self.table || (!self.tsv && !self.json && io::stdout().is_terminal())
     }
 
-    /// Where the report goes, if anywhere.
+    /// The folder of the report, if any.
     pub(crate) fn out_dir(&self) -> Option<PathBuf> {
         self.out.clone().or_else(|| std::env::var_os("PARCAE_BENCH_OUT").map(PathBuf::from))
     }

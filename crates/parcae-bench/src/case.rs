@@ -1,9 +1,9 @@
-//! What can be measured: workloads, their variants, and who takes part.
+//! Workloads, their variants, and the peers that take part.
 
 use std::error::Error;
 use std::fmt;
 
-/// Whose code a figure is about. The order is that of the table's columns.
+/// The library that is measured. The order is that of the table's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
     /// This project. All ratios are to it.
@@ -91,7 +91,7 @@ impl Peer {
     }
 }
 
-/// Which way a figure is an improvement.
+/// Whether less or more is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Times, bytes.
@@ -128,14 +128,14 @@ impl Scale {
     }
 }
 
-/// Why a measurement did not come about, such as a limit of the system.
+/// Why a measurement failed, for example a limit of the system.
 pub type Failure = Box<dyn Error>;
 
-/// One peer's way of doing a variant: does it once and returns the figure, in the
-/// variant's unit. Setting up and cleaning up is not part of the figure.
+/// One peer's implementation of a variant: runs it once and returns the result, in the variant's
+/// unit. Setup and cleanup are not part of the result.
 #[derive(Clone, Copy)]
 pub struct Side {
-    /// Whose.
+    /// The peer.
     pub peer: Peer,
     /// Measures once.
     pub run: fn(&Scale) -> Result<f64, Failure>,
@@ -159,13 +159,13 @@ impl fmt::Debug for Side {
 pub struct Variant {
     /// The name in the output.
     pub name: &'static str,
-    /// What is done, for `--list`.
+    /// A description, for `--list`.
     pub about: &'static str,
-    /// What the figure counts, per what: `ns/switch`.
+    /// The unit: `ns/switch`.
     pub unit: &'static str,
-    /// Which way is better.
+    /// Whether less or more is better.
     pub better: Better,
-    /// Who takes part, parcae first.
+    /// The peers, parcae first.
     pub sides: &'static [Side],
 }
 
@@ -199,14 +199,14 @@ impl Workload {
     }
 }
 
-/// One number to be measured, again and again.
+/// One number that is measured in each round.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Where it belongs.
+    /// Its workload.
     pub workload: &'static Workload,
     /// The line of the table.
     pub variant: &'static Variant,
-    /// The column of the table, and the work.
+    /// The column of the table, and the function.
     pub side: Side,
 }
 

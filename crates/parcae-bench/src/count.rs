@@ -1,15 +1,17 @@
-//! `count`: how many instructions an operation takes, which is the same on every run of a build.
+//! `count`: instruction counts of single operations, which are the same on every run of a build.
 //!
-//! Times on a shared machine differ by a quarter from one minute to the next; a change that makes something a tenth
-//! slower drowns in that. Instructions do not, so this is what guards against slow decay. It says nothing about
-//! caches, or about what instructions wait for: `parcae-bench` measures that.
+//! Times on a shared machine differ by a quarter from one minute to the next, which hides a change
+//! that makes an operation a tenth slower. Instruction counts do not vary, so they catch gradual
+//! regressions. They do not show cache misses or stalls: `parcae-bench` measures those.
 //!
-//! Every [`Operation`] runs in a process of its own under callgrind, `FEW` times and `MANY` times; the difference
-//! of the two counts is what the operations took, because starting up and shutting down is in both. Where tasks are
-//! needed there is one worker, which does not spin: nobody decides by the clock what to do next.
+//! Every [`Operation`] runs in its own process under callgrind, `FEW` times and `MANY` times; the
+//! difference of the two counts belongs to the operations alone, because both contain startup and
+//! shutdown. Where tasks are needed there is one worker, which does not spin, so that nothing
+//! depends on the clock.
 //!
-//! The baseline is a file of lines: operation, instructions, separated by a tab; `#` begins a comment. Counts depend
-//! on the compiler, whose version is noted there. More than `TOLERANCE` above it is a regression.
+//! The baseline is a file of lines: operation, instructions, separated by a tab; `#` begins a
+//! comment. Counts depend on the compiler, whose version is noted there. More than `TOLERANCE`
+//! above it is a regression.
 
 use crate::args::CountArgs;
 use crate::case::Failure;
@@ -25,28 +27,28 @@ use std::io::{self, Write};
 use std::process::Command;
 use std::time::Duration;
 
-/// What is counted.
+/// The operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Operation {
     /// To a fiber, or back from it
     Switch,
-    /// A task lets another run
+    /// A task yields to another
     Yield,
     /// A task is spawned into a nursery, runs, ends and is joined
     Spawn,
-    /// A checkpoint that has nothing to do
+    /// A checkpoint on its fast path
     Checkpoint,
     /// A value is sent and received, capacity 1024
     Channel,
-    /// A value goes to a task that waits for it, and back
+    /// A round trip over two channels of capacity 1 between two tasks
     Pingpong,
 }
 
-/// How often in the run that is subtracted.
+/// Repetitions in the run that is subtracted.
 const FEW: usize = 10_000;
-/// How often in the other.
+/// Repetitions in the other run.
 const MANY: usize = 110_000;
-/// How much more than the baseline is accepted.
+/// The accepted excess over the baseline.
 const TOLERANCE: f64 = 0.10;
 
 impl Operation {
@@ -71,11 +73,11 @@ impl Operation {
         }
     }
 
-    /// Does it so many times.
+    /// Repeats the operation.
     ///
     /// # Errors
     ///
-    /// If the system does not give what it needs.
+    /// If a runtime or a stack cannot be created.
     pub fn run(self, times: usize) -> Result<(), Failure> {
         match self {
             Operation::Switch => switch(times),
@@ -93,7 +95,7 @@ fn switch(times: usize) -> Result<(), Failure> {
     fiber
         .start(|fiber| {
             loop {
-                fiber.suspend().expect("nobody panics here");
+                fiber.suspend().expect("no panic here");
             }
         })?
         .propagate();
@@ -152,7 +154,7 @@ fn values(cx: &Cx, times: usize) -> parcae::Result<()> {
     })
 }
 
-/// Each of them waits for what the other sends.
+/// Each of them waits for the other's value.
 fn rallies(cx: &Cx, times: usize) -> parcae::Result<()> {
     let ((ping, pinged), (pong, ponged)) = (channel(1), channel(1));
     cx.nursery(|n| {
@@ -171,7 +173,7 @@ fn rallies(cx: &Cx, times: usize) -> parcae::Result<()> {
     })
 }
 
-/// Counts, and compares with the baseline or becomes it. Returns how many regressions there are.
+/// Counts, and compares with the baseline or replaces it. Returns the number of regressions.
 ///
 /// # Errors
 ///
@@ -223,7 +225,7 @@ pub(crate) fn run(args: &CountArgs) -> io::Result<usize> {
     Ok(regressions)
 }
 
-/// Why nothing can be counted here, if so.
+/// An error if counting is not possible here.
 fn available() -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("the baseline is for x86_64".to_owned());
@@ -237,14 +239,14 @@ fn available() -> Result<(), String> {
     }
 }
 
-/// Of one operation.
+/// Instructions of one operation.
 fn instructions(operation: Operation) -> io::Result<f64> {
     let few = collected(operation, FEW)?;
     let many = collected(operation, MANY)?;
     Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
 }
 
-/// Of a whole process.
+/// Instructions of a whole process.
 fn collected(operation: Operation, times: usize) -> io::Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -264,11 +266,11 @@ fn total(output: &str) -> Option<u64> {
     line.1.split_whitespace().next()?.parse().ok()
 }
 
-/// What a count is, beside the baseline.
+/// A count compared with the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Within,
-    /// So much less that the baseline should be lowered, or it guards against nothing.
+    /// So far below the baseline that the baseline should be lowered, to guard the improvement.
     Improvement,
     Regression,
     New,
@@ -301,7 +303,7 @@ impl Verdict {
     }
 }
 
-/// What was accepted.
+/// The accepted counts.
 #[derive(Debug, PartialEq)]
 struct Baseline {
     compiler: String,
@@ -338,7 +340,7 @@ impl Baseline {
         self.counts.push((operation.name().to_owned(), count));
     }
 
-    /// To be read again: in the order of the operations, with this build's compiler.
+    /// The text of the file, in the order of the operations, with this build's compiler.
     fn text(&self) -> String {
         let mut text = format!(
             "# Instructions per operation, x86_64, release build. `parcae-bench count --accept` writes this file.\n\

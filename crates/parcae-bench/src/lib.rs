@@ -1,4 +1,4 @@
-//! Measures workloads of parcae beside the same workloads of its peers, in one run.
+//! Measures workloads of parcae and the same workloads of its peers, in one run.
 //!
 //! # How it measures
 //!
@@ -12,21 +12,21 @@
 //! round 2   one/parcae  one/corosensei  one/generator  t1000/parcae …
 //! ```
 //!
-//! - **Interleaved**, because a virtual machine's speed drifts over seconds by more than
-//!   the peers differ: what is measured minutes apart cannot be compared. Every other
-//!   round runs backwards so that nobody always follows the same neighbour (what that
-//!   one left in the caches, in the allocator, in the kernel's free lists).
+//! - **Interleaved**, because a virtual machine's speed drifts over seconds by more than the peers
+//!   differ: results that are minutes apart cannot be compared. Every other round runs backwards,
+//!   so that no side always follows the same neighbour and the caches, allocator and free lists
+//!   that it leaves.
 //! - **Medians**, because disturbances only ever make a round slower and a mean would
 //!   spread them over the good ones. The minimum would be steadier still, but hides
 //!   costs that do not hit every round, such as unlucky page placement.
-//! - **Everything is built anew in each round**: fibers, stacks, pools. Where memory
-//!   happens to lie is a condition like any other, so it is sampled, not fixed.
+//! - **Each round creates everything anew**: fibers, stacks, pools. The placement of memory is a
+//!   condition like any other, so it is sampled, not fixed.
 //! - **Ratios count.** The table shows each peer's median over parcae's. The spread
 //!   (worst round over best) says how much of a difference to believe.
 //!
 //! The sides of a variant share one generic loop wherever that is possible, so that they cannot
 //! differ by accident, and check afterwards that the work was done (fibers count their
-//! activations). No test asserts a figure: they only check that figures come out. A run with
+//! activations). No test asserts a time: tests only check that there are results. A run with
 //! `--floors` fails if a floor of the specification is missed by far ([`targets`]).
 //!
 //! # Limits
@@ -55,24 +55,24 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use targets::{Floors, Verdict};
 
-/// All of a run: what its reports are made of.
+/// The results of a run, for its reports.
 #[derive(Debug)]
 pub struct Run {
-    /// What it was measured on.
+    /// The conditions.
     pub conditions: Conditions,
-    /// Which workload had how many rounds.
+    /// The number of rounds of each workload.
     pub rounds: String,
-    /// What came of every case that ran.
+    /// The result of every case that ran.
     pub figures: Vec<Figure>,
-    /// What they are held against.
+    /// The targets, with the results.
     pub verdicts: Vec<Verdict>,
     /// The cases that did not run, and why.
     pub failures: Vec<(Case, Failure)>,
 }
 
-/// Does what the arguments ask for: figures on standard output, conditions and progress on standard
-/// error. Returns how many cases failed, and how many floors are broken if that is asked for; each
-/// was reported on standard error.
+/// Runs with these arguments: results on standard output, conditions and progress on standard
+/// error. Returns how many cases failed, plus the broken floors with `--floors`; each was reported
+/// on standard error.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> io::Result<usize> {
         }
         None => {}
     }
-    let mut out = anstream::stdout().lock(); // colours, where somebody sees them
+    let mut out = anstream::stdout().lock(); // colours, on a terminal
     if args.list {
         if args.json {
             writeln!(out, "{:#}", report::json::list())?;
@@ -116,8 +116,8 @@ pub fn run(args: &Args) -> io::Result<usize> {
     Ok(failures)
 }
 
-/// Measures what is chosen. Lines for programs are written at once: whoever reads a pipe wants to see that
-/// something happens.
+/// Measures the chosen workloads. Lines for programs are written immediately, so that the reader of
+/// a pipe sees progress.
 fn measure(args: &Args, out: &mut dyn Write) -> io::Result<Run> {
     let mut err = io::stderr();
     let (conditions, rounds) = (Conditions::read(), rounds_line(args));
@@ -165,7 +165,7 @@ fn write_report(run: &Run, folder: &Path) -> io::Result<PathBuf> {
     Ok(folder.join("report.html"))
 }
 
-/// Which workload gets how many rounds: `switch 15, stack 7`.
+/// The number of rounds of each workload: `switch 15, stack 7`.
 fn rounds_line(args: &Args) -> String {
     let each: Vec<String> =
         args.chosen().map(|w| format!("{} {}", w.name, args.rounds_of(w))).collect();

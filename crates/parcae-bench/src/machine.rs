@@ -1,4 +1,4 @@
-//! What the figures were measured on, and what the kernel says about this process.
+//! The conditions of a run, and memory and time of this process as the kernel counts them.
 
 use crate::case::{Failure, Peer};
 use std::fmt;
@@ -6,19 +6,19 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The conditions of a run, without which figures mean nothing.
+/// The conditions of a run, without which its results mean nothing.
 #[derive(Debug)]
 pub struct Conditions {
     cpu: String,
     cores: usize,
-    /// How many threads wanted a core during the last minute, on average.
+    /// The load average of the last minute.
     load: String,
     kernel: String,
     date: String,
 }
 
 impl Conditions {
-    /// As they are now.
+    /// The current conditions.
     pub fn read() -> Conditions {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -44,7 +44,7 @@ impl Conditions {
     /// Names and values, in the order in which they are shown.
     pub fn lines(&self) -> [(&'static str, String); 5] {
         let build = if cfg!(debug_assertions) {
-            "DEBUG BUILD: the figures say nothing, use --release"
+            "DEBUG BUILD: the results mean nothing, use --release"
         } else {
             "optimised"
         };
@@ -65,8 +65,8 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// The processor's name. Not every architecture has one in /proc/cpuinfo; then the
-/// numbers that identify it have to do.
+/// The processor's name. Not every architecture has one in /proc/cpuinfo; then the identifying
+/// numbers are used.
 fn cpu_model(cpuinfo: &str) -> String {
     let field = |name: &str| {
         cpuinfo.lines().find_map(|line| {
@@ -119,8 +119,8 @@ pub(crate) fn resident_bytes() -> Result<u64, Failure> {
 
 /// Bytes of this process that are in memory, to the page.
 ///
-/// The figure above comes from counters that lag behind by some dozens of pages per core.
-/// This one walks the page tables.
+/// The function above reads counters that lag behind by dozens of pages per core. This one walks
+/// the page tables.
 pub(crate) fn resident_bytes_exact() -> Result<u64, Failure> {
     kilobytes(&fs::read_to_string("/proc/self/smaps_rollup")?, "Rss:")
 }
@@ -131,11 +131,11 @@ pub(crate) fn cpu_nanos() -> Result<u64, Failure> {
         // Of the C library: microseconds, on every system that is POSIX.
         safe fn clock() -> std::ffi::c_long;
     }
-    let micros = u64::try_from(clock()).map_err(|_| "the system does not say")?;
+    let micros = u64::try_from(clock()).map_err(|_| "the system does not report CPU time")?;
     Ok(micros * 1_000)
 }
 
-/// Bytes that the system could still give to programs.
+/// Available memory of the system, in bytes.
 pub(crate) fn available_bytes() -> Result<u64, Failure> {
     kilobytes(&fs::read_to_string("/proc/meminfo")?, "MemAvailable:")
 }

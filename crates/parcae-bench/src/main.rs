@@ -1,4 +1,4 @@
-//! `parcae-bench`: parcae's workloads beside its peers'. The library does the work.
+//! `parcae-bench`: measures workloads of parcae and of its peers. The library does the work.
 
 use clap::Parser;
 use parcae_bench::Args;

@@ -1,4 +1,4 @@
-//! Output: lines for programs, a table for people, progress for the impatient.
+//! Output: lines for programs, a table for people, and progress.
 
 pub mod html;
 pub mod json;
@@ -141,7 +141,7 @@ pub(crate) fn significant(value: f64, digits: i32) -> String {
     format!("{value:.decimals$}")
 }
 
-/// What can be measured: a line per variant, with its peers and what it is.
+/// The list of workloads: a line per variant, with its peers and a description.
 ///
 /// # Errors
 ///
@@ -158,7 +158,7 @@ pub fn list(out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// A line on the terminal that says what is being measured and how much is done, drawn over and over.
+/// A progress line on the terminal: the current case and the part that is done.
 #[derive(Debug)]
 pub struct Progress {
     on: bool,
@@ -167,19 +167,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many measurements. Shows nothing unless standard error is a terminal.
+    /// Progress over `total` measurements. Shows nothing unless standard error is a terminal.
     pub fn new(is_terminal: bool, total: usize) -> Progress {
         Progress { on: is_terminal, done: 0, total }
     }
 
-    /// Takes the line away, before something else is printed.
+    /// Clears the line, before something else is printed.
     pub fn clear(&mut self) {
         self.draw("");
     }
 
     fn draw(&mut self, text: &str) {
         if self.on {
-            // Nothing depends on it: a terminal that has gone away is no reason to stop.
+            // Errors are ignored: a closed terminal is no reason to stop.
             let _ = write!(io::stderr(), "\r\x1b[K{text}");
         }
     }

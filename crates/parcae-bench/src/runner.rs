@@ -1,14 +1,14 @@
-//! Rounds: every case once per round, forwards and backwards by turns.
+//! Rounds: every case once per round, alternately forwards and backwards.
 
 use crate::case::{Case, Failure, Scale};
 
-/// Told before each measurement; for showing progress.
+/// Called before each measurement, for showing progress.
 pub trait Observer {
     /// `case` is about to be measured. Round 0 is the warm-up.
     fn measuring(&mut self, case: &Case, round: u32, rounds: u32);
 }
 
-/// What came of a case: one number per round, never none.
+/// The result of a case: one number per round, at least one.
 #[derive(Debug)]
 pub struct Figure {
     /// What was measured.
@@ -39,20 +39,19 @@ impl Figure {
         }
     }
 
-    /// The largest number over the smallest. `None` if that says nothing because the
-    /// smallest is zero.
+    /// The largest number over the smallest. `None` if the smallest is zero.
     pub fn spread(&self) -> Option<f64> {
         let (least, most) = (self.samples[0], self.samples[self.samples.len() - 1]);
         (least > 0.0).then(|| most / least)
     }
 }
 
-/// What came of all cases, in their order.
+/// The results of all cases, in their order.
 #[derive(Debug)]
 pub struct Outcomes {
-    /// Those that ran in every round.
+    /// Cases that ran in every round.
     pub figures: Vec<Figure>,
-    /// Those that failed, which were not tried again.
+    /// Cases that failed, which were not tried again.
     pub failures: Vec<(Case, Failure)>,
 }
 

@@ -1,14 +1,13 @@
-//! What figures are held against: the floors of the specification and parcae's own goals.
+//! Targets: the floors of the specification and parcae's own goals.
 //!
-//! Goals are shown, and never decide whether a run succeeds: a machine with other work on it misses
-//! some of them. Floors are an order of magnitude and more below what is usual. With `--floors` a
-//! run fails that misses one by more than [`MARGIN`]: no load explains that.
+//! Goals are shown, and never decide whether a run succeeds: a busy machine misses some of them.
+//! Floors are an order of magnitude or more below usual results. With `--floors` a run fails if it
+//! misses one by more than [`MARGIN`], which no load explains.
 //!
 //! S0 asks for a switch in less than 1 µs, more than a million spawns in a second, tasks of less
-//! than 16 KB, and a steal in less than 10 µs. A steal is what a worker does that looks for work:
-//! from the push on a busy worker to the start on one that is awake (`spinning`). To wake a worker
-//! that sleeps is another thing, which the kernel decides (`asleep`): for that there is a goal and
-//! no floor.
+//! than 16 KB, and a steal in less than 10 µs. A steal is measured from the push on a busy worker
+//! to the start on one that is awake (`spinning`). Waking a sleeping worker (`asleep`) depends on
+//! the kernel: it has a goal and no floor.
 
 use crate::case::{Better, Peer};
 use crate::report::significant;
@@ -33,16 +32,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How good a figure has to be: at least as good as something. Which way that is, its variant says.
+/// The limit of a target. Its variant says whether less or more is better.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// As a number, in the variant's unit.
+    /// A number, in the variant's unit.
     Number(f64),
-    /// As the figure of a peer in the same run.
+    /// A multiple of a peer's result in the same run.
     Of(Peer),
 }
 
-/// A figure of parcae that has a target.
+/// A target for a variant of parcae.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// The workload's name.
@@ -51,7 +50,7 @@ pub struct Target {
     pub variant: &'static str,
     /// Who asks for it.
     pub kind: Kind,
-    /// How good it has to be.
+    /// The limit.
     pub limit: Limit,
 }
 
@@ -67,14 +66,14 @@ const fn beside(workload: &'static str, variant: &'static str, peer: Peer) -> Ta
     Target { workload, variant, kind: Kind::Goal, limit: Limit::Of(peer) }
 }
 
-/// A floor that is missed by less than this factor is not held against a run: a virtual machine
-/// that gets half a processor is slower by two, one whose neighbours are busy by three.
+/// A run fails only if it misses a floor by more than this factor: a virtual machine that gets half
+/// a processor is slower by two, one with busy neighbours by three.
 pub const MARGIN: f64 = 3.0;
 
-/// What `--floors` says: the floors that were held against figures, and those that are broken.
+/// The result of `--floors`: the floors that were checked, and those that are broken.
 #[derive(Debug)]
 pub struct Floors {
-    /// How many floors there are figures for.
+    /// How many floors were checked.
     pub held: usize,
     /// Those that are missed by more than [`MARGIN`].
     pub broken: Vec<Verdict>,
@@ -88,7 +87,7 @@ impl Floors {
         Floors { held: floors().count(), broken }
     }
 
-    /// How many failures these are: a run that held nothing against a floor is one, too.
+    /// The number of failures. A run that checked no floor counts as one.
     pub fn failures(&self) -> usize {
         if self.held == 0 { 1 } else { self.broken.len() }
     }
@@ -98,7 +97,7 @@ impl fmt::Display for Floors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.held == 0 {
             return f.write_str(
-                "floors    none of what was measured has one; name workloads that do\n",
+                "floors    none of the measured variants has one; name workloads that do\n",
             );
         }
         for verdict in &self.broken {
@@ -119,7 +118,7 @@ pub static TARGETS: &[Target] = &[
     floor("steal", "spinning_p50", 10_000.0),
     floor("parked", "queued_100k", 16_384.0),
     floor("parked", "parked_100k", 16_384.0),
-    // That there is a figure says that a million tasks were live at once.
+    // A result means that a million tasks were live at once.
     floor("million", "parked", 16_384.0),
     beside("switch", "one", Peer::Corosensei),
     beside("switch", "t1000", Peer::Corosensei),
@@ -158,14 +157,14 @@ pub static TARGETS: &[Target] = &[
     goal("checkpoint", "matrix_strips", 1.01),
 ];
 
-/// A target and what was measured.
+/// A target and the result.
 #[derive(Debug, Clone, Copy)]
 pub struct Verdict {
-    /// What was asked for.
+    /// The target.
     pub target: Target,
-    /// In the variant's unit; of a peer, what that peer had.
+    /// The limit in the variant's unit; for a peer, its result.
     pub limit: f64,
-    /// What parcae had.
+    /// Parcae's result.
     pub value: f64,
     better: Better,
     unit: &'static str,
@@ -180,18 +179,17 @@ impl Verdict {
         }
     }
 
-    /// Whether this is a floor that is missed by so much that no other work on the machine explains
-    /// it.
+    /// Whether this is a floor that is missed by more than load explains.
     pub fn breaks_floor(&self) -> bool {
         let by = match self.better {
             Better::Lower => self.value / self.limit,
             Better::Higher => self.limit / self.value,
         };
-        // Not `by > MARGIN`: what is no number has missed it, too.
+        // Not `by > MARGIN`: NaN counts as missed, too.
         self.target.kind == Kind::Floor && !matches!(by, by if by <= MARGIN)
     }
 
-    /// What was asked for, with its unit.
+    /// The limit, with its unit.
     pub fn limit_text(&self) -> String {
         let sign = match self.better {
             Better::Lower => '≤',
@@ -203,13 +201,13 @@ impl Verdict {
         }
     }
 
-    /// What was measured, with its unit.
+    /// The result, with its unit.
     pub fn value_text(&self) -> String {
         format!("{} {}", significant(self.value, 3), self.unit)
     }
 }
 
-/// The targets for which there are figures.
+/// The targets for which there are results.
 pub fn verdicts(figures: &[Figure]) -> Vec<Verdict> {
     let verdict = |target: &Target| {
         let of = |peer: Peer| {
@@ -270,7 +268,7 @@ mod tests {
         assert_eq!(holds(&rate(50.0)), [true, true]);
     }
 
-    /// Figures of everything that S0 has a floor for, each so many times as bad as the floor.
+    /// Results for all floors of S0, each worse than the floor by a factor.
     fn all_floors(times_as_bad: f64) -> Vec<Figure> {
         let floors = TARGETS.iter().filter(|target| target.kind == Kind::Floor);
         floors

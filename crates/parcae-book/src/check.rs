@@ -1,4 +1,4 @@
-//! What can be wrong with a book.
+//! Checks of the book: links, snippets, the table of contents.
 
 use crate::Book;
 use crate::fences::Fence;
@@ -7,14 +7,14 @@ use crate::summary::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::{fmt, fs, io};
 
-/// Something that is wrong.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file, in the book's folder.
     pub page: String,
     /// The line, from 1.
     pub line: usize,
-    /// What it is.
+    /// Its description.
     pub what: String,
 }
 
@@ -27,10 +27,10 @@ impl fmt::Display for Problem {
 /// The languages that blocks of code may be in.
 const LANGUAGES: &[&str] = &["rust", "c", "sh", "toml", "text", "output"];
 
-/// What begins like this, in code of running text, is the path of something in the repository.
+/// Inline code with these prefixes is a path in the repository.
 const FOLDERS: &[&str] = &["crates/", "docs/", ".ci/"];
 
-/// Everything that is wrong with a book, in the order of its files.
+/// All problems of a book, in the order of its files.
 pub fn check(book: &Book) -> Vec<Problem> {
     let mut found = Found { book, problems: Vec::new(), documents: BTreeMap::new() };
     found.summary();
@@ -43,8 +43,8 @@ pub fn check(book: &Book) -> Vec<Problem> {
     found.problems
 }
 
-/// Links of another Markdown file of the repository, such as the README, that lead nowhere, and
-/// files that it names and that are not there.
+/// Broken links of another Markdown file of the repository, such as the README, and files that it
+/// names and that do not exist.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ impl Found<'_> {
         }
     }
 
-    /// What is wrong with a relative link.
+    /// Checks a relative link.
     fn link(&mut self, from: &str, to: &str) -> Option<String> {
         let book = self.book;
         let Some((path, anchor)) = resolve(from, to) else {
@@ -172,7 +172,7 @@ impl Found<'_> {
     }
 }
 
-/// What is wrong with a block of code.
+/// Checks a block of code.
 fn wrong_with(fence: &Fence, before: Option<&Fence>) -> Option<String> {
     let language = fence.language();
     if !LANGUAGES.contains(&language) {

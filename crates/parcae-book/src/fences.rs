@@ -4,13 +4,13 @@
 /// A fenced block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
-    /// What stands behind the opening fence: the language, then its attributes.
+    /// The text after the opening fence: the language, then its attributes.
     pub info: String,
     /// The lines between the fences.
     pub text: String,
     /// The line of the opening fence, from 1.
     pub line: usize,
-    /// Nothing but empty lines and one paragraph are between the block before and this one.
+    /// Whether only empty lines and one paragraph are between the previous block and this one.
     pub follows: bool,
 }
 
@@ -25,7 +25,7 @@ impl Fence {
         self.info.split(',').skip(1).any(|given| given.trim() == attribute)
     }
 
-    /// The program as the compiler sees it: lines that readers do not see have lost their mark.
+    /// The program as the compiler sees it, with the hidden lines of rustdoc.
     pub fn program(&self) -> String {
         let shown = |line: &str| match line.strip_prefix("# ") {
             Some(hidden) => format!("{hidden}\n"),
@@ -69,12 +69,12 @@ pub fn fences(page: &str) -> Vec<Fence> {
     found
 }
 
-/// A program of a page and what it is said to print.
+/// A program of a page and its documented output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Its source.
     pub source: String,
-    /// What it prints.
+    /// Its output.
     pub output: String,
     /// The line of its fence.
     pub line: usize,

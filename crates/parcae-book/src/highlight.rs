@@ -1,9 +1,9 @@
 //! Colours for Rust: comments, strings, numbers, keywords, types, lifetimes and macros.
 //!
-//! Not a lexer that a compiler could use. What it does not know it leaves as it is, and the text
-//! of its output is always the text that went in.
+//! Not a complete lexer. Unknown tokens are left as they are, and the text of the output always
+//! equals the input.
 
-/// Escapes what HTML would take for its own.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -33,7 +33,7 @@ pub fn rust(source: &str) -> String {
     html
 }
 
-/// The length of the next token, and what it is. Never 0.
+/// The length and kind of the next token. The length is never 0.
 fn token(text: &str) -> (usize, Option<&'static str>) {
     let first = text.chars().next().unwrap_or_default();
     let until = |end: &str, from: usize| {

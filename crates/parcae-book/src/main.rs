@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The book, if nothing is wrong with it.
+/// The book, if it has no problems.
 fn checked() -> Result<Book, String> {
     let book =
         Book::of_this_repository().map_err(|error| format!("the book cannot be read: {error}"))?;

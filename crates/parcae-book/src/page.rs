@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 pub struct Page {
     /// Its path in the book.
     pub path: String,
-    /// What is in it.
+    /// Its text.
     pub text: String,
     /// In order.
     pub headings: Vec<Heading>,
@@ -31,7 +31,7 @@ pub struct Heading {
     pub level: u8,
     /// Without markup.
     pub text: String,
-    /// What links name.
+    /// The anchor.
     pub anchor: String,
 }
 
@@ -44,7 +44,7 @@ pub struct Link {
     pub line: usize,
 }
 
-/// What of Markdown the book uses.
+/// The Markdown extensions of the book.
 pub(crate) const MARKDOWN: Options = Options::ENABLE_TABLES;
 
 impl Page {

@@ -112,7 +112,7 @@ impl Book {
         Some((format!("{}source/{path}{suffix}{anchor}", up(here)), Some(path)))
     }
 
-    /// A page with all that is around it.
+    /// A page with its navigation.
     fn frame(&self, here: &str, title: &str, body: &str) -> String {
         let up = up(here);
         let mut contents = String::new();
@@ -151,7 +151,7 @@ fn markdown(text: &str, mut target: impl FnMut(&str) -> Option<Target>) -> Strin
     let mut anchors = Anchors::default();
     let mut events = Vec::new();
     let mut parser = Parser::new_ext(text, MARKDOWN);
-    let mut dead = 0; // links that lead nowhere and are open
+    let mut dead = 0; // open links without a target
     while let Some(event) = parser.next() {
         match event {
             Event::Start(Tag::Heading { level, id: _, classes, attrs }) => {
@@ -203,7 +203,7 @@ fn markdown(text: &str, mut target: impl FnMut(&str) -> Option<Target>) -> Strin
     out
 }
 
-/// A block of code as readers see it.
+/// A block of code without hidden lines.
 fn shown(language: &str, block: &str) -> String {
     let code = match language {
         "rust" => {

@@ -23,9 +23,9 @@ pub enum Entry {
     Part(String),
     /// A page.
     Page {
-        /// What it is called.
+        /// Its title.
         title: String,
-        /// Where it is, in the book's folder.
+        /// Its path in the book's folder.
         path: String,
         /// The line in the summary.
         line: usize,

@@ -1,4 +1,4 @@
-//! The book as it is has nothing wrong with it, and what is wrong with a book is found.
+//! The book has no problems, and the checks find planted ones.
 
 use parcae_book::{Book, DOCTESTED, check, check_document, site};
 use std::fs;
@@ -68,7 +68,7 @@ impl Folder {
         Book::load(&self.0, "book").expect("a book")
     }
 
-    /// What is wrong, without the lines' numbers.
+    /// The problems, without line numbers.
     fn problems(&self) -> Vec<String> {
         check(&self.book())
             .into_iter()
@@ -215,7 +215,7 @@ fn the_site_has_pages_sources_and_links_between_them() {
     assert!(read("style.css").contains("body"));
 }
 
-/// What stands in an attribute of a page, each time.
+/// All values of an attribute in a page.
 fn values<'p>(page: &'p str, attribute: &str) -> Vec<&'p str> {
     let start = format!(" {attribute}=\"");
     page.split(start.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect()

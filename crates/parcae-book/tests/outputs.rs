@@ -1,4 +1,4 @@
-//! What the book says that its programs print, they print.
+//! The programs of the book print the outputs that it shows.
 
 use std::process::Command;
 

@@ -8,25 +8,24 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Look at the parcae runtime: tours of what it does, measurements beside its peers, and what goes on inside a
-/// running program.
+/// Try, measure and inspect the parcae runtime: demos, benchmarks against other runtimes, and views
+/// into a running program.
 ///
-/// Colours go away where NO_COLOR is set or output is not a terminal.
+/// Colours are off if NO_COLOR is set or output is not a terminal.
 #[derive(Debug, Parser)]
 #[command(name = "parcae", version, after_help = EXIT_CODES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// One JSON document on standard output instead of text
+    /// Print one JSON document instead of text
     #[arg(long, global = true)]
     json: bool,
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 all is well; 1 something is not as it should be; 2 wrong arguments; \
-3 something needed is missing; \
-4 the program to look into denies it, says no, ends meanwhile, or is none of parcae's.";
+Exit codes: 0 success; 1 failure; 2 wrong arguments; 3 something required is missing; \
+4 the inspected program refuses, ends, or is not a parcae program.";
 
 impl Args {
     pub(crate) fn format(&self) -> Format {
@@ -43,44 +42,46 @@ pub(crate) enum Command {
     Trace(TraceArgs),
 }
 
-/// All tasks of a running program: what they wait for, for how long, and where
+/// Show all tasks of a running program: what they wait for, for how long, and where
 ///
-/// The program has to have opened a socket: `let _attached = rt.attach(AttachOpts::new())?;`. It shows a tree of root
-/// tasks, the nurseries that they have opened, and the tasks in these, each with its stack. No worker has to
-/// cooperate, so it also works when all of them are stuck.
+/// The program has to have opened a socket: `let _attached = rt.attach(AttachOpts::new())?;`. The
+/// dump is a tree of root tasks, the nurseries that they have opened, and the tasks in these, each
+/// with its backtrace. No worker has to cooperate, so it also works when all of them are stuck.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 
-    /// Whole stacks: also functions of the runtime and of the standard library
+    /// Full backtraces, including functions of the runtime and of the standard library
     #[arg(long)]
     pub(crate) full: bool,
 }
 
-/// Which program
+/// The program to inspect
 #[derive(Debug, clap::Args)]
 pub(crate) struct TargetArgs {
-    /// Number of the process, or path of its socket; not needed if only one program has one in the usual folder
+    /// Process id, or path of the socket; not needed if only one program has a socket in the
+    /// default folder
     #[arg(value_name = "PID|SOCKET")]
     pub(crate) target: Option<OsString>,
 }
 
 /// Watch a running program: its workers, nurseries and tasks
 ///
-/// The program has to have opened a socket: `let _attached = rt.attach(AttachOpts::new())?;`. With
-/// `AttachOpts::allow_cancel` and `allow_recharge` tasks can be cancelled and nurseries recharged from here.
+/// The program has to have opened a socket: `let _attached = rt.attach(AttachOpts::new())?;`. If
+/// the program allows it (`AttachOpts::allow_cancel`, `allow_recharge`), tasks can be cancelled and
+/// nurseries recharged from here.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = TOP_KEYS)]
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 
-    /// Seconds between two looks
+    /// Seconds between updates
     #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) interval: Duration,
 
-    /// Print one screen as plain text and end; for pipes
+    /// Print one screen as plain text and exit; for pipes
     #[arg(long)]
     pub(crate) once: bool,
 }
@@ -97,7 +98,7 @@ Keys:
   + -                      look less or more often
   q                        leave";
 
-/// Record what a running program does, and say where its time went
+/// Record a trace of a running program, or summarise one
 #[derive(Debug, clap::Args)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
@@ -110,39 +111,39 @@ pub(crate) enum TraceCommand {
     Summary(SummaryArgs),
 }
 
-/// Record for some time, into a file for https://ui.perfetto.dev and for `parcae trace summary`
+/// Record for a given time, into a file for https://ui.perfetto.dev and for `parcae trace summary`
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 
-    /// Where the trace goes
+    /// Output file
     #[arg(long, short, value_name = "FILE", default_value = "parcae-trace.json")]
     pub(crate) out: PathBuf,
 
-    /// How long
+    /// Duration
     #[arg(long, short, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub(crate) seconds: Duration,
 
-    /// Events of each worker that the program keeps, of 32 bytes each; when there are more, the last count
+    /// Events to keep for each worker, 32 bytes each; older events are overwritten
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 16,
         value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
     pub(crate) events: u32,
 }
 
-/// Where time went in a trace: per worker, per task name, and the longest waits
+/// Summarise a trace: time per worker, time per task name, and the longest waits
 #[derive(Debug, clap::Args)]
 pub(crate) struct SummaryArgs {
     /// A trace in the JSON that `trace record` and `Trace::write_chrome` write
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// How many of the longest waits
+    /// Number of longest waits to list
     #[arg(long, value_name = "COUNT", default_value = "10")]
     pub(crate) waits: usize,
 }
 
-/// Seconds, with a fraction if need be.
+/// Parses seconds, with an optional fraction.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     if !(0.05..=3_600.0).contains(&seconds) {
@@ -151,32 +152,34 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Short tours with live output; all of them in turn if none is named
+/// Run short demos with live output; all of them in turn if none is named
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Which ones; `--list` says what they show
+    /// Demos to run; `--list` describes them
     #[arg(value_name = "NAME", value_parser = demo())]
     pub(crate) names: Vec<&'static Demo>,
 
-    /// List the tours and run none
+    /// List the demos and run none
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Less of everything: a second or two in all
+    /// Run shorter versions: a second or two in total
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// A million fibers in the tour of that name, which takes about 5 GiB; a hundred thousand otherwise
+    /// Run the demo `million` with a million fibers, which takes about 5 GiB; otherwise with a
+    /// hundred thousand
     #[arg(long, conflicts_with = "quick")]
     pub(crate) million: bool,
 }
 
-/// Measure the runtime beside its peers; arguments are those of parcae-bench
+/// Measure the runtime and other libraries; arguments are those of parcae-bench
 ///
-/// Runs the program parcae-bench, which is built on first use where this one was started by `cargo run`, so that
-/// nobody who does not measure has to build the peers. Elsewhere it has to be installed beside this program. Shows a
-/// table with ratios to each peer and the targets, and writes a page with plots and the figures beside it: into
-/// target/bench-report of the checkout or bench-report, or where --out says.
+/// Runs the program parcae-bench. Under `cargo run` it is built on first use, so that only users
+/// who measure have to build the other libraries; elsewhere it has to be installed beside this
+/// program. Prints a table with ratios to each library and the targets, and writes a report with
+/// plots and data: into target/bench-report of the checkout, into bench-report elsewhere, or into
+/// the folder given by --out.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct BenchArgs {
@@ -185,11 +188,11 @@ pub(crate) struct BenchArgs {
     pub(crate) rest: Vec<OsString>,
 }
 
-/// Accepts the names of tours; its error lists them.
+/// Accepts the names of demos; its error lists them.
 fn demo() -> impl TypedValueParser<Value = &'static Demo> {
     let names = DEMOS.iter().map(|demo| PossibleValue::new(demo.name).help(demo.about));
     PossibleValuesParser::new(names)
-        .try_map(|name| DEMOS.iter().find(|demo| demo.name == name).ok_or("no such tour"))
+        .try_map(|name| DEMOS.iter().find(|demo| demo.name == name).ok_or("no such demo"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! `parcae bench`: hands over to the program `parcae-bench`, which has the peers and does the measuring.
+//! `parcae bench`: runs the program `parcae-bench`, which links the peers and measures.
 //!
-//! A program of its own for two reasons: who wants to see a tour need not build a dozen other runtimes first, and
-//! the allocator that tours need in this one would take part in the peers' figures.
+//! It is a separate program for two reasons: running a demo must not require building a dozen other
+//! runtimes, and the allocator that the demos need in this program would influence the peers'
+//! results.
 //!
-//! Under `cargo run`, cargo builds and runs it from the same checkout, so that both are of one state. Otherwise it
-//! is the one that lies beside this program.
+//! Under `cargo run`, cargo builds and runs it from the same checkout, so that both are of the same
+//! version. Otherwise it is the executable beside this program.
 //!
-//! Unless told otherwise it also writes its report: into the folder that cargo builds into, or else into
-//! `bench-report` here.
+//! By default it also writes a report: into cargo's target folder, or else into `bench-report` in
+//! the current folder.
 
 use crate::args::BenchArgs;
 use crate::stage::Format;
@@ -20,35 +21,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROGRAM: &str = "parcae-bench";
-/// Where that writes its report if no argument says so.
+/// The default output folder of `parcae-bench`.
 const OUT: &str = "PARCAE_BENCH_OUT";
 
-/// What can be said before that program is built; it has the whole list.
+/// Help that is available before that program is built; it has the complete list.
 const HELP: &str = "\
-Measures the runtime beside its peers, by the program parcae-bench, which is not built yet.
-It says more about its arguments when it is: the first `parcae bench` under `cargo run` builds it, which takes
-minutes; elsewhere `cargo install --path crates/parcae-bench` does.
+Measures the runtime and other libraries with the program parcae-bench, which is not built yet.
+Its own help is longer. The first `parcae bench` under `cargo run` builds it, which takes minutes;
+elsewhere `cargo install --path crates/parcae-bench` does.
 
 Usage: parcae bench [OPTIONS] [WORKLOAD]...
 
   --list         the workloads, their variants and their peers; measures nothing
-  --quick        fewer rounds and shorter loops: some seconds in all, and noisier
+  --quick        fewer rounds and shorter loops: takes seconds, and is noisier
   --peer NAME    compare with this peer only; may be given several times
   --rounds N     measured rounds per workload
-  --out DIR      where the report goes
-  --json, --tsv, --table    how figures are printed";
+  --out DIR      folder for the report
+  --json, --tsv, --table    output format";
 
-/// Whether only the page of help is wanted.
+/// Whether the only argument asks for help.
 fn asks_for_help(args: &[OsString]) -> bool {
     matches!(args, [only] if only == "--help" || only == "-h" || only == "help")
 }
 
-/// Becomes that program; returns only if it cannot.
+/// Replaces this process by that program; returns only on failure.
 pub(crate) fn run(args: &BenchArgs, format: Format) -> Result<(), Exit> {
     let beside = env::current_exe().ok().map(|own| own.with_file_name(PROGRAM));
     let beside = beside.filter(|path| path.is_file());
     if beside.is_none() && asks_for_help(&args.rest) {
-        // It is not built, which takes minutes: nobody should have to wait for a page of help.
+        // Help must not wait for the build, which takes minutes.
         println!("{HELP}");
         return Ok(());
     }
@@ -78,12 +79,12 @@ fn under_cargo() -> Option<(PathBuf, PathBuf)> {
     ours.then_some((PathBuf::from(env::var_os("CARGO")?), folder))
 }
 
-/// The workspace that a package is in.
+/// The workspace of a package.
 fn workspace(package: &Path) -> &Path {
     package.ancestors().nth(2).unwrap_or(Path::new("."))
 }
 
-/// Where the report goes, if this is part of a checkout or not.
+/// The folder for the report, inside or outside of a checkout.
 fn report_folder(package: Option<PathBuf>) -> PathBuf {
     match package {
         Some(package) => workspace(&package).join("target/bench-report"),
@@ -91,7 +92,7 @@ fn report_folder(package: Option<PathBuf>) -> PathBuf {
     }
 }
 
-/// How to start it.
+/// The command that starts it.
 fn program(cargo: Option<(PathBuf, PathBuf)>, beside: Option<PathBuf>) -> Option<Command> {
     if let Some((cargo, package)) = cargo {
         let workspace = workspace(&package);
@@ -99,13 +100,13 @@ fn program(cargo: Option<(PathBuf, PathBuf)>, beside: Option<PathBuf>) -> Option
         command.args(["run", "--release", "--package", PROGRAM, "--manifest-path"]);
         command.arg(workspace.join("Cargo.toml"));
         if !stderr().is_terminal() {
-            command.arg("--quiet"); // on a terminal cargo's progress shows what takes so long
+            command.arg("--quiet"); // on a terminal cargo shows its progress
         }
         command.arg("--");
         return Some(command);
     }
     let mut command = Command::new(beside?);
-    command.arg0("parcae bench"); // what its help and its errors call it
+    command.arg0("parcae bench"); // its name in help and errors
     Some(command)
 }
 

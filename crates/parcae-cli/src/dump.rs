@@ -10,7 +10,7 @@ pub(crate) fn run(args: &DumpArgs, format: Format) -> Result<(), Trouble> {
     let of = |request: &str| if args.full { format!("{request} full") } else { request.to_owned() };
     match format {
         Format::Json => stage.document(&client.ask(&of("dump"))?),
-        // The program writes it: so it is what `Runtime::dump` would have printed there.
+        // The program itself formats the text, as `Runtime::dump` does.
         Format::Text => {
             let answer = client.ask(&of("text"))?;
             stage.say(format_args!("{}", client.hello));

@@ -1,18 +1,19 @@
-//! `parcae`: the program to try the runtime with.
+//! `parcae`: the command-line program.
 //!
-//! One file per subcommand: `demo/` shows what the runtime does, `bench.rs` measures it; `top/`, `dump.rs` and `trace/`
-//! look into a running program, which `target.rs` finds and asks. To add one, write its file,
-//! put its arguments into [`args::Command`] and its call into [`run`]. `stage.rs` is what all of them print with.
+//! One file per subcommand: `demo/` shows the runtime at work, `bench.rs` measures it; `top/`,
+//! `dump.rs` and `trace/` inspect a running program through the connection of `target.rs`. To add a
+//! subcommand, write its file, put its arguments into [`args::Command`] and its call into [`run`].
+//! All of them print through `stage.rs`.
 //!
 //! # Exit codes
 //!
 //! | code | meaning |
 //! |---|---|
-//! | 0 | done, and everything was as it should be |
-//! | 1 | something was not: a tour did not show what it promises, a measurement failed, output could not be written |
-//! | 2 | the arguments were wrong; standard error says what would be right |
-//! | 3 | something that is needed is not there; standard error says how to get it |
-//! | 4 | the program to look into is there, but denies it, says no, ends meanwhile, or is none of parcae's |
+//! | 0 | success |
+//! | 1 | failure: a demo broke its promise, a measurement failed, output could not be written |
+//! | 2 | wrong arguments; standard error has the correct usage |
+//! | 3 | something required is missing; standard error says how to get it |
+//! | 4 | the inspected program refuses, ends, or is not a parcae program |
 
 mod args;
 mod bench;
@@ -31,11 +32,12 @@ use std::io::Write;
 use std::process::ExitCode;
 use target::Trouble;
 
-/// Charges the running task for what it allocates; elsewhere it is the system's allocator. A tour needs it.
+/// Charges allocations to the running task; elsewhere it is the system's allocator. A demo needs
+/// it.
 #[global_allocator]
 static ALLOCATOR: parcae::Allocator = parcae::Allocator::system();
 
-/// How the program ends, when not with success.
+/// Exit codes of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -70,7 +72,7 @@ fn run(args: &Args) -> Result<(), Exit> {
     }
 }
 
-/// Says what is wrong with the program that was looked into.
+/// Reports a problem with the inspected program.
 fn told(outcome: Result<(), Trouble>) -> Result<(), Exit> {
     outcome.map_err(|trouble| {
         complain(&trouble);
@@ -78,9 +80,9 @@ fn told(outcome: Result<(), Trouble>) -> Result<(), Exit> {
     })
 }
 
-/// Says on standard error why it goes no further.
+/// Prints an error to standard error.
 pub(crate) fn complain(message: impl Display) {
     let red = anstyle::AnsiColor::Red.on_default().bold();
-    // If that is closed too there is nobody to tell.
+    // If standard error is closed too, the message is lost.
     let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {message}");
 }

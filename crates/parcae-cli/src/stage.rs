@@ -1,4 +1,4 @@
-//! What subcommands print with: lines, one line that is drawn over and over, and figures.
+//! Output of subcommands: lines, one line that is redrawn, and values for JSON.
 //!
 //! | | text, on a terminal | text, elsewhere | JSON |
 //! |---|---|---|---|
@@ -6,7 +6,8 @@
 //! | [`Stage::live`] | replaces the last such line | nothing | nothing |
 //! | [`Stage::figure`] | nothing | nothing | a field |
 //!
-//! Tasks print too, so that it is shared; its lock is held for one line and never while a task waits.
+//! Tasks print too, so a stage is shared; its lock is held for one line and never while a task
+//! waits.
 
 use anstream::AutoStream;
 use serde_json::{Map, Value};
@@ -16,7 +17,7 @@ use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What output is for.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// People.
@@ -25,7 +26,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Where a subcommand shows what happens.
+/// The output of a subcommand.
 pub(crate) struct Stage {
     format: Format,
     terminal: bool,
@@ -39,7 +40,7 @@ struct State {
     figures: Map<String, Value>,
 }
 
-/// As often as people can follow.
+/// The shortest time between two updates of the live line.
 const REDRAW: Duration = Duration::from_millis(50);
 
 impl Stage {
@@ -55,7 +56,7 @@ impl Stage {
         }
     }
 
-    /// A line that changes, on a terminal. Not more often than people can see: what it shows is asked for only then.
+    /// Redraws the live line, on a terminal, at most once per interval; `text` is called only then.
     pub(crate) fn live<L: Display>(&self, line: impl FnOnce() -> L) {
         if self.format == Format::Json || !self.terminal {
             return;
@@ -68,17 +69,17 @@ impl Stage {
         state.drawn = Some(Instant::now());
     }
 
-    /// A number, or something else, that programs are told.
+    /// Records a value for the JSON document.
     pub(crate) fn figure(&self, name: &str, value: impl Into<Value>) {
         self.lock().figures.insert(name.to_owned(), value.into());
     }
 
-    /// The figures since the last time.
+    /// Takes the values recorded since the last call.
     pub(crate) fn take_figures(&self) -> Map<String, Value> {
         std::mem::take(&mut self.lock().figures)
     }
 
-    /// The document for programs, once, at the end.
+    /// Prints the JSON document, once, at the end.
     pub(crate) fn document(&self, document: &Value) {
         if self.format == Format::Json {
             self.write(&mut self.lock(), &format!("{document:#}\n"));
@@ -93,7 +94,7 @@ impl Stage {
         let over = if state.drawn.take().is_some() { "\r\x1b[K" } else { "" };
         let written = write!(state.out, "{over}{text}").and_then(|()| state.out.flush());
         if let Err(error) = written {
-            // A reader that had enough (`| head`) needs no message.
+            // A reader that closed the pipe (`| head`) needs no message.
             if error.kind() != io::ErrorKind::BrokenPipe {
                 crate::complain(format_args!("cannot write: {error}"));
             }
@@ -102,21 +103,21 @@ impl Stage {
     }
 }
 
-/// Text in a style: `{}` with it applied and taken back.
+/// Text in a style, which is reset at its end.
 pub(crate) fn paint(style: anstyle::Style, text: impl Display) -> impl Display {
     format!("{style}{text}{style:#}")
 }
 
-/// For names and what one should look at.
+/// Names and important values.
 pub(crate) const BOLD: anstyle::Style = anstyle::Style::new().bold();
-/// For what is said beside.
+/// Secondary text.
 pub(crate) const DIM: anstyle::Style = anstyle::Style::new().dimmed();
-/// For what went well.
+/// Success.
 pub(crate) const GOOD: anstyle::Style = anstyle::AnsiColor::Green.on_default();
-/// For what did not.
+/// Failure.
 pub(crate) const BAD: anstyle::Style = anstyle::AnsiColor::Red.on_default();
 
-/// Text in lines that fit on any terminal.
+/// Wraps text to the width of any terminal.
 pub(crate) fn wrapped(text: &str) -> String {
     const WIDTH: usize = 78;
     let mut lines = String::new();
@@ -134,7 +135,7 @@ pub(crate) fn wrapped(text: &str) -> String {
     lines
 }
 
-/// A bar of so many characters, filled by as much as is done.
+/// A progress bar of `width` characters.
 pub(crate) fn bar(done: u64, total: u64, width: usize) -> String {
     let part = if total == 0 { 1.0 } else { done as f64 / total as f64 };
     let filled = (part.clamp(0.0, 1.0) * width as f64).round() as usize;

@@ -1,10 +1,10 @@
-//! The program that is looked into: finding its socket, and asking it.
+//! The inspected program: finding its socket, and sending it requests.
 //!
-//! A program opens a socket on purpose (`Runtime::attach`), in a folder where it is found by the number of the process
-//! (`parcae::attach::default_dir`) or wherever it likes. The header of `parcae::attach` has the protocol: a request is
-//! a line of words, an answer is a line of JSON.
+//! A program opens a socket on purpose (`Runtime::attach`), in a folder where it is found by the
+//! number of the process (`parcae::attach::default_dir`) or wherever it likes. The header of
+//! `parcae::attach` has the protocol: a request is a line of words, an answer is a line of JSON.
 //!
-//! Nothing that comes through the socket is trusted: what is no answer ends in an error that says so.
+//! Answers are not trusted: one that does not follow the protocol is an error.
 
 use crate::Exit;
 use serde_json::Value;
@@ -17,37 +17,37 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long an answer may take. Programs answer on a thread of their own, so that only one that is stopped, or starved
-/// by others, takes as long.
+/// How long an answer may take. Programs answer on a separate thread, so only a stopped or starved
+/// program takes this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest answer: a few million tasks.
 const LONGEST: u64 = 2 << 30;
 
-/// What can be wrong with a program that is to be looked into.
+/// Why a program cannot be inspected.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// Several could be meant.
+    /// Several programs have a socket.
     Several(Vec<String>),
-    /// None is there; this says where it was looked for.
+    /// No program has a socket in this folder.
     None(PathBuf),
-    /// None with this number is there.
+    /// No program with this process id has a socket in this folder.
     NoSuchPid(String, PathBuf),
-    /// No socket is there; why.
+    /// There is no usable socket at this path, and why.
     NoSuchSocket(PathBuf, &'static str),
     Denied(PathBuf),
     /// It has ended, or closed its socket.
     Gone(String),
-    /// It is stopped, or busy beyond measure.
+    /// It does not answer in time.
     Silent(String),
-    /// What answers is no such program.
+    /// The answer does not follow the protocol.
     Garbage(PathBuf, String),
-    /// It says no.
+    /// The program refused the request.
     Refused(String),
-    /// The system says no.
+    /// The system denied access.
     Io(PathBuf, io::Error),
-    /// What it has said cannot be written.
+    /// The answer cannot be written.
     Output(PathBuf, io::Error),
-    /// There is nobody to watch it.
+    /// Standard output is not a terminal.
     NoTerminal,
 }
 
@@ -66,47 +66,48 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Trouble::Several(programs) => {
-                write!(f, "several programs let others look inside; say which, by PID or SOCKET:")?;
+                write!(f, "several programs can be inspected; choose one by PID or SOCKET:")?;
                 programs.iter().try_for_each(|program| write!(f, "\n  {program}"))
             }
             Trouble::None(dir) => write!(
                 f,
-                "no program lets others look inside: there is no socket in {}.\n  \
-                 A program opens one with `let _attached = rt.attach(AttachOpts::new())?;`; if it is elsewhere, name it. To try it:\n  \
+                "no program can be inspected: there is no socket in {}.\n  \
+                 A program opens one with `let _attached = rt.attach(AttachOpts::new())?;`.\n  \
+                 If its socket is in another folder, give its path. To try it:\n  \
                  cargo run --release -p parcae --example attached",
                 dir.display()
             ),
             Trouble::NoSuchPid(pid, dir) => write!(
                 f,
-                "no program with the number {pid} lets others look inside: nobody listens at {pid}-0.sock in {}.\n  \
+                "process {pid} cannot be inspected: it has no socket {pid}-0.sock in {}.\n  \
                  It opens one with `let _attached = rt.attach(AttachOpts::new())?;`",
                 dir.display()
             ),
             Trouble::NoSuchSocket(path, why) => write!(f, "{}: {why}", path.display()),
             Trouble::Denied(path) => write!(
                 f,
-                "{}: no permission. A socket belongs to the user who runs the program",
+                "{}: permission denied. Only the user who runs the program can connect",
                 path.display()
             ),
             Trouble::Gone(who) => write!(f, "{who} has ended, or has closed its socket"),
             Trouble::Silent(who) => {
-                write!(f, "{who} does not answer for {PATIENCE:?}: is it stopped?")
+                write!(f, "{who} has not answered for {PATIENCE:?}: is it stopped?")
             }
             Trouble::Garbage(path, what) => {
                 write!(f, "{}: not the socket of a parcae program: {what}", path.display())
             }
-            Trouble::Refused(text) => write!(f, "the program says: {text}"),
+            Trouble::Refused(text) => write!(f, "the program refused: {text}"),
             Trouble::Io(path, error) | Trouble::Output(path, error) => {
                 write!(f, "{}: {error}", path.display())
             }
             Trouble::NoTerminal => {
-                write!(f, "this is no terminal: `--once` prints one screen, `--json` the figures")
+                write!(f, "not a terminal: `--once` prints one screen, `--json` prints JSON")
             }
         }
     }
 }
 
-/// What a program says of itself.
+/// A program's answer to `hello`.
 #[derive(Debug, Clone)]
 pub(crate) struct Hello {
     pub(crate) program: String,
@@ -189,11 +190,11 @@ impl Client {
         let mut client = Client { hello, path: path.into(), stream: BufReader::new(stream) };
         let answer = client.ask("hello")?;
         client.hello = Hello::read(&answer)
-            .ok_or_else(|| client.garbage("it does not say who it is".to_owned()))?;
+            .ok_or_else(|| client.garbage("it does not identify itself".to_owned()))?;
         Ok(client)
     }
 
-    /// What the program answers.
+    /// Sends a request and returns the answer.
     pub(crate) fn ask(&mut self, request: &str) -> Result<Value, Trouble> {
         self.tell(request)?;
         self.answer()
@@ -201,7 +202,8 @@ impl Client {
 
     fn tell(&mut self, request: &str) -> Result<(), Trouble> {
         let line = format!("{request}\n");
-        // Whoever is turned away is told why before the other end is closed: then writing fails, reading does not.
+        // A refused client gets the reason before the socket is closed: then writing fails, and
+        // reading does not.
         match self.stream.get_mut().write_all(line.as_bytes()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(self.failed(error)),
             _ => Ok(()),
@@ -226,7 +228,7 @@ impl Client {
         }
     }
 
-    /// Waits, as long as the program is there.
+    /// Waits for a time, or until the program is gone.
     pub(crate) fn watch(&mut self, time: Duration) -> Result<(), Trouble> {
         let failed = |client: &Client, error| Trouble::Io(client.path.clone(), error);
         let timeout = |client: &Client, time| client.stream.get_ref().set_read_timeout(Some(time));
@@ -263,7 +265,7 @@ impl Client {
         Ok(())
     }
 
-    /// What to call it.
+    /// Its name in errors.
     pub(crate) fn who(&self) -> String {
         if self.hello.pid == 0 { self.hello.program.clone() } else { self.hello.to_string() }
     }
@@ -285,15 +287,15 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Why nobody can be reached at a path that is there.
+/// Why connecting to an existing path failed.
 fn why_refused(path: &Path) -> &'static str {
     match path.metadata() {
-        Ok(it) if it.file_type().is_socket() => "nobody listens there; its program has ended",
+        Ok(it) if it.file_type().is_socket() => "no program listens there; it has ended",
         _ => "that is no socket",
     }
 }
 
-/// The sockets in a folder whose names begin so, sorted.
+/// The sockets in a folder whose names begin with `begin`, sorted.
 fn sockets(dir: &Path, begin: &str) -> Result<Vec<PathBuf>, Trouble> {
     let entries = match dir.read_dir() {
         Ok(entries) => entries,
@@ -333,7 +335,7 @@ fn only(paths: Vec<PathBuf>, none: impl FnOnce() -> Trouble) -> Result<Client, T
     live.pop().map_or_else(|| Err(none()), |(_, client)| client)
 }
 
-/// The beginning of what is no answer, so that one sees what it is.
+/// The beginning of an invalid answer, for the error.
 fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]);
     format!("{:?}{}", text.trim_end(), if bytes.len() > 40 { " …" } else { "" })

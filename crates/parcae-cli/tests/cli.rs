@@ -1,5 +1,5 @@
-//! The program as a user runs it: what it prints, how it ends, what it says about wrong input. No test looks at how
-//! large a figure is that depends on the machine.
+//! The program as a user runs it: what it prints, how it ends, what it says about wrong input. No
+//! test looks at how large a figure is that depends on the machine.
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ fn fields(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_list_names_every_tour() {
+fn the_list_names_every_demo() {
     let list = run(&["demo", "--list"]);
     assert!(list.status.success());
     let names: Vec<&str> =
@@ -54,7 +54,7 @@ fn the_list_names_every_tour() {
 }
 
 #[test]
-fn every_tour_runs_and_shows_what_it_promises() {
+fn every_demo_runs_and_shows_what_it_promises() {
     let all = run(&["demo", "--quick"]);
     let (out, err) = (text(&all.stdout), text(&all.stderr));
     assert!(all.status.success(), "{out}\n{err}");
@@ -68,9 +68,9 @@ fn every_tour_runs_and_shows_what_it_promises() {
     for line in [
         "8 713 primes below 90 000",
         "5 040 values through 6 tasks",
-        "nobody pays any more: ",
+        "the sponsor has nothing left: ",
         "contained spinner ",
-        "the fifth has run out of time",
+        "the fifth has exceeded its deadline",
         "events of seeds 1 and ",
         "fibers live after",
     ] {
@@ -80,7 +80,7 @@ fn every_tour_runs_and_shows_what_it_promises() {
 }
 
 #[test]
-fn figures_of_tours_are_one_document() {
+fn figures_of_demos_are_one_document() {
     let one = json(&run(&["demo", "--json", "--quick", "replay", "budgets"]));
     let demos = one["demos"].as_array().unwrap();
     assert_eq!(demos.len(), 2, "each that was named, in that order");
@@ -120,7 +120,7 @@ fn hostile_tenants_are_all_contained() {
 }
 
 #[test]
-fn a_tour_that_cannot_show_what_it_should_ends_with_1() {
+fn a_demo_that_cannot_show_what_it_should_ends_with_1() {
     let output =
         parcae().args(["demo", "--json", "--quick", "replay"]).env("PARCAE_SEED", "7").output();
     let output = output.unwrap();
@@ -155,7 +155,7 @@ fn wrong_names_are_answered_with_what_would_be_right() {
 fn exit_codes_are_part_of_the_help() {
     let help = run(&["--help"]);
     assert!(help.status.success());
-    assert!(text(&help.stdout).contains("Exit codes: 0 all is well; 1 "), "{}", text(&help.stdout));
+    assert!(text(&help.stdout).contains("Exit codes: 0 success; 1 "), "{}", text(&help.stdout));
 }
 
 #[test]
@@ -177,8 +177,9 @@ fn a_reader_that_has_had_enough_is_no_error_to_speak_of() {
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
 }
 
-/// The program in a folder where nothing is beside it; the folder is removed at the end. Linked, because what has
-/// just been written cannot always be executed while other threads start processes.
+/// The program in a folder where nothing is beside it; the folder is removed at the end. Linked,
+/// because what has just been written cannot always be executed while other threads start
+/// processes.
 struct Alone(PathBuf);
 
 impl Alone {

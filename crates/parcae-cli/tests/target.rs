@@ -1,5 +1,5 @@
-//! Looking into a running program: what `dump` and `top --once` print, and what they say when there is none, or
-//! something else.
+//! Looking into a running program: what `dump` and `top --once` print, and what they say when there
+//! is none, or something else.
 
 mod attached;
 
@@ -225,16 +225,16 @@ fn who_does_not_answer_as_it_should_is_named() {
             &["HTTP/1.1 400 Bad Request"],
             ": not the socket of a parcae program: it answers \"HTTP/1.1 400 Bad Request\"\n",
         ),
-        (&["{}"], ": not the socket of a parcae program: it does not say who it is\n"),
+        (&["{}"], ": not the socket of a parcae program: it does not identify itself\n"),
         (&[], " has ended, or has closed its socket\n"),
         (
             &[r#"{"error":"8 connections are open; try again"}"#],
-            "the program says: 8 connections are open; try again\n",
+            "the program refused: 8 connections are open; try again\n",
         ),
         (&[HELLO], "error: fake (pid 7) has ended, or has closed its socket\n"),
         (
             &[HELLO, r#"{"error":"the runtime has ended"}"#],
-            "the program says: the runtime has ended\n",
+            "the program refused: the runtime has ended\n",
         ),
     ];
     for (lines, end) in cases {
@@ -264,7 +264,7 @@ fn who_does_not_answer_as_it_should_is_named() {
     let (code, err) = bad(command);
     assert_eq!(
         (code, err.as_str()),
-        (Some(4), "error: the program says: something that is no answer to `tasks`\n")
+        (Some(4), "error: the program refused: something that is no answer to `tasks`\n")
     );
     server.join().unwrap();
 }
@@ -284,17 +284,15 @@ fn where_nobody_is_the_message_says_how_to_get_there() {
     assert_eq!(
         err,
         format!(
-            "error: no program lets others look inside: there is no socket in {dir}.\n  \
-             A program opens one with `let _attached = rt.attach(AttachOpts::new())?;`; if it is elsewhere, name it. To try it:\n  \
+            "error: no program can be inspected: there is no socket in {dir}.\n  \
+             A program opens one with `let _attached = rt.attach(AttachOpts::new())?;`.\n  \
+             If its socket is in another folder, give its path. To try it:\n  \
              cargo run --release -p parcae --example attached\n"
         )
     );
     let (code, err) = run(&["top", "4711"]);
     assert_eq!(code, Some(3));
-    assert!(
-        err.starts_with("error: no program with the number 4711 lets others look inside"),
-        "{err}"
-    );
+    assert!(err.starts_with("error: process 4711 cannot be inspected"), "{err}");
 
     let nothing = format!("{dir}/nothing.sock");
     assert_eq!(
@@ -306,7 +304,7 @@ fn where_nobody_is_the_message_says_how_to_get_there() {
     assert_eq!(run(&["dump", &file]), (Some(3), format!("error: {file}: that is no socket\n")));
     let stale = format!("{dir}/9-0.sock");
     drop(UnixListener::bind(&stale).unwrap());
-    let message = format!("error: {stale}: nobody listens there; its program has ended\n");
+    let message = format!("error: {stale}: no program listens there; it has ended\n");
     assert_eq!(run(&["dump", &stale]), (Some(3), message));
     // One that was left behind is not in the way of others.
     let server = answers(&folder.socket("7-0.sock"), &[HELLO, r#"{"text":"all is quiet"}"#]);
@@ -326,7 +324,7 @@ fn of_several_one_has_to_be_named() {
     let (code, err) = bad(command);
     assert_eq!(code, Some(2));
     let lines = paths.each_ref().map(|path| format!("  7  fake  {}\n", path.display())).concat();
-    let message = "error: several programs let others look inside; say which, by PID or SOCKET:\n";
+    let message = "error: several programs can be inspected; choose one by PID or SOCKET:\n";
     assert_eq!(err, format!("{message}{lines}"));
     servers.into_iter().for_each(|server| server.join().unwrap());
 }
@@ -337,7 +335,7 @@ fn a_screen_needs_a_terminal() {
     let server = answers(&folder.socket("7-0.sock"), &[HELLO]);
     let mut command = folder.parcae();
     command.arg("top");
-    let message = "error: this is no terminal: `--once` prints one screen, `--json` the figures\n";
+    let message = "error: not a terminal: `--once` prints one screen, `--json` prints JSON\n";
     assert_eq!(bad(command), (Some(2), message.to_owned()));
     server.join().unwrap();
 }
@@ -352,7 +350,8 @@ fn without_permission_it_says_whose_it_is() {
     let mut command = folder.parcae();
     command.arg("dump").arg(&path);
     if UnixStream::connect(&path).is_ok() {
-        // Root may do everything. Somebody else may not; they have to be able to run the program, though.
+        // Root may do everything. Somebody else may not; they have to be able to run the program,
+        // though.
         command.uid(65534).gid(65534);
         if command.output().is_err() {
             eprintln!(
@@ -362,7 +361,7 @@ fn without_permission_it_says_whose_it_is() {
         }
     }
     let message = format!(
-        "error: {}: no permission. A socket belongs to the user who runs the program\n",
+        "error: {}: permission denied. Only the user who runs the program can connect\n",
         path.display()
     );
     assert_eq!(bad(command), (Some(4), message));

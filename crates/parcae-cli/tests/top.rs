@@ -1,4 +1,5 @@
-//! `parcae top` on a terminal: what its screen shows, what keys do, and that the terminal is what it was when it is left.
+//! `parcae top` on a terminal: what its screen shows, what keys do, and that the terminal is what
+//! it was when it is left.
 
 mod attached;
 
@@ -52,7 +53,8 @@ impl Terminal {
                 shown.lock().unwrap().process(&buffer[..length]);
             }
         });
-        // `theirs` stays open as long as the command, so that its settings can be asked for until then.
+        // `theirs` stays open as long as the command, so that its settings can be asked for until
+        // then.
         Terminal { top, keys, screen, before }
     }
 
@@ -137,8 +139,7 @@ fn settings(terminal: &impl AsRawFd) -> libc::termios {
 /// The first column of the rows of tasks and nurseries.
 fn first_column(screen: &str) -> Vec<String> {
     let rows = screen.lines().skip_while(|line| !line.starts_with("TASK")).skip(1);
-    let rows =
-        rows.take_while(|line| !line.trim().is_empty() && !line.contains("show what contains"));
+    let rows = rows.take_while(|line| !line.trim().is_empty() && !line.contains("filter: "));
     rows.map(|line| unnumbered(line.get(..28).unwrap_or(line).trim_end())).collect()
 }
 
@@ -151,7 +152,8 @@ fn a_screen_shows_the_program_and_keys_change_it() {
     }
     let program = Program::start("a_screen_shows_the_program_and_keys_change_it");
     let mut terminal = Terminal::start(&program, &["--interval", "0.1"]);
-    // The clock has its turn now and then, and is not known by name before it has been seen to wait.
+    // The clock has its turn now and then, and is not known by name before it has been seen to
+    // wait.
     let tree = [
         "#",
         "  nursery shop #",
@@ -178,11 +180,11 @@ fn a_screen_shows_the_program_and_keys_change_it() {
     let begins = |screen: &str, rows: [&str; 3]| first_column(screen).iter().take(3).eq(rows);
     terminal.wait("names", |screen| begins(screen, ["# cashier", "# clock", "# guest-1"]));
     terminal.press("o");
-    terminal.see("tasks by name, the other way round");
+    terminal.see("tasks by name, reversed");
     terminal.wait("last names", |screen| begins(screen, ["#", "# miner", "# landlord"]));
 
     terminal.press("/GUEST-2");
-    terminal.see("show what contains: GUEST-2_");
+    terminal.see("filter: GUEST-2_");
     let screen = terminal.wait("one row", |screen| first_column(screen).len() == 1);
     assert_eq!(first_column(&screen), ["# guest-2"]);
     terminal.press("\r\r");

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::thread::{self, JoinHandle};
 
-/// Two workers, three tasks: `TRACE` in the JSON that `Trace::write_chrome` writes. Times are in microseconds.
+/// Two workers, three tasks: `TRACE` in the JSON that `Trace::write_chrome` writes. Times are in
+/// microseconds.
 const TRACE: &str = r##"{"traceEvents":[
 {"ph":"M","name":"process_name","ts":0.000,"pid":1,"tid":0,"args":{"name":"workers"}},
 {"ph":"M","name":"process_name","ts":0.000,"pid":2,"tid":0,"args":{"name":"tasks"}},
@@ -155,9 +156,7 @@ fn what_a_program_records_is_kept_byte_for_byte() {
     let out = text(&output.stdout);
     assert!(out.starts_with(&format!("fake (pid 7): {} B in ", TRACE.len())), "{out}");
     assert!(
-        out.contains(
-            "5 events were overwritten by later ones; more fit with --events, which is 128 now"
-        ),
+        out.contains("5 events were overwritten by later ones; --events, now 128, keeps more"),
         "{out}"
     );
     assert_eq!(server.join().unwrap(), ["hello", "trace start events=128", "trace stop"]);

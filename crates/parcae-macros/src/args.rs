@@ -1,4 +1,4 @@
-//! What stands in the parentheses: nothing, or `crate = path`.
+//! The arguments of the attribute: nothing, or `crate = path`.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt;

@@ -1,10 +1,9 @@
 //! The walk through an item that inserts the calls.
 //!
-//! A function is walked in one pass. [`Instrument`] goes down through statements and
-//! expressions, and turns back at everything that is not run by this function: items, which
-//! are functions of their own, and what the compiler evaluates, namely types, generic
-//! arguments, array lengths and `const` blocks. The hooks of [`VisitMut`] that do nothing are
-//! these borders.
+//! A function is walked in one pass. [`Instrument`] descends through statements and expressions,
+//! and stops at code that this function does not run: items, which are functions of their own, and
+//! code that the compiler evaluates, namely types, generic arguments, array lengths and `const`
+//! blocks. The empty hooks of [`VisitMut`] mark these boundaries.
 //!
 //! # Names and places
 //!
@@ -12,15 +11,15 @@
 //! variable, and code of the user can neither see nor shadow it. A closure needs no new name,
 //! because its own meter shadows that of the function around it.
 //!
-//! The rest of a tick has the place of its loop's keyword, so that a backtrace, and a panic's
-//! location, name the loop that was stopped. An entry has that of the attribute: a runtime
-//! that cannot be found is reported there, and a backtrace names the function anyway.
+//! A tick has the span of its loop's keyword, so that a backtrace, and a panic's location, name the
+//! loop that was stopped. An entry has the span of the attribute: a missing runtime is reported
+//! there, and a backtrace names the function anyway.
 //!
 //! # Errors
 //!
-//! All of them are collected, so that one build names every function that has to change. An
-//! item with an error is emitted as it was written (see `expand`): what refers to it would
-//! otherwise be reported as well.
+//! All of them are collected, so that one build names every function that has to change. An item
+//! with an error is emitted as it was written (see `expand`): otherwise every use of it would be
+//! reported as well.
 
 use std::mem;
 
@@ -34,23 +33,23 @@ use syn::{
 };
 
 const ASYNC_FN: &str = "an `async fn` cannot be budgeted: async code does not run on a fiber's \
-    own stack, and whoever polls it would pay; use a plain function";
+    own stack, and the task that polls it would be charged; use a plain function";
 const ASYNC_LOOP: &str = "a loop in async code cannot be budgeted: async code does not run on a \
-    fiber's own stack, and whoever polls it would pay; use a plain function";
-const CONST_FN: &str = "a `const fn` cannot be budgeted: the compiler may run it, where there is \
-    no budget; use a plain function";
+    fiber's own stack, and the task that polls it would be charged; use a plain function";
+const CONST_FN: &str = "a `const fn` cannot be budgeted: the compiler may evaluate it, where \
+    there is no budget; use a plain function";
 const NO_BODY: &str = "a function without a body cannot be budgeted: annotate the functions that \
     implement it";
 const NO_MODULE: &str = "only a module with its body in place can be budgeted: annotate the \
     functions in its file";
-const NO_FUNCTION: &str = "`budgeted` is for functions, and for `impl` blocks, traits and inline \
-    modules that hold them";
+const NO_FUNCTION: &str = "`budgeted` applies to functions, and to `impl` blocks, traits and inline \
+    modules with functions";
 
-/// Inserts the calls into `item`, which is all that the attribute stands on.
+/// Inserts the calls into `item`, the whole item below the attribute.
 pub(crate) fn item(mut item: Item, runtime: Path) -> Result<TokenStream> {
     match &item {
         Item::Fn(_) | Item::Impl(_) | Item::Trait(_) | Item::Mod(_) => {}
-        // Parsed as an item, a method without a body is nothing in particular.
+        // Parsed as an item, a method without a body is `Verbatim`.
         Item::Verbatim(tokens) if syn::parse2::<TraitItemFn>(tokens.clone()).is_ok() => {
             return Err(Error::new_spanned(tokens, NO_BODY));
         }
@@ -67,14 +66,14 @@ pub(crate) fn item(mut item: Item, runtime: Path) -> Result<TokenStream> {
 /// The state of one expansion.
 struct Instrument {
     runtime: Path,
-    /// Whether the expression at hand is run by polling.
+    /// Whether the current expression is async code.
     in_async: bool,
-    /// Everything that was refused so far.
+    /// All errors so far.
     error: Option<Error>,
 }
 
 impl Instrument {
-    /// Walks through the functions of `item`. Items that hold none are left alone.
+    /// Walks through the functions of `item`. Items without functions are left alone.
     fn item(&mut self, item: &mut Item) {
         match item {
             Item::Fn(item) => self.function(&item.attrs, &item.sig, &mut item.block),
@@ -118,12 +117,12 @@ impl Instrument {
     /// The entry of a function or closure.
     fn enter(&self) -> Stmt {
         let (meter, runtime) = (meter(), &self.runtime);
-        // SAFETY: of what is generated: the meter is a local variable of a function that is not async, so it stays on
-        // the stack of the task that has entered it.
+        // SAFETY: for the generated code: the meter is a local variable of a function that is not
+        // async, so it stays on the stack of the task that entered it.
         parse_quote_spanned!(Span::mixed_site()=> let #meter = unsafe { #runtime::__private::enter() };)
     }
 
-    /// Makes each turn of the loop at `place` pay.
+    /// Charges each iteration of the loop at `place`.
     fn back_edge(&mut self, place: Span, body: &mut Block) {
         if self.in_async {
             return self.refuse(place, ASYNC_LOOP);
@@ -173,7 +172,7 @@ impl VisitMut for Instrument {
         self.in_async = around;
     }
 
-    /// The length is the compiler's.
+    /// The compiler evaluates the length.
     fn visit_expr_repeat_mut(&mut self, expr: &mut ExprRepeat) {
         self.visit_expr_mut(&mut expr.expr);
     }
@@ -189,7 +188,7 @@ fn meter() -> Ident {
     Ident::new("__parcae_meter", Span::mixed_site())
 }
 
-/// Whether an expansion of its own is still to come.
+/// Whether the item has its own `budgeted` attribute, which is expanded later.
 fn is_budgeted(attributes: &[Attribute]) -> bool {
     attributes
         .iter()
@@ -198,7 +197,7 @@ fn is_budgeted(attributes: &[Attribute]) -> bool {
 }
 
 /// Makes `first` the first statement that runs. Items stay in front of it: they do not run, and
-/// there are lints that want them there.
+/// lints expect them there.
 fn prepend(block: &mut Block, first: Stmt) {
     let items = block.stmts.iter().take_while(|statement| matches!(statement, Stmt::Item(_)));
     block.stmts.insert(items.count(), first);
@@ -206,8 +205,8 @@ fn prepend(block: &mut Block, first: Stmt) {
 
 /// The block that `closure` runs. An expression becomes the last one of a new block.
 ///
-/// The block is built, not quoted and parsed: `|x| match x { … } - 1` would come out as two
-/// statements, while printing the tree adds the parentheses that it needs.
+/// The block is built, not quoted and parsed: `|x| match x { … } - 1` would be parsed as two
+/// statements, while printing the tree adds the necessary parentheses.
 fn body_of(closure: &mut ExprClosure) -> &mut Block {
     if !matches!(*closure.body, Expr::Block(_)) {
         let mut block: ExprBlock = parse_quote_spanned!(Span::mixed_site()=> {});

@@ -1,19 +1,18 @@
-//! `#[budgeted]`: a function that its budget can stop.
+//! `#[budgeted]`: inserts checkpoints, so that a budget can stop a function.
 //!
-//! A fiber gives up its thread only where it calls the runtime. A function that never does
-//! can neither be preempted nor cancelled, and runs past every limit that was set for it. The
-//! attribute puts calls where they are needed to bound what happens between two of them: at
-//! the entry, because recursion is a loop, and into every loop.
+//! A fiber yields only where it calls the runtime. A function that never does can be neither
+//! preempted nor cancelled, and exceeds every budget. The attribute inserts calls that bound the
+//! work between two of them: at the entry, because recursion is a loop, and into every loop.
 //!
 //! # What is inserted
 //!
-//! | where | what | which |
+//! | where | call | effect |
 //! |---|---|---|
-//! | start of the function | `let meter = unsafe { ::parcae::__private::enter() };` | charges one op, checks the remaining stack |
-//! | start of each closure | the same | charges one op, checks the remaining stack |
-//! | top of the body of each `for`, `while`, `while let` and `loop` | `meter.tick();` | charges one op for each turn |
+//! | start of the function | `let meter = unsafe { …::enter() };` | charges one op, checks the stack |
+//! | start of each closure | the same | the same |
+//! | top of the body of each loop | `meter.tick();` | charges one op per iteration |
 //!
-//! Both calls may unwind, when the task is cancelled or has nothing left. Destructors run;
+//! Both calls may unwind, when the task is cancelled or its budget is exhausted. Destructors run;
 //! nothing is returned. The variable has a name that no other code can see.
 //!
 //! ```
@@ -71,10 +70,10 @@
 //!
 //! ## Closures
 //!
-//! A closure may be called by another task, on another thread and long after the function
-//! that made it has returned. It therefore enters for itself instead of using the meter of
-//! that function, and pays for each call. This is also what makes iterators stoppable: of
-//! `(0..).map(|n| n * n).max()`, each element calls the closure.
+//! A closure may be called by another task, on another thread and long after the function that made
+//! it has returned. It therefore enters by itself instead of using the meter of that function, and
+//! is charged for each call. This also makes iterators stoppable: `(0..).map(|n| n * n).max()`
+//! calls the closure for each element.
 //!
 //! # Where it can stand
 //!
@@ -82,22 +81,22 @@
 //! inline modules, where it means every function with a body. A function that has the
 //! attribute itself is charged once, by its own.
 //!
-//! Refused, because there is no fiber that could pay, or none that should:
+//! Refused, because no fiber can be charged, or the wrong one would be:
 //!
-//! - `async fn`, and loops in `async` blocks and closures. Async code runs on the stack of
-//!   whoever polls it, which is also who would be charged and unwound. Async blocks without
-//!   loops are left alone, with everything in them.
+//! - `async fn`, and loops in `async` blocks and closures. Async code runs on the stack of the task
+//!   that polls it, and that task would be charged and unwound. Async blocks without loops are left
+//!   alone.
 //! - `const fn`, which the compiler may run.
 //!
 //! # What is not seen
 //!
-//! The attribute sees the tokens of its item, and nothing that they stand for.
+//! The attribute sees the tokens of its item, and not their meaning.
 //!
 //! - **Items in the body**: `fn`, `impl` and `mod` in a function are functions of their own;
 //!   annotate them.
-//! - **Macros**: what is between their delimiters has no meaning before they are expanded, so
-//!   that `vec![{ loop {} }]` and loops in macros of yours are not metered. Let the macro call a
-//!   budgeted function.
+//! - **Macros**: the tokens between their delimiters have no meaning before the expansion, so
+//!   `vec![{ loop {} }]` and loops in your macros are not metered. Let the macro call a budgeted
+//!   function.
 //! - **Functions that are called**: a loop in a library, `sort`, `(0..n).sum()` or
 //!   `iter.collect()` runs until it is done, unless it calls a closure that is metered.
 //! - **Constants**: `const` blocks and items, statics, array lengths and constant arguments are
@@ -105,16 +104,16 @@
 //!
 //! # Where unwinding ends
 //!
-//! A panic that would leave an `extern "C"` function aborts the process: that is the rule of
-//! this ABI, and being stopped is a panic in this respect. If the caller can be unwound,
-//! declare the function `extern "C-unwind"`.
+//! A panic that would leave an `extern "C"` function aborts the process, by the rules of that ABI,
+//! and so does being stopped. If the caller can be unwound, declare the function `extern
+//! "C-unwind"`.
 //!
 //! # What the runtime provides
 //!
-//! `unsafe fn __private::enter() -> Meter`, and `Meter::tick(self)`, where `Meter` is `Copy` and not
-//! `Send`. A budgeted function is an ordinary one, which anybody may call, so both calls have to
-//! work on every thread, also where no task runs. A destructor may be budgeted too; while its
-//! thread is panicking they must not unwind, because that would abort the process.
+//! `unsafe fn __private::enter() -> Meter`, and `Meter::tick(self)`, where `Meter` is `Copy` and
+//! not `Send`. A budgeted function is an ordinary function that any code may call, so both calls
+//! have to work on every thread, also where no task runs. A destructor may be budgeted too; while
+//! its thread is panicking the calls must not unwind, because that would abort the process.
 //!
 //! # Arguments
 //!
@@ -130,8 +129,8 @@
 //! - *Charging only closures with loops.* It would save an op for each element, and leave
 //!   endless iterators unstoppable.
 //! - *Charging by the size of a body.* An op is a unit that users have to be able to count.
-//! - *Skipping a `const fn` or `async fn` of an annotated block.* The block would claim what
-//!   is not so; an error can be moved out of the way.
+//! - *Skipping a `const fn` or `async fn` of an annotated block.* The attribute on the block would
+//!   be misleading; an error can be fixed by moving the function.
 
 mod args;
 mod instrument;
@@ -141,12 +140,12 @@ use quote::quote;
 
 use args::Arguments;
 
-/// Makes a function stoppable by its budget: charges one op and checks the stack when it, or a
-/// closure in it, is called, and charges one op for each turn of each loop.
+/// Makes a function stoppable by its budget: charges one op and checks the stack when the function
+/// or a closure in it is called, and charges one op for each iteration of each loop.
 ///
-/// Stands on functions, or on `impl` blocks, traits and inline modules for all functions in
-/// them. `#[budgeted(crate = path)]` names the runtime if it is not `::parcae`. The
-/// [crate](self) says what is seen and what is not.
+/// Allowed on functions, and on `impl` blocks, traits and inline modules for all functions in them.
+/// `#[budgeted(crate = path)]` names the runtime if it is not `::parcae`. The [crate](self)
+/// documentation lists the code that is not instrumented.
 ///
 /// ```
 /// # use parcae_macros::budgeted;

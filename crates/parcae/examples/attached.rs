@@ -1,13 +1,13 @@
-//! A program that lets others look inside while it runs. Start it, then in another terminal:
+//! A program that can be inspected while it runs. Start it, then in another terminal:
 //!
 //! ```sh
-//! cargo run --release -p parcae --example attached        # 30 seconds; another number as its argument
+//! cargo run --release -p parcae --example attached        # 30 seconds; or give a number
 //! cargo run --release -- top                              # watch it; Enter, c, r, q
 //! cargo run --release -- dump                             # all tasks once, with their stacks
 //! ```
 //!
-//! One tenant has used up its budget and waits for a recharge (`r` in `top`), guests sleep until somebody cancels
-//! them (`c`), a cashier waits for a customer, and a clock goes on ticking.
+//! One tenant has exhausted its budget and waits for a recharge (`r` in `top`), guests sleep until
+//! they are cancelled (`c`), a cashier waits for a customer, and a clock ticks.
 
 use parcae::attach::AttachOpts;
 use parcae::cap::{BudgetLimits, Delegation};
@@ -19,10 +19,10 @@ fn main() -> parcae::Result<()> {
     serve(AttachOpts::new(), Duration::from_secs(seconds))
 }
 
-/// Serves for so long.
+/// Runs for the given time.
 pub(crate) fn serve(opts: AttachOpts, time: Duration) -> parcae::Result<()> {
     let rt = Runtime::builder().workers(2).build()?;
-    // What others may give away: 100 000 ops, no more than 10 000 at a time.
+    // Clients may recharge 100 000 ops, at most 10 000 at a time.
     let ops = |ops| Budget::ZERO.with_ops(ops);
     let limits = BudgetLimits { total: ops(100_000), per_request: ops(10_000) };
     let sponsor = rt.cap_budget(limits, Delegation::Forbidden);
@@ -65,7 +65,7 @@ fn sleep_late(cx: &Cx) -> parcae::Result<()> {
     cx.sleep(Duration::from_secs(3_600))
 }
 
-/// One who works as long as somebody pays.
+/// A tenant that works as long as it is recharged.
 fn tenant(cx: &Cx) -> parcae::Result<()> {
     let opts = NurseryOpts::new()
         .name("tenant-7")

@@ -31,7 +31,7 @@ fn main() -> parcae::Result<()> {
                 thread::sleep(Duration::from_millis(10));
                 token.cancel();
             });
-            let stopped = cx.park(); // nobody wakes it
+            let stopped = cx.park(); // waits until it is cancelled
             cx.shield(|| println!("clean up here: nothing is a cancel point"));
             stopped
         })
@@ -50,7 +50,7 @@ fn main() -> parcae::Result<()> {
             }
             start = Instant::now();
             root.cancel();
-            println!("{} waiting tasks told in {:?}", BRANCHES * LEAVES, start.elapsed());
+            println!("{} waiting tasks cancelled in {:?}", BRANCHES * LEAVES, start.elapsed());
             Ok(())
         })
     });

@@ -1,11 +1,12 @@
-//! Ctrl-C: what is done is kept, the rest is cancelled, and a report says how far it got.
+//! Ctrl-C: results so far are kept, the rest is cancelled, and a report shows both.
 //!
-//! `rt.token().cancel()` would not do: it ends the whole runtime for good, and `run` returns an error instead of the results.
-//! So the jobs run in a nursery with a token of its own, and leave their results outside of it.
+//! `rt.token().cancel()` would end the whole runtime, and `run` would return an error instead of
+//! the results. So the jobs run in a nursery with its own token, and store their results outside of
+//! it.
 //!
-//! The signal is blocked in all threads and taken by one that waits for it, so no code of a signal handler runs
-//! anywhere. A second Ctrl-C ends the process at once, for jobs that do not listen. Without `libc`, the crate
-//! `ctrlc` does the same: `ctrlc::set_handler(move || stop.cancel())`.
+//! The signal is blocked in all threads, and one thread waits for it, so there is no signal
+//! handler. A second Ctrl-C ends the process immediately, for jobs without cancel points. The crate
+//! `ctrlc` does the same without `libc`: `ctrlc::set_handler(move || stop.cancel())`.
 //!
 //! ```sh
 //! cargo run --example ctrl_c       # press Ctrl-C
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 const JOBS: u64 = 8;
 
-/// Blocks `SIGINT` in this thread and all that it starts from now on.
+/// Blocks `SIGINT` in this thread and in all threads that it starts later.
 fn block_interrupts() {
     // SAFETY: a set of our own, filled before it is used.
     unsafe {
@@ -27,7 +28,7 @@ fn block_interrupts() {
 }
 
 fn interrupt() -> libc::sigset_t {
-    // SAFETY: a set of bits, for which zeros are as good as anything; then it is initialised.
+    // SAFETY: a set of bits, for which zeros are a valid value; it is initialised below.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -40,31 +41,32 @@ fn interrupt() -> libc::sigset_t {
 fn cancel_on_interrupt(stop: CancelToken) {
     std::thread::spawn(move || {
         let mut signal = 0;
-        // SAFETY: both are ours. The signal is blocked in all threads, so that it comes here.
+        // SAFETY: both are local variables. The signal is blocked in all threads, so it is
+        // delivered here.
         while unsafe { libc::sigwait(&interrupt(), &mut signal) } == 0 {
             if stop.is_cancelled() {
-                std::process::exit(130); // what shells say of a program that Ctrl-C has ended
+                std::process::exit(130); // the shell's exit code for Ctrl-C
             }
             stop.cancel();
         }
     });
 }
 
-/// A job that takes a while, the last ones minutes, and listens wherever it waits or comes to a checkpoint.
+/// A job that takes a while, the last ones minutes. Its waits and checkpoints are cancel points.
 fn work(cx: &Cx, job: u64) -> parcae::Result<u64> {
     cx.sleep(Duration::from_millis(100 * 3_u64.pow(job as u32)))?;
     Ok(job * job)
 }
 
-/// Runs the jobs. Returns those that were done, with their results, and whether all were. `press_after`: after so many
-/// results the program presses Ctrl-C itself.
+/// Runs the jobs. Returns the finished ones with their results, and whether all finished.
+/// `press_after`: after this many results the program sends itself Ctrl-C.
 pub(crate) fn run(press_after: Option<usize>) -> parcae::Result<(Vec<(u64, u64)>, bool)> {
-    block_interrupts(); // before there are other threads
+    block_interrupts(); // before other threads start
     let stop = CancelToken::new();
     cancel_on_interrupt(stop.clone());
 
     let rt = Runtime::builder().build()?;
-    let done = Mutex::new(Vec::new()); // outside: it is here whatever the run comes to
+    let done = Mutex::new(Vec::new()); // outside: it survives a cancelled run
     let outcome = rt.run(|cx| {
         cx.nursery_with(NurseryOpts::new().token(&stop), |n| {
             for job in 0..JOBS {
@@ -74,7 +76,7 @@ pub(crate) fn run(press_after: Option<usize>) -> parcae::Result<(Vec<(u64, u64)>
                     let mut done = done.lock().expect("not poisoned");
                     done.push((job, result));
                     if Some(done.len()) == press_after {
-                        // SAFETY: a signal to ourselves, which a thread of ours waits for.
+                        // SAFETY: a signal to this process, for which a thread waits.
                         unsafe { libc::kill(libc::getpid(), libc::SIGINT) };
                     }
                     Ok(())

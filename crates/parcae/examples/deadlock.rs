@@ -1,4 +1,4 @@
-//! Two tasks take two locks in different order. The runtime says who waits for whom.
+//! Two tasks take two locks in different order. The runtime reports the deadlock.
 //!
 //! ```sh
 //! cargo run --release -p parcae --example deadlock
@@ -9,7 +9,7 @@ use parcae::sync::Mutex;
 use std::time::Duration;
 
 fn main() -> parcae::Result<()> {
-    // Under the deterministic executor tasks that wait in vain fail; with threads they are reported.
+    // Under the deterministic executor deadlocked tasks fail; with threads they are reported.
     let rt = Runtime::builder().workers(2).deterministic(7).build()?;
     let (fork, knife) = (Mutex::new("fork"), Mutex::new("knife"));
     let outcome = rt.run(|cx| {

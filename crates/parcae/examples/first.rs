@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("cut panicked: {}", why.downcast_ref::<&str>().unwrap_or(&"?"));
     }
 
-    // Dropping suspended fibers unwinds them: what they own is released.
+    // Dropping suspended fibers unwinds them: their values are dropped.
     drop((spin, measure, cut));
     println!("{} stacks in use, guards: {}", pool.stats().in_use, pool.guard());
     Ok(())

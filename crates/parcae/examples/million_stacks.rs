@@ -1,4 +1,4 @@
-//! What stacks cost: live at once, guarded, each touched as a parked fiber would.
+//! The memory of many live stacks, guarded, each touched as by a parked fiber.
 //!
 //! `cargo run --release -p parcae --example million_stacks [COUNT…]`, by default 1 000,
 //! 100 000 and 1 000 000 stacks. A million needs about 4.5 GiB of memory.
@@ -25,14 +25,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure(count: usize) -> Result<(), Box<dyn Error>> {
-    // Room for the handles first, so that it is not counted as a cost of stacks.
+    // Allocate the handles first, so that they are not counted as memory of stacks.
     let mut stacks: Vec<Stack> = Vec::with_capacity(count);
     let before = Memory::now()?;
     let pool = StackPool::new()?;
     let start = Instant::now();
     for n in 0..count {
         let stack = pool.acquire(StackSize::SERVICE).map_err(|e| format!("stack {n}: {e}"))?;
-        // SAFETY: the first page of a stack that nobody runs on.
+        // SAFETY: the first page of a stack that is not in use.
         unsafe { stack.top().sub(64).write_volatile(1) };
         stacks.push(stack);
     }
@@ -54,7 +54,7 @@ fn measure(count: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the kernel says about this process, in KiB.
+/// Memory of this process by the kernel's figures, in KiB.
 struct Memory {
     resident: usize,
     page_tables: usize,

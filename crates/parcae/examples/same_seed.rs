@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
-/// A race of eight tasks on three workers, over a bridge that carries two at a time: who came in when, and all that the
-/// scheduler did. Tasks are interrupted wherever the seed says.
+/// A race of eight tasks on three workers, over a bridge for two at a time: the order of arrival,
+/// and the event log of the scheduler. The seed decides where tasks are preempted.
 fn race(seed: u64) -> parcae::Result<(String, Vec<u8>)> {
     let builder = Runtime::builder().workers(3).deterministic(seed).preempt(Preempt::Randomly);
     let rt = builder.build()?;

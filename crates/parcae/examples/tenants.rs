@@ -1,5 +1,5 @@
-//! A tenant with a budget of its own: it is suspended when that is used up, and goes on when its
-//! owner recharges it, or another thread that holds a capability to do so.
+//! A tenant with its own budget: it is suspended when the budget is exhausted, and continues when
+//! its owner, or a thread with a capability, recharges it.
 
 use parcae::cap::{BudgetLimits, Delegation};
 use parcae::prelude::*;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 fn main() -> parcae::Result<()> {
     let rt = Runtime::builder().workers(2).build()?;
-    // At most 5000 ops for others to spend, 2000 at a time.
+    // The right to recharge 5000 ops in total, 2000 at a time.
     let ops = |ops| Budget::ZERO.with_ops(ops);
     let limits = BudgetLimits { total: ops(5_000), per_request: ops(2_000) };
     let sponsor = rt.cap_budget(limits, Delegation::Forbidden);
@@ -47,7 +47,7 @@ fn main() -> parcae::Result<()> {
                 cx.yield_now()?;
             }
             suspended("recharged by capability")?;
-            n.cancel(); // nobody pays any more
+            n.cancel(); // no more recharges
             Ok(())
         })
     });

@@ -1,4 +1,4 @@
-//! A small plant that is watched: a trace for <https://ui.perfetto.dev>, and figures for Prometheus.
+//! Observing a program: a trace for <https://ui.perfetto.dev>, and metrics for Prometheus.
 //!
 //! `cargo run --release -p parcae --example watch [FILE]`
 

@@ -1,4 +1,4 @@
-//! All of a run as one page: no scripts, nothing that has to be fetched.
+//! A run as one HTML page: no scripts, no external resources.
 
 use super::{plot, same_variant, same_workload};
 use crate::Run;
@@ -13,8 +13,8 @@ use std::io::{self, Write};
 pub fn page(run: &Run, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n")?;
     writeln!(out, "<meta name=\"viewport\" content=\"width=device-width\">")?;
-    writeln!(out, "<title>parcae beside its peers</title>\n<style>{STYLE}</style>")?;
-    writeln!(out, "<h1>parcae beside its peers</h1>\n<table>")?;
+    writeln!(out, "<title>parcae and its peers</title>\n<style>{STYLE}</style>")?;
+    writeln!(out, "<h1>parcae and its peers</h1>\n<table>")?;
     for (name, value) in run.conditions.lines() {
         writeln!(out, "<tr><th>{name}<td>{}", escaped(&value))?;
     }
@@ -72,7 +72,7 @@ fn targets(verdicts: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</table>")
 }
 
-/// Text that means itself.
+/// Escaped text.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

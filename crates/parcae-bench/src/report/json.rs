@@ -1,4 +1,4 @@
-//! All of a run as one JSON document.
+//! A run as one JSON document.
 
 use crate::Run;
 use crate::WORKLOADS;
@@ -28,7 +28,7 @@ pub fn document(run: &Run) -> Value {
     })
 }
 
-/// What can be measured.
+/// The list of workloads.
 pub fn list() -> Value {
     let variant = |workload: &Workload, variant: &Variant| {
         json!({

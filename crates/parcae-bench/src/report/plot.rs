@@ -5,7 +5,7 @@ use crate::case::Peer;
 use crate::runner::Figure;
 use std::fmt::Write;
 
-/// In pixels, of which a browser makes what it likes.
+/// In SVG units, which a browser scales.
 const WIDTH: f64 = 760.0;
 const LABEL: f64 = 150.0;
 const VALUE: f64 = 150.0;

@@ -1,4 +1,4 @@
-//! `allocator`: what [`parcae::Allocator`] adds to an allocation and its release, on a task.
+//! `allocator`: the overhead of [`parcae::Allocator`] for an allocation and its release, on a task.
 //!
 //! Both sides call an allocator directly, on a task of parcae; the peer is the system's, which the
 //! wrapper calls too. In `counted` the task has a memory budget, in `unlimited` it has none.

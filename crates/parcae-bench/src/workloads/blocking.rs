@@ -1,7 +1,8 @@
-//! `blocking`: what it costs a task to have a call made on another thread, and to wait for its result.
+//! `blocking`: the cost of a call that a task hands to another thread, until its result is back.
 //!
-//! The call does next to nothing, so the figure is the way there and back: one worker, and threads for blocking calls, of which
-//! one has just become idle and waits for the next. With the standard library each call gets a thread of its own.
+//! The call is nearly empty, so the result is the hand-over and the return: one worker, and
+//! blocking threads, one of which has just become idle and waits for the next call. With the
+//! standard library each call gets a new thread.
 
 use super::nanos_per;
 use super::runtimes::{Futures, Tokio};
@@ -29,7 +30,7 @@ pub(super) static BLOCKING: Workload = Workload {
 
 const CALLS: usize = 5_000;
 
-/// Complains if a call has not given its own result.
+/// Panics if a call has returned another call's result.
 fn check(result: usize, i: usize) {
     assert_eq!(result, i + 1, "the result of another call");
 }

@@ -1,8 +1,8 @@
-//! `cancel`: 100,000 tasks that wait are asked to end, and do.
+//! `cancel`: 100,000 waiting tasks are cancelled.
 //!
-//! The clock starts with the request and stops when it returns (`told`), or when the last task
-//! has ended and everybody who waited for them knows (`ended`). With parcae every task is woken,
-//! returns through its own frames and gives its stack back; tokio drops a future.
+//! The clock starts with the call of cancel and stops when it returns (`told`), or when the last
+//! task has ended and all joiners have returned (`ended`). With parcae every task is woken, returns
+//! through its own frames and releases its stack; tokio drops a future.
 
 use super::parked::check_memory;
 use super::runtimes::{self, Futures, PATIENCE, Tokio};
@@ -17,9 +17,17 @@ pub(super) static CANCEL: Workload = Workload {
     name: "cancel",
     rounds: Rounds { full: 5, quick: 1 },
     variants: &[
-        variant("told_w1", "100,000 waiting tasks: the request; one worker", &TOLD_W1),
-        variant("ended_w1", "100,000 waiting tasks: until all have ended; one worker", &ENDED_W1),
-        variant("ended_w2", "100,000 waiting tasks: until all have ended; two workers", &ENDED_W2),
+        variant("told_w1", "cancel 100,000 waiting tasks, per task; one worker", &TOLD_W1),
+        variant(
+            "ended_w1",
+            "cancel 100,000 waiting tasks, until all have ended, per task; one worker",
+            &ENDED_W1,
+        ),
+        variant(
+            "ended_w2",
+            "cancel 100,000 waiting tasks, until all have ended, per task; two workers",
+            &ENDED_W2,
+        ),
     ],
 };
 
@@ -41,7 +49,7 @@ const fn ended<const WORKERS: usize>() -> [Side; 2] {
     ]
 }
 
-/// Nanoseconds per task, since the request.
+/// Nanoseconds per task, since the call of cancel.
 struct Times {
     told: f64,
     ended: f64,
@@ -81,7 +89,7 @@ fn parcae(workers: usize, scale: &Scale) -> Result<Times, Failure> {
             Err(error) if error.is_cancelled() && waiting.load(Ordering::Relaxed) == tasks => {
                 Ok([told, ended])
             }
-            _ => Err(parcae::Error::msg("not all tasks came to wait")),
+            _ => Err(parcae::Error::msg("not all tasks have begun to wait")),
         }
     })?;
     Ok(Times::per(tasks, times))

@@ -1,9 +1,11 @@
-//! `capi`: what the way through C costs.
+//! `capi`: the cost of the C interface.
 //!
-//! The same work by functions of the C library, called from compiled C (`c/capi.c`), and by the Rust interface. Both run on a task,
-//! alone on one worker, but for `outside`, where a thread that is no worker opens the nurseries. Threads of the system are what a C program
-//! would use otherwise. `yield_check` is the inlined check with nothing to do, less the loop around it. `trace_pc` is a loop
-//! with calls that the compiler inserts, as a ratio to the plain loop, which runs in the same call.
+//! The same work by functions of the C library, called from compiled C (`c/capi.c`), and by the
+//! Rust interface. Both run on a task, alone on one worker, but for `outside`, where a thread that
+//! is no worker opens the nurseries. Threads of the system are what a C program would use
+//! otherwise. `yield_check` is the inlined check on its fast path, minus the loop around it.
+//! `trace_pc` is a loop with calls that the compiler inserts, as a ratio to the plain loop, which
+//! runs in the same call.
 //!
 //! C tasks may move between workers and Rust's may not, which is part of the difference.
 
@@ -55,7 +57,7 @@ pub(super) static CAPI: Workload = Workload {
         ),
         variant(
             "yield_check",
-            "inlined into C, with nothing to do",
+            "inlined into C, fast path",
             "ns/check",
             &[Side::new(Peer::Parcae, |scale| {
                 checked(bench_yield_check(scale.of(1000) as c_int, 1000))
@@ -93,7 +95,7 @@ const fn variant(
     Variant { name, about, unit, better: Better::Lower, sides }
 }
 
-/// C says by a number below 0 that the work was not done.
+/// A negative number from C means failure.
 fn checked(nanoseconds: f64) -> Result<f64, Failure> {
     if nanoseconds < 0.0 { Err("the C side has failed".into()) } else { Ok(nanoseconds) }
 }

@@ -1,9 +1,10 @@
-//! `pingpong` and `channel`: values handed between tasks.
+//! `pingpong` and `channel`: values passed between tasks.
 //!
-//! `pingpong`: two tasks send a number back and forth over two channels. `channel`: some tasks send as many
-//! values as they can, others receive them. Channels for futures run on tokio's scheduler, which has as many workers as
-//! parcae; those for threads on as many threads as there are tasks, whatever the number of workers. tokio's own has one receiver
-//! and no rendezvous. A figure is the time for one value, sent and received.
+//! `pingpong`: two tasks send a number back and forth over two channels. `channel`: some tasks send
+//! as many values as they can, others receive them. Channels for futures run on tokio's scheduler,
+//! which has as many workers as parcae; those for threads on as many threads as there are tasks,
+//! whatever the number of workers. tokio's own channel has one receiver and no rendezvous. A result
+//! of `channel` is the time for one value, sent and received; of `pingpong`, for a round trip.
 
 use super::nanos_per;
 use super::runtimes::{Futures, Spawner, Tokio};
@@ -18,16 +19,16 @@ pub(super) static PINGPONG: Workload = Workload {
     name: "pingpong",
     rounds: Rounds { full: 5, quick: 1 },
     variants: &[
-        variant("rendezvous_1", "a value there and back, capacity 0, one worker", {
+        variant("rendezvous_1", "round trip over two rendezvous channels, one worker", {
             &pingpong_rendezvous::<1>()
         }),
-        variant("rendezvous_2", "a value there and back, capacity 0, two workers", {
+        variant("rendezvous_2", "round trip over two rendezvous channels, two workers", {
             &pingpong_rendezvous::<2>()
         }),
-        variant("capacity1_1", "a value there and back, capacity 1, one worker", {
+        variant("capacity1_1", "round trip over two channels of capacity 1, one worker", {
             &pingpong_buffered::<1>()
         }),
-        variant("capacity1_2", "a value there and back, capacity 1, two workers", {
+        variant("capacity1_2", "round trip over two channels of capacity 1, two workers", {
             &pingpong_buffered::<2>()
         }),
     ],
@@ -52,10 +53,10 @@ pub(super) static CHANNEL: Workload = Workload {
         variant("mpmc4_2", "four senders, four receivers, capacity 1024, two workers", {
             &many_receivers::<2>()
         }),
-        variant("unbounded_1", "one sender, one receiver, no bounds, one worker", {
+        variant("unbounded_1", "one sender, one receiver, unbounded, one worker", {
             &one_receiver::<1, 1, UNBOUNDED>()
         }),
-        variant("unbounded_2", "one sender, one receiver, no bounds, two workers", {
+        variant("unbounded_2", "one sender, one receiver, unbounded, two workers", {
             &one_receiver::<2, 1, UNBOUNDED>()
         }),
     ],
@@ -109,12 +110,12 @@ const fn many_receivers<const WORKERS: usize>() -> [Side; 5] {
     ]
 }
 
-/// How many values are sent in all.
+/// How many values are sent in total.
 fn values(scale: &Scale) -> usize {
     scale.of(200_000)
 }
 
-/// How often a value goes there and back.
+/// The number of round trips.
 fn rallies(scale: &Scale) -> usize {
     scale.of(50_000)
 }
@@ -192,7 +193,7 @@ fn crossbeam_channel(
 }
 
 fn crossbeam_pingpong<const CAPACITY: usize>(scale: &Scale) -> Result<f64, Failure> {
-    let count = rallies(scale) / 10; // threads take long
+    let count = rallies(scale) / 10; // threads are slow
     let ((ping, pinged), (pong, ponged)) =
         (crossbeam_channel(CAPACITY), crossbeam_channel(CAPACITY));
     std::thread::scope(|s| {
@@ -241,7 +242,7 @@ trait Mail: 'static {
     fn share(rx: Self::Rx, count: usize) -> Vec<Self::Rx>;
 }
 
-/// tokio's own; the unbounded one is another type.
+/// tokio's own channel; the unbounded one is a different type.
 struct Mpsc;
 
 #[derive(Clone)]
@@ -287,7 +288,7 @@ impl Mail for Mpsc {
     }
 }
 
-/// Those that are alike.
+/// Channels with the same interface.
 macro_rules! mail {
     ($Name:ident, $Tx:ty, $Rx:ty, $bounded:path, $unbounded:path, $send:ident, $recv:ident) => {
         struct $Name;

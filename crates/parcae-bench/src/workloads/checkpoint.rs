@@ -1,9 +1,9 @@
-//! `checkpoint`: what it costs a loop that it can be stopped.
+//! `checkpoint`: the cost of checkpoints in loops.
 //!
-//! `not_taken` is one checkpoint that has nothing to do: a loop with one in each round less the same
-//! loop without. The others are loops of real programs as ratios to the plain loop, which runs
-//! in the same call: cut into strips, with a checkpoint in each round,
-//! and under `#[budgeted]`. All run on a task, alone on one worker.
+//! `not_taken` is one checkpoint on its fast path: a loop with one in each round minus the same
+//! loop without. The others are loops of real programs as ratios to the plain loop, which runs in
+//! the same call: cut into strips, with a checkpoint in each round, and under `#[budgeted]`. All
+//! run on a task, alone on one worker.
 
 use super::runtimes;
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -24,7 +24,7 @@ pub(super) static CHECKPOINT: Workload = Workload {
     variants: &[
         Variant {
             name: "not_taken",
-            about: "one that has nothing to do",
+            about: "one checkpoint on its fast path",
             unit: "ns/checkpoint",
             better: Better::Lower,
             sides: &[Side::new(Peer::Parcae, not_taken)],
@@ -80,8 +80,8 @@ fn on_task<R: Send>(body: impl FnOnce(&Cx) -> parcae::Result<R> + Send) -> Resul
     Ok(rt.run(|cx| cx.nursery(|n| n.spawn(body)?.join()))?)
 }
 
-/// How much longer a form takes than the plain one. Both take turns, some microseconds each, and
-/// the medians count, so that who else runs on the machine does not.
+/// How much longer a form takes than the plain one. Both alternate every few microseconds, and the
+/// medians count, so that other load on the machine does not.
 fn compare(scale: &Scale, program: &'static Program, form: Form) -> Result<f64, Failure> {
     let data = data();
     let times = on_task(|cx| {
@@ -171,7 +171,7 @@ fn sum_budgeted(numbers: &[u64]) -> u64 {
     sum
 }
 
-/// FNV-1a: each step needs the one before.
+/// FNV-1a: each step depends on the one before.
 #[inline(always)]
 fn mix(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)

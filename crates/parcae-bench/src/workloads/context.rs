@@ -1,11 +1,11 @@
-//! `context`: what it costs to charge a scheduling context, to lend it along a call, and to
-//! decide whether one more can be admitted.
+//! `context`: the cost of charging a scheduling context, of lending it along a call, and of an
+//! admission test.
 //!
-//! A call and its return are measured five ways, each twice a hand-over of the worker. Two are
-//! models without time: who waits for whom, behind handles that are validated, alone
-//! (`handoff`) and with the switches of two fibers (`call`). Two do the same and lend a
-//! context (`handoff_lend`, `call_lend`). The last is what a runtime with contexts would do if
-//! they could not be lent (`handoff_own`): the client stops and the server starts on its own.
+//! A call and its return are measured in five ways, each with two hand-overs of the worker. Two are
+//! models without contexts: records of callers behind validated handles, alone (`handoff`) and with
+//! the switches of two fibers (`call`). Two do the same and lend a context (`handoff_lend`,
+//! `call_lend`). The last (`handoff_own`) does without lending: the client stops and the server
+//! starts on its own context.
 
 use super::{STACK_SIZE, nanos_per};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -67,7 +67,7 @@ pub(super) static CONTEXT: Workload = Workload {
 
 type Table = Contexts<Vec<ContextSlot>, Vec<PartySlot>>;
 
-/// As much budget as there can be: nothing is depleted while it is measured.
+/// The largest budget: nothing is depleted during a measurement.
 const PLENTY: Params = Params::new(1 << 59, 1 << 60);
 
 fn table() -> Table {
@@ -110,7 +110,8 @@ fn dispatch(scale: &Scale) -> Result<f64, Failure> {
     Ok(nanos_per(start, count))
 }
 
-/// What a runtime without contexts keeps for a call: who waits, behind validated handles.
+/// The record of a call in a runtime without contexts: the waiting caller, behind validated
+/// handles.
 struct Plain {
     parties: Vec<Record>,
     running: u32,

@@ -1,10 +1,9 @@
-//! `deque`: what a worker's queue costs by itself, without a scheduler around it.
+//! `deque`: the cost of a worker's deque alone, without a scheduler.
 //!
-//! `last`: a push and the pop of the same item, which is the only one. `deep`: the same on top
-//! of a hundred others. `steal`: an item that lies there is stolen. `across`: the same, but
-//! another thread has pushed it, so that the lines that hold it come from another core.
-//! Nobody competes: how threads fare against one another is for tests to show, not for
-//! figures.
+//! `last`: a push and the pop of the same item, which is the only one. `deep`: the same on top of a
+//! hundred others. `steal`: an item is stolen. `across`: the same, but another thread has pushed
+//! it, so that its cache lines come from another core. There is no contention here; tests cover
+//! that.
 
 use super::nanos_per;
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -50,12 +49,12 @@ const fn variant(
     Variant { name, about, unit, better: Better::Lower, sides }
 }
 
-/// What is in the deques: what a scheduler would put there, a pointer.
+/// The items: pointers, as in a scheduler.
 type Item = &'static u64;
 
 static ITEM: u64 = 7;
 
-/// Items that are pushed before they are stolen: what fits into parcae's deque.
+/// Items that are pushed before they are stolen: the capacity of parcae's deque.
 const BATCH: usize = 256;
 
 /// A deque in two halves.
@@ -156,8 +155,8 @@ fn steals_across<D: Deque>(scale: &Scale) -> Result<f64, Failure> {
     let batches = scale.of(1_000);
     let mut nanos = 0.0;
     for _ in 0..batches {
-        // A thread for each batch: the scheduler of the system puts it on another core as long
-        // as one is free, and when it has ended the deque is this thread's again.
+        // A thread for each batch: the kernel puts it on another core as long as one is free, and
+        // when it has ended this thread owns the deque again.
         let fill = || {
             fill::<D>(&owner);
             owner

@@ -1,8 +1,8 @@
-//! `fair`: what the fair queue costs, beside a plain one on a `BTreeMap`.
+//! `fair`: the cost of the fair queue, compared with a simple one on a `BTreeMap`.
 //!
-//! A turn is what a scheduler does per slice: pick, charge, put back. Weights are random, so
-//! requests come due in no simple order; turns are of random length up to a request, so
-//! that about half of them end one. Everybody is runnable all the time.
+//! A turn is a scheduler's work per slice: pick, charge, put back. Weights are random, so requests
+//! are due in no simple order; turns are of random length up to a request, so that about half of
+//! them end one. All entities are always runnable.
 //!
 //! The peer is fair by virtual time and has no deadlines: a `BTreeMap` by (virtual time,
 //! entity), whose first is next. That is less than ours does (no requests, no bound on what
@@ -78,7 +78,7 @@ const SLICE: u64 = Limits::NANOS.slice;
 /// A fair queue whose entities are all runnable.
 trait Queue {
     fn with(weights: &[u32]) -> Self;
-    /// Picks somebody, who then uses `used`. Returns its number.
+    /// Picks an entity and charges it `used`. Returns its number.
     fn turn(&mut self, used: u64) -> usize;
 }
 
@@ -113,7 +113,7 @@ fn turns<Q: Queue, const N: usize>(scale: &Scale) -> Result<f64, Failure> {
 
 fn charge(scale: &Scale) -> Result<f64, Failure> {
     let mut queue = Parcae::with(&[1_024, 2_048, 512]).0;
-    let id = queue.pick().ok_or("nobody is runnable")?;
+    let id = queue.pick().ok_or("no entity is runnable")?;
     let charges = scale.of(10 * TURNS);
     let start = Instant::now();
     for used in 0..charges {
@@ -125,12 +125,12 @@ fn charge(scale: &Scale) -> Result<f64, Failure> {
 fn nap(scale: &Scale) -> Result<f64, Failure> {
     let mut queue = Parcae::with(&[1_024; 64]).0;
     let naps = scale.of(TURNS);
-    let mut before = queue.pick().ok_or("nobody is runnable")?;
+    let mut before = queue.pick().ok_or("no entity is runnable")?;
     let start = Instant::now();
     for _ in 0..naps {
         let _ = queue.charge(before, SLICE / 2)?;
         queue.sleep(before)?;
-        let id = queue.pick().ok_or("nobody is runnable")?;
+        let id = queue.pick().ok_or("no entity is runnable")?;
         let _ = queue.wake(before)?;
         before = id;
     }
@@ -153,7 +153,7 @@ impl Queue for Parcae {
     }
 
     fn turn(&mut self, used: u64) -> usize {
-        let id = self.0.pick().expect("everybody is runnable");
+        let id = self.0.pick().expect("all are runnable");
         let _ = self.0.charge(id, used).expect("it runs");
         id.index()
     }
@@ -179,7 +179,7 @@ impl Queue for Tree {
         if let Some(back) = self.running.take() {
             self.waiting.insert(back, ());
         }
-        let ((v, e), ()) = self.waiting.pop_first().expect("everybody is runnable");
+        let ((v, e), ()) = self.waiting.pop_first().expect("all are runnable");
         self.running = Some((v + (used << 20) / self.weights[e], e));
         e
     }

@@ -1,9 +1,9 @@
-//! `herd`: many wait for the same, and one of them is woken, or all.
+//! `herd`: many waiters of one object; one is woken, or all.
 //!
-//! 1000 tasks wait, on one worker. `one`: a task wakes one of them and lets others run until that has noted it and waits
-//! again; a figure is the time from a wake to the next. `all`: it wakes all of them at once, and lets others run until each
-//! has noted it; a figure is that time for each waiter. The
-//! standard library has a condition variable, and a thread for each of 64 waiters.
+//! 1000 tasks wait, on one worker. `one`: a task wakes one of them and yields until that one waits
+//! again; the result is the time from one wake to the next. `all`: it wakes all of them, and yields
+//! until all wait again; the result is that time per waiter. For the standard library it is a
+//! condition variable, with a thread for each of 64 waiters.
 
 use super::nanos_per;
 use super::runtimes::{Futures, PATIENCE, Spawner, Tokio};
@@ -54,10 +54,10 @@ const fn sides<const WOKEN: usize>() -> [Side; 3] {
     ]
 }
 
-/// What the waiters tell, and are told.
+/// State that the waiters and the waker share.
 struct Herd {
     size: usize,
-    /// How often somebody has begun to wait.
+    /// How often a waiter has begun to wait.
     waits: AtomicUsize,
     over: AtomicBool,
 }
@@ -67,24 +67,25 @@ impl Herd {
         Herd { size, waits: AtomicUsize::new(0), over: AtomicBool::new(false) }
     }
 
-    /// Notes that the caller is about to wait; or it is over. Nobody may wake before it does.
+    /// Records that the caller is about to wait; false if the measurement is over. No wake may come
+    /// before the wait.
     fn stays(&self) -> bool {
         self.waits.fetch_add(1, Ordering::Release);
         !self.over.load(Ordering::Acquire)
     }
 
-    /// Whether all wait, after so many were woken.
+    /// Whether all wait again after a number of wakes.
     fn is_settled(&self, woken: usize) -> bool {
         self.waits.load(Ordering::Acquire) >= self.size + woken
     }
 
-    /// How often somebody wakes, and how many each time.
+    /// The number of wakes, and how many waiters each wakes.
     fn plan<const WOKEN: usize>(&self, scale: &Scale) -> (usize, usize) {
         if WOKEN == ONE { (scale.of(SINGLE), 1) } else { (scale.of(TOGETHER), self.size) }
     }
 }
 
-/// Something to wait for that keeps whoever waits where it is.
+/// An object to wait for.
 trait Signal {
     /// Waits again and again, until it is over.
     fn attend(&self, herd: &Herd);
@@ -108,7 +109,7 @@ impl Signal for parcae::sync::Notify {
     }
 }
 
-/// Who wakes has the lock, or who has noted that it waits might not do so yet.
+/// The waker holds the lock; otherwise a waiter that has been counted might not wait yet.
 impl Signal for (Mutex<()>, Condvar) {
     fn attend(&self, herd: &Herd) {
         let mut guard = self.0.lock().expect("nobody panics");
@@ -128,7 +129,7 @@ impl Signal for (Mutex<()>, Condvar) {
     }
 }
 
-/// Wakes, and lets others run until those who were woken wait again: nanoseconds for each of them.
+/// Wakes, and yields until the woken tasks wait again: nanoseconds per woken task.
 fn drive<const WOKEN: usize>(
     herd: &Herd,
     scale: &Scale,

@@ -1,5 +1,5 @@
-//! How long tasks wait for their first instruction: one spawned after the other, each time
-//! taken by the task itself.
+//! The latency from spawn to first instruction: tasks are spawned one after another, and each takes
+//! its own time.
 
 use super::runtimes::PATIENCE;
 use crate::case::Failure;
@@ -7,12 +7,12 @@ use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where the spawner says when it spawned, and a task how long it waited.
+/// The time of the last spawn, and the latency that its task has measured.
 pub(super) struct Arrival {
     epoch: Instant,
     /// When the last spawn began.
     spawned: AtomicU64,
-    /// How long a task waited; 0 is nothing yet.
+    /// The latency of the task; 0 if it has not run yet.
     waited: AtomicU64,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn percentile(
     Ok(times[(count * percent / 100).min(count - 1)] as f64)
 }
 
-/// Keeps the core for a while.
+/// Spins for a time.
 pub(super) fn spin(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {

@@ -1,8 +1,7 @@
-//! `memory`: what a live stack costs the system once its first page was touched.
+//! `memory`: the memory of a live stack whose first page was touched.
 //!
-//! Three prices that are paid from different purses: memory of the process, page tables in
-//! the kernel (which no resident-set figure shows), and mappings, of which a process may
-//! have 65530 by default.
+//! Three separate costs: memory of the process, page tables in the kernel (which the resident set
+//! does not include), and mappings, of which a process may have 65530 by default.
 //!
 //! Each figure is the growth from before the first stack to after the last, over their
 //! number; the handles are part of it. Freed heap that was still resident from an earlier

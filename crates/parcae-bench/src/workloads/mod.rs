@@ -66,7 +66,8 @@ pub static WORKLOADS: &[&Workload] = &[
     &trace::TRACE,
 ];
 
-/// The size of every stack, of every peer but may, which has its own default: parcae's default, 256 KiB of addresses.
+/// The size of every stack, of every peer but may, which has its own default: parcae's default, 256
+/// KiB of addresses.
 const STACK_SIZE: StackSize = StackSize::SERVICE;
 
 /// Nanoseconds since `start`, per one of `count`.

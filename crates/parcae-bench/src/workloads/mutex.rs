@@ -1,9 +1,9 @@
-//! `mutex`: what a lock costs that nobody else wants, and one that all want.
+//! `mutex`: the cost of an uncontended lock, and of a contended one.
 //!
-//! A free lock is taken and given back in a loop. Contenders do the same with one lock, on two workers, and yield
-//! after every eighth time, so that all of them take part; what is counted is a critical section of one addition.
-//! The standard library's mutex has a thread for each contender. may has one worker here, and takes part where
-//! nobody contends.
+//! A free lock is locked and unlocked in a loop. Contenders do the same with one lock, on two
+//! workers, and yield after every eighth time, so that all of them take part; the critical section
+//! is one addition. The standard library's mutex has a thread for each contender. may has one
+//! worker here, and takes part only without contention.
 
 use super::nanos_per;
 use super::runtimes::{self, Futures, Tokio};
@@ -19,7 +19,7 @@ pub(super) static MUTEX: Workload = Workload {
     variants: &[
         Variant {
             name: "free",
-            about: "lock and unlock what nobody else wants; one task",
+            about: "lock and unlock without contention; one task",
             unit: "ns/lock",
             better: Better::Lower,
             sides: &[
@@ -184,7 +184,7 @@ fn std_contended<const TASKS: usize>(scale: &Scale) -> Result<f64, Failure> {
     Ok(nanos)
 }
 
-/// Complains if the lock has not excluded.
+/// Fails if the lock did not exclude.
 fn expect(counted: usize, locks: usize) -> Result<(), Failure> {
     if counted == locks {
         Ok(())

@@ -1,4 +1,4 @@
-//! `nursery`: `spawn_join` through the public API: what nurseries, budgets and capabilities add.
+//! `nursery`: `spawn_join` through the public API, with nurseries, budgets and capabilities.
 //!
 //! `round1k` has one nursery for all rounds: it spawns 1000 tasks, joins their handles, and again.
 //! `many` drops the handles and leaves the waiting to the end of the nursery. The peers do what
@@ -68,7 +68,7 @@ const fn by_cap<const WORKERS: usize>() -> [Side; 1] {
 const PLENTY: Budget =
     Budget { ops: 1 << 50, memory: 1 << 50, spawn_count: 1 << 50, channel_ops: 0, syscalls: 0 };
 
-/// So many tasks are spawned before they are waited for, so many times.
+/// The number of tasks per round, and of rounds.
 #[derive(Clone, Copy)]
 struct Plan {
     rounds: usize,

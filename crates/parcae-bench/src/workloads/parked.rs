@@ -1,16 +1,16 @@
-//! `parked`, `million`: how much memory a task takes that is queued, and one that waits.
+//! `parked`, `million`: the memory of a queued task, and of a waiting one.
 //!
-//! One worker. A task spawns all others without letting go of the worker, so that they are
-//! queued; then it lets them run until each waits, for a semaphore or for its waker. Resident
-//! memory is read before, between and after. A queued task of parcae is a record; one that
-//! waits has a stack too, of which the touched pages count. Futures only have a record; what
-//! these wait for is as small as can be, and a real one grows with everything that it keeps.
+//! One worker. A task spawns all others without yielding, so that they are queued; then it yields
+//! until each of them waits, for a semaphore or for its waker. Resident memory is read before,
+//! between and after. A queued task of parcae is a record; one that waits has a stack too, of which
+//! the touched pages count. Futures only have a record; what these wait for is as small as can be,
+//! and a real one grows with everything that it keeps.
 //!
-//! `event_100k` is parcae alone, through its public API: such a wait has more frames on its stack, which are to stay on one
-//! page all the same.
+//! `event_100k` is parcae alone, through its public API: such a wait has more frames on its stack,
+//! which are to stay on one page all the same.
 //!
-//! Nobody keeps a handle to a task but the place for parcae's wakers, which is allocated and
-//! written before the first reading. Page tables are not part of the figures: see `memory`.
+//! No handles to tasks are kept, except parcae's wakers, whose memory is allocated and written
+//! before the first reading. Page tables are not part of the figures: see `memory`.
 
 use super::runtimes::{self, AsyncExecutor, Futures, PATIENCE, Spawner, Tally, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Side, Variant, Workload};
@@ -46,7 +46,7 @@ pub(super) static PARKED: Workload = Workload {
     ],
 };
 
-/// Apart from the others because it takes gigabytes and long, and so is not for quick runs.
+/// A separate workload, because it takes gigabytes and minutes, and is not for quick runs.
 pub(super) static MILLION: Workload = Workload {
     name: "million",
     rounds: Rounds { full: 1, quick: 0 },
@@ -72,10 +72,10 @@ const fn sides<const TASKS: usize, const PARKED: bool>() -> [Side; 3] {
     ]
 }
 
-/// What a task that waits may take, generously, when it is decided whether to begin.
+/// A generous estimate of a waiting task's memory, for the check before the start.
 const BYTES_EACH: u64 = 12 << 10;
 
-/// Complains if there is too little memory for so many tasks.
+/// Fails if there is too little memory for `count` tasks.
 pub(super) fn check_memory(tasks: usize) -> Result<(), Failure> {
     let (needed, available) = (tasks as u64 * BYTES_EACH, machine::available_bytes()?);
     if needed <= available {
@@ -84,8 +84,8 @@ pub(super) fn check_memory(tasks: usize) -> Result<(), Failure> {
     Err(format!("{available} bytes of memory are available, {needed} may be needed").into())
 }
 
-/// What is resident, after the heap has given back what it had kept of earlier rounds. To be
-/// called where the tasks will be allocated: each thread has a part of the heap.
+/// Resident memory, after the heap has returned what it kept from earlier rounds. Call it on the
+/// thread that will allocate the tasks: each thread has its own part of the heap.
 pub(super) fn baseline() -> Reading {
     #[cfg(target_env = "gnu")]
     {
@@ -138,7 +138,7 @@ fn parcae<const PARKED: bool>(tasks: usize) -> Result<f64, Failure> {
                         waiting.fetch_add(1, Ordering::Relaxed);
                     }
                     while !open.load(Ordering::Acquire) {
-                        // Nobody asks these to end.
+                        // These are never cancelled.
                         let _ = engine::park();
                     }
                     Tally::count();

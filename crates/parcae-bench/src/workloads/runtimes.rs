@@ -1,9 +1,9 @@
 //! The schedulers that the workloads of tasks run on, each with a number of workers.
 //!
-//! A workload is written once for all that run futures ([`Futures`]) and once for each of
-//! the others. Whoever asks for a scheduler gets a new one, which ends when dropped, but for
-//! may: it has one per process, whose number of workers is fixed when it is first used. Here
-//! that is one, so may takes part only where one worker is asked for.
+//! A workload is written once for all that run futures ([`Futures`]) and once for each of the
+//! others. Each measurement creates a new scheduler, which ends when dropped. The exception is may:
+//! it has one per process, whose number of workers is fixed at its first use. Here that is one, so
+//! may takes part only in variants with one worker.
 
 use crate::case::Failure;
 use async_executor::Executor;
@@ -85,10 +85,10 @@ pub(super) trait Spawner: Clone + Send + Sync + 'static {
         task: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = T> + Send + Unpin + 'static;
 
-    /// Spawns a task that nobody waits for.
+    /// Spawns a detached task.
     fn detach(&self, task: impl Future<Output = ()> + Send + 'static);
 
-    /// The scheduler's way to let others run.
+    /// The scheduler's yield.
     fn yield_now() -> impl Future<Output = ()> + Send;
 }
 
@@ -134,7 +134,7 @@ impl Spawner for runtime::Handle {
     }
 }
 
-/// A task of tokio, whose panic goes on in whoever waits for it.
+/// A task of tokio, whose panic continues in its joiner.
 struct Joined<T>(tokio::task::JoinHandle<T>);
 
 impl<T> Future for Joined<T> {
@@ -224,8 +224,8 @@ impl Tally {
     #[inline]
     pub(super) fn count() {
         let slot = &TALLIES[SLOT.with(|slot| *slot)].0;
-        // Only this thread writes here. Release, so that whoever learns otherwise that the
-        // task has ended sees the count.
+        // Only this thread writes here. Release: a thread that learns of the task's end by other
+        // means sees the count.
         slot.store(slot.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
@@ -239,7 +239,7 @@ impl Tally {
         Tally(TALLIES.iter().map(|slot| slot.0.load(Ordering::Acquire)).sum())
     }
 
-    /// Complains if there were not `count` since.
+    /// Fails if the count since then is not `count`.
     pub(super) fn expect(&self, count: usize) -> Result<(), Failure> {
         let counted = Tally::now().0 - self.0;
         if counted == count as u64 {
@@ -250,7 +250,7 @@ impl Tally {
     }
 }
 
-/// What a thread outside of a scheduler waits for: a number of tasks.
+/// A latch for a thread outside of a scheduler: counts down tasks.
 pub(super) struct Countdown {
     left: AtomicUsize,
     waiter: Thread,
@@ -275,7 +275,7 @@ impl Countdown {
         }
     }
 
-    /// Waits for the last one, but not for ever.
+    /// Waits for the last one, with a timeout.
     pub(super) fn wait(&self) -> Result<(), Failure> {
         let start = Instant::now();
         while self.left.load(Ordering::Acquire) > 0 {
@@ -289,5 +289,5 @@ impl Countdown {
     }
 }
 
-/// After this time something that takes milliseconds is given up.
+/// The timeout of waits that take milliseconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);

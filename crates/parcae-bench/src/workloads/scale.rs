@@ -1,10 +1,10 @@
 //! `scale`: how much faster two workers are than one, by the length of the tasks.
 //!
 //! One task spawns all others and waits for them. They compute, as long as calibrated, share
-//! nothing, and never wait. Two is perfect. What is missing went into handing tasks over, or
-//! was not there: on a machine with two cores anything else that runs takes its share. The
-//! time of one worker contains the spawns too, so a scheduler with slow spawns that the second
-//! worker hides looks better here than it is: `spawn_join` has the absolute figures.
+//! nothing, and never wait. Two is perfect. The rest is the cost of handing tasks over, or other
+//! load: on a machine with two cores any other process takes its share. The time of one worker
+//! contains the spawns too, so a scheduler with slow spawns that the second worker hides looks
+//! better here than it is: `spawn_join` has the absolute figures.
 
 use super::runtimes::{self, Futures, Spawner, Tally, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -67,7 +67,7 @@ fn work(steps: usize) {
     Tally::count();
 }
 
-/// Steps that each need the one before: xorshift, which no compiler shortens.
+/// Steps that depend on each other: xorshift, which no compiler shortens.
 fn arithmetic(steps: usize) -> u64 {
     let mut x = 0x9E37_79B9_7F4A_7C15_u64;
     for _ in 0..steps {

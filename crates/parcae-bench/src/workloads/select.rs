@@ -1,11 +1,13 @@
-//! `select`: what it costs to wait for the first of four channels.
+//! `select`: the cost of waiting for the first of four channels.
 //!
-//! `ready4`: there are values in all four, put there beforehand, and one task takes them out by selecting; nobody waits. `idle4`: all four
-//! are empty and have room for one value; another task sends to each in turn, and waits for an answer before it goes on, so
-//! every select waits. A figure there is a value selected and answered.
+//! `ready4`: there are values in all four, put there beforehand, and one task takes them out by
+//! selecting; nobody waits. `idle4`: all four are empty and have room for one value; another task
+//! sends to each in turn, and waits for an answer before it goes on, so every select waits. A
+//! figure there is a value selected and answered.
 //!
-//! parcae and tokio have one worker. tokio's side polls the four receivers from a changing one on, which is what its
-//! `select!` expands to. crossbeam-channel and flume select on threads: with `idle4` there are two.
+//! parcae and tokio have one worker. tokio's side polls the four receivers from a changing one on,
+//! which is what its `select!` expands to. crossbeam-channel and flume select on threads: with
+//! `idle4` there are two.
 
 use super::nanos_per;
 use super::runtimes::{Futures, Spawner, Tokio};
@@ -49,11 +51,11 @@ pub(super) static SELECT: Workload = Workload {
     ],
 };
 
-/// Selects that find something.
+/// Selects that find a value.
 const READY: usize = 100_000;
 /// Selects that wait.
 const IDLE: usize = 50_000;
-/// The same with threads, which take long.
+/// The same with threads, which are slow.
 const IDLE_THREADS: usize = 5_000;
 
 /// Four channels, their ends apart.

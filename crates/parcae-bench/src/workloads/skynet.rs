@@ -1,4 +1,4 @@
-//! `skynet`: a tree of tasks in which each spawns ten and adds up what they return; 1,000,000 leaves.
+//! `skynet`: a tree of tasks in which each spawns ten and adds up their results; 1,000,000 leaves.
 //!
 //! Parents wait while their children run, so this is about tasks that wait as much as about
 //! spawning: on parcae each of them has a stack. `budget` counts every resource: a nursery in each

@@ -1,17 +1,17 @@
-//! `spawn_join`: how many tasks that do next to nothing a scheduler gets through.
+//! `spawn_join`: throughput of nearly empty tasks.
 //!
-//! Each task counts itself and ends. They are spawned by a task that waits for them all
-//! (`many`, `round1k`), or by a thread that is no worker (`outside`). Two workers are for
-//! looking at the price of sharing: there is nothing to be gained from a second one.
+//! Each task counts itself and ends. They are spawned by a task that waits for them all (`many`,
+//! `round1k`), or by a thread that is no worker (`outside`). The variants with two workers show the
+//! cost of sharing; a second worker cannot gain anything here.
 //!
 //! One round goes before the clock starts. Without it the schedulers that allocate from the
 //! process's heap would find it as warm as their predecessors left it, while parcae's records
 //! are the engine's own and would be paid for, a page fault for every 32 of them.
 //!
-//! Whoever waits does so in the way of the scheduler: a scope of parcae or rayon, one join
-//! after the other for the rest. may takes part with one worker only, see [`runtimes`], and
-//! not in `many`: every coroutine has a stack from its spawn on, and 65530 mappings, the
-//! default limit, are enough for some 32000.
+//! Tasks are awaited in the scheduler's own way: by a scope of parcae or rayon, by one join after
+//! another for the rest. may takes part with one worker only, see [`runtimes`], and not in `many`:
+//! every coroutine has a stack from its spawn on, and 65530 mappings, the default limit, are enough
+//! for some 32000.
 
 use super::runtimes::{self, AsyncExecutor, Countdown, Futures, Spawner, Tally, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -75,7 +75,7 @@ const fn many<const WORKERS: usize>() -> [Side; 4] {
     ]
 }
 
-/// So many tasks are spawned before they are waited for, so many times.
+/// The number of tasks per round, and of rounds.
 #[derive(Clone, Copy)]
 struct Plan {
     rounds: usize,
@@ -200,7 +200,7 @@ fn outside(scale: &Scale, spawn: impl Fn(&'static Countdown)) -> Result<f64, Fai
     plan.rate(&tally, start.elapsed())
 }
 
-/// What such a task does.
+/// The body of such a task.
 #[inline]
 fn task(countdown: &Countdown) {
     Tally::count();

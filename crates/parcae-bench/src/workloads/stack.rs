@@ -1,8 +1,8 @@
-//! `stack`: what it costs to get a stack and to give it back, warm and cold.
+//! `stack`: the cost of acquiring and releasing a stack, warm and cold.
 //!
-//! Warm is what a running program sees and only parcae has a pool for it; a peer's user
-//! would have to write one. Cold is what the first so many fibers of a program see: system
-//! calls for the mapping and the guard, and a page fault for the first byte.
+//! Warm is the case of a running program, for which only parcae has a pool; a peer's user would
+//! have to write one. Cold is the case of the first fibers of a program: system calls for the
+//! mapping and the guard, and a page fault for the first byte.
 
 use super::{STACK_SIZE, nanos_per};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -75,10 +75,10 @@ pub(super) trait Source: Sized {
     /// A stack of [`STACK_SIZE`] with a guard.
     type Stack;
 
-    /// A source that has handed out nothing yet.
+    /// A new source.
     fn open() -> Result<Self, Failure>;
 
-    /// A stack that nobody has used.
+    /// A stack that was never used.
     fn acquire(&self) -> Result<Self::Stack, Failure>;
 
     /// Where the stack begins: the address above its memory.

@@ -1,21 +1,19 @@
-//! `steal`: how long a task waits that a busy worker spawned, until an idle one has it; two
-//! workers.
+//! `steal`: the latency from a spawn on a busy worker to the start on an idle one; two workers.
 //!
-//! The task that spawns never lets go of its worker: it spins before each spawn, and until the
-//! spawned task has run, which therefore must happen on the other worker. `asleep`: it spins
-//! for a millisecond, by which time the other worker sleeps. `spinning`: spawns come so close
-//! that a worker which spins still does; parcae is told to spin for 5 ms, the others do what
-//! they do. Times are from before the call that spawns.
+//! The spawning task never yields its worker: it spins before each spawn, and until the spawned
+//! task has run, which therefore must happen on the other worker. `asleep`: it spins for a
+//! millisecond, by which time the other worker sleeps. `spinning`: spawns come so close that a
+//! worker which spins still does; parcae is told to spin for 5 ms, the others do what they do.
+//! Times are from before the call that spawns.
 //!
-//! What `asleep` costs is decided by how deeply the idle core sleeps. In a virtual machine whose
-//! idle core has been halted, a bare thread that is unparked takes 30 µs too; one that some
-//! other load keeps from halting, 2 µs. Only the ratios say something.
+//! The cost of `asleep` depends on how deeply the idle core sleeps. In a virtual machine whose idle
+//! core has been halted, a bare thread that is unparked takes 30 µs too; one that some other load
+//! keeps from halting, 2 µs. Only the ratios say something.
 //!
-//! tokio keeps the task that was spawned last in a slot that nobody steals from; a spawn makes
-//! the one before it stealable. So one task is spawned ahead here, and what counts is the time
-//! from a spawn to the start of the task that it set free. async-executor has one queue for
-//! all: nothing is stolen, a task is just taken. may takes part nowhere with two workers, see
-//! [`runtimes`].
+//! tokio keeps the task that was spawned last in a slot that is not stolen from; a spawn makes the
+//! one before it stealable. So one task is spawned ahead here, and the time counts from a spawn to
+//! the start of the task that it makes stealable. async-executor has one queue for all: nothing is
+//! stolen, a task is just taken. may takes part nowhere with two workers, see [`runtimes`].
 
 use super::latency::{Arrival, percentile, spin};
 use super::runtimes::{self, AsyncExecutor, Futures, Spawner, Tokio};

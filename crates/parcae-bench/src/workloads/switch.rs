@@ -1,9 +1,9 @@
-//! `switch`: what it costs to go to a fiber and back, and to run something short on one.
+//! `switch`: the cost of switching to a fiber and back, and of running a short closure on one.
 //!
-//! A fiber counts its activation and suspends, for ever. The resumer's loop is the same
-//! code for all peers, made from [`Switching`]; only the two calls in it differ. Nothing is
-//! passed in or out, because parcae's fibers pass nothing: the peers are instantiated
-//! with `()`, of which there is nothing to copy.
+//! A fiber counts its activations and suspends, in an endless loop. The resumer's loop is the same
+//! code for all peers, made from [`Switching`]; only the two calls in it differ. Nothing is passed
+//! in or out, because parcae's fibers pass nothing: the peers are instantiated with `()`, of which
+//! there is nothing to copy.
 
 use super::{STACK_SIZE, nanos_per};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -67,13 +67,13 @@ pub(super) static SWITCH: Workload = Workload {
     ],
 };
 
-/// Something with a stack of its own that suspends itself again and again.
+/// A coroutine that suspends itself repeatedly.
 trait Switching: Sized {
     /// As many as asked for, each one suspended after its first [`Ticks::count`]; directly
     /// in its closure, or [`NESTED`].
     fn group<const DEPTH: bool>(count: usize) -> Result<Vec<Self>, Failure>;
 
-    /// Goes there and comes back; whether it is suspended again.
+    /// Resumes it; returns whether it is suspended again.
     fn resume(&mut self) -> bool;
 }
 
@@ -144,7 +144,7 @@ impl Switching for LocalGenerator<'static, (), ()> {
     }
 }
 
-/// What `generator` counts stacks in. An even number: with an odd one it fills the whole
+/// The stack size in the unit of `generator`. Even, because with an odd size it fills the whole
 /// stack with a pattern.
 const STACK_WORDS: usize = STACK_SIZE.bytes() / size_of::<usize>();
 
@@ -162,7 +162,7 @@ fn at<const DEPTH: bool, R>(switch: impl FnOnce() -> R) -> R {
 #[inline(never)]
 fn two_calls_deep<R>(switch: impl FnOnce() -> R) -> R {
     let result = one_call_deep(switch);
-    black_box(()); // something left to do: not a tail call
+    black_box(()); // prevents a tail call
     result
 }
 
@@ -236,7 +236,7 @@ fn create_reuse_generator(scale: &Scale) -> Result<f64, Failure> {
     })
 }
 
-/// Times `run`, which runs one closure that counts and says whether it ended.
+/// Times `run`, which runs one counting closure and returns whether it ended.
 fn closures(scale: &Scale, mut run: impl FnMut() -> bool) -> Result<f64, Failure> {
     let count = black_box(scale.of(CLOSURES));
     let ticks = Ticks::now();

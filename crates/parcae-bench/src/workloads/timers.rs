@@ -1,14 +1,16 @@
-//! `timers`, `timers_many`: tasks that sleep, timeouts that do not pass, and deadlines by themselves.
+//! `timers`, `timers_many`: sleeping tasks, timeouts that do not expire, and deadlines alone.
 //!
-//! `late`, `cpu`: sleepers on two workers, each of which sleeps ten times for 1 to 400 ms, evenly distributed, and
-//! notes how late it woke. With 100,000 that is half a million wake-ups in a second, so the lateness is that of a scheduler under load;
-//! with 10,000 it is that of its timers. CPU time is the whole process's, from the first spawn to the last end.
+//! `late`, `cpu`: sleepers on two workers, each of which sleeps ten times for 1 to 400 ms, evenly
+//! distributed, and notes how late it woke. With 100,000 that is half a million wake-ups in a
+//! second, so the lateness is that of a scheduler under load; with 10,000 it is that of its timers.
+//! CPU time is the whole process's, from the first spawn to the last end.
 //!
-//! `unused`: a value goes back and forth between two tasks on one worker, and both wait for it with a timeout of
-//! a second that never passes. `ready`: the value is there before it is asked for.
+//! `unused`: a value goes back and forth between two tasks on one worker, and both wait for it with
+//! a timeout of a second that never passes. `ready`: the value is there before it is asked for.
 //!
-//! `timers_many`: a million deadlines that would wake the task that sets them, set and then taken back. For tokio a `Sleep` in
-//! a box of its own that was polled once; both include the vector of what keeps the deadlines.
+//! `timers_many`: a million deadlines that would wake the task that sets them, set and then taken
+//! back. For tokio a `Sleep` in a box of its own that was polled once; both include the vector of
+//! what keeps the deadlines.
 
 use super::nanos_per;
 use super::parked::{Reading, baseline, check_memory, resident};
@@ -53,7 +55,7 @@ pub(super) static TIMERS: Workload = Workload {
     ],
 };
 
-/// Apart from the others because of its other scale.
+/// A separate workload, because its scale differs.
 pub(super) static MANY: Workload = Workload {
     name: "timers_many",
     rounds: Rounds { full: 5, quick: 1 },
@@ -77,7 +79,7 @@ const fn variant(
     Variant { name, about, unit, better: Better::Lower, sides }
 }
 
-/// Which of several figures of one run is asked for.
+/// The result of a run that a variant reports.
 struct Figure;
 
 impl Figure {
@@ -129,7 +131,7 @@ impl Lateness {
         self.0[sleeper * SLEEPS + turn].store(late, Ordering::Relaxed); // the join publishes it
     }
 
-    /// The figure that was asked for.
+    /// The chosen result.
     fn figure(&self, figure: usize, cpu: u64) -> Result<f64, Failure> {
         let mut late: Vec<u32> = self.0.iter().map(|late| late.load(Ordering::Relaxed)).collect();
         late.sort_unstable();
@@ -284,10 +286,10 @@ const fn many<const FIGURE: usize>() -> [Side; 2] {
 
 /// Not fewer in quick runs: it takes a second.
 const DEADLINES: usize = 1_000_000;
-/// None of them passes.
+/// None of them expires.
 const FAR: Duration = Duration::from_secs(600);
 
-/// Three figures of one run, and the one that was asked for.
+/// Three results of one run, and the chosen one.
 fn pick<const FIGURE: usize>(
     count: usize,
     (set, take_back): (f64, f64),

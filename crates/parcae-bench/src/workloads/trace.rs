@@ -1,11 +1,12 @@
-//! `trace`: what it costs to be watched.
+//! `trace`: the overhead of recording and measuring.
 //!
-//! Two runtimes of one worker do the same in turn, one of them recorded or measured, the other not. The figure is how much longer it takes the
-//! first, in per cent. Slices of a few milliseconds alternate, and whoever is first alternates too, so that a machine
-//! that has other things to do slows both down. The fastest slice of each counts: the one that was disturbed least.
+//! Two runtimes of one worker do the same in turn, one of them recorded or measured, the other not.
+//! The figure is how much longer it takes the first, in per cent. Slices of a few milliseconds
+//! alternate, and so does the order, so that other load slows both down. The fastest slice of each
+//! counts: the least disturbed one.
 //!
-//! Tasks that do nothing, and tasks that only yield, are all overhead: there a reading of the clock is half of what is measured. Tasks
-//! of one and of ten microseconds are what programs have.
+//! Tasks that do nothing, and tasks that only yield, are all overhead: there a reading of the clock
+//! is half of what is measured. Tasks of one and of ten microseconds are what programs have.
 
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
 use parcae::Runtime;
@@ -39,7 +40,7 @@ const fn variant(name: &'static str, about: &'static str, sides: &'static [Side]
     Variant { name, about, unit: "%", better: Better::Lower, sides }
 }
 
-/// How the first runtime is watched.
+/// How the first runtime is observed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watch {
     Trace,

@@ -1,12 +1,12 @@
-//! `wake`: how long a task spawned from outside waits for its first instruction, when its
-//! scheduler has nothing else to do; one worker.
+//! `wake`: the latency from a spawn outside of the scheduler to the first instruction, with an
+//! otherwise idle scheduler; one worker.
 //!
-//! `asleep`: the thread that spawns sleeps for a millisecond before each spawn, by which time
-//! the worker sleeps too, and the kernel has to wake it. `spinning`: spawns come so close that
-//! a worker which spins still does; parcae is told to spin for 5 ms, the others do what they
-//! do. The spawning thread spins until the task has run, so nobody is short of a core on a
-//! machine with two. Times are from before the call that spawns; reading the clock costs some
-//! 25 ns of each. The 99th percentile is good for an order of magnitude only.
+//! `asleep`: the thread that spawns sleeps for a millisecond before each spawn, by which time the
+//! worker sleeps too, and the kernel has to wake it. `spinning`: spawns come so close that a worker
+//! which spins still does; parcae is told to spin for 5 ms, the others do what they do. The
+//! spawning thread spins until the task has run, so both have a core on a machine with two. Times
+//! are from before the call that spawns; reading the clock costs some 25 ns of each. The 99th
+//! percentile is good for an order of magnitude only.
 
 use super::latency::{Arrival, percentile, spin};
 use super::runtimes::{self, AsyncExecutor, Futures, Spawner, Tokio};

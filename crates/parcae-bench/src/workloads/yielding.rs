@@ -1,10 +1,10 @@
-//! `yield`: what it costs a task to let others run, on one worker.
+//! `yield`: the cost of a yield, on one worker.
 //!
-//! Alone, a task goes through its scheduler and comes back. With two, each yield is a switch
-//! to the other. A thousand are more than fit into the first-level cache with their stacks.
-//! First every task yields uncounted until all have started and have their stacks. That may
-//! take many yields: not every scheduler lets new tasks in before those that yield. All are
-//! spawned by a task of the scheduler, because may starves those from outside for ever.
+//! Alone, a task goes through its scheduler and comes back. With two, each yield is a switch to the
+//! other. A thousand are more than fit into the first-level cache with their stacks. First every
+//! task yields uncounted until all have started and have their stacks. That may take many yields:
+//! not every scheduler lets new tasks in before those that yield. All are spawned by a task of the
+//! scheduler, because may starves tasks from outside.
 
 use super::runtimes::{self, AsyncExecutor, Futures, Spawner, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
@@ -19,7 +19,7 @@ pub(super) static YIELD: Workload = Workload {
     variants: &[
         Variant {
             name: "t1",
-            about: "one task yields to nobody; one worker",
+            about: "one task yields alone; one worker",
             unit: "ns/yield",
             better: Better::Lower,
             sides: &sides::<1>(),

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs a program in a child and compares what it prints.
+/// Runs a program in a child process and compares its output.
 fn check(number: usize, program: &Program) -> Result<(), String> {
     let me = std::env::current_exe().map_err(|error| error.to_string())?;
     let child =

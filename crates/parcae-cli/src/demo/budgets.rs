@@ -1,4 +1,4 @@
-//! A tenant that is stopped when its budget is used up, and goes on when somebody pays.
+//! A tenant that is suspended when its budget is exhausted, and continues after a recharge.
 
 use super::{Demo, Size, check};
 use crate::stage::{BOLD, DIM, Stage, bar, grouped, paint};
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 pub(super) const DEMO: Demo = Demo {
     name: "budgets",
-    about: "a tenant runs dry, is suspended, and recharged",
-    look: "The tenant never ends by itself. It is suspended where it stands when its ops are used up, and goes on as \
-           if nothing had been when it gets more.",
+    about: "a tenant exhausts its budget, is suspended, and recharged",
+    look: "The tenant loops forever. It is suspended when its ops are used up, and continues from the same point \
+           after a recharge.",
     run,
 };
 
@@ -39,7 +39,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
                     cx.sleep(pause)?; // stands for work
                 }
             })?;
-            // Watches until the tenant stands still.
+            // Watches until the tenant is suspended.
             let suspended = |who: &str| -> parcae::Result<()> {
                 while n.budget().suspended == 0 {
                     let (done, paid) = (rounds.load(Ordering::Relaxed), n.budget().granted.ops);
@@ -60,7 +60,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
             n.recharge(ops(500))?; // out of the owner's account
             suspended("recharged by its owner, 500")?;
 
-            // From here on by whoever holds a capability, which need not be on a task.
+            // From here on a holder of a capability recharges, here on a thread.
             let limits = BudgetLimits { total: ops(5_000), per_request: ops(2_000) };
             let sponsor = rt.cap_budget(limits, Delegation::Forbidden);
             let account = n.account();
@@ -75,7 +75,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
                     Err(error) => break error,
                 }
             };
-            stage.say(format_args!("nobody pays any more: {refused}"));
+            stage.say(format_args!("the sponsor has nothing left: {refused}"));
             books = Some(n.budget());
             n.cancel(); // a suspended task can be cancelled as any other
             Ok(())
@@ -86,7 +86,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     };
     stage.say(format_args!("the tenant ended: {ended}"));
     let Standing { granted, left, held, spent, .. } = books;
-    let used = held.ops + spent.ops; // what a task has used is settled when it ends
+    let used = held.ops + spent.ops; // a task's use is counted as spent when it ends
     stage.say(format_args!("granted {} = left {} + used or held {used}", granted.ops, left.ops));
     stage.figure("rounds", rounds.into_inner());
     stage.figure("granted", granted.ops);

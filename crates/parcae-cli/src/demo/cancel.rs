@@ -1,4 +1,4 @@
-//! A tree of nurseries, of which one branch is cancelled, then one runs out of time, then all.
+//! A tree of nurseries: one branch is cancelled, one exceeds its deadline, then all end.
 
 use super::{Demo, Size, check};
 use crate::stage::{BOLD, DIM, Stage, bar, grouped, paint};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 pub(super) const DEMO: Demo = Demo {
     name: "cancel",
-    about: "a tree of tasks, cut branch by branch",
-    look: "Every bar is a nursery full of tasks that wait for something that never comes. A branch that is cut ends \
-           with all that hangs on it, and nothing else does; every task cleans up before it goes.",
+    about: "a tree of tasks, cancelled branch by branch",
+    look: "Every bar is a nursery of tasks that wait forever. Cancelling a branch ends all tasks below it and no \
+           others; every task cleans up before it ends.",
     run,
 };
 
@@ -20,7 +20,7 @@ const BRANCHES: usize = 6;
 /// This one has a deadline of its own.
 const HURRIED: usize = 4;
 
-/// What the tasks of a branch have done.
+/// Counters of a branch.
 #[derive(Default)]
 struct Branch {
     waiting: AtomicUsize,
@@ -29,8 +29,8 @@ struct Branch {
 }
 
 impl Branch {
-    /// A nursery of tasks that wait for ever. Whoever cancels it does not cancel the tree. With a limit it runs out of time, so
-    /// long after all wait.
+    /// A nursery of tasks that wait forever. Cancelling it does not cancel the tree. With a limit
+    /// it exceeds its deadline that long after all tasks wait.
     fn grow(
         &self,
         cx: &Cx,
@@ -45,7 +45,7 @@ impl Branch {
                 n.spawn(|cx| {
                     self.waiting.fetch_add(1, Ordering::Relaxed);
                     let stopped = never.wait(); // an error when it is cancelled
-                    // In here nothing is a cancel point: what has to be tidied up can wait, lock, send.
+                    // Nothing in a shield is a cancel point: cleanup can wait, lock and send.
                     cx.shield(|| self.cleaned_up.fetch_add(1, Ordering::Relaxed));
                     stopped
                 })?;
@@ -54,7 +54,7 @@ impl Branch {
             all_wait.wait()?;
             cx.nursery_with(NurseryOpts::new().timeout(time), |_| never.wait())
         });
-        Ok(ended.map_or_else(|error| error.kind().to_string(), |()| "nobody cut it".to_owned()))
+        Ok(ended.map_or_else(|error| error.kind().to_string(), |()| "not cancelled".to_owned()))
     }
 
     fn cut(&self) {
@@ -103,13 +103,13 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
                 cx.yield_now()?;
             }
             let took = format!("{:.1} ms", start.elapsed().as_secs_f64() * 1e3);
-            show(&format!("the second is cut by its token: {}", paint(BOLD, took)));
+            show(&format!("the second is cancelled by its token: {}", paint(BOLD, took)));
             let others_stayed = branches[0].live() == leaves as u64;
 
             while branches[HURRIED].live() > 0 {
                 cx.sleep(Duration::from_millis(1))?;
             }
-            show("the fifth has run out of time");
+            show("the fifth has exceeded its deadline");
             cx.sleep(pause)?;
 
             cut_all = Instant::now();
@@ -120,7 +120,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
         })
     })?;
     let all = cut_all.elapsed().as_secs_f64() * 1e3;
-    show(&format!("all are cut, and have ended: {}", paint(BOLD, format!("{all:.1} ms"))));
+    show(&format!("all are cancelled, and have ended: {}", paint(BOLD, format!("{all:.1} ms"))));
     for (i, reason) in reasons.iter().enumerate() {
         stage.say(paint(DIM, format!("  branch {}: {reason}", i + 1)));
     }

@@ -1,4 +1,4 @@
-//! Many tasks out of one, which borrow from it, and their results back.
+//! Fan out: many children that borrow from their parent and return results.
 
 use super::{Demo, Size, check, cores};
 use crate::stage::{BOLD, Stage, bar, grouped, paint};
@@ -15,7 +15,7 @@ pub(super) const DEMO: Demo = Demo {
     run,
 };
 
-/// A task looks at so many numbers.
+/// How many numbers a task tests.
 const PIECE: u64 = 3_000;
 
 fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
@@ -51,8 +51,8 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     check(counts.iter().all(|&count| count == counts[0]), "every run counts the same primes")
 }
 
-/// A task for each piece. `done` lives here and is borrowed by all: the nursery does not return before they have
-/// ended.
+/// A task for each piece. `done` lives here and is borrowed by all: the nursery does not return
+/// before they have ended.
 fn count_primes(cx: &Cx, stage: &Stage, numbers: u64) -> parcae::Result<u64> {
     let done = AtomicU64::new(0);
     cx.nursery(|n| {
@@ -74,7 +74,8 @@ fn count_primes(cx: &Cx, stage: &Stage, numbers: u64) -> parcae::Result<u64> {
     })
 }
 
-/// By trial. Each number is a checkpoint: others get their turn, and the task can be cancelled.
+/// By trial division. Each number is a checkpoint: other tasks get their turns, and the task can be
+/// cancelled.
 fn primes_in(cx: &Cx, range: Range<u64>) -> parcae::Result<u64> {
     let mut count = 0;
     for number in range {
@@ -85,7 +86,7 @@ fn primes_in(cx: &Cx, range: Range<u64>) -> parcae::Result<u64> {
     Ok(count)
 }
 
-/// What a task costs that has nothing to do.
+/// The cost of an empty task.
 fn spawn_rate(rt: &Runtime, stage: &Stage, tasks: u64) -> parcae::Result<()> {
     let ran = AtomicU64::new(0);
     let start = Instant::now();

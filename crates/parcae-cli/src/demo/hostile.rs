@@ -1,4 +1,5 @@
-//! Tasks that mean no good beside a service that goes on. What they do is in the example `hostile` of the library.
+//! Hostile tasks beside a service that keeps answering. The tasks are those of the library's
+//! example `hostile`.
 
 #[path = "../../../parcae/examples/hostile/beside.rs"]
 mod beside;
@@ -17,9 +18,9 @@ use tenants::{End, hush};
 
 pub(super) const DEMO: Demo = Demo {
     name: "hostile",
-    about: "tasks that try everything, and a service that does not notice",
-    look: "Each tenant is stopped by its own budget, with an error that says what it ran out of. The service answers \
-           all the while; a tenant that never comes to a checkpoint delays it, once.",
+    about: "hostile tasks beside a service that is not disturbed",
+    look: "Each tenant is stopped by its own budget, with an error that names the exhausted resource. The service \
+           keeps answering; a tenant that never reaches a checkpoint delays it once.",
     run,
 };
 
@@ -63,7 +64,7 @@ fn say(stage: &Stage, end: &End) {
     ));
 }
 
-/// What it ended with, up to where the error gives advice.
+/// The error, without its advice.
 fn reason(end: &End) -> String {
     let text = end.error.as_ref().map_or("no error".to_owned(), |error| error.kind().to_string());
     text.split(';').next().unwrap_or_default().to_owned()

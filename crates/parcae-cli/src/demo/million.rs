@@ -1,4 +1,4 @@
-//! As many live fibers as fit, each with a guarded stack of its own, and what that costs.
+//! Very many live fibers, each with its own guarded stack, and their memory.
 
 use super::{Demo, Size, check, cores};
 use crate::stage::{BOLD, DIM, Stage, bar, bytes, grouped, paint};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 pub(super) const DEMO: Demo = Demo {
     name: "million",
     about: "a hundred thousand live fibers with guarded stacks; a million with --million (about 5 GiB)",
-    look: "Each fiber has started, has a stack of 256 KiB with a guard page below, and waits. Only what it has touched \
-           takes memory. Then all are woken, and end.",
+    look: "Each fiber has started, has a stack of 256 KiB with a guard page below, and waits. Only the pages that it \
+           has touched take memory. Then all are woken, and end.",
     run,
 };
 
-/// What one takes, with page tables and records: measured, rounded up.
+/// Memory of one fiber, with page tables and records: measured, rounded up.
 const NEEDED: u64 = 5 << 10;
 
 fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
@@ -55,7 +55,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
                 let (waiting, sum) = (&waiting, &sum);
                 n.spawn(move |cx| {
                     waiting.fetch_add(1, Ordering::Relaxed);
-                    let woken = cx.park(); // here it stays, on its own stack
+                    let woken = cx.park(); // waits here, on its own stack
                     sum.fetch_add(number, Ordering::Relaxed);
                     woken
                 })?;
@@ -70,7 +70,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
             }
             all_live = Some((Memory::now()?, start.elapsed()));
             woken = Instant::now();
-            n.wind_down(); // wakes all, and asks them to end
+            n.wind_down(); // cancels all, which wakes them
             Ok(())
         })
     })?;
@@ -102,10 +102,10 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     stage.figure("mappings", after.mappings);
     stage.figure("seconds_until_all_lived", took.as_secs_f64());
     stage.figure("seconds_until_all_had_ended", ended.as_secs_f64());
-    check(sum.into_inner() == fibers * (fibers + 1) / 2, "every fiber went on when it was woken")
+    check(sum.into_inner() == fibers * (fibers + 1) / 2, "every fiber continued when it was woken")
 }
 
-/// A million takes memory that one should be asked for.
+/// A million fibers take much memory, so they have to be requested.
 fn wanted(size: Size) -> u64 {
     match size {
         Size::Quick => 10_000,
@@ -114,12 +114,12 @@ fn wanted(size: Size) -> u64 {
     }
 }
 
-/// As many thousands as take no more than half of what there is.
+/// As many thousands as fit into half of the available memory.
 fn fitting(wanted: u64, available: u64) -> u64 {
     wanted.min(available / 2 / NEEDED / 1000 * 1000)
 }
 
-/// What the groups that this process is in may still use, in bytes. `None` if nobody limits them.
+/// Memory that the control groups of this process still allow, in bytes. `None` without a limit.
 fn container_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -133,7 +133,7 @@ fn container_limit() -> Option<u64> {
     groups.filter_map(left).min()
 }
 
-/// What the kernel says about this process, in bytes.
+/// Memory of this process by the kernel's figures, in bytes.
 struct Memory {
     resident: u64,
     page_tables: u64,

@@ -1,7 +1,7 @@
-//! `parcae demo`: short tours, a file each. They are also meant to be read.
+//! `parcae demo`: short demos, a file each. Their sources are examples, meant to be read.
 //!
-//! A tour says what it does while it does it, checks that what it promises is true, and returns an error if it is not.
-//! To add one: write its file and put it into [`DEMOS`].
+//! A demo describes what it does while it runs, checks its promises, and returns an error if one
+//! does not hold. To add one, write its file and put it into [`DEMOS`].
 
 mod budgets;
 mod cancel;
@@ -17,19 +17,19 @@ use crate::stage::{BAD, BOLD, DIM, GOOD, Stage, paint, wrapped};
 use serde_json::{Map, Value, json};
 use std::time::Instant;
 
-/// A tour.
+/// A demo.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demo {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
     /// In a few words.
     pub(crate) about: &'static str,
-    /// What is to be seen.
+    /// What the output shows.
     look: &'static str,
     run: fn(&Stage, Size) -> parcae::Result<()>,
 }
 
-/// All tours, in the order in which they are best seen.
+/// All demos, in their recommended order.
 pub(crate) static DEMOS: &[Demo] = &[
     fan_out::DEMO,
     pipeline::DEMO,
@@ -40,14 +40,14 @@ pub(crate) static DEMOS: &[Demo] = &[
     million::DEMO,
 ];
 
-/// How much of it.
+/// The size of a demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
     /// Some seconds: for people.
     Full,
-    /// As little as shows the same.
+    /// The smallest that shows the same.
     Quick,
-    /// As for people, and as much memory as it takes.
+    /// As `Full`, without a limit on memory.
     Million,
 }
 
@@ -61,7 +61,7 @@ impl Size {
     }
 }
 
-/// Runs what was asked for, one after the other. A tour that fails does not keep the others from running.
+/// Runs the chosen demos one after another. A failing demo does not stop the others.
 pub(crate) fn run(args: &DemoArgs, stage: &Stage) -> Result<(), Exit> {
     if args.list {
         list(stage);
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &DemoArgs, stage: &Stage) -> Result<(), Exit> {
     if failed == 0 { Ok(()) } else { Err(Exit::Failed) }
 }
 
-/// What `--json` says about a tour.
+/// The report of a demo for `--json`.
 fn report(
     demo: &Demo,
     outcome: &parcae::Result<()>,
@@ -121,7 +121,7 @@ fn list(stage: &Stage) {
     stage.document(&json!({ "demos": DEMOS.iter().map(entry).collect::<Vec<_>>() }));
 }
 
-/// An error if a tour does not show what it promises.
+/// An error if a promise does not hold.
 fn check(holds: bool, promise: &str) -> parcae::Result<()> {
     if holds { Ok(()) } else { Err(parcae::Error::msg(format!("this should be true: {promise}"))) }
 }

@@ -1,4 +1,4 @@
-//! Stages that hand values on through bounded channels, and a slow one at the end.
+//! A pipeline: stages connected by bounded channels, with a slow last stage.
 
 use super::{Demo, Size, check};
 use crate::stage::{BOLD, Stage, bar, grouped, paint};
@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 pub(super) const DEMO: Demo = Demo {
     name: "pipeline",
-    about: "stages joined by channels; a slow one holds back the first",
+    about: "stages connected by channels; a slow one holds back the first",
     look: "Channels hold 16 values each. While the last stage is slow they fill up and the first stage waits; \
-           then everything flows.",
+           then the last stage becomes fast.",
     run,
 };
 
 const CAPACITY: usize = 16;
 const SQUARERS: usize = 4;
-/// What can be under way: in both channels, and in the hands of each task.
+/// The most values in flight: in both channels, and one in each task.
 const MOST_UNDER_WAY: u64 = (2 * CAPACITY + SQUARERS + 2) as u64;
 
 fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
@@ -48,7 +48,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
                     Ok(())
                 })?;
             }
-            drop((to_square, squares)); // those of the tasks are left
+            drop((to_square, squares)); // the tasks have their own
             let fast_since = &mut fast_since;
             let sum = n.spawn(move |cx| {
                 let mut sum = 0;
@@ -101,7 +101,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     check(most <= MOST_UNDER_WAY, "the first stage is held back")
 }
 
-/// What went in and came out.
+/// How many values went in and came out.
 #[derive(Default)]
 struct Flow {
     sent: AtomicU64,

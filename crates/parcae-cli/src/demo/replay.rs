@@ -12,8 +12,8 @@ use told::{Told, tell};
 pub(super) const DEMO: Demo = Demo {
     name: "replay",
     about: "the same seed gives the same run, another seed another one",
-    look: "Four tasks pay into one account with a bug in it: what they read may be old when they write. Whether \
-           money is lost depends on the seed, and on nothing else.",
+    look: "Four tasks pay into one account with a race: the balance that they read may be stale when they write. Whether \
+           money is lost depends on the seed alone.",
     run,
 };
 
@@ -57,15 +57,12 @@ fn pay(seed: u64) -> parcae::Result<Run> {
 fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     if let Ok(seed) = std::env::var("PARCAE_SEED") {
         return Err(parcae::Error::msg(format!(
-            "PARCAE_SEED={seed} would replace the seeds that this tour compares; unset it"
+            "PARCAE_SEED={seed} would replace the seeds that this demo compares; unset it"
         )));
     }
     let seeds: Vec<u64> = (1..=size.pick(200, 40)).collect();
     let runs: Vec<Run> = seeds.iter().map(|&seed| pay(seed)).collect::<parcae::Result<_>>()?;
-    stage.say(format_args!(
-        "{} payments of 1; what the account holds in the end:",
-        PAYERS * PAYMENTS
-    ));
+    stage.say(format_args!("{} payments of 1; final balances:", PAYERS * PAYMENTS));
     for (balance, count) in tally(&runs) {
         stage.say(format_args!(
             "  {balance:2} {} {count} of {} seeds",

@@ -1,4 +1,4 @@
-//! The state of the screen: what keys and answers do to it. It knows no terminal.
+//! The state of the screen, changed by keys and answers. Independent of the terminal.
 
 use super::model::{Picture, Task};
 use super::rows::{self, Direction, Key, Layout, Order, Row};
@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// What the keys are for at the moment.
+/// The input mode.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Mode {
     List,
@@ -18,7 +18,7 @@ pub(crate) enum Mode {
         id: u64,
         scroll: usize,
     },
-    /// Shall it be cancelled?
+    /// Confirms a cancellation.
     Cancel {
         label: String,
         title: String,
@@ -30,7 +30,7 @@ pub(crate) enum Mode {
     },
 }
 
-/// What has to be done after a key.
+/// The action after a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Todo {
     Nothing,
@@ -45,12 +45,12 @@ pub(crate) struct App {
     taken: Option<Instant>,
     pub(crate) order: Order,
     pub(crate) mode: Mode,
-    /// The row that is chosen, and where it was, in case that it goes.
+    /// The selected row, and its position in case the row disappears.
     chosen: Option<Key>,
     position: usize,
-    /// The task that is looked at, with its stack.
+    /// The opened task, with its stack.
     pub(crate) task: Option<Task>,
-    /// What came of what was asked for last.
+    /// The result of the last request.
     pub(crate) message: String,
     pub(crate) interval: Duration,
 }
@@ -71,7 +71,7 @@ impl App {
         }
     }
 
-    /// Takes what was answered. An error is one that ends everything.
+    /// Processes an answer. An error ends `top`.
     pub(crate) fn answered(
         &mut self,
         request: &str,
@@ -89,7 +89,7 @@ impl App {
                 self.taken = Some(now);
             }
             ("task", Ok(json)) => self.task = Task::read(&json),
-            // It has ended, which the screen says.
+            // The task has ended; the screen shows that.
             ("task", Err(Trouble::Refused(_))) => self.task = None,
             ("cancel" | "recharge", Ok(_)) => self.message = format!("done: {request}"),
             ("cancel" | "recharge", Err(Trouble::Refused(text))) => self.message = text,
@@ -104,7 +104,7 @@ impl App {
         Some(now - self.taken?)
     }
 
-    /// The rows, and which of them is chosen.
+    /// The rows, and the index of the selected one.
     pub(crate) fn rows(&self) -> (Vec<Row<'_>>, usize) {
         let rows = rows::rows(&self.picture, &self.order);
         let same = rows.iter().position(|row| Some(row.key()) == self.chosen);
@@ -112,7 +112,7 @@ impl App {
         (rows, at)
     }
 
-    /// What to ask for every time.
+    /// The requests of every interval.
     pub(crate) fn questions(&self) -> Vec<String> {
         let mut questions = vec!["tasks".to_owned()];
         if let Mode::Task { id, .. } = self.mode {
@@ -193,7 +193,7 @@ impl App {
 
     fn key_in_task(&mut self, code: KeyCode, id: u64, scroll: usize) -> Todo {
         self.message.clear();
-        // The screen knows how long the stack is on it, and goes no further.
+        // The screen limits scrolling to the length of the stack.
         let scroll = match code {
             KeyCode::Up => scroll.saturating_sub(1),
             KeyCode::Down => scroll + 1,
@@ -229,7 +229,7 @@ impl App {
         Todo::Nothing
     }
 
-    /// Chooses another row: the present one and the last one lead to it.
+    /// Selects another row, by the current index and the last one.
     fn choose(&mut self, to: impl FnOnce(usize, usize) -> usize) {
         let (rows, at) = self.rows();
         let last = rows.len().saturating_sub(1);
@@ -238,7 +238,7 @@ impl App {
         (self.position, self.chosen) = (position, chosen);
     }
 
-    /// The row that is chosen; it stays chosen.
+    /// The selected row, which stays selected.
     fn take_chosen(&mut self) -> Option<Key> {
         self.choose(|at, _| at);
         self.chosen

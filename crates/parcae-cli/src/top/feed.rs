@@ -1,11 +1,11 @@
-//! A thread that asks, so that the screen answers to keys also while a program does not.
+//! A thread that sends requests, so that the screen responds to keys while the program does not.
 
 use crate::target::{Client, Trouble};
 use serde_json::Value;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-/// What was asked, and what came of it.
+/// A request and its answer.
 pub(crate) type Answer = (String, Result<Value, Trouble>);
 
 /// Requests in, answers out, in the same order.

@@ -2,14 +2,15 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `model.rs` | what a program has answered |
-//! | `rows.rs` | what of it is shown, in which order |
-//! | `app.rs` | what keys and answers do |
-//! | `screen.rs` | what it looks like |
-//! | `feed.rs` | a thread that asks |
+//! | `model.rs` | the answers of the program |
+//! | `rows.rs` | the rows to show, and their order |
+//! | `app.rs` | the state that keys and answers change |
+//! | `screen.rs` | drawing |
+//! | `feed.rs` | the thread that sends requests |
 //!
-//! Every interval it asks for all tasks without their stacks, and for the stack of the one that is looked at. Whatever
-//! happens, the terminal is what it was when this is left: at a key, when the program is gone, in a panic.
+//! In every interval it requests all tasks without their stacks, and the stack of the selected
+//! task. The terminal is restored however `top` ends: by a key, because the program is gone, or by
+//! a panic.
 
 mod app;
 mod feed;
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 
 /// How long a key or an answer may wait.
 const PULSE: Duration = Duration::from_millis(40);
-/// Between the two looks that `--once` takes, for its rates.
+/// The time between the two requests of `--once`, for its rates.
 const GLANCE: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(args: &TopArgs, format: Format) -> Result<(), Trouble> {
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &TopArgs, format: Format) -> Result<(), Trouble> {
     }
     let (who, app) = (client.who(), App::new(client.hello.clone(), args.interval));
     let failed = |error| Trouble::Io("the terminal".into(), error);
-    // This also sees to it that a panic leaves the terminal as it was.
+    // This also restores the terminal after a panic.
     let mut terminal = ratatui::try_init().map_err(failed)?;
     let outcome = watch(&mut terminal, app, &Feed::start(client));
     ratatui::restore();
@@ -60,14 +61,14 @@ pub(crate) fn run(args: &TopArgs, format: Format) -> Result<(), Trouble> {
     }
 }
 
-/// Shows what is answered until somebody leaves, or the program has gone.
+/// Shows answers until the user quits or the program is gone.
 fn watch(
     terminal: &mut DefaultTerminal,
     mut app: App,
     feed: &Feed,
 ) -> io::Result<Result<(), Trouble>> {
     let mut due = Instant::now();
-    // Questions that are not answered yet: no more are asked meanwhile.
+    // Pending requests: no others are sent until they are answered.
     let mut open = 0;
     let ask = |open: &mut usize, question: String| {
         *open += 1;
@@ -97,7 +98,7 @@ fn watch(
                 Todo::Quit => return Ok(Ok(())),
                 Todo::Ask(question) => {
                     ask(&mut open, question);
-                    due = now; // what it has changed is shown at once
+                    due = now; // show the effect immediately
                 }
             }
         }

@@ -1,35 +1,35 @@
-//! What a program has answered, and what follows from two answers: rates.
+//! The answers of a program, and the rates computed from two of them.
 //!
-//! Of a task that runs little is known: the rest is its own then. What was seen of it while it waited, its name
-//! and its place in the tree, stays true as long as it lives, and is kept here.
+//! Little is known about a running task, since its frame belongs to it. Its name and its place in
+//! the tree do not change, so they are kept from an earlier answer.
 
 use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A task, as it was seen.
+/// A task in an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Task {
     pub(crate) id: u64,
-    /// Its number, as people read it.
+    /// Its number in readable form.
     pub(crate) label: String,
     pub(crate) name: Option<String>,
     pub(crate) state: String,
     pub(crate) worker: Option<u64>,
-    /// The nursery that it belongs to, 0 for a root task; none if not known.
+    /// Its nursery; 0 for a root task; `None` if not known.
     pub(crate) nursery: Option<u64>,
     pub(crate) spawned_at: Option<String>,
     pub(crate) age: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) left: Vec<(String, u64)>,
     pub(crate) nurseries: Vec<Nursery>,
-    /// Where it waits, innermost first; only if it was asked for.
+    /// Its backtrace, innermost first; only if requested.
     pub(crate) frames: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Wait {
-    /// What for.
+    /// What it waits for.
     pub(crate) what: String,
     pub(crate) time: Duration,
 }
@@ -114,14 +114,14 @@ fn text(json: &Value) -> Option<String> {
     Some(json.as_str()?.to_owned())
 }
 
-/// The components of a budget that are counted: `ops` first, which a narrow column must not cut off, then the others
-/// as the library orders them.
+/// The components of a budget that are counted: `ops` first, which a narrow column must not cut
+/// off, then the others as the library orders them.
 fn amounts(json: &Value) -> Vec<(String, u64)> {
     const ORDER: [&str; 5] = ["ops", "memory", "spawn_count", "channel_ops", "syscalls"];
     let fields = json.as_object().into_iter().flatten();
     let mut amounts: Vec<(String, u64)> =
         fields.filter_map(|(name, amount)| Some((name.clone(), amount.as_u64()?))).collect();
-    // What a later version counts comes last.
+    // Components of later versions come last.
     amounts.sort_by_key(|(name, _)| {
         ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len())
     });
@@ -136,7 +136,7 @@ fn frame(json: &Value) -> Option<String> {
     })
 }
 
-/// What is known of a program at a moment.
+/// The state of a program at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
     pub(crate) tasks: Vec<Task>,
@@ -148,7 +148,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// What an answer to `tasks` shows, so much later than `before`. `None` if it is no such answer.
+    /// Reads an answer to `tasks`, which came `later` than `before`. `None` if it is invalid.
     pub(crate) fn read(json: &Value, before: Option<Picture>, passed: Duration) -> Option<Picture> {
         let counters = |worker: &Value| -> Option<HashMap<String, u64>> {
             let fields = worker.as_object()?.iter();
@@ -162,7 +162,7 @@ impl Picture {
         Some(Picture { tasks, workers, before: before.workers, passed })
     }
 
-    /// How much a counter of a worker grows in a second; none before there are two answers.
+    /// The rate of a worker's counter, per second; `None` before there are two answers.
     pub(crate) fn rate(&self, worker: usize, counter: &str) -> Option<f64> {
         let before = self.before.get(worker)?.get(counter)?;
         let now = self.workers.get(worker)?.get(counter)?;
@@ -193,7 +193,7 @@ fn remember(before: &[Task], tasks: &mut [Task]) {
             task.name.clone_from(&seen.name);
             task.spawned_at.clone_from(&seen.spawned_at);
         }
-        // Its nurseries are where its children are shown; how they stand may be old.
+        // Its nurseries place its children; their state may be old.
         task.nurseries.clone_from(&seen.nurseries);
     }
 }

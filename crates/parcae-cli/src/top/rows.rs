@@ -1,11 +1,11 @@
-//! What is shown in which order: rows of tasks and nurseries, and their cells.
+//! Rows of tasks and nurseries: their order and their cells.
 
 use super::model::{Nursery, Picture, Task};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// What tasks are sorted by.
+/// Sort keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     Number,
@@ -36,7 +36,7 @@ impl Sort {
         }
     }
 
-    /// What one looks for comes first: the oldest, who waits longest, who has least left.
+    /// The most interesting come first: the oldest, the longest waiting, the least budget left.
     fn compare(self, a: &Task, b: &Task) -> Ordering {
         let waited = |task: &Task| task.wait.as_ref().map(|wait| wait.time);
         let ops = |task: &Task| {
@@ -45,7 +45,7 @@ impl Sort {
         };
         let order = match self {
             Sort::Number => Ordering::Equal,
-            // Those without a name come last.
+            // Tasks without a name come last.
             Sort::Name => (a.name.is_none(), &a.name).cmp(&(b.name.is_none(), &b.name)),
             Sort::State => a.state.cmp(&b.state),
             Sort::Age => b.age.cmp(&a.age),
@@ -56,7 +56,7 @@ impl Sort {
     }
 }
 
-/// Which way.
+/// The sort direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Forward,
@@ -71,13 +71,13 @@ pub(crate) enum Layout {
     Flat,
 }
 
-/// How a picture is shown.
+/// How the tasks are shown.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     pub(crate) sort: Sort,
     pub(crate) direction: Direction,
     pub(crate) layout: Layout,
-    /// Only what contains this, whatever the case of letters.
+    /// Show only rows that contain this, ignoring case.
     pub(crate) filter: String,
 }
 
@@ -88,7 +88,7 @@ impl Default for Order {
     }
 }
 
-/// What a row is about, which stays the same when rows move.
+/// The identity of a row, which is stable when rows move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Task(u64),
@@ -165,7 +165,8 @@ pub(crate) fn rows<'p>(picture: &'p Picture, order: &Order) -> Vec<Row<'p>> {
     }
 }
 
-/// Tasks under their nurseries, these under their owners. What has no known place is at the root.
+/// Tasks below their nurseries, and nurseries below their owners. Tasks without a known place are
+/// at the root.
 fn tree<'p>(tasks: &[&'p Task]) -> Vec<Row<'p>> {
     let open: HashSet<u64> =
         tasks.iter().flat_map(|task| &task.nurseries).map(|nursery| nursery.id).collect();
@@ -177,7 +178,7 @@ fn tree<'p>(tasks: &[&'p Task]) -> Vec<Row<'p>> {
             None => pending.push(Row { depth: 0, what: What::Task(task) }),
         }
     }
-    // Not by recursion: nothing bounds how deep a program nests. The next row is the last of those pending.
+    // Iterative, since the nesting depth is unbounded. The next row is the last pending one.
     pending.reverse();
     let mut rows = Vec::with_capacity(tasks.len());
     while let Some(row) = pending.pop() {
@@ -188,7 +189,7 @@ fn tree<'p>(tasks: &[&'p Task]) -> Vec<Row<'p>> {
                 pending.extend(inner.rev().map(|what| Row { depth, what }));
             }
             What::Nursery(nursery) => {
-                // Taken out: who claims to be its own ancestor is shown once.
+                // Removed, so that a task that claims to be its own ancestor is shown once.
                 let inner = under.remove(&nursery.id).unwrap_or_default().into_iter();
                 pending.extend(inner.rev().map(|task| Row { depth, what: What::Task(task) }));
             }
@@ -198,10 +199,11 @@ fn tree<'p>(tasks: &[&'p Task]) -> Vec<Row<'p>> {
     rows
 }
 
-/// The rows that match, and those that they stand under.
+/// The matching rows and their ancestors.
 fn with_ancestors<'p>(rows: Vec<Row<'p>>, filter: &str) -> Vec<Row<'p>> {
     let mut kept = Vec::new();
-    // From the bottom: a row is kept if one was kept that is further in than it, and none of its peers came between.
+    // From the bottom up: a row is kept if a deeper row was kept after it, with no row of the same
+    // depth between.
     let mut wanted = usize::MAX;
     for row in rows.into_iter().rev() {
         let ancestor = wanted != usize::MAX && row.depth < wanted;

@@ -69,7 +69,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, now: Instant) {
     frame.render_widget(Paragraph::new(foot_line(app)), foot);
 }
 
-/// Who it is, and how it goes.
+/// The head: the program and its totals.
 pub(crate) fn head_line(app: &App, now: Instant) -> String {
     let rate = |counter| app.picture.total_rate(counter).map_or("–".into(), short);
     let mut line = format!(
@@ -122,7 +122,7 @@ fn title_line(app: &App) -> String {
     };
     let way = match order.direction {
         Direction::Forward => "",
-        Direction::Backward => ", the other way round",
+        Direction::Backward => ", reversed",
     };
     let mut line = format!("{what} by {}{way}, every {:?}", order.sort.name(), app.interval);
     if !order.filter.is_empty() {
@@ -131,10 +131,10 @@ fn title_line(app: &App) -> String {
     line
 }
 
-/// A question, what came of the last one, or the keys.
+/// A question, the result of the last request, or the keys.
 fn foot_line(app: &App) -> String {
     match &app.mode {
-        Mode::Filter => format!("show what contains: {}_", app.order.filter),
+        Mode::Filter => format!("filter: {}_", app.order.filter),
         Mode::Cancel { title, .. } => format!("cancel task {title}? y/n"),
         Mode::Recharge { nursery, amounts } => {
             format!("recharge nursery {nursery:#x} with: {amounts}_   (Enter, or Esc)")
@@ -150,7 +150,7 @@ fn foot_line(app: &App) -> String {
 fn draw_rows(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let (rows, chosen) = app.rows();
     let room = usize::from(area.height.saturating_sub(1)).max(1); // one is for the heading
-    // The chosen one is in the middle, unless there is nothing more at the end.
+    // The selected row is in the middle, except near the ends.
     let first = chosen.saturating_sub(room / 2).min(rows.len().saturating_sub(room));
     let shown = rows.iter().enumerate().skip(first).take(room).map(|(at, row)| {
         let style = if at == chosen { CHOSEN } else { style(row) };
@@ -160,7 +160,7 @@ fn draw_rows(frame: &mut Frame<'_>, area: Rect, app: &App) {
     frame.render_widget(table, area);
 }
 
-/// Nurseries stand out, and who has nothing left.
+/// Highlights nurseries and exhausted tasks.
 fn style(row: &Row<'_>) -> Style {
     match row.what {
         super::rows::What::Nursery(_) => BOLD,
@@ -179,7 +179,7 @@ fn draw_task(frame: &mut Frame<'_>, area: Rect, task: Option<&Task>, scroll: usi
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// What is known of a task, beside its stack.
+/// The details of a task, without its stack.
 fn about(task: &Task) -> Vec<String> {
     let mut lines = vec![format!("task {}: {}", task.title(), task.state)];
     if let Some(wait) = &task.wait {
@@ -194,8 +194,7 @@ fn about(task: &Task) -> Vec<String> {
     for nursery in &task.nurseries {
         lines.push(format!("{}: {}, {} live", nursery.title(), nursery.state, nursery.live));
     }
-    let stack =
-        if task.frames.is_empty() { "its stack is its own while it runs" } else { "stack:" };
+    let stack = if task.frames.is_empty() { "no backtrace while it runs" } else { "stack:" };
     lines.push(stack.into());
     lines
 }

@@ -1,4 +1,4 @@
-//! `parcae trace`: what a program did, and where its time went.
+//! `parcae trace`: recording and summarising traces.
 
 pub(crate) mod record;
 pub(crate) mod summary;

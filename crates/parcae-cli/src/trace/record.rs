@@ -1,7 +1,8 @@
-//! `parcae trace record`: has a running program record what it does, and keeps that in a file.
+//! `parcae trace record`: records a trace of a running program into a file.
 //!
-//! The header of `parcae::attach` has the requests: `trace start`, and `trace stop`, whose answer is followed by the trace.
-//! A recording belongs to the connection that has started it. So it ends with this program, however that ends.
+//! The header of `parcae::attach` has the requests: `trace start`, and `trace stop`, whose answer
+//! is followed by the trace. A recording belongs to the connection that started it, so it ends with
+//! this program in any case.
 
 use crate::args::RecordArgs;
 use crate::stage::{Format, Stage, bytes, grouped};
@@ -13,7 +14,7 @@ use std::path::Path;
 
 pub(crate) fn run(args: &RecordArgs, format: Format) -> Result<(), Trouble> {
     let mut client = Client::find(args.target.target.as_deref())?;
-    // Before anything is recorded: later it would be in vain.
+    // Open the file first: a recording that cannot be stored is useless.
     let failed = |error| Trouble::Output(args.out.clone(), error);
     let file = File::create(&args.out).map_err(failed)?;
     let recorded = record(&mut client, args, &mut BufWriter::new(file));
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &RecordArgs, format: Format) -> Result<(), Trouble> {
     stage.say(format_args!("{}: {} in {}", client.hello, bytes(length), args.out.display()));
     if lost > 0 {
         stage.say(format_args!(
-            "{} events were overwritten by later ones; more fit with --events, which is {} now",
+            "{} events were overwritten by later ones; --events, now {}, keeps more",
             grouped(lost),
             args.events
         ));
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &RecordArgs, format: Format) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Returns how long the trace is, and how much was lost.
+/// Returns the length of the trace, and the number of lost events.
 fn record(
     client: &mut Client,
     args: &RecordArgs,
@@ -62,6 +63,6 @@ fn record(
 /// Leaves no empty file behind; a part of a trace may still be of use.
 fn remove_if_empty(path: &Path) {
     if fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() == 0) {
-        let _ = fs::remove_file(path); // it was there a moment ago
+        let _ = fs::remove_file(path); // created above
     }
 }

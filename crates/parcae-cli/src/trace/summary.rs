@@ -1,10 +1,11 @@
-//! `parcae trace summary`: where time went in a recorded trace, and the longest waits.
+//! `parcae trace summary`: times per worker and task name in a trace, and the longest waits.
 //!
-//! It reads the JSON of `Trace::write_chrome`, which has two processes: the first has a track for each worker, with a
-//! slice for each turn of a task and for each sleep; the second has a track for each task, with slices called
-//! `ready`, `running`, or by what was waited for. Tracks have names; a task's is `NAME #NUMBER`.
+//! It reads the JSON of `Trace::write_chrome`, which has two processes: the first has a track for
+//! each worker, with a slice for each turn of a task and for each sleep; the second has a track for
+//! each task, with slices called `ready`, `running`, or by what was waited for. Tracks have names;
+//! a task's is `NAME #NUMBER`.
 //!
-//! Tasks of the same name are one line: what matters of a thousand requests is where all of them spent their time.
+//! Tasks of the same name share one line: for a thousand requests the total matters.
 
 use crate::args::SummaryArgs;
 use crate::stage::{BOLD, DIM, Format, Stage, grouped, paint};
@@ -43,7 +44,7 @@ struct Summary {
     end: f64,
     lost: u64,
     workers: BTreeMap<u64, Worker>,
-    /// Workers that did nothing at all.
+    /// Workers that ran nothing.
     quiet: usize,
     names: BTreeMap<String, Name>,
     longest: Vec<Wait>,
@@ -57,7 +58,7 @@ struct Worker {
     asleep: f64,
 }
 
-/// What all tasks of a name did.
+/// Times of all tasks of one name.
 #[derive(Debug, Default)]
 struct Name {
     tasks: u64,
@@ -114,7 +115,7 @@ impl Summary {
             }
         }
         summary.begin = summary.begin.min(summary.end);
-        // Other threads only wake tasks. There is a track for each worker that there could be.
+        // Other threads only wake tasks. Every possible worker has a track.
         summary.workers.retain(|_, worker| worker.name.starts_with("worker "));
         let all = summary.workers.len();
         summary.workers.retain(|_, worker| worker.turns > 0 || worker.asleep > 0.0);
@@ -181,7 +182,7 @@ impl Summary {
         }
     }
 
-    /// Those that ran longest come first.
+    /// The longest running come first.
     fn by_time(&self) -> Vec<(&String, &Name)> {
         let mut names: Vec<_> = self.names.iter().collect();
         names.sort_by(|a, b| b.1.running.total_cmp(&a.1.running));

@@ -1,4 +1,5 @@
-//! A program to look into: the example `attached`, played by the test binary itself, which starts itself again.
+//! A program to look into: the example `attached`, played by the test binary itself, which starts
+//! itself again.
 
 // Each test crate compiles its own copy and need not use all of it.
 #![allow(dead_code)]
@@ -25,7 +26,8 @@ pub(crate) fn played() -> bool {
     play
 }
 
-/// A text with `#` in the place of numbers of tasks and nurseries, which depend on who spawned them.
+/// A text with `#` in the place of numbers of tasks and nurseries, which depend on who spawned
+/// them.
 pub(crate) fn unnumbered(text: &str) -> String {
     let all = |text: &str, is: fn(&u8) -> bool| !text.is_empty() && text.as_bytes().iter().all(is);
     let number = |word: &str| match (word.split_once('.'), word.strip_prefix("0x")) {

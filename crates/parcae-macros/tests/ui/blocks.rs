@@ -7,7 +7,7 @@ struct Unit;
 #[budgeted]
 impl Unit {
     const fn new() -> Self {
-    //~ error: a `const fn` cannot be budgeted: the compiler may run it, where there is no budget;
+    //~ error: a `const fn` cannot be budgeted: the compiler may evaluate it, where there is no budget;
     //~    use a plain function
         Self
     }
@@ -20,7 +20,7 @@ impl Unit {
 #[budgeted]
 mod module {
     pub const fn one() -> u32 {
-    //~ error: a `const fn` cannot be budgeted: the compiler may run it, where there is no budget;
+    //~ error: a `const fn` cannot be budgeted: the compiler may evaluate it, where there is no budget;
     //~    use a plain function
         1
     }

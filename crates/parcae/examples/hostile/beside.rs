@@ -5,8 +5,8 @@ use super::tenants::{End, TENANTS, contain};
 use parcae::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs every tenant with no more than `budget`, and the service until the last of them has ended. Tells `ended` about
-/// each when it does.
+/// Runs every tenant with at most `budget`, and the service until the last tenant has ended. Calls
+/// `ended` for each tenant that ends.
 pub(crate) fn beside(
     cx: &Cx,
     budget: Budget,

@@ -1,8 +1,8 @@
-//! Hostile tasks beside a service that goes on: each is stopped by its budget, with an error that
-//! says what it ran out of. Exits with 0 if every one was contained.
+//! Hostile tasks beside a service that keeps answering: each is stopped by its budget, with an
+//! error that names the exhausted resource. Exits with 0 if all were contained.
 //!
-//! The time of a worker is shared at checkpoints. A task that never comes to one, like `deaf`,
-//! keeps its worker until it ends, and who lives on that worker waits: see `max`.
+//! Tasks share a worker at checkpoints. A task that never reaches one, like `deaf`, keeps its
+//! worker until it ends, and the other tasks of that worker wait: see `max`.
 
 mod beside;
 mod service;
@@ -17,7 +17,7 @@ use tenants::{End, hush};
 #[global_allocator]
 static ALLOCATOR: parcae::Allocator = parcae::Allocator::system();
 
-/// What each of them may use.
+/// The budget of each tenant.
 const BUDGET: Budget = Budget::ZERO
     .with_ops(100_000_000)
     .with_memory(16 << 20)
@@ -30,7 +30,7 @@ fn main() -> parcae::Result<ExitCode> {
     let alone = rt.run(|cx| cx.nursery(|n| n.spawn(|cx| serve(cx, |n| n >= 2000))?.join()))?;
     let (ends, beside) = rt.run(|cx| beside(cx, BUDGET, |_| ()))?;
 
-    println!("What each tenant has used up of its budget, and what stopped it:\n");
+    println!("What each tenant has spent of its budget, and what stopped it:\n");
     println!(
         "{:9} {:37} {:>10} {:>6} {:>6} {:>8}  ended with",
         "tenant", "what it tries", "ops", "KiB", "spawns", "sends"
@@ -60,7 +60,7 @@ fn main() -> parcae::Result<ExitCode> {
     Ok(if escaped == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The error up to where it gives advice.
+/// The error without its advice.
 fn shortened(end: &End) -> String {
     let text = end.error.as_ref().map_or("no error".to_owned(), |error| error.kind().to_string());
     let verdict = if end.is_contained() { "" } else { "NOT CONTAINED: " };

@@ -1,4 +1,4 @@
-//! The well-behaved neighbour: answers requests, and notes how long each one waited for it.
+//! The well-behaved neighbour: answers requests, and records how long each one waited.
 
 use parcae::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// From one answer to the next request.
+/// The pause between an answer and the next request.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// How late the service got its turn, each time, sorted.
+/// The latencies of the service, sorted.
 pub(crate) struct Latencies(Vec<Duration>);
 
 impl Latencies {
-    /// The value that so many of a hundred do not exceed.
+    /// A percentile.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         self.0[(self.0.len() * percent / 100).min(self.0.len() - 1)]
     }
@@ -23,7 +23,7 @@ impl Latencies {
     }
 }
 
-/// Serves a client on another thread until `enough` says so of the number of answers.
+/// Serves a client on another thread until `enough` returns true for the number of answers.
 pub(crate) fn serve(cx: &Cx, enough: impl Fn(usize) -> bool) -> parcae::Result<Latencies> {
     // When the open request was sent, in nanoseconds since `start`; 0 if there is none.
     let (start, request) = (Instant::now(), Arc::new(AtomicU64::new(0)));

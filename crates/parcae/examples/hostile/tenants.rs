@@ -1,4 +1,4 @@
-//! The tenants: what each one tries, and how it has to end. Shared with the test of the same name.
+//! The tenants: what each of them tries, and how it must end. Shared with a test.
 
 use parcae::budget::Resource;
 use parcae::channel::{ChannelOpts, Overflow};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A task that means no good.
+/// A hostile task.
 #[derive(Clone, Copy)]
 pub(crate) struct Tenant {
     pub(crate) name: &'static str,
@@ -17,20 +17,20 @@ pub(crate) struct Tenant {
     /// Whether it ended with the right error.
     pub(crate) expected: fn(&ErrorKind) -> bool,
     attack: fn(&Cx) -> parcae::Result<()>,
-    /// What its owner does about it, beside waiting.
+    /// The owner's action, besides waiting.
     owner: Owner,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Owner {
     Waits,
-    /// Starts it again whenever it has failed, so many times.
+    /// Restarts it after each failure, this many times.
     Restarts(usize),
-    /// Asks it to end, once it has begun.
+    /// Cancels it once it has started.
     Cancels,
 }
 
-/// How a tenant ended, and what it has used up until then.
+/// How a tenant ended, and what it had spent by then.
 pub(crate) struct End {
     pub(crate) tenant: Tenant,
     pub(crate) error: Option<parcae::Error>,
@@ -46,14 +46,14 @@ impl End {
 pub(crate) const TENANTS: [Tenant; 9] = [
     Tenant {
         name: "spinner",
-        tries: "loops for ever, with checkpoints",
+        tries: "loops forever, with checkpoints",
         expected: |kind| matches!(kind, ErrorKind::BudgetExceeded(_)),
         attack: |cx| match cx.forever(|| Ok(()))? {},
         owner: Owner::Waits,
     },
     Tenant {
         name: "innocent",
-        tries: "loops for ever, #[budgeted]",
+        tries: "loops forever, #[budgeted]",
         expected: |kind| matches!(kind, ErrorKind::BudgetExceeded(_)),
         attack: spin,
         owner: Owner::Waits,
@@ -74,8 +74,8 @@ pub(crate) const TENANTS: [Tenant; 9] = [
     },
     Tenant {
         name: "flooder",
-        tries: "sends for ever, to nobody who listens",
-        // Its channel drops what is too much, so what stops it is what a send costs.
+        tries: "sends forever, without a receiver",
+        // Its channel drops old values, so only the cost of the sends stops it.
         expected: |kind| matches!(kind, ErrorKind::BudgetExceeded(short) if short.resource == Resource::ChannelOps),
         attack: flood,
         owner: Owner::Waits,
@@ -89,7 +89,7 @@ pub(crate) const TENANTS: [Tenant; 9] = [
     },
     Tenant {
         name: "digger",
-        tries: "recurses for ever, #[budgeted]",
+        tries: "recurses forever, #[budgeted]",
         expected: |kind| matches!(kind, ErrorKind::StackOverflow { .. }),
         attack: |_| {
             dig(0);
@@ -106,14 +106,14 @@ pub(crate) const TENANTS: [Tenant; 9] = [
     },
     Tenant {
         name: "deaf",
-        tries: "never looks whether it is cancelled",
+        tries: "never reaches a cancel point",
         expected: |kind| matches!(kind, ErrorKind::Cancelled(_)),
         attack: ignore,
         owner: Owner::Cancels,
     },
 ];
 
-/// Runs a tenant in a nursery of its own, with no more than `budget`.
+/// Runs a tenant in its own nursery, with at most `budget`.
 pub(crate) fn contain(cx: &Cx, tenant: Tenant, budget: Budget) -> End {
     // Drawn from the nursery's budget when one is used up.
     let portion = Budget::ZERO.with_ops(10_000).with_memory(1 << 20).with_spawn_count(4);
@@ -167,7 +167,7 @@ fn breed(cx: &Cx) -> parcae::Result<()> {
     })
 }
 
-/// Two children, each of which does the same: there is no end to it but that of the budget, which all of them share.
+/// Two children, each of which does the same: only the budget, which all of them share, ends it.
 fn fork(cx: &Cx) -> parcae::Result<()> {
     let little = Budget::ZERO.with_ops(20).with_memory(1 << 10).with_spawn_count(2);
     cx.nursery_with(NurseryOpts::new().slice(little), |n| {
@@ -177,13 +177,13 @@ fn fork(cx: &Cx) -> parcae::Result<()> {
     })
 }
 
-/// A channel of eight places that overwrites what nobody has received: it never grows, and a send never waits.
+/// A channel of capacity 8 that drops its oldest value: it never grows, and a send never waits.
 fn flood(cx: &Cx) -> parcae::Result<()> {
     let (sender, _nobody_listens) = ChannelOpts::bounded(8).overflow(Overflow::DropOld).build();
     match cx.forever(|| Ok(sender.send([0_u8; 64])?))? {}
 }
 
-/// Outlives the task, so that its end does not give anything back.
+/// Outlives the task, so that its end frees nothing.
 static HOARD: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 fn hoard(cx: &Cx) -> parcae::Result<()> {
@@ -218,7 +218,7 @@ pub(crate) fn hush() {
 
 static DEAF_HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Not for ever: nothing can end a task that neither looks nor ends.
+/// Not forever: nothing can end a task that has no cancel point.
 fn ignore(_: &Cx) -> parcae::Result<()> {
     DEAF_HAS_BEGUN.store(true, Ordering::Relaxed);
     let start = Instant::now();
