@@ -57,7 +57,8 @@ fn the_way_there_and_back_keeps_kind_task_and_contexts() {
     assert!(back.to_string().starts_with("outermost: middle: innermost: "), "{back}");
 }
 
-/// A context of an error that never was ours is its outermost text; the alternate form has all of them.
+/// A context of an error that never was ours is its outermost text; the alternate form has all of
+/// them.
 #[test]
 fn contexts_of_other_errors_are_their_causes() {
     let error = Error::from_anyhow(parse("x").context("reading the port").unwrap_err());

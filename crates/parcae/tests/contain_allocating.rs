@@ -52,7 +52,7 @@ fn an_allocating_recursion_is_contained_before_it_comes_to_the_allocator() {
                     let outcome = unsafe { cx.contain_overflow(size, || grow(0)) };
                     let error = outcome.unwrap_err();
                     assert!(matches!(error.kind(), ErrorKind::StackOverflow { .. }), "{error}");
-                    drop(black_box(vec![0_u8; 5_000])); // nobody holds the allocator's lock
+                    drop(black_box(vec![0_u8; 5_000])); // the allocator's lock is free
                 }
             }
             Ok(())

@@ -1,7 +1,7 @@
 //! The behaviour of the public API, one module for each subject.
 //!
-//! These tests share one program, because each program costs a link. A test stands elsewhere only if it
-//! needs an allocator (`memory`, `memory_hard`, `contain_allocating`) or a certain crate name
+//! These tests share one program, because each program costs a link. A test stands elsewhere only
+//! if it needs an allocator (`memory`, `memory_hard`, `contain_allocating`) or a certain crate name
 //! (`parcae_stacks`).
 
 mod authority;

@@ -1,5 +1,6 @@
-//! No loop without a point: an operation that may be called in a loop charges, lets others run, and sees that its task was
-//! cancelled. Those that do not say so in their documentation; the table is in `parcae::sync`.
+//! No loop without a point: an operation that may be called in a loop charges, lets others run, and
+//! sees that its task was cancelled. Those that do not say so in their documentation; the table is
+//! in `parcae::sync`.
 
 use parcae::channel::{broadcast, channel, watch};
 use parcae::prelude::*;
@@ -252,7 +253,7 @@ fn tasks_that_only_signal_each_other_are_charged() {
     }
 }
 
-/// Async code yields by waking itself: it is fair to others, whoever runs it.
+/// Async code yields by waking itself, which is fair to other tasks.
 #[test]
 fn futures_of_tasks_are_polled_in_turn() {
     for rt in one_worker(Budget::UNLIMITED) {

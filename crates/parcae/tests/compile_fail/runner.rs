@@ -1,4 +1,5 @@
-//! Compiles the programs in `tests/ui` of a crate and compares errors with the expectations in them.
+//! Compiles the programs in `tests/ui` of a crate and compares errors with the expectations in
+//! them.
 //!
 //! An expectation is a comment below the line that the error points at:
 //!
@@ -8,16 +9,17 @@
 //!     //~ help: the trait `Send` is not implemented for `Rc<i32>`
 //! ```
 //!
-//! - `error`: an error on that line has this code and a message that contains this text. It is the first
-//!   one on its line; the compiler may add more there.
-//! - `label`, `help`, `note`: the same error has such a part that contains this text. The label is the
-//!   one at the place of the error.
+//! - `error`: an error on that line has this code and a message that contains this text. It is the
+//!   first one on its line; the compiler may add more there.
+//! - `label`, `help`, `note`: the same error has such a part that contains this text. The label is
+//!   the one at the place of the error.
 //!
 //! A line that begins with `//~    ` continues the one above it.
 //!
-//! An error on a line without an expectation fails the test, and so does a program that compiles. The
-//! rest of the output may differ between compilers: notes about private types, lists of other
-//! implementations, the drawing. `PARCAE_ACCEPT=1` writes new expectations, which then have to be read.
+//! An error on a line without an expectation fails the test, and so does a program that compiles.
+//! The rest of the output may differ between compilers: notes about private types, lists of other
+//! implementations, the drawing. `PARCAE_ACCEPT=1` writes new expectations, which then have to be
+//! read.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! The accounting of memory is safe wherever a task allocates: values are not taken for frames, no other
-//! task runs in the middle of an allocation, and debts are paid.
+//! The accounting of memory is safe wherever a task allocates: values are not taken for frames, no
+//! other task runs in the middle of an allocation, and debts are paid.
 
 use crate::support::*;
 use parcae::prelude::*;

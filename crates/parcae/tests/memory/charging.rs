@@ -8,19 +8,15 @@ use parcae::nursery::NurseryEvent;
 use parcae::prelude::*;
 use std::sync::Mutex;
 
-fn threads(test: impl Fn(&Cx) -> Result<()> + Sync) {
-    for workers in [1, 2, 4] {
-        for _ in 0..20 {
-            let rt = Runtime::builder().workers(workers).build().unwrap();
-            succeed(rt.run(|cx| test(cx)));
-        }
-    }
+/// Runs `test` on threads, often: the allocator is used by all threads of the process.
+fn on_threads(test: impl Fn(&Cx) -> Result<()> + Sync) {
+    schedules(&WORKERS, 0, 20, |schedule| run(&watched(schedule.builder()), &test));
 }
 
 // rule: S0-CHECK-4, S0-ERR-2
 #[test]
 fn memory_that_is_allocated_is_charged_and_too_much_fails_the_task() {
-    threads(|cx| {
+    on_threads(|cx| {
         let megabyte = Budget { memory: 1 << 20, ..Budget::UNLIMITED };
         let opts = || NurseryOpts::new().budget(megabyte);
         let outcome = cx.nursery_with(opts(), |n| {
@@ -54,7 +50,7 @@ fn memory_that_is_allocated_is_charged_and_too_much_fails_the_task() {
 // rule: S0-ERR-2
 #[test]
 fn a_task_that_is_out_of_memory_budget_waits_for_a_recharge_where_that_is_the_policy() {
-    threads(|cx| {
+    on_threads(|cx| {
         let small = Budget { memory: 100_000, ..Budget::UNLIMITED };
         let opts = NurseryOpts::new().budget(small).on_exhausted(OnExhausted::Suspend);
         cx.nursery_with(opts, |n| {
@@ -76,7 +72,7 @@ fn a_task_that_is_out_of_memory_budget_waits_for_a_recharge_where_that_is_the_po
 // rule: S0-CHECK-4
 #[test]
 fn what_a_task_keeps_is_paid_for_when_it_waits_and_when_it_ends() {
-    threads(|cx| {
+    on_threads(|cx| {
         let megabyte = Budget { memory: 1 << 20, ..Budget::UNLIMITED };
         for waits in [true, false] {
             let outcome = cx.nursery_with(NurseryOpts::new().budget(megabyte), |n| {
@@ -99,7 +95,7 @@ fn what_a_task_keeps_is_paid_for_when_it_waits_and_when_it_ends() {
 // rule: S0-COST-3
 #[test]
 fn an_allocation_costs_an_op_beside_its_size() {
-    threads(|cx| {
+    on_threads(|cx| {
         let bounded = Budget::UNLIMITED.with_ops(1_000).with_memory(1 << 20);
         cx.nursery_with(NurseryOpts::new().budget(bounded).slice(bounded), |n| {
             let child = n.spawn(|cx| {
@@ -118,12 +114,12 @@ fn an_allocation_costs_an_op_beside_its_size() {
     });
 }
 
-/// Memory is spent when a task ends with it, and not before: what it has at a refill it may free
+/// Memory is spent when a task ends with it, and not before: memory held at a refill may be freed
 /// later.
 // rule: S0-COST-3
 #[test]
 fn memory_that_a_task_has_at_a_refill_and_frees_later_is_not_spent() {
-    threads(|cx| {
+    on_threads(|cx| {
         let bounded = Budget::UNLIMITED.with_ops(100_000).with_memory(1 << 20);
         let share = Budget::UNLIMITED.with_ops(500).with_memory(200_000);
         cx.nursery_with(NurseryOpts::new().budget(bounded).slice(share), |n| {
@@ -160,8 +156,8 @@ fn any_budget(rt: &Runtime) -> CapBudget {
     rt.cap_budget(BudgetLimits { total: all, per_request: all }, Delegation::Forbidden)
 }
 
-/// The place in the channel's queue costs memory that the task does not have: it is suspended between
-/// taking the place and parking, and the value comes meanwhile.
+/// The place in the channel's queue costs memory that the task does not have: it is suspended
+/// between taking the place and parking, and the value comes meanwhile.
 #[test]
 fn a_debt_inside_of_a_wait_does_not_lose_the_wake() {
     let rt = deterministic();

@@ -13,7 +13,7 @@ const BUDGET: Budget = Budget::ZERO
     .with_spawn_count(200)
     .with_channel_ops(5_000);
 
-/// One test, because the tenants keep some of what they do in static variables.
+/// One test, because the tenants use static variables.
 // rule: S0-SEC-1
 #[test]
 fn every_tenant_is_contained_with_the_right_error_and_a_neighbour_goes_on() {

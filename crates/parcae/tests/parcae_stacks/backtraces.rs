@@ -1,5 +1,5 @@
-//! Backtraces begin with the program's own functions. This crate's name begins like the runtime's on
-//! purpose. Also run in release builds, where much is inlined.
+//! Backtraces begin with the program's own functions. This crate's name begins like the runtime's
+//! on purpose. Also run in release builds, where much is inlined.
 
 use parcae::inspect::Function;
 use parcae::prelude::*;

@@ -1,4 +1,5 @@
-//! `Cx::contain_overflow`, seen from outside the process: what survives, and what does not.
+//! `Cx::contain_overflow`, seen from outside the process: overflows that are contained, and
+//! overflows that must not be.
 
 use crate::support::child;
 use parcae::channel::channel;
@@ -449,7 +450,7 @@ fn floating_point_control_is_put_back() {
                 let before = mxcsr();
                 let round_down = || {
                     let bits = 0x3f80_u32;
-                    // SAFETY: another rounding mode, which is what this test is about; and a value
+                    // SAFETY: another rounding mode, which this test is about; and a value
                     // in an x87 register, as in the middle of an expression.
                     unsafe {
                         std::arch::asm!("ldmxcsr [{}]", "fldpi", in(reg) &raw const bits);
@@ -472,7 +473,7 @@ fn floating_point_control_is_put_back() {
     });
 }
 
-/// Those who look at a worker meanwhile see the task, and the code that it runs.
+/// Observers of the worker see the task meanwhile, and the code that it runs.
 #[test]
 fn stall_reports_and_dumps_show_what_runs() {
     static REPORTS: AtomicUsize = AtomicUsize::new(0);
@@ -526,7 +527,7 @@ fn stall_reports_and_dumps_show_what_runs() {
     });
 }
 
-/// Whatever flags ours has taken over from an earlier handler, which gets what is not ours.
+/// Our handler may have taken over flags of an earlier handler, which still gets other faults.
 #[test]
 fn an_earlier_handler_changes_nothing() {
     extern "C" fn earlier(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {

@@ -1,6 +1,6 @@
-//! What a debugger sees: `bt` inside a fiber shows the fiber's frames and ends at its base,
-//! at every instruction of the switch and everywhere else. Fibers that do not run are shown by `tools/gdb/parcae.py`, of a
-//! process and of a core file.
+//! What a debugger sees: `bt` inside a fiber shows the fiber's frames and ends at its base, at
+//! every instruction of the switch and everywhere else. Fibers that do not run are shown by
+//! `tools/gdb/parcae.py`, of a process and of a core file.
 
 #![allow(unused_must_use, reason = "a step is looked at where it matters")]
 
@@ -157,7 +157,7 @@ fn backtrace_is_whole_at_every_instruction_of_a_resume() {
         let frames: Vec<&str> = step.lines().filter(|line| line.starts_with('#')).collect();
         let has = |name: &str| frames.iter().any(|frame| frame.contains(name));
         // In the middle of the switch, the frame that it is inlined into stands on top of
-        // the fiber's, whose callers are what counts.
+        // the fiber's, whose callers count.
         let at_base = frames.last().is_some_and(|frame| frame.contains("janus_fiber_entry"));
         let at_main = has("play_victim") && !at_base;
         assert!(at_base || at_main, "step {number}: {frames:#?}");
@@ -177,7 +177,7 @@ fn visible_wait(door: &parcae::channel::Receiver<u32>) -> parcae::Result<u32> {
     Ok(std::hint::black_box(got)?)
 }
 
-/// A task with a name waits; then it stops, or dies of what `end` does.
+/// A named task waits. Then `end` stops or kills the process.
 fn play_runtime(end: fn()) {
     let rt = Runtime::builder().workers(1).build().unwrap();
     let (sender, door) = parcae::channel::channel::<u32>(0);
@@ -233,7 +233,7 @@ fn fibers_of_a_process_are_listed_and_it_goes_on() {
     let test = "fibers_of_a_process_are_listed_and_it_goes_on";
     let Some(output) = gdb(test, &commands) else { return };
     check_fibers(&output);
-    position(&frames(&output, "-- own"), "play_runtime"); // its own stack is what it was
+    position(&frames(&output, "-- own"), "play_runtime"); // its own stack is unchanged
     assert!(output.contains("1 passed"), "it ended as if nobody had looked:\n{output}");
 }
 

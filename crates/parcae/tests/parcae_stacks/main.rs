@@ -1,7 +1,9 @@
-//! Stacks, seen from outside: the switch from C, overflows in child processes, a debugger, backtraces.
+//! Stacks, seen from outside: the switch from C, overflows in child processes, a debugger,
+//! backtraces.
 //!
-//! The name of this crate begins like the runtime's on purpose: `backtraces` shows that its functions
-//! are not taken for the runtime's. The optimiser matters here, so release builds run it too.
+//! The name of this crate begins like the runtime's on purpose: `backtraces` shows that its
+//! functions are not taken for the runtime's. The optimiser matters here, so release builds run it
+//! too.
 
 mod backtraces;
 mod contain;

@@ -1,6 +1,6 @@
 //! The context switch without Rust: `src/arch/*.s`, linked with a C program.
 //!
-//! `switch.c` says what it proves. This file compiles it, with the assembly
+//! The header of `switch.c` lists what it proves. This file compiles it, with the assembly
 //! file that the library includes, and runs it: natively, and for aarch64 in an
 //! emulator, so that the second architecture is tested on every machine.
 
@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 
-/// Warnings are errors; the other options are what unwinding in the harness needs.
+/// Warnings are errors; unwinding in the harness needs the other options.
 const OPTIONS: [&str; 7] = [
     "-std=c11",
     "-O2",

@@ -1,5 +1,5 @@
-//! No global state: no static holds a runtime, a scheduler or a capability, and one thread-local leads to
-//! the current worker.
+//! No global state: no static holds a runtime, a scheduler or a capability, and one thread-local
+//! leads to the current worker.
 
 use crate::statics::Sources;
 use std::collections::BTreeSet;
@@ -33,11 +33,11 @@ fn lines_with(found: impl Fn(&str) -> bool) -> Vec<String> {
     lines
 }
 
-/// What no static may hold: who runs tasks, and who may.
+/// Types that no static may hold: they run tasks, or allow to.
 const AUTHORITY: [&str; 7] =
     ["Runtime", "Engine", "Shared", "Scheduler", "Nursery", "Mint", "Pool"];
 
-/// Statics that reach one of those all the same. The list may only shrink.
+/// Statics that reach one of them all the same. The list may only shrink.
 const KNOWN: [(&str, &str); 1] = [
     // The worker whose thread this is: the one accessor that waiting needs.
     ("CURRENT", "sched/worker/mod.rs"),

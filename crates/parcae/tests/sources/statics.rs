@@ -1,4 +1,4 @@
-//! A scanner that finds statics in Rust sources, with their types, and says what those types hold.
+//! A scanner that finds statics in Rust sources, and the types that they reach.
 //!
 //! It reads tokens, not lines: comments, strings and lifetimes are left out, a type may go over
 //! several lines and have any generics. A static *reaches* a name if its type has it, or has the
@@ -24,7 +24,7 @@ pub(crate) struct Sources {
     pub(crate) statics: Vec<Static>,
     /// By type name: the files that define it, and the identifiers of the definitions there.
     types: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
-    /// By file: what it has from elsewhere in its crate.
+    /// By file: its imports from the same crate.
     imports: BTreeMap<String, BTreeSet<String>>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | need | use |
 //! |---|---|
-//! | a body that must hold under every schedule | [`everywhere`], [`everywhere_seeded`], [`with_runtimes`] |
+//! | all schedules | [`everywhere`], [`with_runtimes`], [`everywhere_seeded`] |
 //! | only the deterministic executor, or only threads | [`deterministic`], [`threads`] |
 //! | another engine, profile or builder | [`schedules`], which calls with a [`Schedule`] |
 //! | a test that could hang | [`must_end`]; everything above has a watchdog |
@@ -11,8 +11,8 @@
 //!
 //! A failure under the deterministic executor names its seed. `PARCAE_SEED=n` runs that seed alone.
 //!
-//! Integration tests include this file as a module. The unit tests of the crate include it too, where
-//! the crate calls itself `parcae`, so there is one harness.
+//! Integration tests include this file as a module. The unit tests of the crate include it too,
+//! where the crate calls itself `parcae`, so there is one harness.
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 

@@ -28,8 +28,8 @@ pub(crate) fn find(tool: &str) -> Option<PathBuf> {
 
 /// Reports that `test` is skipped for want of `tool`; `hint` says how to get it.
 ///
-/// The line goes to the process's standard error itself: what tests print by macro
-/// is captured, and shown for failures only.
+/// The line goes to the standard error output of the process, because libtest captures
+/// what the macros print.
 ///
 /// # Panics
 ///
@@ -40,6 +40,6 @@ pub(crate) fn skip(test: &str, tool: &str, hint: &str) {
         panic!("{}", line.trim_end());
     }
     // One write, so that lines of parallel tests do not mix. If standard error is
-    // closed there is nobody to tell.
+    // closed, the line is lost.
     let _ = io::stderr().write_all(line.as_bytes());
 }

@@ -2,8 +2,8 @@
 //!
 //! Every runtime that the harness builds is known here, weakly. When a test has taken longer than
 //! [`LIMIT`], all runtimes that are alive are dumped to the standard error output. [`must_end`] has
-//! its test on a thread of its own, so it can fail it and let the suite go on. A [`Watchdog`] guards
-//! a test on the caller's thread, which cannot be stopped, so it ends the process.
+//! its test on a thread of its own, so it can fail it and let the suite go on. A [`Watchdog`]
+//! guards a test on the caller's thread, which cannot be stopped, so it ends the process.
 
 use parcae::prelude::*;
 use std::io::Write;

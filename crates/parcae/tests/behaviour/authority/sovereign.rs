@@ -28,7 +28,7 @@ fn nest(cx: &Cx<Sovereign>, cap: &CapSpawn, depth: u32) -> Result<u32> {
     }
     cx.checkpoint()?;
     let below = cx.nursery(|n| n.spawn(cap, move |cx| nest(cx, cap, depth - 1))?.join())?;
-    cx.checkpoint()?; // there is something left for the one who spawned
+    cx.checkpoint()?; // the spawner has budget left
     Ok(below + 1)
 }
 
@@ -45,7 +45,7 @@ fn a_task_spawns_by_the_capability_that_it_was_spawned_by() {
 #[test]
 fn what_a_task_spawns_counts_against_its_own_bound() {
     counted(Budget::CHILD.with_spawn_count(4), |rt, cap| {
-        // The first has 4, of which its child takes what it spends itself, and so on.
+        // The first has 4; its child takes its own spending out of that, and so on.
         assert_eq!(rt.run(|cx| nest(cx, cap, 5)).unwrap(), 5);
         let error = rt.run(|cx| nest(cx, cap, 6)).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::SpawnBudgetExhausted(_)), "{error}");

@@ -43,8 +43,8 @@ fn whatever_runs_is_charged_to_the_op() {
     });
 }
 
-/// Spends some, and lets children in nested nurseries spend more. Every third nursery has a budget of
-/// its own, some children fail, and some panic.
+/// Spends some, and lets children in nested nurseries spend more. Every third nursery has a budget
+/// of its own, some children fail, and some panic.
 fn tree(cx: &Cx, depth: u64, salt: u64, spent: &AtomicU64, spawned: &AtomicU64) -> Result<()> {
     let own = 10 + (salt * 7 + depth) % 20;
     for _ in 0..own {
@@ -71,7 +71,7 @@ fn tree(cx: &Cx, depth: u64, salt: u64, spent: &AtomicU64, spawned: &AtomicU64) 
         }
         Ok(())
     });
-    drop(outcome); // whatever failed below
+    drop(outcome); // failures below do not matter here
     Ok(())
 }
 

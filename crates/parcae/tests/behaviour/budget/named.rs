@@ -1,5 +1,5 @@
-//! A budget that a program names for a runtime, a nursery or a task binds: no operation, nested nursery
-//! or handle gets round it.
+//! A budget that a program names for a runtime, a nursery or a task binds: no operation, nested
+//! nursery or handle gets round it.
 
 use crate::support::*;
 use parcae::budget::Standing;
@@ -165,7 +165,7 @@ fn a_child_gets_its_share_of_every_component_and_the_pool_has_that_much_less() {
                     }
                     Ok(own)
                 })?;
-                cx.yield_now()?; // takes back what was paid for in advance
+                cx.yield_now()?; // takes the prepaid budget back
                 let Standing { granted, left, held, spent, .. } = n.budget();
                 assert_eq!((granted, held, spent), (pool, share, Budget::SPAWN));
                 let mut rest = pool;

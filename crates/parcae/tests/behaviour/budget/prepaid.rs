@@ -1,5 +1,5 @@
-//! The owner of a nursery pays for several children at a time. The prepaid budget that it has not used
-//! is there for other tasks.
+//! The owner of a nursery pays for several children at a time. The prepaid budget that it has not
+//! used is there for other tasks.
 
 use crate::support::*;
 use parcae::Result;
@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Enough to pay for 64 children with slices of 100 ops in advance, and for more than three times as many.
+/// Enough to pay for 64 children with slices of 100 ops in advance, and for more than three times
+/// as many.
 const OPS: u64 = 60_000;
 
 /// The owner spawns one child, which pays for more of them in advance, and then lets others run by
@@ -102,7 +103,7 @@ fn what_is_paid_ahead_is_there_for_others_when_the_owner_waits() {
         let (tx, rx) = parcae::channel::channel(1);
         let outcome = cx.nursery_with(opts, |n| {
             let child = n.spawn(move |cx| {
-                rx.recv()?; // until the owner has waited: while it runs it keeps what it has paid
+                rx.recv()?; // until the owner has waited: a running owner keeps its prepaid budget
                 forever(cx)
             })?;
             cx.sleep(Duration::from_millis(50))?;

@@ -407,7 +407,7 @@ fn who_holds_a_capability_recharges_itself_up_to_its_limit() {
     }
 }
 
-/// Whoever builds a runtime mints what it likes there, and that is worth nothing elsewhere.
+/// The builder of a runtime mints any capability there. In another runtime it is worth nothing.
 #[test]
 fn a_capability_of_another_runtime_recharges_nobody() {
     let [ours, theirs] = [1, 2].map(|seed| {

@@ -1,4 +1,5 @@
-//! Cause before consequence: a nursery reports why it ended, and not what broke because of that.
+//! Cause before consequence: a nursery reports the cause of its end, not the failures that
+//! followed.
 //!
 //! Every trigger is combined with every consequence that another child can see and with every
 //! policy. Each cell runs under 1000 seeds in release builds, and under 250 in debug builds, where
@@ -29,7 +30,7 @@ enum Trigger {
     BodyPanicked,
 }
 
-/// What another child sees of that. Locks are not poisoned, so there is nothing to see of those.
+/// How another child notices. Locks are not poisoned, so they show nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Consequence {
     Cancelled,
@@ -228,7 +229,7 @@ fn program(
                 if policy != OnFailure::FailFast =>
             {
                 cx.sleep(Duration::from_secs(1))?;
-                n.wind_down(); // those who have noticed nothing
+                n.wind_down(); // the tasks that have noticed nothing
             }
             _ => {}
         }
@@ -328,7 +329,7 @@ fn all(trigger: Trigger) {
         // A runtime that has shut down runs nothing more.
         cells().try_for_each(|(consequence, policy)| {
             parcae::explore(0..SEEDS, |rt| {
-                // The root task is cancelled, too, which is not what this is about.
+                // The root task is cancelled too, which this test does not look at.
                 match run(rt, consequence, policy) {
                     Err(error) if !error.is_cancelled() => Err(error),
                     _ => Ok(()),
@@ -475,7 +476,7 @@ fn a_child_that_alone_is_cancelled_fails_nobody() {
     .unwrap();
 }
 
-/// The body that cancels may say why; and what it returns counts after `wind_down`.
+/// The body that cancels may return its own error, which counts after `wind_down`.
 #[test]
 fn a_body_that_cancels_has_the_last_word() {
     parcae::explore(0..100, |rt| {

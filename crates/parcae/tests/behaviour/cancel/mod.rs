@@ -1,5 +1,6 @@
-//! Cancellation: its reach, its causes, its tokens.
+//! Cancellation: its reach, its causes, tokens and shields.
 
 mod causes;
 mod reach;
+mod shields;
 mod tokens;

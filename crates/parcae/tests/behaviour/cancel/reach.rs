@@ -250,7 +250,7 @@ fn cancelling_a_task_cancels_the_nurseries_that_it_owns() {
             cx.yield_now()?;
             owner.cancel();
             assert!(owner.join().unwrap_err().is_cancelled());
-            sibling.join() // nobody asked it to end
+            sibling.join() // it was not cancelled
         })
     });
 }

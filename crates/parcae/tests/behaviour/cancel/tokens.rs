@@ -56,7 +56,7 @@ fn a_nursery_is_cancelled_by_the_tokens_that_it_was_given() {
         // One that is cancelled already.
         let outcome = cx.nursery_with(opts(), |n| n.spawn(forever)?.join());
         assert!(outcome.unwrap_err().is_cancelled());
-        // The task itself goes on; and after its end a nursery is nobody's.
+        // The task itself goes on. A nursery that has ended is out of reach.
         cx.checkpoint()?;
         cx.nursery_with(NurseryOpts::new().token(&other), |n| n.spawn(|_| Ok(()))?.join())?;
         other.cancel();
@@ -150,7 +150,8 @@ fn tokens_are_waited_for_by_tasks_and_threads() {
     assert_eq!(token.wait().unwrap(), CancelReason::Timeout);
 }
 
-/// A wait for one token ends with an error if the task is cancelled by another, and leaves no callback behind.
+/// A wait for one token ends with an error if the task is cancelled by another, and leaves no
+/// callback behind.
 #[test]
 fn a_wait_for_a_token_is_a_cancel_point() {
     explore(0..60, |rt| {
@@ -167,7 +168,8 @@ fn a_wait_for_a_token_is_a_cancel_point() {
     .unwrap();
 }
 
-/// Callbacks of tokens run on a worker that was about to sleep. It is not there for others meanwhile, who are woken.
+/// Callbacks of tokens run on a worker that was about to sleep. Other workers are woken for its
+/// tasks meanwhile.
 #[test]
 fn a_callback_may_wait_for_a_task() {
     must_end(|| {

@@ -1,6 +1,6 @@
-//! Values of 32 KiB through channels, on tasks with stacks of 256 KiB, also without optimisation: an operation
-//! has room for its few copies of a value, whether it happens, waits or fails. One copy too many is an overflow, and
-//! the end of the process.
+//! Values of 32 KiB through channels, on tasks with stacks of 256 KiB, also without optimisation:
+//! an operation has room for its few copies of a value, whether it happens, waits or fails. One
+//! copy too many is an overflow, and the end of the process.
 
 use parcae::channel::{Receiver, SendError, Sender, channel, oneshot, unbounded};
 use parcae::prelude::*;
@@ -33,8 +33,8 @@ fn check_back(error: SendError<Large>, i: u8) {
 
 type Task = Box<dyn FnOnce(&Cx) -> Result<()> + Send>;
 
-/// Runs all of them beside each other, each on a stack of 256 KiB, under many seeds: each of them waits for
-/// another in some.
+/// Runs all of them beside each other, each on a stack of 256 KiB, under many seeds: each of them
+/// waits for another in some.
 fn beside<const N: usize>(tasks: impl Fn() -> [Task; N] + Sync) {
     for seed in 0..6 {
         let rt = Runtime::builder().workers(2).deterministic(seed).build().unwrap();
@@ -260,7 +260,8 @@ fn a_select_of_both_directions_has_room_for_both() {
         parcae::select! {
             recv(rx) -> value => match value {
                 Ok(value) => check(&value, 1),
-                Err(error) => return Err(error.into()), // `?` makes four copies without optimisation
+                // `?` makes four copies without optimisation.
+                Err(error) => return Err(error.into()),
             },
             send(tx, large(1)) -> sent => sent?,
         }

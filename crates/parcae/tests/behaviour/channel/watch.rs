@@ -1,5 +1,5 @@
-//! Watched values and broadcasts: changes in place, waiting for a value, the end of all watchers, and
-//! positions of subscribers.
+//! Watched values and broadcasts: changes in place, waiting for a value, the end of all watchers,
+//! and positions of subscribers.
 
 use parcae::channel::{broadcast, watch};
 use parcae::prelude::*;

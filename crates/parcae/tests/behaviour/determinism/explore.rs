@@ -1,5 +1,5 @@
-//! The deterministic executor: the same seed gives the same run, `explore` tries many seeds, and a failure
-//! can be run again.
+//! The deterministic executor: the same seed gives the same run, `explore` tries many seeds, and a
+//! failure can be run again.
 
 use crate::support::child;
 use crate::support::*;
@@ -45,7 +45,7 @@ fn orders(preempt: Preempt) -> BTreeSet<Vec<u8>> {
 
 #[test]
 fn preemption_makes_checkpoints_places_where_tasks_interleave() {
-    // One worker runs one after the other, unless somebody interrupts them.
+    // One worker runs one after the other, unless they are preempted.
     assert_eq!(orders(Preempt::Never).len(), 1);
     let interleaved = orders(Preempt::Randomly).len();
     assert!(interleaved > 20, "{interleaved}");
@@ -64,7 +64,7 @@ fn preemption_follows_from_the_seed() {
     }
 }
 
-/// Two tasks of which one loses what the other has counted.
+/// Two tasks increment a counter with a read and a write; one update gets lost.
 fn lost_update(rt: &Runtime) -> Result<()> {
     let counter = AtomicU64::new(0);
     rt.run(|cx| {

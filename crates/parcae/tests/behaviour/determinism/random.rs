@@ -1,7 +1,7 @@
 //! Random programs: nurseries, budgets, policies, cancellations, panics, forgotten handles.
 //!
-//! A program is made from a number. It must end, conserve its budget at every look, cause no panic in
-//! the runtime, and under the deterministic executor run the same way every time.
+//! A program is made from a number. It must end, conserve its budget at every look, cause no panic
+//! in the runtime, and under the deterministic executor run the same way every time.
 
 use crate::support::*;
 use parcae::budget::{Resource, Standing};

@@ -13,12 +13,12 @@ fn failing() -> Runtime {
     Runtime::builder().workers(2).on_deadlock(OnDeadlock::Fail).build().unwrap()
 }
 
-/// A task that joins itself; with what that fails.
+/// The error of a task that joins itself.
 fn joins_itself(rt: &Runtime) -> parcae::Error {
     let (give, given) = channel::<parcae::RootTask<()>>(1);
     let (tell, told) = mpsc::channel();
     let task = rt.handle().spawn(move |cx| {
-        // A deadline that wakes nobody is no reason to wait for ever.
+        // A deadline that wakes no task is no reason to wait for ever.
         let (_token, _expiry) = cx.token_with_timeout(Duration::from_millis(700));
         let joined = given.recv()?.join();
         tell.send(joined).expect("somebody who listens");
@@ -28,7 +28,7 @@ fn joins_itself(rt: &Runtime) -> parcae::Error {
     told.recv().unwrap().unwrap_err()
 }
 
-/// The reply comes from a service that is nobody's child, and has the other end in its mailbox.
+/// The reply comes from a root task, which has the other end in its mailbox.
 #[test]
 fn a_reply_that_takes_long_is_no_deadlock() {
     must_end(|| {
@@ -49,7 +49,7 @@ fn a_reply_that_takes_long_is_no_deadlock() {
     });
 }
 
-/// A nursery with a timeout ends by itself, whatever its tasks wait for.
+/// A nursery with a timeout ends by itself, even if its tasks wait for each other.
 #[test]
 fn what_a_timeout_will_end_is_no_deadlock() {
     must_end(|| {
@@ -85,7 +85,8 @@ fn a_channel_from_another_runtime_is_no_deadlock() {
     });
 }
 
-/// Somebody who dumps all the time holds tasks still, one after another; others who look find them all the same.
+/// A thread that dumps all the time holds tasks still, one after another. The deadlock is found all
+/// the same.
 #[test]
 fn a_deadlock_is_found_while_somebody_else_looks() {
     must_end(|| {
@@ -95,7 +96,8 @@ fn a_deadlock_is_found_while_somebody_else_looks() {
             s.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     rt.dump();
-                    std::thread::sleep(Duration::from_micros(200)); // a worker that is asked all the time does nothing else
+                    // A worker that is inspected without a pause does nothing else.
+                    std::thread::sleep(Duration::from_micros(200));
                 }
             });
             for _ in 0..4 {
@@ -107,7 +109,7 @@ fn a_deadlock_is_found_while_somebody_else_looks() {
     });
 }
 
-/// A deadline that wakes nobody is no reason to wait for ever: the waiting task still waits in vain.
+/// A deadline that wakes no task does not hide the deadlock: the task still waits in vain.
 #[test]
 fn a_deadline_that_wakes_nobody_does_not_hide_a_deadlock() {
     must_end(|| {

@@ -1,5 +1,5 @@
-//! Failures of children: each is reported, the first one is the nursery's error, and hooks hear of them
-//! at once.
+//! Failures of children: each is reported, the first one is the nursery's error, and hooks hear of
+//! them at once.
 
 use crate::support::*;
 use parcae::budget::Resource;
@@ -239,7 +239,7 @@ fn deterministic() -> Runtime {
     Runtime::builder().workers(2).deterministic(1).build().unwrap()
 }
 
-/// A cancellation that comes when the value is there is told to nobody, and hides no failure.
+/// A cancellation that comes when the value is there is not reported, and hides no failure.
 #[test]
 fn a_failure_after_a_value_that_came_in_time_is_heard() {
     for selecting in [false, true] {
@@ -267,7 +267,8 @@ fn a_failure_after_a_value_that_came_in_time_is_heard() {
     }
 }
 
-/// A child whose own nursery ran into a deadline has failed by itself: heard of whenever its handle goes.
+/// A child whose own nursery ran into a deadline has failed by itself: heard of whenever its handle
+/// goes.
 #[test]
 fn a_failure_by_a_deadline_of_its_own_is_no_cancellation() {
     for late in [false, true] {

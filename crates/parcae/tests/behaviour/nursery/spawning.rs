@@ -1,4 +1,4 @@
-//! Which tasks may spawn into a nursery, and what a spawn returns and costs.
+//! Spawning: the tasks that may spawn into a nursery, results and costs of a spawn.
 
 use crate::support::*;
 use parcae::Result;

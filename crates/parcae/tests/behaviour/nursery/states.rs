@@ -206,7 +206,7 @@ fn deterministic() -> Runtime {
     Runtime::builder().workers(2).deterministic(1).build().unwrap()
 }
 
-/// The deadline passes while the hook hears of the end: the result says what the hook was told.
+/// The deadline passes while the hook handles the end: result and hook agree.
 #[test]
 fn the_end_that_is_told_is_the_end_that_is_returned() {
     let states = Arc::new(Mutex::new(Vec::new()));

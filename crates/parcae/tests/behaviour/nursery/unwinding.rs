@@ -1,5 +1,5 @@
-//! Unwinding: a nursery is left only after its children have ended, even if destructors panic on the way
-//! out. A destructor may wait.
+//! Unwinding: a nursery is left only after its children have ended, even if destructors panic on
+//! the way out. A destructor may wait.
 
 use crate::support::*;
 use parcae::prelude::*;
@@ -139,7 +139,7 @@ fn a_child_that_has_ended_has_a_result_though_a_callback_throws_a_bomb() {
                     Ok(())
                 });
                 match seen.unwrap() {
-                    // What nobody has written was read: nothing can be relied on any more.
+                    // Memory was read that was never written: no later check means anything.
                     Ok(_) => std::process::abort(),
                     Err(e) => assert_eq!(e.task().unwrap().spawned_at().file(), file!()),
                 }
@@ -232,7 +232,7 @@ fn a_destructor_that_runs_out_of_budget_while_its_task_unwinds_comes_back() {
     });
 }
 
-/// It runs on the task: what waits there parks it, and does not block the worker.
+/// It runs on the task: a wait there parks the task and does not block the worker.
 #[test]
 fn a_destructor_of_a_result_may_join() {
     struct Joins(Option<RootTask<()>>);

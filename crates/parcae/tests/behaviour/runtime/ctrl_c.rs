@@ -1,5 +1,5 @@
-//! The example `ctrl_c`. It runs in a process of its own in which the signal is blocked from the start,
-//! because the threads of libtest do not block it.
+//! The example `ctrl_c`. It runs in a process of its own in which the signal is blocked from the
+//! start, because the threads of libtest do not block it.
 
 #[allow(dead_code)]
 #[path = "../../../examples/ctrl_c.rs"]
@@ -28,7 +28,7 @@ fn results_that_are_there_are_kept_and_the_rest_is_cancelled() {
         }
         Ok(())
     };
-    // SAFETY: it calls what is allowed there, see above.
+    // SAFETY: it calls only functions that are allowed there, see above.
     unsafe { victim.pre_exec(block) };
     let output = victim.output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -49,7 +49,7 @@ impl Drop for Waits {
     }
 }
 
-/// A result that nobody takes is dropped by its task, which may wait.
+/// A result without a taker is dropped by its task, which may wait.
 #[test]
 fn a_root_result_that_waits_in_its_drop_holds_up_nobody() {
     must_end(|| {

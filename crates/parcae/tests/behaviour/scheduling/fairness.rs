@@ -1,5 +1,5 @@
-//! Tasks go on while others misbehave: blocked workers, noisy neighbours, a thousand waiters. No test
-//! asserts a time; progress is counted against the progress that was possible.
+//! Tasks go on while others misbehave: blocked workers, noisy neighbours, a thousand waiters. No
+//! test asserts a time; progress is counted against the progress that was possible.
 
 use parcae::channel::channel;
 use parcae::prelude::*;
@@ -16,8 +16,9 @@ fn quiet() -> Builder<Service> {
     Runtime::builder().stall_after(Duration::MAX)
 }
 
-/// Beats from outside, one task for each, while the runtime is in trouble, until `enough` is set. Returns how many were sent, and
-/// how many of them came while the trouble lasted: the caller ends it after this.
+/// Beats from outside, one task for each, while the runtime is in trouble, until `enough` is set.
+/// Returns how many were sent, and how many of them came while the trouble lasted: the caller ends
+/// it after this.
 fn beats(rt: &Runtime, trouble: impl FnOnce(), enough: &AtomicBool) -> (u64, u64) {
     let handle = rt.handle();
     std::thread::scope(|s| {
@@ -67,7 +68,8 @@ fn kidnapped_workers_are_replaced() {
             task.unwrap()
         })
         .collect();
-    // All hundred block at the same time: so many threads were found for them. Then a while of beats.
+    // All hundred block at the same time: so many threads were found for them. Then a while of
+    // beats.
     let deadline = Instant::now() + Duration::from_secs(300);
     while blocked.load(Ordering::Relaxed) < TASKS {
         assert!(Instant::now() < deadline, "only {blocked:?} of {TASKS} got a thread");
@@ -86,7 +88,8 @@ fn kidnapped_workers_are_replaced() {
     assert_eq!(came, sent, "all beats come");
 }
 
-/// The same while the hundred are still arriving: whoever was kidnapped, what others may take is taken in the end.
+/// The same while the hundred are still arriving: in the end, other workers have taken every
+/// movable task.
 #[test]
 fn a_movable_heart_beats_through_a_kidnapping() {
     let rt = quiet().workers(2).temporary_workers(40).build().unwrap();
@@ -160,7 +163,8 @@ fn noisy_neighbours_do_not_stop_the_others() {
     assert_eq!(came, sent, "all beats come");
 }
 
-/// A thousand tasks wait for one permit; each release wakes one of them, in the order in which they came.
+/// A thousand tasks wait for one permit; each release wakes one of them, in the order in which they
+/// came.
 #[test]
 fn a_herd_of_a_thousand_is_woken_one_by_one() {
     const HERD: usize = 1_000;
@@ -187,12 +191,12 @@ fn a_herd_of_a_thousand_is_woken_one_by_one() {
     })
     .unwrap();
     let parked: u64 = rt.stats().counters().parked;
-    // Each waits once, and few times for nothing: whoever is woken was meant.
+    // Each waits once, and is rarely woken in vain: a release wakes the right task.
     assert!(parked < 3 * HERD as u64, "{parked} parks for {HERD} waits");
 }
 
-/// Pairs on channels of their own, with and without others that are busy on theirs: all messages arrive, and nobody
-/// runs out of turns.
+/// Pairs on channels of their own, with and without others that are busy on theirs: all messages
+/// arrive, and no task runs out of turns.
 #[test]
 fn channels_are_isolated() {
     const PAIRS: usize = 8;
@@ -203,7 +207,7 @@ fn channels_are_isolated() {
             cx.nursery(|n| {
                 let mut receivers = Vec::new();
                 for pair in 0..PAIRS {
-                    // The first has to itself what the others have in plenty.
+                    // The first pair is alone; the others share.
                     let (sender, receiver) = channel::<u64>(if pair == 0 { 0 } else { 64 });
                     n.spawn(move |_| {
                         for message in 1..=messages {

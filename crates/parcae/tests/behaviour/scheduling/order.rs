@@ -1,5 +1,5 @@
-//! The order in which a worker runs tasks, and what does not change it: the clock, channel operations
-//! that need not wait, deadlines.
+//! The order in which a worker runs tasks, and what does not change it: the clock, channel
+//! operations that need not wait, deadlines.
 
 use crate::support::*;
 use parcae::channel::channel;
@@ -115,7 +115,7 @@ fn time_that_passes_ends_no_turn() {
     }
 }
 
-/// There is room for every send and a value for every receive: nobody else runs, though somebody
+/// There is room for every send and a value for every receive: no other task runs, though one
 /// could, and the task gives up its worker not once.
 // rule: S4-CHAN-1
 #[test]
@@ -179,7 +179,7 @@ extern "C" fn keep_thread(_: libc::c_int) {
 // rule: S4-SLEEP-6
 #[test]
 fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
-    // SAFETY: a handler of the right signature that only reads a clock and atomics; nobody else
+    // SAFETY: a handler of the right signature that only reads a clock and atomics; no other code
     // uses the signal.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -207,7 +207,8 @@ fn a_worker_that_wakes_acts_on_its_deadlines_before_it_looks_for_work() {
         while slept() == before {
             std::thread::yield_now();
         }
-        // A worker that was woken for nothing looks for work for some microseconds, and sleeps again.
+        // A worker that was woken for nothing looks for work for some microseconds, and sleeps
+        // again.
         std::thread::sleep(Duration::from_millis(5));
         let left = deadline.saturating_duration_since(Instant::now());
         KEEP_UNTIL.store(nanos() + left.as_nanos() as u64 + 500_000, Ordering::SeqCst);

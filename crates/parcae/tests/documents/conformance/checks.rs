@@ -17,7 +17,8 @@ fn seeds(head: &str, module: &str, text: &str) -> (Vec<Seed>, Vec<String>) {
     (seeds, problems)
 }
 
-/// Marks of a source. `@` stands for the word that makes a comment a mark, so that this file has none.
+/// Marks of a source. `@` stands for the word that makes a comment a mark, so that this file has
+/// none.
 fn marks(file: &str, source: &str) -> (Vec<Mark>, Vec<String>) {
     let (mut marks, mut problems) = (Vec::new(), Vec::new());
     collect(file, &source.replace('@', "rule:"), &mut marks, &mut problems);

@@ -1,4 +1,5 @@
-//! Writes `docs/conformance.md`: the introduction, a summary with counts, and a table for each section.
+//! Writes `docs/conformance.md`: the introduction, a summary with counts, and a table for each
+//! section.
 
 use super::marks::Mark;
 use super::rules::{Rule, STATES, Seed};

@@ -1,7 +1,7 @@
 //! Marks at tests.
 //!
-//! A scan by lines, which is good enough for formatted code and needs no parser. A mark belongs to the
-//! next function. In Rust that function must carry `#[test]`; in C it must have a body.
+//! A scan by lines, which is good enough for formatted code and needs no parser. A mark belongs to
+//! the next function. In Rust that function must carry `#[test]`; in C it must have a body.
 
 use super::rules::is_id;
 use std::collections::BTreeMap;

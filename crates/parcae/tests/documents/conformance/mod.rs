@@ -5,9 +5,9 @@
 //! PARCAE_ACCEPT=1 cargo test -p parcae --test documents conformance
 //! ```
 //!
-//! A mark is a comment above a test, `// rule: S0-DEQUE-1, S0-DEQUE-4`, in C `/* rule: S0-CTX-2 */`. A
-//! mark says that the test fails if the rule is broken. It stands between the test's documentation
-//! and its attributes. Several lines may follow each other.
+//! A mark is a comment above a test, `// rule: S0-DEQUE-1, S0-DEQUE-4`, in C `/* rule: S0-CTX-2
+//! */`. A mark says that the test fails if the rule is broken. It stands between the test's
+//! documentation and its attributes. Several lines may follow each other.
 //!
 //! | file | content |
 //! |---|---|

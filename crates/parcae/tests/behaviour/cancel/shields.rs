@@ -1,4 +1,4 @@
-//! Shields: what they hold off, what works inside of them, and what the end of a grace period does.
+//! Shields hold off cancellation; the end of a grace period ends them.
 
 use parcae::prelude::*;
 use parcae::{CancelReason, Error, Result};
