@@ -1,12 +1,12 @@
-//! What adapters to other languages build on. Not for programs to use.
+//! The base of adapters to other languages. Not public API.
 //!
-//! Here is what the safe interface cannot offer, because it needs promises that only an adapter can make:
+//! It has the operations that the safe interface cannot offer, because their preconditions can only
+//! be met by an adapter:
 //!
 //! - [`OpenNursery`]: a nursery that is opened by one call and closed by another;
-//! - a [word](set_local) of the running task's own, for what the adapter keeps for it: it stays with the
-//!   task wherever that goes on;
+//! - one [word](set_local) of task-local storage for the adapter;
 //! - the [meter] of the running task, for checkpoints that are inlined into other code;
-//! - a runtime whose profile was [chosen at run time](erase).
+//! - a runtime whose profile is [chosen at run time](erase).
 
 pub use crate::scope::nursery::foreign::OpenNursery;
 
@@ -17,30 +17,32 @@ use crate::scope::budget::Budget;
 use crate::scope::cx;
 use crate::scope::profile::{Profile, Service};
 
-/// What a checkpoint looks at. `slice` is the task's own; the other two point to words that others raise.
+/// The words that a checkpoint reads. `slice` is private to the task; `limit` and `signal` point to
+/// words that other threads raise.
 ///
-/// A checkpoint goes on if `slice > *limit | *signal`, and takes one off `slice`; otherwise it has to
-/// [`attend`]. The pointers are read anew at each checkpoint: `limit` changes with the task's nurseries.
+/// If `slice > *limit | *signal`, a checkpoint subtracts one from `slice` and continues. Otherwise
+/// it calls [`attend`]. The pointers are read anew at each checkpoint: `limit` changes with the
+/// task's nurseries.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Meter {
-    /// Ops until the next turn of others.
+    /// Ops until the end of the turn.
     pub slice: u64,
     /// Raised when the task is cancelled.
     pub limit: *const u64,
-    /// Raised when the task has to look around.
+    /// Raised when the task must take the slow path for another reason.
     pub signal: *const u32,
 }
 
-/// A call that came on a stack which is not that of the running task.
+/// The caller runs on another stack than that of the running task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrongStack;
 
-/// What the adapter keeps for the running task; none outside of tasks, null if it keeps nothing for this one.
+/// The adapter's word of the running task: `None` outside of tasks, null if it was never set.
 ///
 /// # Errors
 ///
-/// If the caller runs on another stack than the task's own.
+/// If the caller runs on another stack than that of the task.
 #[inline]
 pub fn local() -> Result<Option<*const ()>, WrongStack> {
     match cx::current() {
@@ -50,21 +52,22 @@ pub fn local() -> Result<Option<*const ()>, WrongStack> {
     }
 }
 
-/// Keeps something for the running task. Nothing happens outside of tasks.
+/// Sets the adapter's word of the running task. No effect outside of tasks.
 pub fn set_local(local: *const ()) {
     if let Some(frame) = cx::current() {
         frame.set_local(local);
     }
 }
 
-/// The meter of the running task: at one address until the task ends. Only the task itself may use it.
+/// The meter of the running task. Its address is stable until the task ends. Only the task itself
+/// may use it.
 #[inline]
 pub fn meter() -> Option<*mut Meter> {
     // The first fields of a frame are laid out as `Meter`, and are cells.
     cx::current().map(|frame| (&raw const *frame).cast_mut().cast::<Meter>())
 }
 
-/// What a checkpoint of the running task does that cannot simply go on.
+/// Slow path of a checkpoint of the running task.
 ///
 /// # Errors
 ///
@@ -73,7 +76,7 @@ pub fn attend() -> Result<()> {
     cx::current().map_or(Ok(()), |frame| frame.attend())
 }
 
-/// Lets others run, if called on a task.
+/// Yields, if called on a task.
 ///
 /// # Errors
 ///
@@ -86,7 +89,7 @@ pub fn yield_now() -> Result<()> {
     frame.yield_now()
 }
 
-/// Charges the running task; nothing happens outside of tasks.
+/// Charges the running task. No effect outside of tasks.
 ///
 /// # Errors
 ///
@@ -96,12 +99,12 @@ pub fn charge(cost: Budget) -> Result<()> {
     frame.checkpoint_for(cost)
 }
 
-/// What the running task has left; unlimited outside of tasks.
+/// Balance of the running task; unlimited outside of tasks.
 pub fn balance() -> Budget {
     cx::current().map_or(Budget::UNLIMITED, |frame| frame.balance())
 }
 
-/// What the running task draws on.
+/// Account of the running task.
 pub fn account() -> Option<Account> {
     cx::current().map(|frame| Account::of(frame.terms(), frame.pool()))
 }
@@ -111,16 +114,16 @@ pub fn task_id() -> Option<TaskId> {
     cx::current().map(|frame| TaskId(frame.record().id()))
 }
 
-/// An error if the running task was asked to end.
+/// Tests whether the running task was cancelled.
 ///
 /// # Errors
 ///
-/// That it was.
+/// If it was.
 pub fn check_cancelled() -> Result<()> {
     cx::current().map_or(Ok(()), |frame| frame.check_cancelled())
 }
 
-/// How much stack the running task has left below the caller; none outside of tasks.
+/// Bytes of stack that are left below the caller; `None` outside of tasks.
 pub fn stack_left() -> Option<usize> {
     cx::current().map(|frame| frame.stack_left())
 }
@@ -130,8 +133,8 @@ pub fn stop(error: Error) -> ! {
     crate::base::error::Stop::unwind(error)
 }
 
-/// The same runtime, with its profile known to the adapter alone: that has to check what the types
-/// would have checked (see [`ProfileId`](crate::profile::ProfileId)).
+/// The same runtime without its profile in the type. The adapter must do the checks of the types at
+/// run time (see [`ProfileId`](crate::profile::ProfileId)).
 pub fn erase<P: Profile>(runtime: Runtime<P>) -> Runtime<Service> {
     runtime.erase()
 }

@@ -30,6 +30,10 @@ mod sealed {
 }
 
 /// One of [`Core`], [`Service`], [`Cluster`] and [`Sovereign`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a profile",
+    note = "the profiles are `Core`, `Service`, `Cluster` and `Sovereign`"
+)]
 pub trait Profile: sealed::Sealed + 'static {
     /// The same, as a value.
     const ID: ProfileId;
@@ -44,9 +48,17 @@ pub trait Profile: sealed::Sealed + 'static {
 }
 
 /// A profile in which tasks open nurseries.
+#[diagnostic::on_unimplemented(
+    message = "tasks of the profile `{Self}` cannot open nurseries",
+    note = "choose `Service`, `Cluster` or `Sovereign`; a generic function needs `P: Spawns`"
+)]
 pub trait Spawns: Profile {}
 
 /// A profile in which spawning needs no capability to be shown.
+#[diagnostic::on_unimplemented(
+    message = "tasks of the profile `{Self}` cannot spawn freely",
+    note = "`Core` does not spawn at all, and in `Sovereign` every `spawn` takes a `&CapSpawn`"
+)]
 pub trait SpawnsFreely: Spawns {}
 
 macro_rules! profile {

@@ -150,6 +150,10 @@ impl Drop for Polled {
 
 /// A task whose end can be waited for: a [`TaskHandle`](crate::TaskHandle) or a
 /// [`RootTask`](crate::RootTask).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no end to wait for",
+    note = "wait for a `&TaskHandle` of a nursery or a `&RootTask` of a runtime"
+)]
 pub trait Ends {
     /// Whether it has ended.
     fn has_ended(&self) -> bool;

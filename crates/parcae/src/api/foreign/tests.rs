@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn open(handle: &Handle, opts: NurseryOpts) -> Result<OpenNursery> {
-    // SAFETY: each is closed by the flow that opens it; children own what they use and keep no thread-local data.
+    // SAFETY: each is closed by the flow that opens it; children own what they use and keep no
+    // thread-local data.
     unsafe { OpenNursery::open(handle, opts) }
 }
 

@@ -1,4 +1,4 @@
-//! How a runtime is set up.
+//! The builder of a runtime: settings, their defaults, and the errors of building.
 
 mod limits;
 
@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Sets up a [`Runtime`]. Whatever is not set has a default that suits a server.
+/// Configures and starts a [`Runtime`]. The defaults suit a server.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -44,7 +44,7 @@ pub struct Builder<P: Profile> {
     audit: AuditLevel,
     slice: Option<Budget>,
     pub(super) preempt: Option<Preempt>,
-    /// What `PARCAE_SEED` says, if it is no number.
+    /// The value of `PARCAE_SEED`, if it is not a number.
     wrong_seed: Option<String>,
     _profile: PhantomData<P>,
 }
@@ -65,7 +65,7 @@ impl<P: Profile> Builder<P> {
         }
     }
 
-    /// Another profile, with its defaults: see [`profile`](crate::profile).
+    /// Chooses another profile, with its defaults: see [`profile`](crate::profile).
     pub fn profile<Q: Profile>(self) -> Builder<Q> {
         let Builder { engine, budget, on_exhausted, stack_size, interval, audit, .. } = self;
         let (slice, preempt, wrong_seed) = (self.slice, self.preempt, self.wrong_seed);
@@ -83,37 +83,37 @@ impl<P: Profile> Builder<P> {
         }
     }
 
-    /// How many workers run tasks: 1 to 1024. As many as the machine runs in parallel, if it is not set.
+    /// Number of workers, 1 to 1024. Default: the parallelism of the machine.
     pub fn workers(mut self, workers: usize) -> Builder<P> {
         self.engine.workers = workers;
         self
     }
 
-    /// What random choices start from, such as whom to steal from. With threads that makes runs similar;
-    /// only [`deterministic`](Builder::deterministic) makes them equal.
+    /// Seed of random choices, such as the victim of a steal. Runs on threads with the same seed
+    /// are similar; only [`deterministic`](Builder::deterministic) makes them equal.
     pub fn seed(mut self, seed: u64) -> Builder<P> {
         self.engine.seed = seed;
         self
     }
 
-    /// Runs all workers in turn on the thread that builds the runtime, in an order that follows from the
-    /// seed: the same seed, number of workers and program give the same run. For tests.
+    /// Runs all workers in turn on the thread that builds the runtime, in an order that follows
+    /// from the seed: the same seed, number of workers and program give the same run. For tests.
     ///
-    /// The environment variable `PARCAE_SEED` overrides the seed, to run a failure again.
+    /// The environment variable `PARCAE_SEED` overrides the seed, to repeat a failure.
     pub fn deterministic(mut self, seed: u64) -> Builder<P> {
         self.engine.seed = seed;
         match seed_of_the_environment() {
             Ok(given) => self.engine.seed = given.unwrap_or(seed),
             Err(BuildError::Seed { text }) => self.wrong_seed = Some(text),
-            Err(_) => unreachable!("nothing else can be wrong with it"),
+            Err(_) => unreachable!("a seed has no other error"),
         }
         self.engine.deterministic = true;
         self
     }
 
-    /// Whether tasks let others run at random checkpoints, from the seed: for tests, above all under the
-    /// [deterministic](Builder::deterministic) executor. [`Preempt::Never`] if it is not set;
-    /// [`explore`](Builder::explore) has [`Preempt::Randomly`] then.
+    /// Random preemption: tasks yield at checkpoints that the seed selects. For tests, mostly under
+    /// the [deterministic](Builder::deterministic) executor. Default: [`Preempt::Never`], and
+    /// [`Preempt::Randomly`] in [`explore`](Builder::explore).
     ///
     /// ```
     /// use parcae::runtime::Preempt;
@@ -128,71 +128,70 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// How much stack a task gets, if nobody says otherwise.
+    /// Stack size of tasks without a size of their own. Default: the size of the profile.
     pub fn stack_size(mut self, size: StackSize) -> Builder<P> {
         self.stack_size = Some(size);
         self
     }
 
-    /// The most stacks that workers and tasks may use at the same time: one for each worker, and at least
-    /// one more. A task for which there is none fails.
+    /// Maximum number of stacks in use by workers and tasks together: at least the number of
+    /// workers plus one. A task for which no stack is left fails.
     pub fn max_stacks(mut self, stacks: usize) -> Builder<P> {
         self.engine.max_stacks = stacks;
         self
     }
 
-    /// Whom a worker without work steals from.
+    /// The workers from which an idle worker steals.
     pub fn victims(mut self, victims: Victims) -> Builder<P> {
         self.engine.victims = victims;
         self
     }
 
-    /// How long a worker looks for work before it sleeps, as long as that pays: 20 µs if nothing is said. Now and then it looks for
-    /// five times as long, to find out whether that would. Up to an hour.
+    /// Time that an idle worker spins before it sleeps, while spinning pays. Occasionally it spins
+    /// five times as long, to find out whether longer would pay. Default: 20 µs. Maximum: one hour.
     pub fn spin(mut self, time: Duration) -> Builder<P> {
         self.engine.spin = time;
         self
     }
 
-    /// The most threads for calls that block, 1 to 65 536; see [`blocking`](crate::blocking()). They
-    /// start when they are needed. 128 if it is not set.
+    /// Maximum number of threads for blocking calls, 1 to 65 536; see
+    /// [`blocking`](crate::blocking()). They start on demand. Default: 128.
     pub fn blocking_threads(mut self, threads: usize) -> Builder<P> {
         self.engine.blocking.threads = threads;
         self
     }
 
-    /// How many calls that block may be queued while all threads are busy. Tasks that have more wait for
-    /// room. 1024 if it is not set, and at most 1 048 576.
+    /// Number of blocking calls that may be queued while all their threads are busy. When the queue
+    /// is full, further callers wait. Default: 1024. Maximum: 1 048 576.
     pub fn blocking_queue(mut self, calls: usize) -> Builder<P> {
         self.engine.blocking.queue = calls;
         self
     }
 
-    /// How long a thread for calls that block waits for the next before it ends. 10 seconds if it is not
-    /// set.
+    /// Idle time after which a thread for blocking calls ends. Default: 10 seconds.
     pub fn blocking_idle(mut self, time: Duration) -> Builder<P> {
         self.engine.blocking.idle = time;
         self
     }
 
-    /// The most temporary workers. One is started when a worker is stuck while tasks wait that others could run, and
-    /// retires when it has had nothing to do for a second. 8 if it is not set; none with 0; 1024 at most.
+    /// Maximum number of temporary workers. One starts when a worker is stuck while other tasks are
+    /// ready, and ends after a second without work. Default: 8. Maximum: 1024; 0 switches them off.
     pub fn temporary_workers(mut self, workers: usize) -> Builder<P> {
         self.engine.monitor.temporary = workers;
         self
     }
 
-    /// How long a worker may be stuck in one task before that is [reported](Builder::on_stall). 1 second if it is not
-    /// set, and at least a millisecond; [`Duration::MAX`] switches reports off.
+    /// Time in one task after which a worker counts as stuck and is [reported](Builder::on_stall).
+    /// Default: 1 second. Minimum: 1 ms; [`Duration::MAX`] switches reports off.
     pub fn stall_after(mut self, time: Duration) -> Builder<P> {
         self.engine.monitor.stall_after = (time < Duration::MAX).then_some(time);
         self
     }
 
-    /// Who is told when a worker is stuck: a task computes without a checkpoint, or blocks its thread. Called once for
-    /// each stall, and not more often than once a second (or once in the time of
-    /// [`stall_after`](Builder::stall_after), if that is shorter), on a thread of the runtime that runs no tasks. If it
-    /// is not set, reports are written to the standard error.
+    /// Callback for stalls: a task computes without a checkpoint, or blocks its thread. It is
+    /// called once for each stall, at most once a second (or once per
+    /// [`stall_after`](Builder::stall_after), if that is shorter), on a thread of the runtime that
+    /// runs no tasks. Default: reports are written to the standard error.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -206,8 +205,8 @@ impl<P: Profile> Builder<P> {
     ///     .on_stall(move |report| drop(reports.send(report.kind)))
     ///     .build()?;
     /// rt.run(move |_| {
-    ///     let kind = stalls.recv()?; // blocks the worker, until that is noticed
-    ///     assert!(matches!(kind, StallKind::Blocked | StallKind::Starved)); // as busy as the machine is
+    ///     let kind = stalls.recv()?; // blocks the worker until the stall is reported
+    ///     assert!(matches!(kind, StallKind::Blocked | StallKind::Starved)); // depends on the load
     ///     Ok(())
     /// })?;
     /// # Ok::<(), parcae::Error>(())
@@ -217,62 +216,64 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// The realtime signal by which a stuck worker is asked where it is. `SIGRTMIN` + 9 if it is not set. Its handler is
-    /// installed with the first report, passes on what is not meant for it, and has calls restarted. Calls that the
-    /// system does not restart (`poll`, `epoll_wait`, `select` …) return `EINTR` once.
+    /// Realtime signal that asks a stuck worker for its backtrace. Default: `SIGRTMIN` + 9. The
+    /// handler is installed with the first report, forwards foreign signals to the previous
+    /// handler, and is set to restart system calls. Calls that the kernel does not restart (`poll`,
+    /// `epoll_wait`, `select` …) return `EINTR` once.
     pub fn stall_signal(mut self, signal: i32) -> Builder<P> {
         self.engine.monitor.signal = Some(signal);
         self
     }
 
-    /// Stuck workers are not asked where they are: reports have no backtrace and do not name the task. For programs
-    /// whose calls must not be interrupted, and for those with JIT compilers on systems with an old unwinder.
+    /// Sends no signal to stuck workers: reports have no backtrace and do not name the task. For
+    /// programs whose system calls must not be interrupted, and for JIT compilers on systems with
+    /// an old unwinder.
     pub fn no_stall_signal(mut self) -> Builder<P> {
         self.engine.monitor.signal = None;
         self
     }
 
-    /// What all tasks together may use. Unlimited if it is not set.
+    /// Budget of all tasks together. Default: unlimited.
     pub fn budget(mut self, budget: Budget) -> Builder<P> {
         self.budget = budget;
         self
     }
 
-    /// How much a child draws at a time from a nursery that counts, if the nursery does not say
-    /// otherwise ([`NurseryOpts::slice`](crate::NurseryOpts::slice)). [`Budget::CHILD`] if it is not
-    /// set, with which it cannot spawn.
+    /// Slice: the amount that a child draws at a time from the pool of a bounded nursery, unless
+    /// [`NurseryOpts::slice`](crate::NurseryOpts::slice) sets it. Default: [`Budget::CHILD`], with
+    /// which a child cannot spawn.
     pub fn slice(mut self, budget: Budget) -> Builder<P> {
         self.slice = Some(budget);
         self
     }
 
-    /// What happens to a root task that has used up its budget.
+    /// Policy for a root task that has exhausted its budget.
     pub fn on_exhausted(mut self, policy: OnExhausted) -> Builder<P> {
         self.on_exhausted = policy;
         self
     }
 
-    /// How many ops a task does before it lets others run: 1 to `u32::MAX - 1`.
+    /// Length of a turn: the number of ops after which a task yields, 1 to `u32::MAX - 1`.
     pub fn yield_interval(mut self, ops: u64) -> Builder<P> {
         self.interval = Some(ops);
         self
     }
 
-    /// What is written down about the use of capabilities.
+    /// Level of detail of the [audit log](Runtime::audit) of capabilities.
     pub fn audit(mut self, level: AuditLevel) -> Builder<P> {
         self.audit = level;
         self
     }
 
-    /// What happens to tasks that wait in vain; see [`inspect`](crate::inspect#deadlocks). If nobody says otherwise they
-    /// are reported, with threads only if that is proven; under the deterministic executor they fail.
+    /// Policy for deadlocked tasks; see [`inspect`](crate::inspect#deadlocks). Default: on threads,
+    /// proven deadlocks are reported; under the deterministic executor the tasks fail.
     pub fn on_deadlock(mut self, on: OnDeadlock) -> Builder<P> {
         self.engine.on_deadlock = Some(on);
         self
     }
 
-    /// The metrics that [`Runtime::stats`] contains. Counters are always kept. *Times* cost some tens
-    /// of nanoseconds for each switch between tasks.
+    /// The metrics that [`Runtime::stats`] contains. Counters are always kept. *Times* cost some
+    /// tens of nanoseconds for each switch between tasks.
     pub fn measure(mut self, measure: Measure) -> Builder<P> {
         self.engine.measure = measure;
         self
@@ -282,7 +283,8 @@ impl<P: Profile> Builder<P> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] says which option is wrong, or what the system refused.
+    /// [`BuildError`] names the setting that is out of range, or the resource that the system
+    /// refused.
     pub fn build(self) -> Result<Runtime<P>, BuildError> {
         if let Some(text) = self.wrong_seed {
             return Err(BuildError::Seed { text });
@@ -331,7 +333,7 @@ impl<P: Profile> Builder<P> {
     }
 }
 
-/// What `PARCAE_SEED` says, if it is set.
+/// The seed in `PARCAE_SEED`, if it is set.
 pub(super) fn seed_of_the_environment() -> Result<Option<u64>, BuildError> {
     let Ok(text) = std::env::var("PARCAE_SEED") else { return Ok(None) };
     let hexadecimal = text.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
@@ -341,37 +343,37 @@ pub(super) fn seed_of_the_environment() -> Result<Option<u64>, BuildError> {
     }
 }
 
-/// How many entries the audit log keeps.
+/// Capacity of the audit log, in entries.
 const AUDIT_ENTRIES: usize = 4096;
 
-/// Why a runtime could not be built.
+/// The reason why a runtime could not be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A setting has a value that it cannot have.
+    /// A setting is out of its range.
     Setting {
         /// The method of [`Builder`] that sets it.
         name: &'static str,
-        /// What was asked for.
+        /// The given value.
         value: String,
-        /// What it takes.
+        /// The permitted range.
         allowed: String,
     },
-    /// The environment variable `PARCAE_SEED` is no number.
+    /// The environment variable `PARCAE_SEED` is not a number.
     Seed {
-        /// What it says.
+        /// Its value.
         text: String,
     },
-    /// Stuck workers are asked by a realtime signal.
+    /// The signal for stuck workers is not a realtime signal.
     StallSignal {
-        /// What was asked for.
+        /// The given signal.
         signal: i32,
     },
-    /// A budget without ops: nothing could run.
+    /// The budget has no ops, so no task could run.
     NoOps,
-    /// Stacks.
+    /// The stacks of the workers could not be allocated.
     Stack(StackError),
-    /// A thread could not be started.
+    /// The thread of a worker could not be started.
     Thread(io::Error),
 }
 
@@ -391,7 +393,7 @@ impl fmt::Display for BuildError {
                 libc::SIGRTMAX()
             ),
             BuildError::NoOps => f.write_str(
-                "`Builder::budget` without ops: nothing could run; leave what is not to be bounded at \
+                "`Builder::budget` has no ops, so no task could run; leave components without a bound at \
                  `Budget::UNLIMITED`",
             ),
             BuildError::Stack(error) => write!(f, "stacks for the workers: {error}"),

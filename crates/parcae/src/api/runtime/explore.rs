@@ -1,4 +1,4 @@
-//! Running a test under many seeds.
+//! Exploration: one test under many seeds of the deterministic executor.
 
 use super::builder::seed_of_the_environment;
 use super::{Builder, Runtime};
@@ -7,17 +7,17 @@ use crate::scope::cx::Preempt;
 use crate::scope::profile::Profile;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a test under many seeds, each on a fresh deterministic runtime with three workers, on which tasks are
-/// [preempted at random](Preempt::Randomly). The first seed with which it fails ends that, and the error says how to
-/// run it again alone: with the environment variable `PARCAE_SEED`.
+/// Runs a test under many seeds, each on a new deterministic runtime with three workers and [random
+/// preemption](Preempt::Randomly). It stops at the first seed with which the test fails, and the
+/// error says how to repeat that run: with the environment variable `PARCAE_SEED`.
 ///
-/// The test fails by returning an error, or by a panic. [`Builder::explore`] does the same with other options.
+/// A test fails by an error or by a panic. [`Builder::explore`] takes other settings.
 ///
 /// ```
 /// use parcae::prelude::*;
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 ///
-/// // Two tasks that count together, and one of them loses what the other did meanwhile.
+/// // Two tasks increment a counter; one of them can lose the increment of the other.
 /// fn count(rt: &Runtime) -> parcae::Result<()> {
 ///     let counter = AtomicU64::new(0);
 ///     rt.run(|cx| {
@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///             for _ in 0..2 {
 ///                 n.spawn(|cx| {
 ///                     let seen = counter.load(Relaxed);
-///                     cx.checkpoint()?; // lets others run, with some seeds
+///                     cx.checkpoint()?; // yields, with some seeds
 ///                     counter.store(seen + 1, Relaxed);
 ///                     Ok(())
 ///                 })?;
@@ -44,7 +44,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// # Errors
 ///
-/// What the test failed with, and the seed as its [context](Error::context); or why no runtime could be built.
+/// The error of the test with the seed as its [context](Error::context), or the error of building
+/// the runtime.
 pub fn explore(
     seeds: impl IntoIterator<Item = u64>,
     test: impl FnMut(&Runtime) -> Result<()>,
@@ -53,8 +54,9 @@ pub fn explore(
 }
 
 impl<P: Profile + Clone> Builder<P> {
-    /// As [`explore`](crate::explore()), on runtimes of one's own making. What a seed does depends on all options, such as the number of workers:
-    /// set that, since otherwise it is the machine's.
+    /// As [`explore`](crate::explore()), with the settings of this builder. A run depends on all
+    /// settings, also on the number of workers: set it, because the default differs between
+    /// machines.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -67,7 +69,7 @@ impl<P: Profile + Clone> Builder<P> {
     ///
     /// # Errors
     ///
-    /// What the test failed with, and the seed as its context; or why no runtime could be built.
+    /// As for [`explore`](crate::explore()).
     pub fn explore(
         self,
         seeds: impl IntoIterator<Item = u64>,

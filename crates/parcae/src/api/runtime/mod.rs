@@ -8,9 +8,9 @@
 //! # Authority
 //!
 //! The owner of a [`Runtime`] may do everything: run and cancel tasks, shut down, inspect, mint
-//! capabilities, recharge budgets. A [`Handle`] may start tasks and nothing else, so it can be given
-//! to other threads and libraries. A runtime dereferences to its handle: starting tasks is written
-//! once, and the owner can do it too.
+//! capabilities, recharge budgets. A [`Handle`] may start tasks and nothing else, so it can be
+//! given to other threads and libraries. A runtime dereferences to its handle: starting tasks is
+//! written once, and the owner can do it too.
 //!
 //! | file | content |
 //! |---|---|
@@ -71,9 +71,9 @@ use std::time::Duration;
 /// The owner of a runtime has all authority over it. A [`Handle`], to which a runtime dereferences,
 /// only starts tasks; [`handle`](Runtime::handle) makes one to give away.
 ///
-/// Dropping the runtime cancels the remaining tasks and waits for them, without a time limit: a task
-/// that reaches no cancel point delays the drop until it ends. Use [`shutdown`](Runtime::shutdown)
-/// to bound the wait.
+/// Dropping the runtime cancels the remaining tasks and waits for them, without a time limit: a
+/// task that reaches no cancel point delays the drop until it ends. Use
+/// [`shutdown`](Runtime::shutdown) to bound the wait.
 pub struct Runtime<P: Profile = Service> {
     handle: Handle<P>,
 }
@@ -123,8 +123,8 @@ impl<P: Profile> Runtime<P> {
         self.run_with(SpawnOpts::new(), task)
     }
 
-    /// As [`run`](Runtime::run), with options for the root task: a name, a priority, a stack size, a
-    /// budget of its own out of the runtime's.
+    /// As [`run`](Runtime::run), with options for the root task: a name, a priority, a stack size,
+    /// a budget of its own out of the runtime's.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -198,8 +198,9 @@ impl<P: Profile> Runtime<P> {
     /// [`run`](Runtime::run) and [`Handle::spawn`] return an error.
     ///
     /// To cancel less and continue, use [`RootTask::cancel`] for a root task,
-    /// [`Nursery::cancel`](crate::Nursery::cancel) for a nursery, or a separate token that is passed
-    /// to each nursery which it should end ([`NurseryOpts::token`](crate::NurseryOpts::token)).
+    /// [`Nursery::cancel`](crate::Nursery::cancel) for a nursery, or a separate token that is
+    /// passed to each nursery which it should end
+    /// ([`NurseryOpts::token`](crate::NurseryOpts::token)).
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -213,11 +214,11 @@ impl<P: Profile> Runtime<P> {
     ///
     /// # Ctrl-C
     ///
-    /// To stop early and keep partial results, do not cancel this token: `run` would return an error
-    /// instead of the results. Pass a separate token to the nursery that does the work, store results
-    /// outside of the nursery as they arrive, and cancel the token from the thread that waits for the
-    /// signal. The example `ctrl_c` in the repository is a complete program with such a thread. With
-    /// the crate `ctrlc` it is `ctrlc::set_handler(move || stop.cancel())`.
+    /// To stop early and keep partial results, do not cancel this token: `run` would return an
+    /// error instead of the results. Pass a separate token to the nursery that does the work, store
+    /// results outside of the nursery as they arrive, and cancel the token from the thread that
+    /// waits for the signal. The example `ctrl_c` in the repository is a complete program with such
+    /// a thread. With the crate `ctrlc` it is `ctrlc::set_handler(move || stop.cancel())`.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -288,10 +289,10 @@ impl<P: Profile> Runtime<P> {
     /// for them, then ends the threads. The result names the tasks that did not end in time; they
     /// are left behind.
     ///
-    /// It may be called from any thread, and repeatedly: a later call waits again for the rest. On a
-    /// task of the same runtime it returns at once, since waiting would include itself. A task that
-    /// neither waits nor reaches a checkpoint cannot be stopped: its thread and its memory remain
-    /// until it ends by itself.
+    /// It may be called from any thread, and repeatedly: a later call waits again for the rest. On
+    /// a task of the same runtime it returns at once, since waiting would include itself. A task
+    /// that neither waits nor reaches a checkpoint cannot be stopped: its thread and its memory
+    /// remain until it ends by itself.
     ///
     /// ```
     /// use parcae::prelude::*;

@@ -74,9 +74,9 @@ impl<P: Profile> Runtime<P> {
         self.inner().engine.with_shared(Dump::of)
     }
 
-    /// Searches for tasks whose wait cannot end, [certainly or possibly](crate::inspect::Certainty):
-    /// the holder of a lock or of a channel's end is a guess. Blocks the calling thread for a tenth
-    /// of a second.
+    /// Searches for tasks whose wait cannot end, [certainly or
+    /// possibly](crate::inspect::Certainty): the holder of a lock or of a channel's end is a guess.
+    /// Blocks the calling thread for a tenth of a second.
     pub fn find_deadlock(&self) -> Option<Deadlock> {
         self.inner().engine.with_shared(|shared| Detector::scan_twice(shared, PAUSE))
     }

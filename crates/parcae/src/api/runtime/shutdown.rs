@@ -1,19 +1,22 @@
-//! Shutting down, in time.
+//! Shutdown with a time limit, in four phases:
 //!
-//! 1. *Stop accepting*: the gate is shut (`sched::gate`). Whoever spawns from outside is told so.
-//! 2. *Cancel*: the node of all tasks. Who waits is woken, who has not started does not.
-//! 3. *Drain*: until all tasks have ended, or the deadline has passed (`ThreadExecutor::drain`). The monitor goes on
-//!    meanwhile, so tasks behind a stuck worker get to their end.
-//! 4. *Report*: who is left, and where.
+//! 1. *Stop accepting*: the gate is closed (`sched::gate`). A spawn from outside fails.
+//! 2. *Cancel*: the root node of the cancel tree. Waiting tasks wake up, and tasks that have not
+//!    started never do.
+//! 3. *Drain*: wait until all tasks have ended or the deadline has passed
+//!    (`ThreadExecutor::drain`). The monitor keeps running, so that tasks behind a stuck worker
+//!    reach their end.
+//! 4. *Report*: the remaining tasks and their places.
 //!
 //! # Why it ends
 //!
-//! Every wait in it has the deadline: for spawners inside of the gate, for threads, for calls that block. Nobody is joined
-//! before it is known to have left. What is late is not waited for: threads are detached, and what they
-//! use is theirs by reference count. A worker that was told to leave does so by itself when all tasks have ended.
+//! Every wait has the deadline: for spawners inside of the gate, for threads, for blocking calls. A
+//! thread is joined only after it has announced its end. Late threads are detached; reference
+//! counts keep their memory alive. A worker that was asked to stop does so when all tasks have
+//! ended.
 //!
-//! On a task of the same runtime only 1, 2 and 4 are done. Whoever drops the runtime, or calls this from outside, does
-//! the rest.
+//! On a task of the same runtime only phases 1, 2 and 4 run. The drop of the runtime, or a shutdown
+//! from outside, does the rest.
 
 use super::RuntimeInner;
 use crate::base::reason::CancelReason;
@@ -22,9 +25,9 @@ use crate::view::inspect::{Dump, TaskSnapshot, write_task};
 use std::fmt;
 use std::time::Duration;
 
-/// What is left after [`Runtime::shutdown`](super::Runtime::shutdown).
+/// Result of [`Runtime::shutdown`](super::Runtime::shutdown).
 #[derive(Debug)]
-#[must_use = "says whether anything was left behind"]
+#[must_use = "tells whether tasks were left behind"]
 pub struct Shutdown {
     live: u64,
     calls: usize,
@@ -45,17 +48,19 @@ impl Shutdown {
         self.live == 0 && self.calls == 0 && self.threads == Threads::Left
     }
 
-    /// How many tasks have not ended.
+    /// Number of tasks that have not ended.
     pub fn live_tasks(&self) -> u64 {
         self.live
     }
 
-    /// How many calls that block were left behind; see [`blocking_static`](crate::blocking_static).
+    /// Number of blocking calls that were left behind; see
+    /// [`blocking_static`](crate::blocking_static).
     pub fn calls(&self) -> usize {
         self.calls
     }
 
-    /// Tasks that have not ended: what they wait for, or where they run, as far as their workers could be asked.
+    /// Tasks that have not ended, with their waits, or their places if their workers answered in
+    /// time.
     pub fn survivors(&self) -> &[TaskSnapshot] {
         &self.survivors
     }
@@ -64,9 +69,9 @@ impl Shutdown {
 impl fmt::Display for Shutdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_complete() {
-            return f.write_str("everything has ended");
+            return f.write_str("all tasks and threads have ended");
         }
-        write!(f, "{} tasks and {} calls that block have not ended", self.live, self.calls)?;
+        write!(f, "{} tasks and {} blocking calls have not ended", self.live, self.calls)?;
         f.write_str("\n")?;
         self.survivors.iter().try_for_each(|task| write_task(f, task, "  "))
     }
@@ -89,7 +94,7 @@ pub(super) fn shutdown(inner: &RuntimeInner, within: Duration) -> Shutdown {
     }
 }
 
-/// Who is left.
+/// The tasks that have not ended.
 fn survivors(inner: &RuntimeInner) -> Vec<TaskSnapshot> {
     inner.engine.with_shared(Dump::of).tasks
 }

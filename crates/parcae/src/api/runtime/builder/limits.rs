@@ -1,8 +1,8 @@
-//! Which values the settings of a [`Builder`](super::Builder) may have.
+//! The ranges of the settings of a [`Builder`](super::Builder).
 //!
-//! Checked before anything is started, so that a value which cannot work is an error that names it,
-//! and not an abort, an endless wait or a silently smaller value later. Within these ranges a runtime can be
-//! built, run, shut down and dropped.
+//! They are checked before the first thread starts: a value that cannot work is an error that names
+//! the setting, instead of an abort, an endless wait or a silently reduced value later. With all
+//! settings in range a runtime can be built, run, shut down and dropped.
 
 use super::BuildError;
 use crate::api::engine::EngineOpts;
@@ -15,25 +15,25 @@ use std::time::Duration;
 const WORKERS: RangeInclusive<usize> = 1..=1024;
 /// Temporary workers: as many as workers.
 const TEMPORARY: RangeInclusive<usize> = 0..=1024;
-/// A worker that looks for work for longer than this is a processor that was given away.
+/// A worker that spins longer than this occupies its processor for good.
 const SPIN: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
-/// Threads for calls that block: more than a system gives to one process by default.
+/// Threads for blocking calls: the maximum exceeds the default limit of a process.
 const BLOCKING_THREADS: RangeInclusive<usize> = 1..=65_536;
-/// Calls that wait for such a thread. Room for them is set aside at the first call: 48 bytes each.
+/// Queued blocking calls. The queue is allocated at the first call: 48 bytes for each.
 const BLOCKING_QUEUE: RangeInclusive<usize> = 0..=1 << 20;
-/// The monitor looks every 10 ms, and every millisecond when it has reason to.
+/// The monitor wakes up every 10 ms, and every millisecond while a worker may be stuck.
 const STALL_AFTER: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::MAX;
-/// Counted in 32 bits by a checkpoint, which is the hottest path there is.
+/// A checkpoint, the hottest path of all, counts ops in 32 bits.
 const INTERVAL: RangeInclusive<u64> = 1..=LONGEST_SLICE;
 
-/// The first setting that is out of its range, as an error.
+/// Returns an error for the first setting that is out of range.
 pub(super) fn check(opts: &EngineOpts, interval: u64) -> Result<(), BuildError> {
     number("workers", opts.workers, WORKERS)?;
     number("temporary_workers", opts.monitor.temporary, TEMPORARY)?;
     number("blocking_threads", opts.blocking.threads, BLOCKING_THREADS)?;
     number("blocking_queue", opts.blocking.queue, BLOCKING_QUEUE)?;
     number("yield_interval", interval, INTERVAL)?;
-    // A loop for each worker, and the stack that a task starts on while the loop goes on.
+    // One stack for the loop of each worker, and one for a task to start on.
     number("max_stacks", opts.max_stacks, opts.workers + 1..=usize::MAX)?;
     time("spin", opts.spin, SPIN)?;
     time("stall_after", opts.monitor.stall_after.unwrap_or(Duration::MAX), STALL_AFTER)
@@ -122,7 +122,7 @@ mod tests {
         refused(builder().stall_after(none), "stall_after", &["0ns", "1ms to `Duration::MAX`"]);
     }
 
-    /// Builds, runs, shuts down and drops, on another thread: what hangs fails.
+    /// Builds, runs, shuts down and drops on another thread, and aborts the process on a hang.
     #[track_caller]
     fn ends(
         what: &str,
@@ -149,7 +149,7 @@ mod tests {
                 drop(rt);
                 told.send(()).unwrap();
             });
-            // A scope waits for its threads: one that hangs has to end the process.
+            // The scope would wait for a thread that hangs.
             if ended.recv_timeout(MINUTE * 2).is_err() {
                 let line = format!("{what}: does not end, or has failed\n");
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
@@ -177,7 +177,7 @@ mod tests {
         ends("largest stacks", || builder().stack_size(crate::stack::StackSize::MAX));
     }
 
-    /// The fewest stacks: a task runs, and a second one that waits has none.
+    /// With the minimum of stacks a task runs, and there is none for a second task that waits.
     #[test]
     fn the_fewest_stacks_are_enough_to_end() {
         let rt = Runtime::builder().workers(1).max_stacks(2).build().unwrap();
@@ -194,7 +194,7 @@ mod tests {
         assert!(rt.shutdown(MINUTE).is_complete());
     }
 
-    /// Deadlines that no clock reaches are for ever, not in the past.
+    /// A deadline beyond the range of the clock never expires; it does not lie in the past.
     #[test]
     fn the_longest_shutdown_waits_and_ends() {
         let rt = Runtime::builder().deterministic(5).build().unwrap();

@@ -200,7 +200,7 @@ fn what_cannot_be_stopped_is_named_and_left_behind() {
     let is_here =
         |f: &Function| f.file.as_deref().is_some_and(|f| f.ends_with("shutdown/tests.rs"));
     assert!(survivor.frames.functions().iter().any(is_here), "{shutdown}");
-    // Nobody waits for it any more; what it uses stays.
+    // The drop does not wait for a task that was left behind, and keeps its memory.
     drop(rt);
     release.store(true, Ordering::Release);
     task.join().unwrap();
@@ -243,7 +243,8 @@ fn a_call_that_was_left_behind_is_counted() {
         if shutdown.calls() > 0 {
             break;
         }
-        shutdown = rt.shutdown(Duration::from_millis(300)); // the workers had no processor to leave with
+        // the workers had no processor to leave with
+        shutdown = rt.shutdown(Duration::from_millis(300));
     }
     assert!(task.join().unwrap_err().is_cancelled());
     assert_eq!((shutdown.live_tasks(), shutdown.calls()), (0, 1), "{shutdown}");
