@@ -14,7 +14,6 @@ use crate::sched::deque::deque;
 use crate::sched::executor::deterministic::Conductor;
 use crate::sched::executor::threads::{Drained, ThreadExecutor};
 use crate::sched::idle::Parker;
-use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::{Handle as Held, LetGo};
 use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::sched::worker::stats::WorkerStats;
@@ -211,7 +210,7 @@ impl Engine {
         unsafe { end.register(node, Waiter::Future(Arc::clone(ended).into()), None) };
         // SAFETY: nobody else knows the record yet.
         let record = unsafe { task.task.as_ref() };
-        record.joiner.set(Some(Joiner::end(end)));
+        record.joiner.set(Some(End::joiner(end)));
         record.state.join(); // it is in no queue, so it has not ended
         self.shared.submit(traits.priority, task.task);
         Ok(task)

@@ -33,9 +33,14 @@ use super::queue::{CaseClaim, Grant, Node, Queue, Standing};
 use super::{Waitable, Waiter, Wake};
 use crate::base::error::discard;
 use crate::base::lock::{Guard, Lock};
+use crate::sched::task::joiner::{JoinHook, Joiner};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// The end of a task.
+#[repr(C)]
 pub(crate) struct End<W> {
+    hook: JoinHook,
     state: Lock<State<W>>,
 }
 
@@ -44,11 +49,41 @@ struct State<W> {
     waiters: Queue<W>,
 }
 
-impl<W> End<W> {
+impl<W: Wake> End<W> {
     pub(crate) fn new() -> End<W> {
-        End { state: Lock::new(State { ended: false, waiters: Queue::new() }) }
+        End {
+            hook: JoinHook { tell: End::<W>::tell_joined },
+            state: Lock::new(State { ended: false, waiters: Queue::new() }),
+        }
     }
 
+    /// This end as the joiner of a task. The count becomes JOIN's.
+    pub(crate) fn joiner(this: Arc<End<W>>) -> Joiner {
+        // SAFETY: not null, being an `Arc`'s. The hook is the first field.
+        Joiner::hook(unsafe { NonNull::new_unchecked(Arc::into_raw(this).cast_mut().cast()) })
+    }
+
+    /// The end, with JOIN's count; none if the joiner is a task.
+    ///
+    /// # Safety
+    ///
+    /// The joiner was made by [`joiner`](End::joiner) or is a task. The caller has taken JOIN out of
+    /// the state word, or has not set it.
+    pub(crate) unsafe fn of_joiner(joiner: Joiner) -> Option<Arc<End<W>>> {
+        // SAFETY: as the caller says.
+        joiner.as_hook().map(|hook| unsafe { Arc::from_raw(hook.as_ptr().cast::<End<W>>()) })
+    }
+
+    /// # Safety
+    ///
+    /// The hook of an end, with a count for the callee.
+    unsafe fn tell_joined(hook: NonNull<JoinHook>) {
+        // SAFETY: as the caller says.
+        unsafe { Arc::from_raw(hook.as_ptr().cast::<End<W>>()) }.notify();
+    }
+}
+
+impl<W> End<W> {
     fn lock(&self) -> Guard<'_, State<W>> {
         self.state.lock()
     }

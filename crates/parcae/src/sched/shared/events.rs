@@ -77,6 +77,6 @@ impl Shared {
     /// The times of a started task. The caller owns it.
     pub(crate) fn times_of<'t>(&self, task: &'t Task) -> Option<&'t TaskTimes> {
         // SAFETY: the caller owns the task; the frame stays until the task has ended.
-        worker::events::started_frame(task).map(|frame| unsafe { self.host.frames().times(frame) })
+        worker::events::frame_of(task).map(|frame| unsafe { self.host.frames().times(frame) })
     }
 }

@@ -1,22 +1,29 @@
-//! Who is told that a task has ended: one word in its record.
+//! The joiner of a task: one word in its record that says who is told of its end.
 //!
-//! Either the task that joins, of the same scheduler, which is unparked: no allocation. Or an [`End`], at which any
-//! number of others wait. The lowest bit tells them apart.
+//! Either a task of the same scheduler, which is unparked: that needs no allocation. Or an object of
+//! the layer above with a [`JoinHook`], where any number of others wait (`wait::End`). The lowest bit
+//! tells them apart.
 //!
-//! The word is written once, by the holder of the handle, before it sets JOIN; whoever finishes the task reads it if
-//! JOIN is set (`task::state` has the orders). An `End` is counted, and JOIN has one count: it goes to whoever takes
-//! JOIN out of the state word, by finishing the task or by letting go of it.
+//! The word is written once, by the holder of the handle, before it sets JOIN. The worker that
+//! finishes the task reads it if JOIN is set (`task::state` has the orders). A hook is counted, and
+//! JOIN has one count: it goes to the thread that takes JOIN out of the state word, by finishing the
+//! task or by letting go of it.
 
 use super::Task;
 use crate::sched::Shared;
-use crate::wait::{End, Waiter};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-/// Marks an end. Records are aligned to cache lines, ends to words.
-const END: usize = 1;
+/// Marks a hook. Records are aligned to cache lines, hooks to words.
+const HOOK: usize = 1;
 
-/// Who is told.
+/// Part of a counted object that is told of the end of a task.
+#[repr(C)]
+pub(crate) struct JoinHook {
+    /// Called once, with JOIN's count.
+    pub(crate) tell: unsafe fn(NonNull<JoinHook>),
+}
+
+/// A task or a hook.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joiner(NonNull<()>);
 
@@ -26,37 +33,29 @@ impl Joiner {
         Joiner(task.cast())
     }
 
-    /// All who wait there. The count is JOIN's.
-    pub(crate) fn end(end: Arc<End<Waiter>>) -> Joiner {
-        // SAFETY: not null, being an `Arc`'s.
-        let end = unsafe { NonNull::new_unchecked(Arc::into_raw(end).cast_mut()) };
-        Joiner(end.cast().map_addr(|at| at | END))
+    /// A counted object. One count becomes JOIN's.
+    pub(crate) fn hook(hook: NonNull<JoinHook>) -> Joiner {
+        Joiner(hook.cast().map_addr(|at| at | HOOK))
     }
 
-    /// The end, if it is one, with JOIN's count.
-    ///
-    /// # Safety
-    ///
-    /// The caller has taken JOIN out of the state word, or has not set it.
-    pub(crate) unsafe fn into_end(self) -> Option<Arc<End<Waiter>>> {
-        if self.0.addr().get() & END == 0 {
+    /// The hook, if it is one.
+    pub(crate) fn as_hook(self) -> Option<NonNull<JoinHook>> {
+        if self.0.addr().get() & HOOK == 0 {
             return None;
         }
-        let end = self.0.as_ptr().map_addr(|at| at & !END);
-        // SAFETY: made by `end`; the count is the caller's.
-        Some(unsafe { Arc::from_raw(end.cast::<End<Waiter>>()) })
+        NonNull::new(self.0.as_ptr().map_addr(|at| at & !HOOK).cast())
     }
 
-    /// The task has ended.
+    /// Tells of the end of the task.
     ///
     /// # Safety
     ///
     /// The caller has taken JOIN out of the state word of a task of this scheduler.
     #[inline]
     pub(crate) unsafe fn tell(self, shared: &Shared) {
-        // SAFETY: as the caller says.
-        match unsafe { self.into_end() } {
-            Some(end) => end.notify(),
+        match self.as_hook() {
+            // SAFETY: the count, as the caller says, keeps the object.
+            Some(hook) => unsafe { (hook.as_ref().tell)(hook) },
             None => shared.unpark_whoever(self.0.cast()),
         }
     }

@@ -1,14 +1,18 @@
 //! Tasks: the record, the closure in it, and the group that waits for it.
 //!
-//! A record is 128 bytes: a cache line of what the scheduler needs, and a line for the
-//! closure, which is boxed if it is larger. Records live in slabs (`slab.rs`) whose memory
-//! stays what it is until the scheduler is gone, so that a stale handle may always look at
-//! one. A task has no stack until it waits for the first time: it is called on the strand
-//! of the worker that takes it, and keeps that strand if it parks or yields.
+//! A record is 128 bytes: one cache line for the scheduler, one for the closure, which is boxed if it
+//! is larger. Records live in slabs (`slab.rs`), whose memory keeps its type until the scheduler is
+//! gone, so that a stale handle may always read a state word. A task has no stack before its first
+//! wait: it is called on the strand of the worker that takes it, and keeps that strand if it parks or
+//! yields.
+//!
+//! The place of the closure is used again: for the strand of a suspended task and for the result of
+//! an ended one. `overlay.rs` has the phases; [`TaskMarks`] say which one it is.
 
 pub(crate) mod frame;
 pub(crate) mod group;
 pub(crate) mod joiner;
+mod overlay;
 pub(crate) mod slab;
 pub(crate) mod state;
 mod view;
@@ -23,9 +27,9 @@ use crate::stack::{StackError, StackSize};
 use frame::FramePtr;
 use group::Group;
 use joiner::Joiner;
+use overlay::Overlay;
 use state::{Generation, Handle, StateWord};
-use std::cell::{Cell, UnsafeCell};
-use std::mem::MaybeUninit;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -52,39 +56,56 @@ pub(crate) struct Traits {
     pub(crate) stack: StackSize,
 }
 
-/// A record. Fields are written by whoever owns the task in its present phase; the state
-/// word orders that (see `state.rs`).
+/// A record. Fields are written by the owner of the task in its present phase; the state word orders
+/// that (see `state.rs`).
 #[repr(C, align(64))]
 pub(crate) struct Task {
     link: Link<Task>,
     pub(crate) state: StateWord,
-    /// Runs the closure, or drops it unrun; none once the task has started.
-    call: Cell<Option<Call>>,
+    /// For the closure or the result in the overlay.
+    call: Cell<Call>,
     pub(crate) group: Cell<Option<NonNull<Group>>>,
-    /// Names the task in logs; unique in a scheduler. Atomic for those who look at it from outside.
+    /// Names the task in events; unique in a scheduler. Atomic because observers read it.
     id: AtomicU64,
     pub(crate) traits: Cell<Traits>,
-    /// Whether its worker counts it among those that it keeps. Written by that worker.
-    pub(crate) kept: Cell<bool>,
-    /// 0, or more than any count of a checkpoint: the task is to look around. A hint, which
-    /// may come to the record's next task.
+    marks: Cell<TaskMarks>,
+    /// 0, or more than any count of a checkpoint: the task takes the slow path of its next checkpoint.
+    /// A hint, which may come to the record's next task.
     pub(crate) signal: AtomicU32,
-    /// Before the task starts its closure, or a box with it; after that the strand on which it
-    /// waits, from its first wait on.
-    place: UnsafeCell<MaybeUninit<Place>>,
-    /// Who waits for the end of this one; read if JOIN is set.
+    overlay: Overlay,
+    /// The frame that the task is in; null outside of one.
+    frame: Cell<FramePtr>,
+    /// Who waits for the end of this task; read if JOIN is set.
     pub(crate) joiner: Cell<Option<Joiner>>,
 }
 
-/// As much as is left of two cache lines. The first two words are on the first line: a task
-/// with a small closure touches only that. Begins at a multiple of 16.
-type Place = [u64; 9];
-
-// Links carry a mark in debug builds.
+// Debug builds mark links and tag overlays.
 #[cfg(not(debug_assertions))]
 const _: () = assert!(size_of::<Task>() == 128, "two cache lines");
 #[cfg(not(debug_assertions))]
-const _: () = assert!(std::mem::offset_of!(Task, place) == 48, "begins on the first line");
+const _: () = assert!(std::mem::offset_of!(Task, overlay) == 48, "begins on the first line");
+
+/// Bits about a task, written by its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TaskMarks(u8);
+
+impl TaskMarks {
+    /// A new task.
+    const NEW: TaskMarks = TaskMarks(0);
+    /// The closure was moved out of the record. Set when the task is called; stays set until the
+    /// record is filled again.
+    const STARTED: u8 = 1;
+    /// There is a result in the record. Set by the task; cleared when the result is taken.
+    const OUTPUT: u8 = 2;
+    /// The task may not move and has waited: its worker counts it (`Worker::pinned`). Set at its first
+    /// wait; stays set.
+    const PINNED: u8 = 4;
+
+    #[inline]
+    fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+}
 
 /// How a task ended: with a payload if it panicked.
 pub(crate) type Outcome = Result<(), Box<dyn std::any::Any + Send>>;
@@ -98,7 +119,7 @@ pub(crate) enum Start {
     Refused(StackError),
 }
 
-/// Moves the closure out of the record and calls it.
+/// Calls the closure in the record, or drops the result; either is moved out.
 pub(crate) type Call = unsafe fn(NonNull<Task>, Start) -> Outcome;
 
 // SAFETY: a record does not move, and a task is in one queue at a time.
@@ -127,7 +148,7 @@ impl Task {
         Task {
             link: Link::new(),
             state: StateWord::new(),
-            call: Cell::new(None),
+            call: Cell::new(nothing),
             group: Cell::new(None),
             id: AtomicU64::new(0),
             traits: Cell::new(Traits {
@@ -135,9 +156,10 @@ impl Task {
                 migratable: false,
                 stack: StackSize::SERVICE,
             }),
-            kept: Cell::new(false),
+            marks: Cell::new(TaskMarks::NEW),
             signal: AtomicU32::new(0),
-            place: UnsafeCell::new(MaybeUninit::uninit()),
+            overlay: Overlay::new(),
+            frame: Cell::new(std::ptr::null()),
             joiner: Cell::new(None),
         }
     }
@@ -163,8 +185,10 @@ impl Task {
             this.group.set(group);
             this.traits.set(traits);
             this.id.store(id, Ordering::Relaxed); // published with the task
-            Stored::put(task, closure);
-            this.call.set(Some(call::<F>));
+            this.marks.set(TaskMarks::NEW);
+            this.overlay.clear();
+            this.overlay.put_closure(closure);
+            this.call.set(call::<F>);
             TaskRef { task, generation: this.state.spawn(handle) }
         }
     }
@@ -175,59 +199,77 @@ impl Task {
         self.id.load(Ordering::Relaxed) // the caller has the task, or checks its generation after it
     }
 
-    /// Where a task waits that has started; none if it has not.
+    fn mark(&self, bit: u8) {
+        self.marks.set(TaskMarks(self.marks.get().0 | bit));
+    }
+
+    /// Whether the closure was moved out of the record. Asked by the task's owner.
+    #[inline]
+    pub(crate) fn has_started(&self) -> bool {
+        self.marks.get().has(TaskMarks::STARTED)
+    }
+
+    /// The strand of a suspended task; none if it has not started.
     ///
     /// # Safety
     ///
     /// The caller owns the task, which does not run.
     #[inline]
     pub(crate) unsafe fn strand(&self) -> Option<NonNull<Strand>> {
-        if self.has_started() {
-            // SAFETY: a task that has started and does not run has left its strand, and said
-            // so by `left`.
-            Some(unsafe { self.place.get().cast::<NonNull<Strand>>().read() })
-        } else {
-            None
-        }
+        // SAFETY: a task that has started and does not run is suspended.
+        if self.has_started() { Some(unsafe { self.overlay.strand() }) } else { None }
     }
 
-    /// Whether the closure was moved out of the record. Asked by the task's owner.
-    #[inline]
-    pub(crate) fn has_started(&self) -> bool {
-        self.call.get().is_none()
-    }
-
-    /// Notes where the running task keeps what is its own.
+    /// The task is about to leave its strand.
     ///
     /// # Safety
     ///
-    /// The caller is the task, which has started.
+    /// The caller owns the task, which runs on `strand`.
+    #[inline]
+    pub(crate) unsafe fn suspend(&self, strand: NonNull<Strand>) {
+        // SAFETY: as the caller says.
+        unsafe { self.overlay.set_strand(strand) };
+    }
+
+    /// Notes that the task's worker counts it among those that it must not leave. Called by that
+    /// worker.
+    #[inline]
+    pub(crate) fn pin(&self) {
+        self.mark(TaskMarks::PINNED);
+    }
+
+    /// Whether [`pin`](Task::pin) was called. Asked by the task's owner.
+    #[inline]
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.marks.get().has(TaskMarks::PINNED)
+    }
+
+    /// The task enters a frame; or leaves it, with null.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the task. The frame stays where it is until the task has left it.
     #[inline]
     pub(crate) unsafe fn set_frame(&self, frame: FramePtr) {
-        // SAFETY: the closure is no longer in the record; the second word is the frame's.
-        unsafe { self.place.get().cast::<FramePtr>().add(1).write(frame) };
+        self.frame.set(frame);
     }
 
-    /// What `set_frame` noted.
+    /// The frame that the task is in; null outside of one. Asked by the task's owner: the frame is
+    /// live for as long as the record names it.
+    #[inline]
+    pub(crate) fn frame(&self) -> FramePtr {
+        self.frame.get()
+    }
+
+    /// Runs the task's closure here and now.
     ///
     /// # Safety
     ///
-    /// The caller owns the task, which has started and called `set_frame`.
+    /// The caller owns the task, and this is the first time.
     #[inline]
-    pub(crate) unsafe fn frame(&self) -> FramePtr {
-        // SAFETY: as the caller says.
-        unsafe { self.place.get().cast::<FramePtr>().add(1).read() }
-    }
-
-    /// Notes where the task waits.
-    ///
-    /// # Safety
-    ///
-    /// The caller owns the task, which has started.
-    #[inline]
-    pub(crate) unsafe fn left(&self, strand: NonNull<Strand>) {
-        // SAFETY: the closure is no longer in the record, and the place is large enough.
-        unsafe { self.place.get().cast::<NonNull<Strand>>().write(strand) };
+    pub(crate) unsafe fn run(task: NonNull<Task>) -> Outcome {
+        // SAFETY: filled by `fill`; the caller owns the task.
+        unsafe { Task::start(task, Start::Run) }
     }
 
     /// Calls the task's closure only to tell it that there is no stack for it.
@@ -238,32 +280,44 @@ impl Task {
     #[cold]
     pub(crate) unsafe fn refuse(task: NonNull<Task>, error: StackError) -> Outcome {
         // SAFETY: as the caller says.
-        unsafe {
-            if let Some(call) = (*task.as_ptr()).call.take() {
-                call(task, Start::Refused(error.clone()))?;
-            }
-        }
+        unsafe { Task::start(task, Start::Refused(error.clone()))? };
         Err(Box::new(error))
+    }
+
+    /// # Safety
+    ///
+    /// As for [`run`](Task::run).
+    #[inline]
+    unsafe fn start(task: NonNull<Task>, start: Start) -> Outcome {
+        // SAFETY: as the caller says.
+        unsafe {
+            let this = task.as_ref();
+            debug_assert!(!this.has_started(), "a task runs once");
+            this.mark(TaskMarks::STARTED);
+            (this.call.get())(task, start)
+        }
     }
 
     /// Whether there is a result in the record of a task that has ended.
     pub(crate) fn has_output(&self) -> bool {
-        self.call.get().is_some()
+        self.marks.get().has(TaskMarks::OUTPUT)
     }
 
-    /// Leaves the task's result in its record, for whoever holds its handle; if that is gone by
-    /// then, `unheard` takes it.
+    /// Leaves the task's result in its record, for the holder of its handle; `unheard` takes it if
+    /// there is none by then.
     ///
     /// # Safety
     ///
-    /// The caller is the task, or its worker: the closure was moved out of the record, and the
-    /// task does not wait any more. `unheard` takes a `T`.
+    /// The caller is the task, or its worker: the task has started and does not wait any more.
+    /// `unheard` takes a `T`.
     #[inline]
     pub(crate) unsafe fn put_output<T>(task: NonNull<Task>, output: T, unheard: Call) {
-        // SAFETY: as the caller says: the place is empty.
+        // SAFETY: as the caller says.
         unsafe {
-            Stored::put(task, output);
-            (*task.as_ptr()).call.set(Some(unheard));
+            let this = task.as_ref();
+            this.overlay.put_output(output);
+            this.call.set(unheard);
+            this.mark(TaskMarks::OUTPUT);
         }
     }
 
@@ -276,8 +330,9 @@ impl Task {
     pub(crate) unsafe fn take_output<T>(task: NonNull<Task>) -> T {
         // SAFETY: as the caller says.
         unsafe {
-            (*task.as_ptr()).call.set(None);
-            Stored::take(task)
+            let this = task.as_ref();
+            this.marks.set(TaskMarks(this.marks.get().0 & !TaskMarks::OUTPUT));
+            this.overlay.take_output()
         }
     }
 
@@ -285,105 +340,32 @@ impl Task {
     ///
     /// # Safety
     ///
-    /// The task has ended, a `T` was put into its record, and nobody takes it during the call.
+    /// The task has ended, a `T` was put into its record, and is not taken during the call.
     pub(crate) unsafe fn peek_output<T, R>(task: NonNull<Task>, look: impl FnOnce(&T) -> R) -> R {
         // SAFETY: as the caller says.
-        unsafe {
-            let place = (*task.as_ptr()).place.get();
-            if Stored::fits::<T>() {
-                look(&*place.cast::<T>())
-            } else {
-                look(&*place.cast::<Box<T>>())
-            }
-        }
+        unsafe { task.as_ref().overlay.peek_output(look) }
     }
 
-    /// Drops a result that nobody took, if there is one.
+    /// Drops a result that was not taken, if there is one.
     ///
     /// # Safety
     ///
     /// The caller has the record of a task that has ended.
     #[inline]
     pub(crate) unsafe fn drop_output(task: NonNull<Task>) {
-        // SAFETY: as the caller says: what is called now drops the result.
+        // SAFETY: as the caller says: what is called now takes the result and drops it.
         unsafe {
-            if let Some(call) = (*task.as_ptr()).call.take() {
-                discard(call(task, Start::Run));
-            }
-        }
-    }
-
-    /// Runs the task's closure here and now.
-    ///
-    /// # Safety
-    ///
-    /// The caller owns the task, and this is the first time.
-    #[inline]
-    pub(crate) unsafe fn run(task: NonNull<Task>) -> Outcome {
-        // SAFETY: filled by `fill`; the caller owns the task.
-        unsafe {
-            match (*task.as_ptr()).call.take() {
-                Some(call) => call(task, Start::Run),
-                None => unreachable!("a task runs once"),
+            let this = task.as_ref();
+            if this.has_output() {
+                discard((this.call.get())(task, Start::Run));
             }
         }
     }
 }
 
-/// A value in the place of a record, or in a box there if it does not fit.
-struct Stored;
-
-impl Stored {
-    const fn fits<T>() -> bool {
-        size_of::<T>() <= size_of::<Place>() && align_of::<T>() <= 16
-    }
-
-    /// # Safety
-    ///
-    /// The caller owns the place, and there is nothing in it.
-    #[inline]
-    unsafe fn put<T>(task: NonNull<Task>, value: T) {
-        // SAFETY: as the caller says; the place is large and aligned enough.
-        unsafe {
-            let place = (*task.as_ptr()).place.get();
-            if Stored::fits::<T>() {
-                place.cast::<T>().write(value);
-            } else {
-                place.cast::<Box<T>>().write(Box::new(value));
-            }
-        }
-    }
-
-    /// # Safety
-    ///
-    /// The caller owns the place, and a `T` was put there and not taken since.
-    #[inline]
-    unsafe fn take<T>(task: NonNull<Task>) -> T {
-        // SAFETY: as the caller says.
-        unsafe { Stored::take_then(task, || ()) }
-    }
-
-    /// As `take`; `then` is called when the place is empty and nothing was freed yet.
-    ///
-    /// # Safety
-    ///
-    /// As for `take`.
-    #[inline]
-    unsafe fn take_then<T>(task: NonNull<Task>, then: impl FnOnce()) -> T {
-        // SAFETY: as the caller says.
-        unsafe {
-            let place = (*task.as_ptr()).place.get();
-            if Stored::fits::<T>() {
-                let value = place.cast::<T>().read();
-                then();
-                value
-            } else {
-                let boxed = place.cast::<Box<T>>().read();
-                then();
-                *boxed
-            }
-        }
-    }
+/// What a free record would call.
+unsafe fn nothing(_: NonNull<Task>, _: Start) -> Outcome {
+    unreachable!("a record without a task was called")
 }
 
 /// # Safety
@@ -391,9 +373,6 @@ impl Stored {
 /// The record holds an `F`, which is moved out; the caller owns the task.
 unsafe fn call<F: FnOnce(NonNull<Task>, Start)>(task: NonNull<Task>, start: Start) -> Outcome {
     // SAFETY: as the caller says.
-    let closure: F = unsafe {
-        // The frame's place is empty before anything is freed: the allocator may ask for it.
-        Stored::take_then(task, || (*task.as_ptr()).set_frame(std::ptr::null()))
-    };
+    let closure: F = unsafe { task.as_ref().overlay.take_closure() };
     catch_unwind(AssertUnwindSafe(|| closure(task, start)))
 }

@@ -11,14 +11,9 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The frame of a task that has started and not ended; `None` for a task without one. The caller
-/// owns the task.
-pub(crate) fn started_frame(task: &Task) -> Option<FramePtr> {
-    if !task.has_started() {
-        return None;
-    }
-    // SAFETY: the caller owns the task, which has started.
-    Some(unsafe { task.frame() }).filter(|frame| !frame.is_null())
+/// The frame that a task is in, if any. The caller owns the task.
+pub(crate) fn frame_of(task: &Task) -> Option<FramePtr> {
+    Some(task.frame()).filter(|frame| !frame.is_null())
 }
 
 impl Worker {
@@ -115,7 +110,7 @@ impl Worker {
         let now = if events.reuse_stamp.take() { events.last.get() } else { self.stamp() };
         let (mut extra, mut detail) = (0, 0);
         // A task that has finished has no frame any more.
-        let frame = if kind == EventKind::Finish { None } else { started_frame(task) };
+        let frame = if kind == EventKind::Finish { None } else { frame_of(task) };
         if kind == EventKind::Park {
             let frames = self.shared.host.frames();
             // SAFETY: the caller owns the task.

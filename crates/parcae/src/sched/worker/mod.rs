@@ -74,7 +74,7 @@ pub(crate) struct Worker {
     spares: Cell<Option<NonNull<Strand>>>,
     spare_count: Cell<usize>,
     /// Tasks that may not move, have waited here and not ended.
-    kept: Cell<usize>,
+    pinned: Cell<usize>,
     left: Cell<Left>,
     /// Children that ended here and are not counted yet; all of one group.
     ended: Cell<Ended>,
@@ -208,7 +208,7 @@ impl Worker {
             strand: Cell::new(None),
             spares: Cell::new(None),
             spare_count: Cell::new(0),
-            kept: Cell::new(0),
+            pinned: Cell::new(0),
             left: Cell::new(Left::Nothing),
             ended: Cell::new(Ended::NONE),
             has_deferred: Cell::new(false),

@@ -18,9 +18,6 @@ impl Worker {
         // SAFETY: the record and the strand that the thread is on are live; the stack of that strand
         // is mapped.
         unsafe {
-            if !task.as_ref().has_started() {
-                return None;
-            }
             // The record of the strand is at the top of its stack.
             let stack = strand.as_ref().stack_end()..strand.as_ptr().addr();
             self.shared.host.frames().running_task(task.as_ref().frame(), stack, task)
@@ -65,6 +62,6 @@ impl Worker {
         }
         let woken = parker.park_until(Some(Instant::now() + shared.config.temporary_idle));
         // If somebody has chosen it meanwhile it is a searcher by now, and stays.
-        woken || self.kept.get() > 0 || !shared.idle.retire(self.index)
+        woken || self.pinned.get() > 0 || !shared.idle.retire(self.index)
     }
 }

@@ -166,9 +166,8 @@ impl Worker {
         // SAFETY: as above; the record is not touched after `finish` unless it is ours.
         let (group, finished) = unsafe {
             let this = &*task.as_ptr();
-            if this.kept.get() {
-                this.kept.set(false);
-                self.kept.set(self.kept.get() - 1);
+            if this.is_pinned() {
+                self.pinned.set(self.pinned.get() - 1);
             }
             (this.group.get(), this.state.finish(|| this.joiner.get()))
         };

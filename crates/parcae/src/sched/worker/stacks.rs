@@ -54,10 +54,10 @@ impl Worker {
         // SAFETY: the task runs here, so it is ours until `settle`.
         let this = unsafe { task.as_ref() };
         // SAFETY: as above; it has started.
-        unsafe { this.left(here) };
-        if !this.kept.get() && !this.traits.get().migratable {
-            this.kept.set(true);
-            self.kept.set(self.kept.get() + 1);
+        unsafe { this.suspend(here) };
+        if !this.is_pinned() && !this.traits.get().migratable {
+            this.pin();
+            self.pinned.set(self.pinned.get() + 1);
         }
         self.left.set(left);
         self.current.set(None);

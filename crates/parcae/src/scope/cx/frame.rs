@@ -763,12 +763,5 @@ fn never() -> NonNull<AtomicU64> {
 pub(crate) fn current() -> Option<&'static Frame> {
     // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a
     // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.
-    // Before it starts, and once its result is in the record, there is something else in its place.
-    unsafe {
-        let task = worker::running()?;
-        if !task.as_ref().has_started() {
-            return None;
-        }
-        task.as_ref().frame().cast::<Frame>().as_ref()
-    }
+    unsafe { worker::running()?.as_ref().frame().cast::<Frame>().as_ref() }
 }

@@ -48,10 +48,7 @@ impl<'s> Observed<'s> {
 
     /// What the task has noted of itself; none if it is one of the engine's own.
     pub(crate) fn frame(&self) -> Option<&Frame> {
-        if !self.task.has_started() {
-            return None;
-        }
-        // SAFETY: observed, so it is ours to read; it has started, and a frame is there until it has left.
+        // SAFETY: observed, so it is ours to read; the frame is live as long as the record names it.
         unsafe { self.task.frame().cast::<Frame>().as_ref() }
     }
 }

@@ -148,12 +148,12 @@ impl<'scope, T> TaskHandle<'scope, T> {
     fn end(&self) -> &Arc<End<Waiter>> {
         self.end.get_or_init(|| {
             let end = Arc::new(End::new());
-            let joiner = Joiner::end(Arc::clone(&end));
+            let joiner = End::joiner(Arc::clone(&end));
             self.record().joiner.set(Some(joiner));
             if !self.record().state.join() {
                 // It has ended and looks for nobody.
                 // SAFETY: JOIN was not set.
-                drop(unsafe { joiner.into_end() });
+                drop(unsafe { End::<Waiter>::of_joiner(joiner) });
                 end.notify();
             }
             end
@@ -337,7 +337,7 @@ impl<T> Drop for TaskHandle<'_, T> {
     fn drop(&mut self) {
         if self.record().state.let_go() == LetGo::Running {
             if let Some(end) = self.end.get() {
-                // SAFETY: made by `Joiner::end`; letting go has taken JOIN out, and with it the right to its count.
+                // SAFETY: made by `End::joiner`; letting go has taken JOIN out, and with it the right to its count.
                 unsafe { Arc::decrement_strong_count(Arc::as_ptr(end)) };
             }
             return;
