@@ -14,7 +14,7 @@ use crate::sched::deque::deque;
 use crate::sched::executor::deterministic::Conductor;
 use crate::sched::executor::threads::{Drained, ThreadExecutor};
 use crate::sched::idle::Parker;
-use crate::sched::task::state::{Handle as Held, LetGo};
+use crate::sched::task::state::{LetGo, RecordHandle};
 use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::sched::worker::stats::WorkerStats;
 use crate::sched::worker::{self, Worker};
@@ -203,7 +203,7 @@ impl Engine {
         // Until it is counted and queued.
         let _entered = self.shared.gate.enter().ok_or(SpawnRefused::ShuttingDown)?;
         // SAFETY: as the caller says.
-        let task = unsafe { self.shared.make_outside(None, traits, Held::Held, task)? };
+        let task = unsafe { self.shared.make_outside(None, traits, RecordHandle::Held, task)? };
         let end = Arc::new(End::new());
         // Not this thread's own token, which the program may use: this one is for nothing else.
         // SAFETY: as the caller says: the node is there until the end was announced.

@@ -32,7 +32,7 @@ pub fn bare_deque() -> (BareOwner, BareStealer) {
 
 /// The half that pushes and pops.
 #[derive(Debug)]
-pub struct BareOwner(deque::Owner<u64>);
+pub struct BareOwner(deque::DequeOwner<u64>);
 
 /// The half that steals.
 #[derive(Debug)]

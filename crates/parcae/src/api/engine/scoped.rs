@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::sched::task::group::Group;
-use crate::sched::task::state::Handle as Held;
+use crate::sched::task::state::RecordHandle;
 use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::sched::worker::{self, Cancelled, Worker};
 use crate::stack::StackPool;
@@ -162,7 +162,7 @@ impl<'scope> Scope<'scope, '_> {
         let traits = Traits { priority, migratable, ..worker.shared.usual_traits() };
         // SAFETY: the scope waits for the child.
         let spawned = unsafe {
-            worker.spawn(Some(NonNull::from(&self.group)), traits, Held::None, plain(child))
+            worker.spawn(Some(NonNull::from(&self.group)), traits, RecordHandle::None, plain(child))
         };
         spawned.expect("memory for a task record");
         // Counted when it is certain; the bias covers a child that has ended already.

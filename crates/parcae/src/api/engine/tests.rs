@@ -15,7 +15,7 @@ mod workers;
 use super::scoped::current_task;
 use super::*;
 use crate::Priority;
-use crate::sched::worker::faults::Step;
+use crate::sched::worker::faults::FaultPoint;
 use crate::support::{self, LIMIT, REPEATS, Schedule, WORKERS, schedules, stuck};
 use crate::task::Waker;
 use std::panic::resume_unwind;
@@ -353,7 +353,7 @@ fn a_panic_in_the_runtime_costs_no_task() {
                     let done = &done;
                     s.spawn(move || {
                         if n % 10 == 3 {
-                            worker::current().unwrap().shared.faults.arm(Step::Begin, 1);
+                            worker::current().unwrap().shared.faults.arm(FaultPoint::Begin, 1);
                         }
                         yield_now();
                         done.fetch_add(1, Ordering::Relaxed);

@@ -126,12 +126,12 @@ const _: () = assert!(CAPACITY.is_power_of_two());
 
 /// A word on cache lines of its own: two of them, because x86 fetches lines in pairs.
 #[repr(align(128))]
-struct Line(AtomicU64);
+struct PaddedWord(AtomicU64);
 
 /// What owner and thieves share. The module header has the table of who writes what.
 struct Deque<T> {
-    top: Line,
-    bottom: Line,
+    top: PaddedWord,
+    bottom: PaddedWord,
     slots: [AtomicPtr<T>; CAPACITY],
 }
 
@@ -143,25 +143,25 @@ impl<T> Deque<T> {
 
 /// A new deque, in two halves. The owner stays with its worker, the stealer is cloned for all
 /// others. This is the only allocation.
-pub(crate) fn deque<T>() -> (Owner<T>, Stealer<T>) {
+pub(crate) fn deque<T>() -> (DequeOwner<T>, Stealer<T>) {
     let deque = Arc::new(Deque {
-        top: Line(AtomicU64::new(0)),
-        bottom: Line(AtomicU64::new(0)),
+        top: PaddedWord(AtomicU64::new(0)),
+        bottom: PaddedWord(AtomicU64::new(0)),
         slots: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
     });
-    (Owner { deque: Arc::clone(&deque), top_seen: Cell::new(0) }, Stealer { deque })
+    (DequeOwner { deque: Arc::clone(&deque), top_seen: Cell::new(0) }, Stealer { deque })
 }
 
 /// The half that pushes and pops. There is one, and one thread at a time uses it: it can be
 /// sent, but neither shared nor cloned.
-pub(crate) struct Owner<T> {
+pub(crate) struct DequeOwner<T> {
     deque: Arc<Deque<T>>,
     /// A value that `top` had. It saves reading `top`, whose line thieves write; and it makes
     /// the type `!Sync`, as it has to be.
     top_seen: Cell<u64>,
 }
 
-impl<T> Owner<T> {
+impl<T> DequeOwner<T> {
     /// Adds a task at the bottom.
     ///
     /// # Errors
@@ -300,9 +300,9 @@ impl<T> Owner<T> {
     }
 }
 
-impl<T> fmt::Debug for Owner<T> {
+impl<T> fmt::Debug for DequeOwner<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owner").field("len", &self.len()).finish_non_exhaustive()
+        f.debug_struct("DequeOwner").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -368,7 +368,7 @@ impl<T> Stealer<T> {
     /// the tasks (rounded up) with the one to run.
     ///
     /// The moved tasks keep their order: the youngest is the next that `into` pops.
-    pub(crate) fn steal_batch(&self, into: &Owner<T>, limit: usize) -> Steal<T> {
+    pub(crate) fn steal_batch(&self, into: &DequeOwner<T>, limit: usize) -> Steal<T> {
         let oldest = self.look_at_top();
         let (first, count) = self.claim(oldest);
         let more = count.div_ceil(2).saturating_sub(1).min(limit);

@@ -18,7 +18,7 @@
 
 #![allow(clippy::print_stdout)] // the figures are for people
 
-use super::{CAPACITY, Owner, Steal, Stealer, deque};
+use super::{CAPACITY, DequeOwner, Steal, Stealer, deque};
 use crate::base::shim::explore;
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -42,7 +42,7 @@ impl Tasks {
     }
 
     /// Writes task `number` and pushes it.
-    fn push(&self, number: usize, owner: &Owner<Task>) -> Result<(), NonNull<Task>> {
+    fn push(&self, number: usize, owner: &DequeOwner<Task>) -> Result<(), NonNull<Task>> {
         // SAFETY: the pointer is valid within `with_mut`, and loom checks that it is exclusive.
         self.0[number].0.with_mut(|state| unsafe { *state = 1 });
         owner.push(NonNull::from(&self.0[number]))
@@ -80,12 +80,12 @@ impl Tasks {
         })
     }
 
-    fn pop(&self, owner: &Owner<Task>) -> bool {
+    fn pop(&self, owner: &DequeOwner<Task>) -> bool {
         owner.pop().map(|task| self.run(task)).is_some()
     }
 
     /// After all threads were joined: runs what is left; then every task was run, once.
-    fn finish(&self, owner: &Owner<Task>) {
+    fn finish(&self, owner: &DequeOwner<Task>) {
         while self.pop(owner) {}
         assert_eq!(owner.len(), 0);
         for task in self.0.iter() {

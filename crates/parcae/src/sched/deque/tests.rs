@@ -1,7 +1,7 @@
 //! Tests of the deque with real threads and against plain models. The interleavings that
 //! matter are explored in `models.rs`; here are order, limits, and load.
 
-use super::{CAPACITY, OVERFLOW, Owner, Steal, Stealer, deque};
+use super::{CAPACITY, DequeOwner, OVERFLOW, Steal, Stealer, deque};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -27,19 +27,19 @@ fn stolen(steal: Steal<u8>) -> Option<usize> {
     }
 }
 
-fn filled(numbers: std::ops::Range<usize>) -> (Owner<u8>, Stealer<u8>) {
+fn filled(numbers: std::ops::Range<usize>) -> (DequeOwner<u8>, Stealer<u8>) {
     let (owner, stealer) = deque();
     numbers.for_each(|n| owner.push(task(n)).expect("room"));
     (owner, stealer)
 }
 
-fn half_of(owner: &Owner<u8>) -> Vec<usize> {
+fn half_of(owner: &DequeOwner<u8>) -> Vec<usize> {
     let mut taken = Vec::new();
     owner.take_half(|task| taken.push(number(task)));
     taken
 }
 
-fn drained(owner: &Owner<u8>) -> Vec<usize> {
+fn drained(owner: &DequeOwner<u8>) -> Vec<usize> {
     std::iter::from_fn(|| owner.pop()).map(number).collect()
 }
 
@@ -197,19 +197,19 @@ fn halves_can_be_sent_but_the_owner_not_shared() {
     struct Yes;
     impl<T: ?Sized> NotSync<()> for T {}
     impl<T: ?Sized + Sync> NotSync<Yes> for T {}
-    // Ambiguous, and thus an error, if `Owner` were `Sync`. The next one: `Clone`.
-    <Owner<u8> as NotSync<_>>::holds();
+    // Ambiguous, and thus an error, if `DequeOwner` were `Sync`. The next one: `Clone`.
+    <DequeOwner<u8> as NotSync<_>>::holds();
 
     trait NotClone<A> {
         fn holds() {}
     }
     impl<T: ?Sized> NotClone<()> for T {}
     impl<T: Clone> NotClone<Yes> for T {}
-    <Owner<u8> as NotClone<_>>::holds();
+    <DequeOwner<u8> as NotClone<_>>::holds();
 
     fn send<T: Send>() {}
     fn shared<T: Send + Sync + Clone>() {}
-    send::<Owner<u8>>();
+    send::<DequeOwner<u8>>();
     shared::<Stealer<u8>>();
 }
 
@@ -241,7 +241,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..60)
 }
 
-fn push_both(owner: &Owner<u8>, model: &mut VecDeque<usize>, numbers: std::ops::Range<usize>) {
+fn push_both(owner: &DequeOwner<u8>, model: &mut VecDeque<usize>, numbers: std::ops::Range<usize>) {
     for n in numbers {
         if model.len() < CAPACITY {
             model.push_back(n);
@@ -398,7 +398,7 @@ fn two_owners_steal_from_one_another() {
         let left = Arc::new(AtomicU32::new(TASKS as u32));
         let start = Arc::new(Barrier::new(2));
         let ((a, steal_a), (b, steal_b)) = (deque(), deque());
-        let worker = |own: Owner<AtomicU32>, victim: Stealer<AtomicU32>, first: usize| {
+        let worker = |own: DequeOwner<AtomicU32>, victim: Stealer<AtomicU32>, first: usize| {
             let (taken, left, start) = (Arc::clone(&taken), Arc::clone(&left), Arc::clone(&start));
             thread::spawn(move || {
                 let run = |task| {

@@ -33,7 +33,7 @@
 //! The model `monitor::models::retire_against_submit` explores 2.
 
 use crate::sched::Shared;
-use crate::sched::deque::Owner;
+use crate::sched::deque::DequeOwner;
 use crate::sched::task::Task;
 use crate::sched::worker::{self, Worker};
 use crate::stack;
@@ -60,7 +60,7 @@ struct ThreadSetState {
 
 /// The slot of a temporary worker.
 enum TemporarySlot {
-    New(Owner<Task>),
+    New(DequeOwner<Task>),
     Starting(Box<Worker>),
     Busy,
     Resting(Box<Worker>),
@@ -84,7 +84,7 @@ impl SendWorker {
 }
 
 impl ThreadSet {
-    pub(super) fn new(shared: &Arc<Shared>, temporary: Vec<Owner<Task>>) -> Arc<ThreadSet> {
+    pub(super) fn new(shared: &Arc<Shared>, temporary: Vec<DequeOwner<Task>>) -> Arc<ThreadSet> {
         let temporary = temporary.into_iter().map(TemporarySlot::New).collect();
         let state = ThreadSetState { present: 0, temporary, handles: Vec::new() };
         let threads = Arc::new(ThreadSet {

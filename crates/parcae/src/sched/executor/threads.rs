@@ -2,7 +2,7 @@
 
 use super::thread_set::{SendWorker, ThreadSet};
 use crate::sched::Shared;
-use crate::sched::deque::Owner;
+use crate::sched::deque::DequeOwner;
 use crate::sched::task::Task;
 use crate::sched::worker::{self, Worker};
 use std::io;
@@ -45,7 +45,7 @@ impl ThreadExecutor {
     pub(crate) fn start(
         shared: &Arc<Shared>,
         workers: Vec<Worker>,
-        temporary: Vec<Owner<Task>>,
+        temporary: Vec<DequeOwner<Task>>,
     ) -> io::Result<ThreadExecutor> {
         let threads = ThreadExecutor {
             shared: Arc::clone(shared),

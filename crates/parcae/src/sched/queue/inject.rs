@@ -38,7 +38,7 @@
 
 use super::lanes::Lanes;
 use super::link::{Chain, Linked};
-use super::ring::Ring;
+use super::ring::InjectRing;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::base::shim::{Mutex, MutexGuard, PoisonError};
 use std::fmt;
@@ -53,7 +53,7 @@ const REFILL: usize = 64;
 
 /// The queue that all threads push to and all workers take from.
 pub(crate) struct Inject<T: Linked> {
-    ring: Ring<T>,
+    ring: InjectRing<T>,
     /// Length of the list. Written under its lock; read without, to stay away from it.
     spilled: AtomicUsize,
     list: Mutex<Lanes<T>>,
@@ -68,7 +68,7 @@ impl<T: Linked> Inject<T> {
     /// An empty queue whose ring has `capacity` slots: a power of two, at least 2.
     pub(crate) fn with_capacity(capacity: usize) -> Inject<T> {
         Inject {
-            ring: Ring::new(capacity),
+            ring: InjectRing::new(capacity),
             spilled: AtomicUsize::new(0),
             list: Mutex::new(Lanes::new()),
         }

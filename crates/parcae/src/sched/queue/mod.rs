@@ -27,8 +27,8 @@
 //! | way | release | acquire |
 //! |---|---|---|
 //! | inbox | exchange of `top` in `Inbox::push` | swap of `top` in `Inbox::drain` |
-//! | ring, a task | `seq` in `Ring::publish` | `seq` in `Ring::lag`, by a taker |
-//! | ring, room | `seq` in `Ring::take` | `seq` in `Ring::lag`, by a pusher |
+//! | ring, a task | `seq` in `InjectRing::publish` | `seq` in `InjectRing::lag`, by a taker |
+//! | ring, room | `seq` in `InjectRing::take` | `seq` in `InjectRing::lag`, by a pusher |
 //! | list | unlock of `list` | lock of `list` |
 //! | list to ring | `spilled` in `Inject::set_spilled` | `has_spilled`, `may_use_ring` |
 //!

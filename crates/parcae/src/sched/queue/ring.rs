@@ -40,14 +40,14 @@ const PUBLISHED: usize = 1;
 
 /// A counter alone on its cache line, and on the one that is fetched along with it.
 #[repr(align(128))]
-struct Counter(AtomicUsize);
+struct RingPosition(AtomicUsize);
 
 /// See the module.
-pub(super) struct Ring<T> {
+pub(super) struct InjectRing<T> {
     /// Next position to push. Moved by pushers.
-    tail: Counter,
+    tail: RingPosition,
     /// Next position to take. Moved by takers.
-    head: Counter,
+    head: RingPosition,
     slots: Box<[Slot<T>]>,
 }
 
@@ -59,19 +59,19 @@ struct Slot<T> {
 
 // SAFETY: the sequence numbers give a slot's `task` to one thread at a time, and `Linked`
 // allows to hand pointers to tasks to other threads.
-unsafe impl<T: Linked> Send for Ring<T> {}
+unsafe impl<T: Linked> Send for InjectRing<T> {}
 // SAFETY: as above.
-unsafe impl<T: Linked> Sync for Ring<T> {}
+unsafe impl<T: Linked> Sync for InjectRing<T> {}
 
-impl<T: Linked> Ring<T> {
+impl<T: Linked> InjectRing<T> {
     /// An empty ring. `capacity` is a power of two and at least 2.
-    pub(super) fn new(capacity: usize) -> Ring<T> {
+    pub(super) fn new(capacity: usize) -> InjectRing<T> {
         assert!(capacity.is_power_of_two() && capacity >= 2, "capacity {capacity}");
         let slot =
             |p| Slot { seq: AtomicUsize::new(p + FREE), task: UnsafeCell::new(ptr::null_mut()) };
-        Ring {
-            tail: Counter(AtomicUsize::new(0)),
-            head: Counter(AtomicUsize::new(0)),
+        InjectRing {
+            tail: RingPosition(AtomicUsize::new(0)),
+            head: RingPosition(AtomicUsize::new(0)),
             slots: (0..capacity).map(slot).collect(),
         }
     }
@@ -146,7 +146,7 @@ impl<T: Linked> Ring<T> {
     #[inline]
     fn claim(
         &self,
-        end: &Counter,
+        end: &RingPosition,
         phase: usize,
         limit: usize,
         tries: usize,

@@ -69,7 +69,7 @@ pub(crate) use guards::{ChainGuard, TaskGuard};
 pub use shared::Victims;
 pub(crate) use shared::{RunQueues, TaskSource};
 
-use crate::sched::deque::{Owner, Steal};
+use crate::sched::deque::{DequeOwner, Steal};
 use crate::sched::queue::Chain;
 use crate::sched::task::{Priority, Task};
 use shared::WorkerQueues;
@@ -111,7 +111,7 @@ pub(crate) struct RunQueue {
     /// All queues of the scheduler, and this worker's entry there.
     all: NonNull<RunQueues>,
     own: NonNull<WorkerQueues>,
-    deque: Owner<Task>,
+    deque: DequeOwner<Task>,
     pinned: UnsafeCell<[Chain<Task>; 3]>,
     lifo: Cell<Option<NonNull<Task>>>,
     lifo_streak: Cell<u32>,
@@ -128,7 +128,7 @@ impl RunQueue {
     ///
     /// `all` stays where it is for as long as the result is used. The stealer of `deque` is the one
     /// of this worker in `all`.
-    pub(crate) unsafe fn new(worker: usize, all: &RunQueues, deque: Owner<Task>) -> RunQueue {
+    pub(crate) unsafe fn new(worker: usize, all: &RunQueues, deque: DequeOwner<Task>) -> RunQueue {
         RunQueue {
             worker,
             all: NonNull::from(all),

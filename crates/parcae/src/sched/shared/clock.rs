@@ -5,7 +5,7 @@ use crate::sched::timers::{
     ArmedTimer, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers,
 };
 use crate::sched::worker;
-use crate::sched::worker::faults::{Step, fault_in_loop};
+use crate::sched::worker::faults::{FaultPoint, fault_in_loop};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -86,7 +86,7 @@ impl Shared {
         let rest = ring.fire(now, limit, |due| {
             fired.bump();
             due.act(self);
-            fault_in_loop(self, Step::Timers);
+            fault_in_loop(self, FaultPoint::Timers);
         });
         ring.looked(now);
         rest

@@ -9,15 +9,15 @@ use crate::sched::deque::Stealer;
 use crate::sched::events::{EventKind, EventLog, Tracer, TracerOpts, spans};
 use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::host::Host;
-use crate::sched::idle::{Idle, Notified, Parker};
+use crate::sched::idle::{Idle, Notified, Parker, Poller};
 use crate::sched::monitor::{MonitorParker, WorkerThread};
 use crate::sched::run_queue::{RunQueues, Victims};
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{OutOfRecords, Slab};
-use crate::sched::task::state::{Handle, Woken};
+use crate::sched::task::state::{RecordHandle, Woken};
 use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
-use crate::sched::timers::{Nanos, REAL_UNIT, STEP, TimerThread, Timers};
-use crate::sched::worker::faults::{Step, contain, fault_in_loop};
+use crate::sched::timers::{REAL_UNIT, STEP, TimerThread, Timers};
+use crate::sched::worker::faults::{FaultPoint, contain, fault_in_loop};
 use crate::sched::worker::stats::{Stats, WorkerStats};
 use crate::sched::worker::{self, Deferred};
 use crate::stack::{StackPool, StackSize};
@@ -49,9 +49,7 @@ pub(crate) struct Config {
 
 /// What others see of a worker.
 pub(crate) struct Remote {
-    pub(crate) parker: Parker,
-    /// When the worker was last called from its sleep. What it learns from that is not exact, and need not be.
-    called: AtomicU64,
+    pub(crate) poller: Poller,
     pub(crate) thread: WorkerThread,
     pub(crate) stats: Stats,
     /// Work that tasks which ended there have left to their worker.
@@ -146,8 +144,7 @@ impl Shared {
     ) -> Shared {
         let unit = if config.deterministic { STEP } else { REAL_UNIT };
         let remote = |_| Remote {
-            parker: Parker::default(),
-            called: AtomicU64::new(0),
+            poller: Poller::default(),
             thread: WorkerThread::new(),
             stats: Stats::default(),
             deferred: host.deferred(),
@@ -220,7 +217,7 @@ impl Shared {
         closure: F,
     ) -> Result<TaskRef, SpawnRefused> {
         // SAFETY: as the caller says.
-        unsafe { self.spawn_outside_as(group, traits, Handle::None, closure) }
+        unsafe { self.spawn_outside_as(group, traits, RecordHandle::None, closure) }
     }
 
     /// As [`spawn_outside`](Shared::spawn_outside), with a handle or without.
@@ -232,7 +229,7 @@ impl Shared {
         &self,
         group: Option<NonNull<Group>>,
         traits: Traits,
-        handle: Handle,
+        handle: RecordHandle,
         closure: F,
     ) -> Result<TaskRef, SpawnRefused> {
         // Until it is counted and queued.
@@ -253,7 +250,7 @@ impl Shared {
         &self,
         group: Option<NonNull<Group>>,
         traits: Traits,
-        handle: Handle,
+        handle: RecordHandle,
         closure: F,
     ) -> Result<TaskRef, SpawnRefused> {
         let record = self.slab.take().map_err(|OutOfRecords| SpawnRefused::OutOfMemory)?;
@@ -306,15 +303,8 @@ impl Shared {
         if self.config.deterministic {
             self.conductor.unpark();
         } else {
-            let remote = &self.remotes[worker];
-            remote.called.store(self.now(), Ordering::Relaxed); // ordered by the parker's token
-            remote.parker.unpark();
+            self.remotes[worker].poller.call(self.now());
         }
-    }
-
-    /// When a worker was last called from its sleep.
-    pub(crate) fn called(&self, worker: usize) -> Nanos {
-        self.remotes[worker].called.load(Ordering::Relaxed) // as above
     }
 
     /// Wakes a task, from anywhere. Idempotent; early, late and stale wakes are all right.
@@ -377,7 +367,7 @@ impl Shared {
         if self.tracer.is_on() || cfg!(test) {
             // Contained: the task is in no queue yet, and others may have to be woken after it.
             contain(|| {
-                fault_in_loop(self, Step::Wake);
+                fault_in_loop(self, FaultPoint::Wake);
                 self.note_wake(here, this, owner);
             });
         }
@@ -432,8 +422,8 @@ impl Shared {
         self.stopping.store(true, Ordering::Release);
         // One that is just being started sleeps with a timeout, and looks again.
         for worker in 0..self.active_slots() {
-            // Whether or not it sleeps: the token makes its next park return.
-            self.remotes[worker].parker.unpark();
+            // Whether or not it sleeps: the token ends its next sleep.
+            self.remotes[worker].poller.wake();
         }
     }
 }

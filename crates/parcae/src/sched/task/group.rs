@@ -142,7 +142,7 @@ mod models {
     use crate::base::shim::cell::UnsafeCell;
     use crate::base::shim::explore;
     use crate::sched::task::Task;
-    use crate::sched::task::state::{Handle, Parking, Woken};
+    use crate::sched::task::state::{Parking, RecordHandle, Woken};
     use loom::sync::Arc;
     use loom::thread;
     use std::ptr::NonNull;
@@ -207,7 +207,7 @@ mod models {
         let record = NonNull::from(Box::leak(Box::new(Task::free())));
         // SAFETY: just made.
         let state = unsafe { &record.as_ref().state };
-        let generation = state.spawn(Handle::None);
+        let generation = state.spawn(RecordHandle::None);
         state.claim(0);
         let owner = TaskRef { task: record, generation };
         let group = Group::new(owner);

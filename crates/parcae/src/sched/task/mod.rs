@@ -28,7 +28,7 @@ use frame::FramePtr;
 use group::Group;
 use joiner::Joiner;
 use overlay::Overlay;
-use state::{Generation, Handle, StateWord};
+use state::{Generation, RecordHandle, StateWord};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -176,7 +176,7 @@ impl Task {
         group: Option<NonNull<Group>>,
         traits: Traits,
         id: u64,
-        handle: Handle,
+        handle: RecordHandle,
         closure: F,
     ) -> TaskRef {
         // SAFETY: the caller holds the record.

@@ -138,7 +138,7 @@ pub(crate) enum LetGo {
 
 /// Whether somebody waits for the end of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Handle {
+pub(crate) enum RecordHandle {
     /// Nobody can.
     None,
     /// Whoever has the handle may.
@@ -184,14 +184,14 @@ impl StateWord {
     }
 
     /// FREE → QUEUED, by the holder of the record, before anybody else can know it.
-    pub(crate) fn spawn(&self, handle: Handle) -> Generation {
+    pub(crate) fn spawn(&self, handle: RecordHandle) -> Generation {
         // Relaxed: the holder wrote it last, or got the record from whoever did, by a lock.
         let word = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(word & PHASE, FREE, "spawned a record that is in use");
         // Relaxed: published by the queue that the task is put into. A store may overwrite
         // the CAS of a waker with a stale handle only if that CAS fails: it compares the
         // generation.
-        let held = if handle == Handle::Held { HELD } else { 0 };
+        let held = if handle == RecordHandle::Held { HELD } else { 0 };
         self.0.store(word & GENERATION | QUEUED | held, Ordering::Relaxed);
         Generation(word & GENERATION)
     }

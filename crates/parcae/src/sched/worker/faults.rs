@@ -10,14 +10,14 @@
 //! |---|---|---|
 //! | a task that was picked, until it is called or switched to | [`TaskGuard`] | the private queue |
 //! | tasks on their way from one queue to another | [`ChainGuard`] | private or global queue |
-//! | what was left on the last stack ([`Left`](super::Left)) | [`Unsettled`] | `left`, and tried again |
-//! | a task whose closure has returned | [`Unfinished`] | `unfinished`, which `recover` finishes |
-//! | a task that has ended and is not counted | [`Counts`] | counted in either case |
-//! | being counted as a searcher or a sleeper | [`Looking`] | taken back from the idle protocol |
+//! | what was left on the last stack ([`AfterSwitch`](super::AfterSwitch)) | [`AfterSwitchGuard`] | `after_switch`, and tried again |
+//! | a task whose closure has returned | [`FinishGuard`] | `unfinished`, which `recover` finishes |
+//! | a task that has ended and is not counted | [`CountGuard`] | counted in either case |
+//! | being counted as a searcher or a sleeper | [`IdleGuard`] | taken back from the idle protocol |
 //!
 //! # Why no task is lost, and none runs twice
 //!
-//! At any moment a task belongs to one of: a queue, a worker's `handoff`, `left` or `unfinished`, a guard,
+//! At any moment a task belongs to one of: a queue, a worker's `handoff`, `after_switch` or `unfinished`, a guard,
 //! its own stack (it runs), a waker (PARKED). Each step moves it from one to the next, and between
 //! two of them nothing can unwind: they are assignments. A guard is made in the same way right
 //! after the task was taken, and forgotten right before it is given on. So a panic finds each task
@@ -39,7 +39,7 @@
 //!
 //! # Tests
 //!
-//! [`Step`] names the places at which a test makes the worker panic. They are compiled for tests only.
+//! [`FaultPoint`] names the places at which a test makes the worker panic. They are compiled for tests only.
 //!
 //! [`TaskGuard`]: crate::sched::run_queue::TaskGuard
 //! [`ChainGuard`]: crate::sched::run_queue::ChainGuard
@@ -59,14 +59,14 @@ macro_rules! steps {
         /// A place in the loop of a worker at which tests make it panic.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(not(test), allow(dead_code, reason = "only tests fail on purpose"))]
-        pub(crate) enum Step {
+        pub(crate) enum FaultPoint {
             $($(#[$doc])* $name,)*
         }
 
         #[cfg(test)]
-        impl Step {
+        impl FaultPoint {
             /// All of them.
-            pub(crate) const ALL: &[Step] = &[$(Step::$name,)*];
+            pub(crate) const ALL: &[FaultPoint] = &[$(FaultPoint::$name,)*];
         }
     };
 }
@@ -128,24 +128,24 @@ steps! {
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    wanted: [std::sync::atomic::AtomicUsize; Step::ALL.len()],
-    had: [std::sync::atomic::AtomicUsize; Step::ALL.len()],
+    wanted: [std::sync::atomic::AtomicUsize; FaultPoint::ALL.len()],
+    had: [std::sync::atomic::AtomicUsize; FaultPoint::ALL.len()],
 }
 
 #[cfg(test)]
 #[cfg_attr(loom, allow(dead_code, reason = "models do not drive workers"))]
 impl Faults {
     /// The next so many workers that come to this step panic.
-    pub(crate) fn arm(&self, step: Step, times: usize) {
+    pub(crate) fn arm(&self, step: FaultPoint, times: usize) {
         self.wanted[step as usize].store(times, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// How often workers have panicked at this step.
-    pub(crate) fn had(&self, step: Step) -> usize {
+    pub(crate) fn had(&self, step: FaultPoint) -> usize {
         self.had[step as usize].load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    fn at(&self, step: Step) {
+    fn at(&self, step: FaultPoint) {
         use std::sync::atomic::Ordering::Relaxed;
         let wanted = &self.wanted[step as usize];
         if wanted.fetch_update(Relaxed, Relaxed, |times| times.checked_sub(1)).is_ok() {
@@ -159,7 +159,7 @@ impl Faults {
 impl Worker {
     /// Panics if a test wants it.
     #[inline(always)]
-    pub(super) fn fault(&self, step: Step) {
+    pub(super) fn fault(&self, step: FaultPoint) {
         #[cfg(test)]
         self.shared.faults.at(step);
         let _ = step;
@@ -168,7 +168,7 @@ impl Worker {
 
 /// As `Worker::fault`, in code that tasks and other threads run too: those do not panic.
 #[inline(always)]
-pub(crate) fn fault_in_loop(shared: &Shared, step: Step) {
+pub(crate) fn fault_in_loop(shared: &Shared, step: FaultPoint) {
     #[cfg(test)]
     if super::current_of(shared).is_some_and(|worker| worker.current.get().is_none()) {
         shared.faults.at(step);
@@ -185,43 +185,50 @@ pub(crate) fn contain(act: impl FnOnce()) {
 }
 
 /// What was left on the last stack.
-pub(super) struct Unsettled<'w> {
+pub(super) struct AfterSwitchGuard<'w> {
     worker: &'w Worker,
-    left: super::Left,
+    after_switch: super::AfterSwitch,
 }
 
-impl<'w> Unsettled<'w> {
+impl<'w> AfterSwitchGuard<'w> {
     #[inline(always)]
-    pub(super) fn of(worker: &'w Worker) -> Unsettled<'w> {
-        Unsettled { worker, left: worker.left.replace(super::Left::Nothing) }
+    pub(super) fn new(worker: &'w Worker) -> AfterSwitchGuard<'w> {
+        AfterSwitchGuard {
+            worker,
+            after_switch: worker.after_switch.replace(super::AfterSwitch::Nothing),
+        }
     }
 
     #[inline(always)]
-    pub(super) fn settled(self) -> super::Left {
-        let left = self.left;
+    pub(super) fn settled(self) -> super::AfterSwitch {
+        let after_switch = self.after_switch;
         forget(self);
-        left
+        after_switch
     }
 }
 
-impl Drop for Unsettled<'_> {
+impl Drop for AfterSwitchGuard<'_> {
     #[cold]
     fn drop(&mut self) {
-        self.worker.left.set(self.left);
+        self.worker.after_switch.set(self.after_switch);
     }
 }
 
 /// A task whose closure has returned.
-pub(super) struct Unfinished<'w> {
+pub(super) struct FinishGuard<'w> {
     worker: &'w Worker,
     task: NonNull<Task>,
     outcome: ManuallyDrop<Outcome>,
 }
 
-impl<'w> Unfinished<'w> {
+impl<'w> FinishGuard<'w> {
     #[inline(always)]
-    pub(super) fn of(worker: &'w Worker, task: NonNull<Task>, outcome: Outcome) -> Unfinished<'w> {
-        Unfinished { worker, task, outcome: ManuallyDrop::new(outcome) }
+    pub(super) fn new(
+        worker: &'w Worker,
+        task: NonNull<Task>,
+        outcome: Outcome,
+    ) -> FinishGuard<'w> {
+        FinishGuard { worker, task, outcome: ManuallyDrop::new(outcome) }
     }
 
     #[inline(always)]
@@ -233,7 +240,7 @@ impl<'w> Unfinished<'w> {
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for FinishGuard<'_> {
     #[cold]
     fn drop(&mut self) {
         // SAFETY: taken once: dropping.
@@ -243,31 +250,33 @@ impl Drop for Unfinished<'_> {
 }
 
 /// A child that has ended: it is counted with this, whatever happens before.
-pub(super) struct Counts<'w> {
+pub(super) struct CountGuard<'w> {
     pub(super) worker: &'w Worker,
     pub(super) group: Option<NonNull<Group>>,
 }
 
-impl Drop for Counts<'_> {
+impl Drop for CountGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         let Some(group) = self.group else { return };
         let ended = self.worker.ended.get();
         debug_assert!(ended.group.is_none_or(|other| other == group), "children not counted");
-        self.worker.ended.set(super::Ended { group: Some(group), children: ended.children + 1 });
+        self.worker
+            .ended
+            .set(super::EndedChildren { group: Some(group), children: ended.children + 1 });
     }
 }
 
 /// What a worker that looks for work counts as.
-pub(super) struct Looking<'w> {
+pub(super) struct IdleGuard<'w> {
     worker: &'w Worker,
     pub(super) searching: Cell<bool>,
     pub(super) asleep: Cell<bool>,
 }
 
-impl<'w> Looking<'w> {
-    pub(super) fn of(worker: &'w Worker, searching: bool) -> Looking<'w> {
-        Looking { worker, searching: Cell::new(searching), asleep: Cell::new(false) }
+impl<'w> IdleGuard<'w> {
+    pub(super) fn new(worker: &'w Worker, searching: bool) -> IdleGuard<'w> {
+        IdleGuard { worker, searching: Cell::new(searching), asleep: Cell::new(false) }
     }
 
     /// The worker has found work, leaves, or stays what it is: it counts as the caller says.
@@ -276,7 +285,7 @@ impl<'w> Looking<'w> {
     }
 }
 
-impl Drop for Looking<'_> {
+impl Drop for IdleGuard<'_> {
     #[cold]
     fn drop(&mut self) {
         let idle = &self.worker.shared.idle;
@@ -298,7 +307,7 @@ impl Worker {
     pub(super) fn recover(&self) {
         self.current.set(None);
         if self.asleep.take() {
-            // Under the deterministic executor: it was about to go to the ground as a sleeper.
+            // Under the deterministic executor: it was about to go to the thread_stack as a sleeper.
             self.shared.idle.stay_awake(self.index);
             self.searching.set(true);
         }

@@ -12,7 +12,7 @@
 //! # Leaving a stack
 //!
 //! A task that waits leaves its strand by `leave`, saying what is to become of it
-//! ([`Left`]). That is done *after* the switch, by whoever runs next on this worker
+//! ([`AfterSwitch`]). That is done *after* the switch, by whoever runs next on this worker
 //! (`settle`): only then is the stack quiescent, and only then may the task be published as
 //! parked or queued. With threads, `leave` picks the next task itself and, if that has a
 //! strand, switches straight to it: a yield is one switch.
@@ -32,7 +32,6 @@ mod deferred;
 pub(crate) mod events;
 pub(crate) mod faults;
 mod observe;
-mod patience;
 mod rest;
 mod run;
 mod stacks;
@@ -40,19 +39,19 @@ pub(crate) mod stats;
 
 use crate::base::error::TaskId;
 use crate::base::rng::Rng;
-use crate::sched::deque::Owner;
+use crate::sched::deque::DequeOwner;
 use crate::sched::events::{EventKind, EventWriter, spans};
+use crate::sched::idle::SpinPolicy;
 use crate::sched::run_queue::RunQueue;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
-use crate::sched::task::state::Handle;
+use crate::sched::task::state::RecordHandle;
 use crate::sched::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::{Remote, Shared};
 use crate::stack::StackCache;
 use crate::stack::fiber::strand::{Strand, ThreadStack};
 pub(crate) use deferred::Deferred;
-use faults::{Step, fault_in_loop};
-use patience::Patience;
+use faults::{FaultPoint, fault_in_loop};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -75,9 +74,9 @@ pub(crate) struct Worker {
     spare_count: Cell<usize>,
     /// Tasks that may not move, have waited here and not ended.
     pinned: Cell<usize>,
-    left: Cell<Left>,
+    after_switch: Cell<AfterSwitch>,
     /// Children that ended here and are not counted yet; all of one group.
-    ended: Cell<Ended>,
+    ended: Cell<EndedChildren>,
     /// Whether `Remote::deferred` may have work in it.
     has_deferred: Cell<bool>,
     /// A task that was picked on a stack that could not run it.
@@ -89,13 +88,12 @@ pub(crate) struct Worker {
     searching: Cell<bool>,
     /// Some of the worker's deadlines have passed: the loop acts on them before anything else.
     deadlines_passed: Cell<bool>,
-    /// How long to look for work before sleeping; see `wait_for_work`.
-    patience: Patience,
+    spin: SpinPolicy,
     records: UnsafeCell<FreeRecords>,
     stacks: UnsafeCell<StackCache>,
     pub(crate) rng: Rng,
     next_id: Cell<u64>,
-    pub(crate) ground: ThreadStack,
+    pub(crate) thread_stack: ThreadStack,
     /// A task that has run, and was not finished because the runtime has panicked.
     unfinished: Cell<Option<(NonNull<Task>, Outcome)>>,
     pub(crate) events: EventWriter,
@@ -103,7 +101,7 @@ pub(crate) struct Worker {
 
 /// What is to become of the strand that was just left, and of the task on it.
 #[derive(Debug, Clone, Copy)]
-enum Left {
+enum AfterSwitch {
     Nothing,
     /// The strand has no task: keep it or give it back.
     Spare(NonNull<Strand>),
@@ -115,13 +113,13 @@ enum Left {
 
 /// Children of one group that have ended.
 #[derive(Debug, Clone, Copy)]
-struct Ended {
+struct EndedChildren {
     group: Option<NonNull<Group>>,
     children: usize,
 }
 
-impl Ended {
-    const NONE: Ended = Ended { group: None, children: 0 };
+impl EndedChildren {
+    const NONE: EndedChildren = EndedChildren { group: None, children: 0 };
 }
 
 /// What a step did.
@@ -196,7 +194,7 @@ pub(crate) fn make_current(worker: *const Worker) -> *const Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(index: usize, shared: Arc<Shared>, deque: Owner<Task>) -> Worker {
+    pub(crate) fn new(index: usize, shared: Arc<Shared>, deque: DequeOwner<Task>) -> Worker {
         let seed = shared.config.seed;
         Worker {
             index,
@@ -209,19 +207,19 @@ impl Worker {
             spares: Cell::new(None),
             spare_count: Cell::new(0),
             pinned: Cell::new(0),
-            left: Cell::new(Left::Nothing),
-            ended: Cell::new(Ended::NONE),
+            after_switch: Cell::new(AfterSwitch::Nothing),
+            ended: Cell::new(EndedChildren::NONE),
             has_deferred: Cell::new(false),
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
             deadlines_passed: Cell::new(false),
-            patience: Patience::new(shared.config.spin),
+            spin: SpinPolicy::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
             next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
-            ground: ThreadStack::new(),
+            thread_stack: ThreadStack::new(),
             unfinished: Cell::new(None),
             events: EventWriter::new(),
             shared,
@@ -264,7 +262,7 @@ impl Worker {
         &self,
         group: Option<NonNull<Group>>,
         traits: Traits,
-        handle: Handle,
+        handle: RecordHandle,
         closure: F,
     ) -> Result<TaskRef, OutOfRecords> {
         let record = self.take_record()?;
@@ -335,9 +333,9 @@ impl Worker {
 
     #[inline(never)]
     fn count_those_ended(&self) -> Option<()> {
-        fault_in_loop(&self.shared, Step::Count);
+        fault_in_loop(&self.shared, FaultPoint::Count);
         self.flush_deferred();
-        let Ended { group, children } = self.ended.replace(Ended::NONE);
+        let EndedChildren { group, children } = self.ended.replace(EndedChildren::NONE);
         // SAFETY: the group waits for these children; it is not touched after `complete`.
         if let Some(owner) = unsafe { Group::complete(group?.as_ptr(), children) } {
             self.shared.unpark(owner);
@@ -372,12 +370,12 @@ impl Worker {
         // SAFETY: the running task.
         let traits = unsafe { (*task.as_ptr()).traits.get() };
         if traits.migratable {
-            self.leave(task, Left::Requeue(task), EventKind::Yield);
+            self.leave(task, AfterSwitch::Requeue(task), EventKind::Yield);
         } else {
             // Private to this worker, so it may be queued before its stack is left.
             // SAFETY: in no other queue.
             unsafe { self.queue.push_pinned(task, traits.priority) };
-            self.leave(task, Left::Nothing, EventKind::Yield);
+            self.leave(task, AfterSwitch::Nothing, EventKind::Yield);
         }
     }
 
@@ -398,7 +396,7 @@ impl Worker {
         if let Some(task) = self.current.get()
             && !must_not_switch()
         {
-            self.leave(task, Left::Park(task), EventKind::Park);
+            self.leave(task, AfterSwitch::Park(task), EventKind::Park);
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::Worker;
 use crate::base::error::TaskInfo;
-use std::time::Instant;
 
 impl Worker {
     /// Which task runs, as seen by a handler that has interrupted this worker's thread.
@@ -42,26 +41,5 @@ impl Worker {
         self.spare_count.set(0);
         // SAFETY: one thread; no other reference at the same time.
         unsafe { (*self.records.get()).clear(&self.shared.slab) };
-    }
-
-    /// Sleeps, as a sleeper of the idle protocol that has had its last look. False if the worker retires.
-    ///
-    /// A temporary worker retires when nobody has woken it for a while. It must not if a task that may not move
-    /// has started here and not ended: that one comes back to this worker's inbox, and to no other place. Otherwise
-    /// nothing can come to it alone, and what is in its queues was looked at: nothing. (Movable tasks that it ran last
-    /// are woken into the global queue, see `Shared::follow_up`.)
-    pub(super) fn sleep(&self) -> bool {
-        let shared = &self.shared;
-        let parker = &shared.remotes[self.index].parker;
-        // Nobody else puts deadlines of ours.
-        let due = shared.wake_up_time(self.index);
-        if due.is_some() || !self.is_temporary() {
-            // A temporary worker stays for its deadlines, too.
-            parker.park_until(due);
-            return true;
-        }
-        let woken = parker.park_until(Some(Instant::now() + shared.config.temporary_idle));
-        // If somebody has chosen it meanwhile it is a searcher by now, and stays.
-        woken || self.pinned.get() > 0 || !shared.idle.retire(self.index)
     }
 }

@@ -1,16 +1,19 @@
-//! The worker's part in a pick, and its rest when it has found nothing: spin, then sleep.
+//! The worker's part in a pick, and its rest when there is no work: spin (`idle::SpinPolicy`), then
+//! sleep in its poller (`idle::Poller`).
 
 use super::Worker;
-use super::faults::{Looking, Step};
+use super::faults::{FaultPoint, IdleGuard};
 use crate::sched::events::EventKind;
+use crate::sched::idle::{Slept, Spin};
 use crate::sched::run_queue::{PickHooks, TaskSource};
 use crate::sched::task::Task;
 use crate::sched::timers::{NEVER, Nanos, Rest};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// At most this many deadlines are acted on before tasks have their turn.
+/// The most deadlines that are acted on before tasks have their turn.
 const DEADLINES: usize = 256;
 
 impl PickHooks for Worker {
@@ -27,14 +30,14 @@ impl PickHooks for Worker {
     fn took(&self, from: TaskSource) {
         self.events.came_from_elsewhere();
         match from {
-            TaskSource::InboxPinned => self.fault(Step::Inbox),
-            TaskSource::InboxShared => self.fault(Step::Adopt),
+            TaskSource::InboxPinned => self.fault(FaultPoint::Inbox),
+            TaskSource::InboxShared => self.fault(FaultPoint::Adopt),
             TaskSource::Global { tasks } => {
                 self.stats().injected.add(tasks as u64);
-                self.fault(Step::Inject);
+                self.fault(FaultPoint::Inject);
             }
             TaskSource::Worker { victim, task } => {
-                self.fault(Step::Steal);
+                self.fault(FaultPoint::Steal);
                 self.stats().stolen.bump();
                 // SAFETY: stolen, hence ours.
                 self.note(EventKind::Steal, unsafe { (*task.as_ptr()).id() }, victim as u64);
@@ -61,18 +64,18 @@ impl PickHooks for Worker {
 impl Worker {
     /// The next task.
     pub(super) fn pick(&self) -> Option<NonNull<Task>> {
-        self.fault(Step::Pick);
+        self.fault(FaultPoint::Pick);
         self.queue.pick(self)
     }
 
-    /// Any task of any queue that this worker may take from; nothing is left out.
+    /// The next task out of any queue that this worker may take from.
     fn pick_anywhere(&self) -> Option<NonNull<Task>> {
-        self.fault(Step::Pick);
+        self.fault(FaultPoint::Pick);
         self.queue.pick_anywhere(self)
     }
 
-    /// Acts on deadlines of this worker that have passed. Called in the loop, outside of any task: callbacks of
-    /// tokens run here. Never inlined: its batch would lie at the base of every stack.
+    /// Acts on deadlines of this worker that have passed. Called in the loop, outside of any task:
+    /// callbacks of tokens run here. Never inlined: its batch would lie at the base of every stack.
     #[cold]
     #[inline(never)]
     pub(super) fn fire_timers(&self, now: Nanos) {
@@ -81,19 +84,20 @@ impl Worker {
         self.deadlines_passed.set(rest != Rest::Nothing);
     }
 
-    /// Becomes a sleeper of the idle protocol; false if there was something to do after all.
+    /// Becomes a sleeper of the idle protocol; false if there is work after all. For virtual workers,
+    /// which do not spin and whose executor sleeps for them.
     pub(super) fn fall_asleep(&self) -> bool {
         let idle = &self.shared.idle;
         if let Some(task) = self.pick_anywhere() {
             self.handoff.set(Some(task));
             return false;
         }
-        let looking = Looking::of(self, false);
+        let guard = IdleGuard::new(self, false);
         idle.fall_asleep(self.index, self.searching.take());
-        looking.asleep.set(true);
-        self.fault(Step::Asleep);
+        guard.asleep.set(true);
+        self.fault(FaultPoint::Asleep);
         let stays = self.shared.queues.has_work_for(self.index);
-        looking.done();
+        guard.done();
         if stays {
             idle.stay_awake(self.index);
             self.searching.set(true);
@@ -103,24 +107,22 @@ impl Worker {
         true
     }
 
-    /// With threads: looks for work for a while, then sleeps until somebody wakes it.
-    /// Leaves a task to run in `handoff`. False if the worker is to leave.
-    ///
-    /// How long it looks depends on whether that has paid lately ([`patience`](super::patience)).
+    /// With threads: spins for a while, then sleeps until called. Leaves a task to run in `handoff`.
+    /// False if the worker is to leave.
     pub(super) fn wait_for_work(&self) -> bool {
         let shared = &self.shared;
-        let resting = &shared.remotes[self.index].thread.resting;
+        let resting = &self.remote().thread.resting;
         resting.begin();
-        let looking = Looking::of(self, shared.idle.try_search());
-        let Looking { searching, asleep, .. } = &looking;
+        let guard = IdleGuard::new(self, shared.idle.try_search());
+        let searching = &guard.searching;
         loop {
-            self.fault(Step::Look);
+            self.fault(FaultPoint::Look);
             let started = Instant::now();
             let now = shared.nanos(started);
             if shared.next_of(self.index) <= now {
-                // Callbacks of tokens are the program's: nobody may rely on this worker meanwhile.
+                // Callbacks of tokens are the program's: no publisher may rely on this searcher.
                 if searching.take() && shared.idle.stop_searching() {
-                    fence(Ordering::SeqCst); // as whoever publishes work
+                    fence(Ordering::SeqCst); // as a publisher: pairs with `Idle::fall_asleep`
                     if shared.queues.has_work() {
                         shared.notify_any();
                     }
@@ -130,78 +132,99 @@ impl Worker {
                 resting.begin();
                 searching.set(shared.idle.try_search());
             }
-            // No longer than until its next deadline.
             let left = shared.next_of(self.index).saturating_sub(now);
-            let patience = self.patience.time().min(Duration::from_nanos(left));
-            let mut pause = 1_u32;
-            'looking: loop {
-                if let Some(task) = self.pick_anywhere() {
-                    self.handoff.set(Some(task));
-                    if searching.take() && shared.idle.stop_searching() {
-                        shared.notify_any();
-                    }
-                    shared.monitor.back_to_work(resting);
-                    if pause > 1 {
-                        self.patience.found(started.elapsed());
-                    }
-                    looking.done();
-                    return true;
+            let mut spin = self.spin.begin(started, Duration::from_nanos(left));
+            if let Some(task) = self.spin_for_work(&mut spin, searching) {
+                self.handoff.set(Some(task));
+                if searching.take() && shared.idle.stop_searching() {
+                    shared.notify_any();
                 }
-                // There are searchers enough, but what only this worker may take is for nobody else to find.
-                loop {
-                    // Nor when it is to leave, however long it may look.
-                    let enough = patience.is_zero() || started.elapsed() >= patience;
-                    if enough || shared.is_stopping() {
-                        break 'looking;
-                    }
-                    for _ in 0..pause {
-                        std::hint::spin_loop();
-                    }
-                    pause = (pause * 2).min(64);
-                    searching.set(searching.get() || shared.idle.try_search());
-                    if searching.get() || self.queue.has_inbox() {
-                        break;
-                    }
-                }
+                shared.monitor.back_to_work(resting);
+                self.spin.found(&spin);
+                guard.done();
+                return true;
             }
             shared.idle.fall_asleep(self.index, searching.take());
-            asleep.set(true);
-            self.fault(Step::Asleep);
-            // After the fence of `fall_asleep`: of the workers that ran the last tasks, at
-            // least the one whose fence comes last sees that all have ended, and tells.
+            guard.asleep.set(true);
+            self.fault(FaultPoint::Asleep);
+            // After the fence of `fall_asleep`: of the workers that ran the last tasks, at least the
+            // one whose fence comes last sees that all have ended, and tells the others.
             if shared.is_stopping() && shared.live() == 0 {
                 shared.idle.leave(self.index);
-                looking.done();
+                guard.done();
                 shared.stop();
                 return false;
             }
-            if shared.queues.has_work_for(self.index) {
-                // A searcher again. If somebody chose us, our token is on its way.
-                shared.idle.stay_awake(self.index);
-                asleep.set(false);
-                searching.set(true);
-                continue;
-            }
-            self.stats().slept.bump();
-            self.note_rest(EventKind::Sleep);
-            let stays = self.sleep();
-            if !stays {
-                looking.done(); // it has retired, and counts as nothing
+            if !shared.queues.has_work_for(self.index) && !self.sleep(now) {
+                guard.done(); // it has retired, and counts as nothing
                 self.note_rest(EventKind::Awake);
                 return false;
             }
-            self.fault(Step::Awake);
-            self.note_rest(EventKind::Awake);
-            shared.now(); // after a long sleep: sets the coarse clock
-            match shared.called(self.index) {
-                at if at > now => self.patience.slept(Duration::from_nanos(at - now)),
-                _ => self.patience.slept_in(),
-            }
-            // Woken by whoever took our bit, which made us a searcher; or by a token from
-            // an earlier choice, or by `stop`: then the bit is still ours.
+            // Work after all, or woken. A worker that was chosen is a searcher already, and its token
+            // is spent or on its way; otherwise its bit is still set, and it takes it back.
             shared.idle.stay_awake(self.index);
-            asleep.set(false);
+            guard.asleep.set(false);
             searching.set(true);
         }
+    }
+
+    /// Looks for work until there is some or the spin is over.
+    fn spin_for_work(&self, spin: &mut Spin, searching: &Cell<bool>) -> Option<NonNull<Task>> {
+        let shared = &self.shared;
+        loop {
+            if let Some(task) = self.pick_anywhere() {
+                return Some(task);
+            }
+            // While there are searchers enough only the inboxes are worth a look.
+            loop {
+                if shared.is_stopping() || !spin.pause() {
+                    return None;
+                }
+                searching.set(searching.get() || shared.idle.try_search());
+                if searching.get() || self.queue.has_inbox() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Sleeps, as a sleeper of the idle protocol that has had its last look; false if the worker
+    /// retires. `since` is when it began to spin.
+    fn sleep(&self, since: Nanos) -> bool {
+        self.stats().slept.bump();
+        self.note_rest(EventKind::Sleep);
+        if !self.poll() {
+            return false;
+        }
+        self.fault(FaultPoint::Awake);
+        self.note_rest(EventKind::Awake);
+        self.shared.now(); // after a long sleep: sets the coarse clock
+        match self.remote().poller.called() {
+            at if at > since => self.spin.slept(Duration::from_nanos(at - since)),
+            _ => self.spin.slept_in(),
+        }
+        true
+    }
+
+    /// Sleeps in the poller, until a wake or the worker's next deadline. False if the worker retires.
+    ///
+    /// A temporary worker retires when it was not called for a while. It must not if a task that may
+    /// not move has waited here and not ended: that task comes back to this worker's inbox, and to no
+    /// other place. Otherwise no work can come for this worker alone, and its queues were empty at
+    /// the last look. (Movable tasks that it ran last are woken into the global queue, see
+    /// `Shared::follow_up`.)
+    fn poll(&self) -> bool {
+        let shared = &self.shared;
+        let poller = &self.remote().poller;
+        // Only this worker sets deadlines of its own.
+        let due = shared.wake_up_time(self.index);
+        if due.is_some() || !self.is_temporary() {
+            // A temporary worker stays for its deadlines, too.
+            poller.sleep(due);
+            return true;
+        }
+        let slept = poller.sleep(Some(Instant::now() + shared.config.temporary_idle));
+        // A worker that was chosen meanwhile is a searcher by now, and stays.
+        slept == Slept::Woken || self.pinned.get() > 0 || !shared.idle.retire(self.index)
     }
 }

@@ -1,7 +1,7 @@
 //! One step of a worker: picks a task, starts or resumes it, and finishes it.
 
-use super::faults::{Counts, Step, Unfinished};
-use super::{Left, Stepped, Worker, current};
+use super::faults::{CountGuard, FaultPoint, FinishGuard};
+use super::{AfterSwitch, Stepped, Worker, current};
 use crate::base::error::discard;
 use crate::sched::events::EventKind;
 use crate::sched::run_queue::TaskGuard;
@@ -18,7 +18,7 @@ impl Worker {
     /// Runs at the base of a strand. May return on another worker: ask for the current one.
     fn step(&self) -> Stepped {
         self.leave_odd_strand();
-        self.fault(Step::Begin);
+        self.fault(FaultPoint::Begin);
         if self.deadlines_passed.get() {
             self.fire_timers(self.shared.now());
         }
@@ -28,9 +28,9 @@ impl Worker {
             return Stepped::Idle;
         };
         let guard = TaskGuard::new(&self.queue, task);
-        self.fault(Step::Picked);
+        self.fault(FaultPoint::Picked);
         if self.searching.take() && self.shared.idle.stop_searching() {
-            self.fault(Step::StoppedSearching);
+            self.fault(FaultPoint::StoppedSearching);
             self.shared.notify_any();
         }
         self.dispatch(guard);
@@ -59,10 +59,10 @@ impl Worker {
             Some(strand) => {
                 self.count_ended();
                 self.note_turn(EventKind::Resume, this);
-                self.fault(Step::Resume);
+                self.fault(FaultPoint::Resume);
                 if let Some(here) = self.strand.get() {
                     guard.give();
-                    self.left.set(Left::Spare(here));
+                    self.after_switch.set(AfterSwitch::Spare(here));
                     // SAFETY: the task is ours, and so is its strand; this one is spare.
                     unsafe { self.switch(here, strand) };
                 }
@@ -72,7 +72,7 @@ impl Worker {
                     self.count_ended();
                 }
                 self.note_turn(EventKind::Start, this);
-                self.fault(Step::Start);
+                self.fault(FaultPoint::Start);
                 let spare = self.ensure_spare();
                 guard.give();
                 let outcome = match spare {
@@ -110,10 +110,10 @@ impl Worker {
         // SAFETY: one thread; no other reference at the same time.
         match unsafe { (*self.stacks.get()).acquire(size) } {
             Ok(stack) => {
-                self.fault(Step::Elsewhere);
+                self.fault(FaultPoint::Elsewhere);
                 let to = Strand::new(stack, strand_main);
                 self.handoff.set(Some(guard.give()));
-                self.left.set(Left::Spare(here));
+                self.after_switch.set(AfterSwitch::Spare(here));
                 // SAFETY: new; this one is spare.
                 unsafe { self.switch(here, to) };
             }
@@ -145,7 +145,7 @@ impl Worker {
         if odd && self.handoff_is_empty() {
             // A task that waits, or the one before, has left a strand of the usual size.
             let to = self.spare();
-            self.left.set(Left::Spare(here));
+            self.after_switch.set(AfterSwitch::Spare(here));
             // SAFETY: spare; so is this one, which is given back and not entered again.
             unsafe { self.switch(here, to) };
         }
@@ -158,8 +158,8 @@ impl Worker {
     /// The closure has returned to the loop below it: the strand is the worker's again.
     #[inline]
     pub(super) fn finish(&self, task: NonNull<Task>, outcome: Outcome) {
-        let unfinished = Unfinished::of(self, task, outcome);
-        self.fault(Step::Finish);
+        let unfinished = FinishGuard::new(self, task, outcome);
+        self.fault(FaultPoint::Finish);
         // SAFETY: the task is OWNED by this worker, which just ran it.
         self.note_end_of_turn(EventKind::Finish, unsafe { task.as_ref() });
         let outcome = unfinished.give();
@@ -174,7 +174,7 @@ impl Worker {
         self.current.set(None);
         self.stats().ended.bump();
         // In the end, and if telling of it fails: what happens until then may use the group.
-        let _counts = Counts { worker: self, group };
+        let _counts = CountGuard { worker: self, group };
         if let Err(payload) = outcome {
             let surplus = match group {
                 // SAFETY: the group waits for this task, which is not counted yet.
@@ -189,14 +189,14 @@ impl Worker {
                 // SAFETY: the record is ours.
                 unsafe { Task::drop_output(task) };
                 self.recycle(task);
-                self.fault(Step::Tell);
+                self.fault(FaultPoint::Tell);
             }
             Finished::Held(joiner) => {
                 if let Some(joiner) = joiner.flatten() {
                     // SAFETY: `finish` has taken JOIN out.
                     unsafe { joiner.tell(&self.shared) };
                 }
-                self.fault(Step::Tell);
+                self.fault(FaultPoint::Tell);
             }
         }
     }

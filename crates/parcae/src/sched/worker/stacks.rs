@@ -1,8 +1,8 @@
 //! Leaving and entering stacks: what becomes of a strand, and of the task on it.
 
-use super::faults::{Step, Unsettled, contain};
+use super::faults::{AfterSwitchGuard, FaultPoint, contain};
 use super::run::strand_main;
-use super::{Left, SPARES, Stepped, Worker, current};
+use super::{AfterSwitch, SPARES, Stepped, Worker, current};
 use crate::base::error::discard;
 use crate::sched::events::EventKind;
 use crate::sched::run_queue::TaskGuard;
@@ -19,7 +19,7 @@ enum Next {
     Same,
     Strand(NonNull<Strand>),
     /// On the thread's own stack: the executor chooses.
-    Ground,
+    ThreadStack,
 }
 
 impl Worker {
@@ -42,14 +42,14 @@ impl Worker {
 
     /// Gives up the stack of the running task, because it yields or parks. Returns when it is run
     /// again.
-    pub(super) fn leave(&self, task: NonNull<Task>, left: Left, why: EventKind) {
+    pub(super) fn leave(&self, task: NonNull<Task>, after: AfterSwitch, why: EventKind) {
         let span = self.span_of(task);
         span.inspect(|span| span.exit());
-        self.leave_stack(task, left, why);
+        self.leave_stack(task, after, why);
         span.inspect(|span| span.enter());
     }
 
-    fn leave_stack(&self, task: NonNull<Task>, left: Left, why: EventKind) {
+    fn leave_stack(&self, task: NonNull<Task>, after: AfterSwitch, why: EventKind) {
         let Some(here) = self.strand.get() else { return };
         // SAFETY: the task runs here, so it is ours until `settle`.
         let this = unsafe { task.as_ref() };
@@ -59,7 +59,7 @@ impl Worker {
             this.pin();
             self.pinned.set(self.pinned.get() + 1);
         }
-        self.left.set(left);
+        self.after_switch.set(after);
         self.current.set(None);
         // A panic of the runtime's own must not end the task, which is half-way out.
         let next = catch_unwind(AssertUnwindSafe(|| self.choose_next(task, why)));
@@ -67,10 +67,10 @@ impl Worker {
             Next::Same => {}
             // SAFETY: the strand of a task that we own, or spare.
             Next::Strand(to) => unsafe { self.switch(here, to) },
-            Next::Ground => {
+            Next::ThreadStack => {
                 self.strand.set(None);
-                // SAFETY: the executor waits on its own stack; this strand is `left`.
-                unsafe { self.ground.return_from(here.as_ref()) };
+                // SAFETY: the executor waits on its own stack; this strand is left.
+                unsafe { self.thread_stack.return_from(here.as_ref()) };
                 if let Some(worker) = current() {
                     worker.settle();
                 }
@@ -83,11 +83,11 @@ impl Worker {
     fn choose_next(&self, task: NonNull<Task>, why: EventKind) -> Next {
         // SAFETY: as in `leave_stack`.
         let this = unsafe { task.as_ref() };
-        self.fault(Step::Leave);
+        self.fault(FaultPoint::Leave);
         if self.shared.config.deterministic {
             self.note_end_of_turn(why, this);
             self.count_ended();
-            return Next::Ground;
+            return Next::ThreadStack;
         }
         // Deadlines that have passed are for the loop: what they set off may need more of a stack
         // than a task has.
@@ -99,13 +99,13 @@ impl Worker {
                 self.count_ended();
                 self.note_end_of_turn(EventKind::Alone, this);
                 guard.give();
-                self.left.set(Left::Nothing);
+                self.after_switch.set(AfterSwitch::Nothing);
                 self.current.set(Some(task));
                 Next::Same
             }
             Some(next) => {
                 let guard = TaskGuard::new(&self.queue, next);
-                self.fault(Step::LeavePicked);
+                self.fault(FaultPoint::LeavePicked);
                 self.note_end_of_turn(why, this);
                 // SAFETY: picked, hence ours.
                 let strand = unsafe { (*next.as_ptr()).strand() };
@@ -118,7 +118,7 @@ impl Worker {
                         self.stats().executed.bump();
                         // SAFETY: as above.
                         self.note_turn(EventKind::Resume, unsafe { next.as_ref() });
-                        self.fault(Step::LeaveClaimed);
+                        self.fault(FaultPoint::LeaveClaimed);
                         guard.give();
                         Next::Strand(strand)
                     }
@@ -142,15 +142,19 @@ impl Worker {
         discard(payload);
         self.current.set(None);
         self.stats().restarts.bump();
-        if self.shared.config.deterministic { Next::Ground } else { Next::Strand(self.spare()) }
+        if self.shared.config.deterministic {
+            Next::ThreadStack
+        } else {
+            Next::Strand(self.spare())
+        }
     }
 
     /// Does what had to wait until the last strand was left. Does not unwind: this may be the stack of
     /// a task.
     #[inline]
     pub(crate) fn settle(&self) {
-        if !matches!(self.left.get(), Left::Nothing)
-            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.settle_left()))
+        if !matches!(self.after_switch.get(), AfterSwitch::Nothing)
+            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.settle_once()))
         {
             self.settle_again(payload);
         }
@@ -162,7 +166,7 @@ impl Worker {
         for _ in 0..3 {
             discard(payload.take());
             self.stats().restarts.bump();
-            match catch_unwind(AssertUnwindSafe(|| self.settle_left())) {
+            match catch_unwind(AssertUnwindSafe(|| self.settle_once())) {
                 Ok(()) => return,
                 Err(again) => payload = Some(again),
             }
@@ -171,13 +175,13 @@ impl Worker {
     }
 
     #[inline]
-    fn settle_left(&self) {
-        let unsettled = Unsettled::of(self);
-        self.fault(Step::Settle);
+    fn settle_once(&self) {
+        let unsettled = AfterSwitchGuard::new(self);
+        self.fault(FaultPoint::Settle);
         match unsettled.settled() {
-            Left::Nothing => {}
-            Left::Spare(strand) => self.keep_spare(strand),
-            Left::Park(task) => {
+            AfterSwitch::Nothing => {}
+            AfterSwitch::Spare(strand) => self.keep_spare(strand),
+            AfterSwitch::Park(task) => {
                 // SAFETY: the task is OWNED by this worker; after `Parked` it is not touched.
                 let (parking, traits) = unsafe {
                     let this = &*task.as_ptr();
@@ -189,7 +193,7 @@ impl Worker {
                     // Still ours: behind those who were ready.
                     Parking::Woken => {
                         let guard = TaskGuard::new(&self.queue, task);
-                        self.fault(Step::SettleWoken);
+                        self.fault(FaultPoint::SettleWoken);
                         // SAFETY: still ours.
                         self.note_latched(unsafe { task.as_ref() });
                         if traits.migratable {
@@ -201,7 +205,7 @@ impl Worker {
                     }
                 }
             }
-            Left::Requeue(task) => self.requeue(task),
+            AfterSwitch::Requeue(task) => self.requeue(task),
         }
     }
 
@@ -261,25 +265,25 @@ impl Worker {
     /// base, and few have this.
     #[inline(never)]
     pub(super) fn rest(&self, stepped: Stepped) {
-        self.fault(Step::Rest);
+        self.fault(FaultPoint::Rest);
         self.count_ended();
         if self.shared.config.deterministic {
             if stepped == Stepped::Idle && self.fall_asleep() {
                 self.asleep.set(true);
                 self.note_rest(EventKind::Sleep);
             }
-            self.go_to_ground();
+            self.go_to_thread_stack();
         } else if !self.wait_for_work() {
-            self.go_to_ground();
+            self.go_to_thread_stack();
         }
     }
 
     /// Back to the thread's own stack; this strand becomes a spare.
-    fn go_to_ground(&self) {
+    fn go_to_thread_stack(&self) {
         if let Some(here) = self.strand.take() {
-            self.left.set(Left::Spare(here));
+            self.after_switch.set(AfterSwitch::Spare(here));
             // SAFETY: the thread waits on its own stack; this strand has no task.
-            unsafe { self.ground.return_from(here.as_ref()) };
+            unsafe { self.thread_stack.return_from(here.as_ref()) };
         }
     }
 
@@ -293,7 +297,7 @@ impl Worker {
         let strand = self.spare();
         self.strand.set(Some(strand));
         // SAFETY: spare; this runs on the thread's own stack.
-        unsafe { self.ground.switch_to(strand.as_ref()) };
+        unsafe { self.thread_stack.switch_to(strand.as_ref()) };
         self.settle();
     }
 }

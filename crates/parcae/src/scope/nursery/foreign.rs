@@ -33,7 +33,7 @@ use super::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
 use crate::api::runtime::{Handle, RuntimeInner};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::budget::Account;
-use crate::sched::task::state::{Handle as Held, Parking};
+use crate::sched::task::state::{Parking, RecordHandle};
 use crate::sched::task::{TaskRef, Traits};
 use crate::sched::worker;
 use crate::scope::budget::{Budget, Closed, More, Pool, Resource, Standing, Suspended};
@@ -295,8 +295,9 @@ fn proxy(terms: &Terms, all_ended: Arc<Event>) -> Result<TaskRef> {
     // Until it is counted.
     let _entered = shared.gate.enter().ok_or(Error::new(ErrorKind::ShuttingDown))?;
     // SAFETY: owns what it uses.
-    let made =
-        unsafe { shared.make_outside(None, traits, Held::None, move |_, _| all_ended.set()) };
+    let made = unsafe {
+        shared.make_outside(None, traits, RecordHandle::None, move |_, _| all_ended.set())
+    };
     let proxy = made?;
     // SAFETY: records live as long as the scheduler.
     let state = unsafe { &proxy.task.as_ref().state };

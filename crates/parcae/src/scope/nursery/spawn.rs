@@ -5,7 +5,7 @@ use super::{Core, Nursery, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle}
 use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
 use crate::base::reason::CancelReason;
 use crate::sched::task::group::Group;
-use crate::sched::task::state::Handle as Held;
+use crate::sched::task::state::RecordHandle;
 use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Ceiling};
@@ -308,8 +308,10 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let by_owner = here.filter(|worker| worker.runs(group.owner()));
         let spawned = match (by_owner, here) {
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
-            (Some(worker), _) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
-                .map_err(|_| Error::new(ErrorKind::OutOfMemory)),
+            (Some(worker), _) => {
+                unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) }
+                    .map_err(|_| Error::new(ErrorKind::OutOfMemory))
+            }
             (None, here) => self.submit_as_guest(here, traits, closure),
         };
         match spawned {
@@ -351,12 +353,14 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         self.core.group.add_shared();
         let spawned = match here {
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
-            Some(worker) => unsafe { worker.spawn(Some(core), traits, Held::Held, closure) }
-                .map_err(|_| Error::new(ErrorKind::OutOfMemory)),
+            Some(worker) => {
+                unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) }
+                    .map_err(|_| Error::new(ErrorKind::OutOfMemory))
+            }
             // SAFETY: as above.
             None => unsafe {
                 let shared = &self.core.terms.shared;
-                shared.spawn_outside_as(Some(core), traits, Held::Held, closure)
+                shared.spawn_outside_as(Some(core), traits, RecordHandle::Held, closure)
             }
             .map_err(|refused| Error::new(ErrorKind::from(refused))),
         };

@@ -425,7 +425,7 @@ fn work_that_was_overlooked_is_announced_again() {
     let task = move |_, _| ran.send(()).unwrap();
     // SAFETY: the record was just taken; the closure owns what it uses; the task goes to one queue.
     unsafe {
-        let (traits, held) = (shared.usual_traits(), crate::sched::task::state::Handle::None);
+        let (traits, held) = (shared.usual_traits(), crate::sched::task::state::RecordHandle::None);
         let task = Task::fill(record, None, traits, 0, held, task);
         shared.queues.push_global(Priority::Normal, task.task);
     }

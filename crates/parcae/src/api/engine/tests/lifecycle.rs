@@ -142,7 +142,7 @@ fn workers_that_fail_again_and_again_lose_nothing() {
                 }
                 // Fails with tasks in every queue: unstarted, yielded, woken, movable.
                 let fail = || {
-                    worker::current().unwrap().shared.faults.arm(Step::Begin, 1);
+                    worker::current().unwrap().shared.faults.arm(FaultPoint::Begin, 1);
                     yield_now();
                 };
                 while wakers.lock().unwrap().len() < TASKS {
@@ -152,7 +152,7 @@ fn workers_that_fail_again_and_again_lose_nothing() {
                 for (n, waker) in wakers.lock().unwrap().iter().enumerate() {
                     waker.wake();
                     if n % 20 == 0 {
-                        worker::current().unwrap().shared.faults.arm(Step::Begin, 1);
+                        worker::current().unwrap().shared.faults.arm(FaultPoint::Begin, 1);
                     }
                 }
                 s.spawn(fail);

@@ -28,7 +28,7 @@ fn modelled() -> (Arc<Modelled>, Generation) {
         stack: UnsafeCell::new(0),
         condition: AtomicBool::new(false),
     };
-    let generation = task.word.spawn(Handle::None);
+    let generation = task.word.spawn(RecordHandle::None);
     (Arc::new(task), generation)
 }
 
@@ -231,7 +231,7 @@ fn a_recycled_record_is_not_woken() {
         };
         task.word.finish(|| ());
         task.word.recycle();
-        task.word.spawn(Handle::None);
+        task.word.spawn(RecordHandle::None);
         task.word.claim(0);
         assert_eq!(task.word.park(), Parking::Parked, "woken by a handle to the last life");
         assert!(!matches!(stale.join().unwrap(), Woken::Enqueue { .. }));
@@ -256,7 +256,7 @@ const JOINER: u32 = 11;
 
 fn held() -> Arc<Held> {
     let word = StateWord::new();
-    let generation = word.spawn(Handle::Held);
+    let generation = word.spawn(RecordHandle::Held);
     word.claim(0);
     Arc::new(Held {
         word,

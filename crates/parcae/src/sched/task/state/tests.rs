@@ -4,7 +4,7 @@ use super::*;
 
 fn queued() -> (StateWord, Generation) {
     let word = StateWord::new();
-    let generation = word.spawn(Handle::None);
+    let generation = word.spawn(RecordHandle::None);
     (word, generation)
 }
 
@@ -30,7 +30,7 @@ fn a_task_is_spawned_runs_parks_wakes_and_ends() {
     assert!(word.is_done(generation));
     word.recycle();
     assert!(word.is_done(generation));
-    assert_ne!(word.spawn(Handle::None), generation);
+    assert_ne!(word.spawn(RecordHandle::None), generation);
 }
 
 // rule: S4-PARK-3, S4-PARK-7, S4-PARK-8, S4-PARK-12
@@ -91,7 +91,7 @@ fn cancel_is_a_request_that_wakes() {
     word.claim(0);
     word.finish(|| ());
     word.recycle();
-    word.spawn(Handle::None);
+    word.spawn(RecordHandle::None);
     assert!(!word.is_cancelled(), "the next life starts without it");
 }
 
@@ -102,7 +102,7 @@ fn a_stale_handle_does_nothing() {
     assert_eq!(word.unpark(old), Woken::Stale);
     word.recycle();
     assert_eq!(word.unpark(old), Woken::Stale);
-    let new = word.spawn(Handle::None);
+    let new = word.spawn(RecordHandle::None);
     assert_eq!(word.unpark(old), Woken::Stale);
     word.claim(0);
     assert_eq!(word.cancel(old), Woken::Stale);
@@ -127,7 +127,7 @@ mod illegal {
     #[test]
     #[should_panic(expected = "spawned a record that is in use")]
     fn spawning_twice() {
-        queued().0.spawn(Handle::None);
+        queued().0.spawn(RecordHandle::None);
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod illegal {
 
 fn held() -> (StateWord, Generation) {
     let word = StateWord::new();
-    let generation = word.spawn(Handle::Held);
+    let generation = word.spawn(RecordHandle::Held);
     word.claim(0);
     (word, generation)
 }
@@ -206,7 +206,7 @@ fn parking_keeps_the_handle() {
 #[test]
 fn a_wake_of_an_observed_task_is_carried_out_by_its_observer() {
     let word = StateWord::new();
-    let generation = word.spawn(Handle::None);
+    let generation = word.spawn(RecordHandle::None);
     assert!(!word.observe(generation), "not parked");
     word.claim(3);
     assert!(!word.observe(generation), "not parked");

@@ -75,7 +75,7 @@ fn opts(number: usize) -> SpawnOpts {
 
 /// All kinds of tasks at once: unstarted, stolen, woken by others, movable, with stacks of another
 /// size, roots from outside and inside. Workers panic at the step again and again.
-fn storm(rt: &Runtime, step: Step, what: &str) {
+fn storm(rt: &Runtime, step: FaultPoint, what: &str) {
     let shared = rt.engine().shared();
     let arm = move || shared.faults.arm(step, 1);
     let tickets = Arc::new(Tickets::new());
@@ -136,15 +136,20 @@ fn watched(test: impl FnOnce(&Mutex<String>) + Send) {
 }
 
 /// Steps that one of the executors does not have.
-const THREADS_ONLY: [Step; 5] =
-    [Step::Timers, Step::LeavePicked, Step::LeaveClaimed, Step::Look, Step::Awake];
-const DETERMINISTIC_ONLY: [Step; 1] = [Step::StoppedSearching];
+const THREADS_ONLY: [FaultPoint; 5] = [
+    FaultPoint::Timers,
+    FaultPoint::LeavePicked,
+    FaultPoint::LeaveClaimed,
+    FaultPoint::Look,
+    FaultPoint::Awake,
+];
+const DETERMINISTIC_ONLY: [FaultPoint; 1] = [FaultPoint::StoppedSearching];
 
 // rule: S0-ERR-5
 #[test]
 fn a_panic_at_any_step_costs_no_task_on_threads() {
     watched(|at| {
-        for &step in Step::ALL.iter().filter(|step| !DETERMINISTIC_ONLY.contains(step)) {
+        for &step in FaultPoint::ALL.iter().filter(|step| !DETERMINISTIC_ONLY.contains(step)) {
             let mut had = 0;
             for workers in [1, 2, 4] {
                 for round in 0..2 {
@@ -166,7 +171,7 @@ fn a_panic_at_any_step_costs_no_task_on_threads() {
 #[test]
 fn a_panic_at_any_step_costs_no_task_under_any_seed() {
     watched(|at| {
-        for &step in Step::ALL.iter().filter(|step| !THREADS_ONLY.contains(step)) {
+        for &step in FaultPoint::ALL.iter().filter(|step| !THREADS_ONLY.contains(step)) {
             let had = AtomicUsize::new(0);
             for workers in [1, 2, 5] {
                 for seed in 0..4 {
@@ -197,8 +202,8 @@ fn panics_at_all_steps_at_once_cost_no_task() {
             };
             let rt = builder.build().unwrap();
             // Not more than `settle` tries again.
-            Step::ALL.iter().for_each(|&step| rt.engine().shared().faults.arm(step, 2));
-            storm(&rt, Step::Picked, "all");
+            FaultPoint::ALL.iter().for_each(|&step| rt.engine().shared().faults.arm(step, 2));
+            storm(&rt, FaultPoint::Picked, "all");
         }
     });
 }
