@@ -179,7 +179,7 @@ fn a_child_that_is_cancelled_in_the_queue_does_not_run_and_is_counted() {
 #[test]
 fn a_yield_costs_nothing_and_is_a_cancel_point() {
     everywhere(|cx| {
-        cx.nursery_with(NurseryOpts::new().budget(ops(3)), |n| {
+        let outcome = cx.nursery_with(NurseryOpts::new().budget(ops(3)), |n| {
             n.spawn(|cx| (0..200).try_for_each(|_| cx.yield_now()))?.join()?;
             while n.live() > 0 {
                 cx.yield_now()?;
@@ -188,8 +188,9 @@ fn a_yield_costs_nothing_and_is_a_cancel_point() {
             n.cancel();
             assert!(cx.yield_now().unwrap_err().is_cancelled());
             Ok(())
-        })
-        .unwrap_err();
+        });
+        let error = outcome.unwrap_err();
+        assert!(error.is_cancelled(), "the body came to its end: {error:?}");
         Ok(())
     });
 }
