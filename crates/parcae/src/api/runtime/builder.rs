@@ -6,7 +6,7 @@ use super::{Handle, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
 use crate::sched::Victims;
-use crate::scope::budget::{Budget, OnExhausted, Pool};
+use crate::scope::budget::{Budget, OnExhausted, Pool, Slice};
 use crate::scope::cancel::Node;
 use crate::scope::cap::{AuditLevel, Mint};
 use crate::scope::cx::{Preempt, Terms};
@@ -316,8 +316,8 @@ impl<P: Profile> Builder<P> {
             node: Node::root(),
             usual: pool.usual(P::ROOT),
             pool,
-            grant: P::ROOT,
-            child_grant: self.slice.unwrap_or(P::CHILD),
+            grant: Slice::named(P::ROOT),
+            child_grant: self.slice.map_or(Slice::default_of(P::CHILD), Slice::named),
             issuer: mint.issuer(),
             on_exhausted: self.on_exhausted,
             on_exhausted_child: None,

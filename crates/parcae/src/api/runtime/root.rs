@@ -4,7 +4,7 @@ use super::RuntimeInner;
 use crate::base::error::{Error, ErrorKind, Result, discard};
 use crate::base::reason::CancelReason;
 use crate::sched::task::{Start, Task, Traits};
-use crate::scope::budget::{Budget, Ceiling, Pool, Resource};
+use crate::scope::budget::{Budget, Ceiling, Pool, Resource, Slice};
 use crate::scope::cancel::{CancelToken, Node};
 use crate::scope::cap::TaskPermit;
 use crate::scope::cx::parking::{Deadline, Ended};
@@ -34,7 +34,7 @@ pub(super) fn run<P: Profile, R: Send>(
         return Err(Error::cancelled(reason));
     }
     inner.engine.check_outside();
-    let plan = Plan::new(inner, opts, None)?;
+    let plan = Plan::new(inner, opts, None, Slice::named(P::ROOT))?;
     let traits = plan.traits;
     let body = move |record, start| plan.carry_out(record, start, task, |output| output);
     inner.engine.run_task(traits, body)?
@@ -54,7 +54,8 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     let slot = Arc::new(Slot { output: Mutex::new(None), end: End::new() });
     let answer = Arc::clone(&slot);
     let (ceiling, permit) = cap.unzip();
-    let plan = Plan::new(inner, opts, ceiling)?;
+    let slice = Slice::default_of(P::ROOT);
+    let plan = Plan::new(inner, opts, ceiling, slice)?;
     let node = Arc::clone(&plan.terms.node);
     let (terms, own) = (Arc::clone(&inner.terms), plan.loan.to.clone());
     let id = inner.engine.spawn_task(plan.traits, move |record, start| {
@@ -114,10 +115,16 @@ impl Plan {
     /// Plans a root task. A root task is a child of the runtime: the runtime's budget pays for it,
     /// and for its spawn. A task that spawns one pays for the spawn itself, as for a child.
     #[track_caller]
-    fn new(inner: &RuntimeInner, opts: SpawnOpts, ceiling: Option<Ceiling>) -> Result<Plan> {
+    fn new(
+        inner: &RuntimeInner,
+        opts: SpawnOpts,
+        ceiling: Option<Ceiling>,
+        slice: Slice,
+    ) -> Result<Plan> {
         let origin = Origin { name: opts.name.clone(), spawned_at: Location::caller() };
         let traits = opts.traits(inner.terms.shared.usual_traits());
         let mut terms = inner.terms.for_root();
+        terms.grant = slice.under(terms.on_exhausted);
         let from = Arc::clone(&terms.pool);
         let own = Own::of(&terms, opts.budget, ceiling);
         let spawner =
@@ -176,9 +183,9 @@ impl Plan {
 /// Has the runtime's budget pay for the spawn of a root task. What ended children have left is
 /// asked for before this gives up.
 fn pay(terms: &Terms) -> Result<()> {
-    let paid = terms.pool.spawn(Budget::ZERO).or_else(|_| {
+    let paid = terms.pool.spawn(Budget::ZERO.into()).or_else(|_| {
         terms.shared.flush_deferred();
-        terms.pool.spawn(Budget::ZERO)
+        terms.pool.spawn(Budget::ZERO.into())
     });
     paid.map(drop).map_err(Error::short)
 }

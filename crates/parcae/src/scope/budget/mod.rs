@@ -28,6 +28,7 @@
 
 mod pool;
 mod returned;
+mod slice;
 
 use crate::base::error::TaskInfo;
 use std::fmt;
@@ -35,6 +36,7 @@ use std::fmt;
 pub use parcae_core::budget::{Budget, Resource, Shortfall, UNLIMITED};
 pub(crate) use pool::{Ceiling, Closed, More, Pool, Sleeper, Sleeps};
 pub(crate) use returned::{ReturnedAccounts, return_account};
+pub(crate) use slice::Slice;
 
 /// What happens to a task that has used up what it was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

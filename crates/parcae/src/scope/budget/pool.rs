@@ -27,13 +27,19 @@
 //! empties every worker's `Returned`, each under its lock. A child that ends later takes that lock
 //! after it, sees `hungry`, and gives its account back at once.
 
+mod above;
+mod state;
+
+pub(crate) use above::{Ceiling, More};
+use state::{Access, State};
+
+use super::slice::Slice;
 use super::{Budget, Resource, Shortfall, Standing, Suspended, UNLIMITED};
 use crate::base::error::TaskInfo;
-use crate::base::lock::{Guard, Lock};
+use crate::base::lock::Lock;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::sched::task::waker::Waker;
 use crate::wait::Wake;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Budget that tasks draw on. A pool in which nothing is counted takes no lock. Who waits is a
@@ -55,67 +61,6 @@ pub(crate) struct Pool<W = Sleeper> {
 
 /// How many children are paid for at a time: as many as the pool has plenty for.
 const PREPAID: [u32; 3] = [64, 16, 4];
-
-/// Where the opener of a nursery would draw more, and how much at a time.
-pub(crate) struct More<W = Sleeper> {
-    pub(crate) pool: Arc<Pool<W>>,
-    pub(crate) grant: Budget,
-    pub(crate) ceiling: Option<Ceiling>,
-}
-
-/// The most that a pool gets in all from above, what it was filled with included; and the capability that
-/// says so.
-///
-/// It is looked at when budget is put in, under the pool's lock: what several have asked for at the same time
-/// and is too much together goes back.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ceiling {
-    pub(crate) most: Budget,
-    pub(crate) cap: u64,
-}
-
-struct State<W> {
-    granted: Budget,
-    left: Budget,
-    held: Budget,
-    spent: Budget,
-    /// What the task that opened the nursery has put in.
-    from_owner: Budget,
-    /// What came from above since.
-    topped_up: Budget,
-    /// What a prepaid child has drawn.
-    usual: Budget,
-    /// Tasks that wait for a recharge.
-    suspended: Vec<W>,
-    /// The nursery has ended.
-    closed: bool,
-}
-
-/// The right to change a pool. Checks in debug builds that the change has conserved the budget.
-struct Access<'p, W>(Guard<'p, State<W>>);
-
-impl<W> Deref for Access<'_, W> {
-    type Target = State<W>;
-
-    fn deref(&self) -> &State<W> {
-        &self.0
-    }
-}
-
-impl<W> DerefMut for Access<'_, W> {
-    fn deref_mut(&mut self) -> &mut State<W> {
-        &mut self.0
-    }
-}
-
-#[cfg(debug_assertions)]
-impl<W> Drop for Access<'_, W> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.0.check();
-        }
-    }
-}
 
 /// A task that waits for a recharge.
 #[derive(Clone)]
@@ -190,12 +135,13 @@ impl<W: Sleeps> Pool<W> {
         self.hungry.load(Ordering::Relaxed) > 0 // ordered by the lock of the caller's `Returned`
     }
 
-    /// Pays for a child, and draws its first account: as much of `wanted` as there is.
+    /// Pays for a child, and draws its first slice.
     ///
     /// # Errors
     ///
-    /// If the child cannot be paid for, or would have no ops to begin with.
-    pub(crate) fn spawn(&self, wanted: Budget) -> Result<Budget, Shortfall> {
+    /// If the child cannot be paid for, or would have no ops to begin with, or less than the slice
+    /// demands.
+    pub(crate) fn spawn(&self, wanted: Slice) -> Result<Budget, Shortfall> {
         if self.unlimited {
             return Ok(Budget::UNLIMITED);
         }
@@ -205,9 +151,13 @@ impl<W: Sleeps> Pool<W> {
                 Ok(drawn) => return Ok(drawn),
                 Err(short) => short,
             };
-            let reclaimed = self.reclaim(&mut state);
+            if self.reclaim(&mut state) {
+                continue;
+            }
             drop(state);
-            if !reclaimed && !self.top_up(short.resource, short.left) {
+            if wanted.is_demanding() {
+                self.raise(wanted.with_spawn())?;
+            } else if !self.top_up(short.resource, short.left) {
                 return Err(short);
             }
         }
@@ -215,14 +165,14 @@ impl<W: Sleeps> Pool<W> {
 
     /// As [`spawn`](Pool::spawn). Where the pool has plenty, children that are still to come are
     /// paid for too: each gets what is `usual`.
-    pub(crate) fn spawn_usual(&self, usual: Budget, wanted: Budget) -> Result<Budget, Shortfall> {
+    pub(crate) fn spawn_usual(&self, usual: Budget, wanted: Slice) -> Result<Budget, Shortfall> {
         let mut state = self.lock();
         let mut each = usual;
         each.absorb(Budget::SPAWN);
         for children in if state.is_usual(usual, wanted) { &PREPAID[..] } else { &[] } {
             if state.left.covers(each.times(4 * u64::from(*children))) {
                 state.pay(u64::from(*children));
-                state.draw(usual.times((*children).into()));
+                state.draw(usual.times((*children).into()).into());
                 state.usual = usual;
                 // Relaxed: see the field. Under the lock, so it is never ahead of `state`.
                 self.prepaid.fetch_add(*children as usize - 1, Ordering::Relaxed);
@@ -265,8 +215,8 @@ impl<W: Sleeps> Pool<W> {
         }
     }
 
-    /// What a child draws that wants `grant`, if there is enough of what there is at all: what is not counted here is
-    /// not counted there.
+    /// What a child draws from a full pool by the slice `grant`. Resources that the pool does not
+    /// count are not counted by the child either, and it gets nothing of what the pool has not.
     pub(crate) fn usual(&self, grant: Budget) -> Budget {
         let usual = |own, grant| match own {
             0 | UNLIMITED => own,
@@ -275,8 +225,9 @@ impl<W: Sleeps> Pool<W> {
         if self.unlimited { Budget::UNLIMITED } else { self.lock().left.zip(grant, usual) }
     }
 
-    /// Draws up to `wanted`, for more of `resource`.
-    pub(crate) fn draw(&self, wanted: Budget, resource: Resource) -> Budget {
+    /// Draws a slice, for more of `resource`.
+    pub(crate) fn draw(&self, wanted: impl Into<Slice>, resource: Resource) -> Budget {
+        let wanted = wanted.into();
         if self.unlimited {
             return Budget::UNLIMITED;
         }
@@ -288,21 +239,36 @@ impl<W: Sleeps> Pool<W> {
                 drawn = state.draw(wanted);
             }
             drop(state);
-            if drawn.get(resource) > 0 || wanted.get(resource) == 0 || !self.top_up(resource, 0) {
+            let none_wanted = wanted.most().get(resource) == 0;
+            if drawn.get(resource) > 0 || none_wanted || !self.top_up(resource, 0) {
                 return drawn;
             }
             self.lock().give_back(drawn, drawn);
         }
     }
 
-    /// Draws all that there is.
+    /// Draws everything that is left.
     pub(crate) fn draw_all(&self) -> Budget {
-        if self.unlimited { Budget::UNLIMITED } else { self.lock().draw(Budget::UNLIMITED) }
+        let all = Slice::named(Budget::UNLIMITED);
+        if self.unlimited { Budget::UNLIMITED } else { self.lock().draw(all) }
+    }
+
+    /// Draws up to so much memory, if nobody uses the pool at this moment: for the allocator, which
+    /// must not wait, and may be called under the pool's lock.
+    pub(crate) fn try_draw_memory(&self, bytes: u64) -> u64 {
+        let wanted = Budget::ZERO.with_memory(bytes);
+        self.state.try_lock().map_or(0, |state| Access(state).draw_bounded(wanted).memory)
     }
 
     /// As [`draw`](Pool::draw); if none of `resource` comes, `waiter` is woken by the next
     /// recharge.
-    pub(crate) fn draw_or_wait(&self, wanted: Budget, resource: Resource, waiter: W) -> Budget {
+    pub(crate) fn draw_or_wait(
+        &self,
+        wanted: impl Into<Slice>,
+        resource: Resource,
+        waiter: W,
+    ) -> Budget {
+        let wanted = wanted.into();
         let drawn = self.draw(wanted, resource);
         if drawn.get(resource) > 0 {
             return drawn;
@@ -319,92 +285,6 @@ impl<W: Sleeps> Pool<W> {
         let mut both = drawn;
         both.absorb(again);
         both
-    }
-
-    /// Has `waiter` woken by a recharge of a pool that this one is filled from, too; at once if
-    /// one came meanwhile.
-    fn wait_above(&self, resource: Resource, waiter: &W) {
-        let mut below = self;
-        while let Some(more @ More { pool, .. }) = &below.more {
-            if below.lock().portion(more).get(resource) == 0 {
-                return;
-            }
-            let mut state = pool.lock();
-            pool.reclaim(&mut state);
-            if state.left.get(resource) > 0 {
-                drop(state);
-                return waiter.wake();
-            }
-            pool.suspend(&mut state, waiter);
-            drop(state);
-            below = pool;
-        }
-    }
-
-    /// Asks above for more of `resource`, of which there was only so much; whether there is more now. Others may have
-    /// put some in meanwhile, and emptied what is above.
-    fn top_up(&self, resource: Resource, had: u64) -> bool {
-        self.ask_above(resource) || self.lock().left.get(resource) > had
-    }
-
-    /// Asks above for more of `resource`; whether any came.
-    fn ask_above(&self, resource: Resource) -> bool {
-        loop {
-            // Up, to the first that has some; then down again, pool by pool.
-            let (mut path, mut found) = (Vec::new(), false);
-            let mut below = self;
-            while let Some(more) = &below.more
-                && !found
-            {
-                if below.lock().portion(more).get(resource) == 0 {
-                    return false;
-                }
-                path.push((below, more));
-                found = more.pool.has(resource);
-                below = &more.pool;
-            }
-            if !found {
-                return false;
-            }
-            let mut came = false;
-            for (pool, more) in path.into_iter().rev() {
-                let above = &more.pool;
-                let wanted = pool.lock().portion(more);
-                let moved =
-                    if above.unlimited { wanted } else { above.lock().draw_bounded(wanted) };
-                let kept = pool.take_in(moved, more);
-                let surplus = minus(moved, kept);
-                above.settle(surplus, surplus);
-                came = kept.get(resource) > 0;
-            }
-            if came {
-                return true;
-            }
-            // Somebody was faster: look again, further up if need be.
-        }
-    }
-
-    /// Whether there is any of `resource`, what was prepaid included.
-    fn has(&self, resource: Resource) -> bool {
-        let has = |state: &State<W>| state.left.get(resource) > 0;
-        self.unlimited || {
-            let mut state = self.lock();
-            has(&state) || self.reclaim(&mut state) && has(&state)
-        }
-    }
-
-    /// The capability that keeps this pool, or one that it is filled from, from getting more of `resource`.
-    pub(crate) fn bounded_by(&self, resource: Resource) -> Option<u64> {
-        let mut below = self;
-        while let Some(more) = &below.more {
-            if let Some(Ceiling { most, cap }) = more.ceiling
-                && below.lock().all_from_above().get(resource) >= most.get(resource)
-            {
-                return Some(cap);
-            }
-            below = &more.pool;
-        }
-        None
     }
 
     /// Notes what a task has used up of what it holds, and goes on holding the rest.
@@ -450,16 +330,6 @@ impl<W: Sleeps> Pool<W> {
         true
     }
 
-    /// Takes in what came from above, as much as the ceiling allows; returns how much.
-    fn take_in(&self, moved: Budget, more: &More<W>) -> Budget {
-        let mut state = self.lock();
-        debug_assert!(!state.closed, "a task draws on a nursery that has ended");
-        let kept = moved.min(state.portion(more));
-        state.topped_up.absorb(kept);
-        self.add(state, kept);
-        kept
-    }
-
     /// Adds budget and wakes the tasks that waited for it.
     fn add(&self, mut state: Access<'_, W>, amount: Budget) {
         state.left.absorb(amount);
@@ -467,44 +337,6 @@ impl<W: Sleeps> Pool<W> {
         let suspended = self.take_suspended(&mut state);
         drop(state);
         suspended.iter().for_each(W::wake);
-    }
-
-    /// Moves `amount` from the pool above into this one, all of it or nothing.
-    ///
-    /// # Errors
-    ///
-    /// If the pool above has less; or if the capability that bounds this pool does not allow as
-    /// much, and its number.
-    pub(crate) fn recharge_from(
-        &self,
-        above: &Pool<W>,
-        amount: Budget,
-    ) -> Result<(), (Shortfall, Option<u64>)> {
-        if !above.unlimited {
-            let mut state = above.lock();
-            if !state.left.covers(amount) {
-                above.reclaim(&mut state);
-            }
-            { state.left }.charge(amount).map_err(|short| (short, None))?;
-            state.draw_bounded(amount);
-        }
-        let refused = {
-            let mut state = self.lock();
-            // One critical section from the look at `closed` to the end: a pool that closes in
-            // between would count the amount as topped up and as returned.
-            match state.room(self.more.as_ref()).charge(amount) {
-                _ if state.closed => Ok(()),
-                Err(short) => Err(short),
-                Ok(()) => {
-                    state.topped_up.absorb(amount);
-                    self.add(state, amount);
-                    return Ok(());
-                }
-            }
-        };
-        above.settle(amount, amount);
-        let cap = self.more.as_ref().and_then(|more| more.ceiling).map(|ceiling| ceiling.cap);
-        refused.map_err(|short| (short, cap))
     }
 
     /// Empties a pool of which nobody holds anything. What a capability had put in beyond what came
@@ -590,135 +422,6 @@ impl Pool {
         };
         self.lock().suspended.iter().map(of).collect()
     }
-}
-
-impl<W> Default for State<W> {
-    fn default() -> State<W> {
-        State {
-            granted: Budget::ZERO,
-            left: Budget::ZERO,
-            held: Budget::ZERO,
-            spent: Budget::ZERO,
-            from_owner: Budget::ZERO,
-            topped_up: Budget::ZERO,
-            usual: Budget::ZERO,
-            suspended: Vec::new(),
-            closed: false,
-        }
-    }
-}
-
-impl<W> State<W> {
-    /// All that came from above.
-    fn all_from_above(&self) -> Budget {
-        let mut sum = self.from_owner;
-        sum.absorb(self.topped_up);
-        sum
-    }
-
-    /// How much may be asked for above, at a time.
-    fn portion(&self, more: &More<W>) -> Budget {
-        more.grant.min(self.room(Some(more)))
-    }
-
-    /// How much may still come from above in all.
-    fn room(&self, more: Option<&More<W>>) -> Budget {
-        let Some(Ceiling { most, .. }) = more.and_then(|more| more.ceiling) else {
-            return Budget::UNLIMITED;
-        };
-        most.zip(self.all_from_above(), |most, had| match most {
-            UNLIMITED => UNLIMITED,
-            _ => most.saturating_sub(had),
-        })
-    }
-
-    /// Takes the payment for children back that were not spawned.
-    fn unspawn(&mut self, drawn: Budget, children: u64) {
-        let drawn = drawn.times(children);
-        self.give_back(drawn, drawn);
-        let cost = self.counted(Budget::SPAWN.times(children));
-        self.left.absorb(cost);
-        self.spent = minus(self.spent, cost);
-    }
-
-    /// Checks the conserved quantity. Sums that do not fit into a number are not compared.
-    #[cfg(debug_assertions)]
-    fn check(&self) {
-        for resource in Resource::ALL {
-            let of = |budget: &Budget| budget.get(resource);
-            let (granted, left) = (of(&self.granted), of(&self.left));
-            let sum =
-                left.checked_add(of(&self.held)).and_then(|sum| sum.checked_add(of(&self.spent)));
-            let counted = granted < UNLIMITED - 1 && left != UNLIMITED;
-            assert!(
-                !counted || sum == Some(granted),
-                "budget is not conserved: {granted} {resource} granted, {left} left, {} held, {} spent",
-                of(&self.held),
-                of(&self.spent),
-            );
-        }
-    }
-
-    fn spawn(&mut self, wanted: Budget) -> Result<Budget, Shortfall> {
-        // With one op to begin with: it is not to be born dead.
-        let first = Budget { ops: Budget::SPAWN.ops + 1, ..Budget::SPAWN };
-        for resource in [Resource::SpawnCount, Resource::Ops] {
-            let (needed, left) = (first.get(resource), self.left.get(resource));
-            if needed > left {
-                return Err(Shortfall { resource, needed, left });
-            }
-        }
-        self.pay(1);
-        Ok(self.draw(wanted))
-    }
-
-    /// Whether a child that wants so much would get what is usual, if there is enough of that: what the pool had
-    /// nothing of, it still has nothing of.
-    fn is_usual(&self, usual: Budget, wanted: Budget) -> bool {
-        let more = usual.zip(wanted, |usual, wanted| if usual == 0 { wanted } else { 0 });
-        self.left.min(more) == Budget::ZERO
-    }
-
-    /// Spends what spawning so many children costs; there has to be enough.
-    fn pay(&mut self, children: u64) {
-        let cost = self.counted(Budget::SPAWN.times(children));
-        let paid = self.left.charge(cost);
-        debug_assert!(paid.is_ok(), "spawned without paying");
-        self.spent.absorb(cost);
-    }
-
-    /// Moves up to `wanted` to a task. What is not counted here is not counted there.
-    fn draw(&mut self, wanted: Budget) -> Budget {
-        let wanted =
-            self.left.zip(wanted, |own, wanted| if own == UNLIMITED { UNLIMITED } else { wanted });
-        self.draw_bounded(wanted)
-    }
-
-    /// As `draw`, but never more than `wanted`.
-    fn draw_bounded(&mut self, wanted: Budget) -> Budget {
-        let drawn = self.left.split(wanted);
-        self.held.absorb(self.counted(drawn));
-        drawn
-    }
-
-    fn give_back(&mut self, drawn: Budget, left: Budget) {
-        let (drawn, left) = (self.counted(drawn), self.counted(left));
-        self.held = minus(self.held, drawn);
-        self.left.absorb(left);
-        self.spent.absorb(minus(drawn, left));
-    }
-
-    /// The components that this pool counts; 0 for the others.
-    fn counted(&self, budget: Budget) -> Budget {
-        self.left.zip(budget, |own, other| if own == UNLIMITED { 0 } else { other })
-    }
-}
-
-fn minus(from: Budget, what: Budget) -> Budget {
-    from.zip(what, |from, what| {
-        debug_assert!(what <= from, "budget from nowhere: {what} of {from}");
-        from.saturating_sub(what)
-    })
 }
 
 #[cfg(all(test, loom))]

@@ -53,7 +53,7 @@ use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::{ArmedTimer, Due, Nanos};
 use crate::sched::worker;
 use crate::scope::budget::{
-    Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, UNLIMITED, return_account,
+    Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, Slice, UNLIMITED, return_account,
 };
 use crate::scope::cancel::Node;
 use crate::scope::cap::Issuer;
@@ -76,11 +76,11 @@ pub(crate) struct Terms {
     pub(crate) node: Arc<Node>,
     pub(crate) pool: Arc<Pool>,
     /// How much a task draws at a time, of what is counted.
-    pub(crate) grant: Budget,
+    pub(crate) grant: Slice,
     /// What that comes to if the pool has enough.
     pub(crate) usual: Budget,
     /// What the children of its tasks draw, if nobody says otherwise.
-    pub(crate) child_grant: Budget,
+    pub(crate) child_grant: Slice,
     /// Whose capabilities count.
     pub(crate) issuer: Arc<Issuer>,
     pub(crate) on_exhausted: OnExhausted,
@@ -605,9 +605,8 @@ impl Frame {
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
             self.book();
-            // Only what is short: the rest is for those who need it.
-            let wanted =
-                Budget::ZERO.with(short.resource, cost.max(self.terms().grant).get(short.resource));
+            // Only what is short: the rest is for tasks that need it.
+            let wanted = self.terms().grant.only(short.resource, cost.get(short.resource));
             let policy = self.terms().on_exhausted;
             let drawn = match policy {
                 // What it put into the pool of a nursery of its own it has not used up.

@@ -274,7 +274,7 @@ fn fund(terms: &Terms, budget: Option<Budget>) -> Result<(Arc<Pool>, Budget)> {
     if budget.is_none() && above.is_unlimited() {
         return Ok((Arc::clone(above), Budget::ZERO));
     }
-    let wanted = budget.unwrap_or(terms.grant);
+    let wanted = budget.unwrap_or(terms.grant.most());
     let drawn = above.draw(wanted, Resource::Ops);
     let given = if budget.is_some() { drawn.min(wanted) } else { drawn };
     if let Some(budget) = budget

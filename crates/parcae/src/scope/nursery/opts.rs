@@ -7,7 +7,8 @@ use crate::sched::task::group::Group;
 use crate::sched::task::{Priority, TaskRef, Traits};
 use crate::sched::timers::Due;
 use crate::sched::worker::{self, Worker};
-use crate::scope::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, UNLIMITED};
+use crate::scope::budget::UNLIMITED;
+use crate::scope::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, Slice};
 use crate::scope::cancel::{CancelToken, Node, OnCancel};
 use crate::scope::cx::{Frame, Shares, Terms};
 use crate::scope::tally::Tallies;
@@ -104,11 +105,14 @@ impl NurseryOpts {
         self
     }
 
-    /// How much a child draws at a time from a nursery that counts, when it is spawned and again
-    /// when that is used up. Small slices let many children share a small budget; a child asks less
-    /// often with large ones. If it is not set, as for the task that opens the nursery:
-    /// [`Builder::slice`](crate::runtime::Builder::slice), or [`Budget::CHILD`], with which a child cannot
-    /// spawn.
+    /// How much a child draws at a time from a nursery that counts: when it is spawned, and again
+    /// when that is used up. With small slices many children share a small budget evenly. With large
+    /// ones a child draws less often.
+    ///
+    /// If it is not set, the slice is that of the task that opens the nursery:
+    /// [`Builder::slice`](crate::runtime::Builder::slice), or else [`Budget::CHILD`], with which a child cannot
+    /// spawn. Of the default a child draws at most a sixteenth of what the nursery has left, and under
+    /// [`OnExhausted::Fail`], where it draws once, at most a half. A slice that is set is drawn whole.
     pub fn slice(mut self, budget: Budget) -> NurseryOpts {
         self.slice = Some(budget);
         self
@@ -277,7 +281,8 @@ impl NurseryOpts {
         pool: Arc<Pool>,
         owner: TaskRef,
     ) -> Core {
-        let grant = self.slice.unwrap_or(outer.child_grant);
+        let on_exhausted = self.on_exhausted.unwrap_or(outer.on_exhausted);
+        let grant = self.slice.map_or(outer.child_grant, Slice::named).under(on_exhausted);
         // A task further down that draws on this budget is this host's concern.
         let on_exhausted_child = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
         let free = pool.is_unlimited() && self.child_budget.is_none();
@@ -290,12 +295,12 @@ impl NurseryOpts {
             owner: 0,
             shared: Arc::clone(&outer.shared),
             node,
-            usual: pool.usual(grant),
+            usual: pool.usual(grant.most()),
             pool,
             grant,
             child_grant: grant,
             issuer: Arc::clone(&outer.issuer),
-            on_exhausted: self.on_exhausted.unwrap_or(outer.on_exhausted),
+            on_exhausted,
             on_exhausted_child,
             interval: outer.interval,
             preempt: outer.preempt,
@@ -353,10 +358,10 @@ pub(crate) struct Own {
     /// The bound that somebody named, lowered to what a capability allows; unlimited where there is
     /// none.
     named: Budget,
-    /// What the task begins with.
-    pub(crate) first: Budget,
+    /// What the task begins with: all that is named, and a slice of the rest.
+    pub(crate) first: Slice,
     /// What it gets at a time after that, of what is not named.
-    grant: Budget,
+    grant: Slice,
     ceiling: Option<Ceiling>,
 }
 
@@ -385,17 +390,20 @@ impl Own {
             }
         };
         let (slice, fails) = (terms.grant, terms.on_exhausted == OnExhausted::Fail);
-        let first = slice.zip(named, |slice, named| match named {
-            // Under `Fail` there is no refill, so the full allowance is granted up front.
+        let first = slice.most().zip(named, |slice, named| match named {
+            // Under `Fail` there is no refill: a part of everything, whatever the slice is.
             UNLIMITED if fails => UNLIMITED,
             UNLIMITED => slice,
             named => named,
         });
-        let grant = slice.zip(named, |slice, named| match named {
+        let grant = slice.most().zip(named, |slice, named| match named {
             UNLIMITED => slice.max(ON_DEMAND),
             _ => 0,
         });
-        Some(Own { named, first: first.min(most), grant: grant.min(most), ceiling })
+        let parts = if fails { slice.once() } else { slice };
+        let first = parts.between(named.counted(), first.min(most));
+        let grant = parts.between(Budget::ZERO, grant.min(most));
+        Some(Own { named, first, grant, ceiling })
     }
 
     /// Whether what could be had is enough: all that is named.
@@ -408,9 +416,9 @@ impl Terms {
     /// The same, for a task with a budget of its own, of which `account` was paid.
     pub(crate) fn with_budget(&self, own: Own, account: Budget) -> Terms {
         let fails = self.on_exhausted == OnExhausted::Fail;
-        let grant = if fails { Budget::ZERO } else { own.grant };
+        let grant = if fails { Slice::named(Budget::ZERO) } else { own.grant };
         let more = More { pool: Arc::clone(&self.pool), grant, ceiling: own.ceiling };
-        let granted = account.min(own.first);
+        let granted = account.min(own.first.most());
         // What neither the nursery counts nor anybody has named is not counted here either.
         let most = own.ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
         let free = account.zip(own.named.min(most), u64::min);
@@ -419,13 +427,13 @@ impl Terms {
             _ => granted,
         });
         let pool = Arc::new(Pool::new(granted, Some(more)));
-        let grant = own.first.zip(own.grant, u64::max);
+        let grant = own.grant.between(Budget::ZERO, own.first.most().max(own.grant.most()));
         Terms {
             nursery: self.nursery,
             owner: self.owner,
             shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
-            usual: pool.usual(grant),
+            usual: pool.usual(grant.most()),
             pool,
             grant,
             child_grant: self.child_grant,

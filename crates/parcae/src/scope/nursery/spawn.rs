@@ -243,12 +243,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let (core, terms) = (&self.core, &self.core.terms);
         let own = Own::of(terms, opts.budget.or(core.child_budget), ceiling);
         let first = own.map_or(terms.grant, |own| own.first);
-        let account = core.or_ask_all(|| {
-            let account = terms.pool.spawn(first)?;
-            own.map_or(Ok(()), |own| own.check(account))
-                .inspect_err(|_| terms.pool.unspawn(account))
-                .map(|()| account)
-        })?;
+        let account = core.or_ask_all(|| terms.pool.spawn(first))?;
         let own = own.map(|own| terms.with_budget(own, account));
         let traits = opts.traits(core.traits);
         let origin = Origin { name: opts.name, spawned_at: Location::caller() };
@@ -346,6 +341,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
         let core = NonNull::from(&self.core).cast::<Group>();
+        let shared = &self.core.terms.shared;
         let spawner = here.and_then(|_| cx::current());
         if let Some(frame) = spawner.filter(|f| !Arc::ptr_eq(f.pool(), &self.core.terms.pool)) {
             frame.charge(Budget::SPAWN)?;
@@ -358,11 +354,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                     .map_err(|_| Error::new(ErrorKind::OutOfMemory))
             }
             // SAFETY: as above.
-            None => unsafe {
-                let shared = &self.core.terms.shared;
-                shared.spawn_outside_as(Some(core), traits, RecordHandle::Held, closure)
-            }
-            .map_err(|refused| Error::new(ErrorKind::from(refused))),
+            None => unsafe { shared.spawn_outside_as(Some(core), traits, RecordHandle::Held, closure) }
+                .map_err(|refused| Error::new(ErrorKind::from(refused))),
         };
         spawned.inspect_err(|_| self.core.group.sub_shared())
     }

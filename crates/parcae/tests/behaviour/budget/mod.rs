@@ -6,3 +6,4 @@ mod forbids_unsafe;
 mod named;
 mod prepaid;
 mod recharge;
+mod slices;

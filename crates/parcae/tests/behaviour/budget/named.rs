@@ -146,16 +146,16 @@ fn nested_nurseries_do_not_get_around_a_budget() {
 fn a_child_gets_its_share_of_every_component_and_the_pool_has_that_much_less() {
     everywhere(|cx| {
         let rich = Budget {
-            ops: 50_000,
+            ops: 200_000,
             memory: 64 << 20,
             spawn_count: 50,
             channel_ops: 5_000,
             syscalls: 500,
         };
+        // A sixteenth of what is left when the spawn is paid for, rounded up.
         let poor = Budget { ops: 51, memory: 1_000, spawn_count: 50, channel_ops: 7, syscalls: 3 };
-        for (pool, share) in
-            [(rich, Budget::CHILD), (poor, Budget { ops: 50, spawn_count: 0, ..poor })]
-        {
+        let part = Budget { ops: 4, memory: 63, spawn_count: 0, channel_ops: 1, syscalls: 1 };
+        for (pool, share) in [(rich, Budget::CHILD), (poor, part)] {
             let seen = AtomicBool::new(false);
             cx.nursery_with(NurseryOpts::new().budget(pool), |n| {
                 let child = n.spawn(|cx| {

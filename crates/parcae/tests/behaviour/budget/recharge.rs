@@ -279,7 +279,7 @@ fn only_the_owner_recharges_from_its_own_budget() {
 fn a_suspended_task_goes_on_with_what_a_sibling_gives_back() {
     must_end(|| {
         let outcome = runtime(2).run(|cx| {
-            cx.nursery_with(suspending(20_002), |n| {
+            cx.nursery_with(suspending(20_002).slice(Budget::CHILD), |n| {
                 let account = n.account();
                 let rich = n.spawn(move |cx| {
                     while account.standing().suspended == 0 {

@@ -19,7 +19,10 @@ fn pool(granted: Budget) -> Source {
 }
 
 fn below(above: &Source, granted: Budget, grant: Budget) -> Source {
-    Arc::new(Pool::new(granted, Some(More { pool: Arc::clone(above), grant, ceiling: None })))
+    Arc::new(Pool::new(
+        granted,
+        Some(More { pool: Arc::clone(above), grant: grant.into(), ceiling: None }),
+    ))
 }
 
 /// `granted = left + held + spent`, of what is counted.
@@ -91,13 +94,13 @@ fn spawn_unspawn_and_settle() {
         let other = {
             let pool = Arc::clone(&pool);
             thread::spawn(move || {
-                let mut account = pool.spawn(wanted).unwrap();
+                let mut account = pool.spawn(wanted.into()).unwrap();
                 assert_eq!(account.memory, UNLIMITED);
                 account.charge(ops(4)).unwrap();
                 pool.settle(Budget { ops: 6, ..account }, account);
             })
         };
-        let account = pool.spawn(wanted).unwrap();
+        let account = pool.spawn(wanted.into()).unwrap();
         let standing = pool.standing();
         assert_eq!(20, standing.left.ops + standing.held.ops + standing.spent.ops);
         pool.unspawn(account);
@@ -141,7 +144,7 @@ fn two_draw_up_to_a_ceiling() {
     explore("pool::two_draw_up_to_a_ceiling", Some(3), || {
         let above = pool(ops(20));
         let ceiling = Some(Ceiling { most: ops(5), cap: 1 });
-        let more = More { pool: Arc::clone(&above), grant: ops(4), ceiling };
+        let more = More { pool: Arc::clone(&above), grant: ops(4).into(), ceiling };
         let pool: Source = Arc::new(Pool::new(Budget::ZERO, Some(more)));
         let other = {
             let pool = Arc::clone(&pool);
@@ -173,5 +176,40 @@ fn recharge_against_close() {
         assert_eq!(pool.standing(), Standing::default());
         assert!(!pool.recharge(ops(1)) || taken);
         assert_eq!(pool.draw(ops(9), Resource::Ops), Budget::ZERO);
+    });
+}
+
+/// Two spawns demand more than the slices that their pool draws, and above there is enough for one:
+/// one of them gets all that it demands, the other leaves nothing behind that it has fetched.
+#[test]
+fn two_demand_from_above() {
+    explore("pool::two_demand_from_above", Some(3), || {
+        let spawns = |budget: Budget| Budget { spawn_count: 9, ..budget };
+        let above = pool(spawns(ops(12)));
+        let slice = Budget { ops: 2, spawn_count: 1, ..Budget::ZERO };
+        let pool = below(&above, Budget::ZERO, slice);
+        let demand = Slice::named(Budget::ZERO).between(ops(7), ops(7));
+        let other = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.spawn(demand))
+        };
+        let here = pool.spawn(demand);
+        let there = other.join().unwrap();
+        let drawn = match (here, there) {
+            (Ok(drawn), Err(short)) | (Err(short), Ok(drawn)) => {
+                assert_eq!(short.resource, Resource::Ops);
+                drawn
+            }
+            outcome => panic!("one is paid for: {outcome:?}"),
+        };
+        assert_eq!(drawn, ops(7));
+        let standing = check(&pool);
+        assert_eq!((standing.held, standing.spent.ops), (ops(7), 1));
+        assert_eq!(standing.granted, check(&above).held);
+        assert!(standing.left.ops <= 4, "more than both have missed");
+        pool.settle(drawn, drawn);
+        let Closed { left, topped_up } = pool.close();
+        above.settle(topped_up, left);
+        assert_eq!((check(&above).left.ops, check(&above).spent), (11, Budget::SPAWN));
     });
 }

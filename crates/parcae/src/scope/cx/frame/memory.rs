@@ -40,12 +40,24 @@ impl Frame {
         }
     }
 
-    /// Whether so much more is within `hard` times what the task was given.
+    /// Whether so much more is within `hard` times the memory that the task was given. Draws more
+    /// from the pool first, if that is not so.
     #[cold]
     pub(crate) fn may_allocate(&self, bytes: usize, hard: u64) -> bool {
-        let given = self.drawn.get().memory;
-        let beyond = self.memory.get().saturating_sub(bytes as i64).min(0).unsigned_abs();
-        beyond <= given.saturating_mul(hard.saturating_sub(1)) || self.memory.get() == i64::MAX
+        let beyond = || self.memory.get().saturating_sub(bytes as i64).min(0).unsigned_abs();
+        let fits = || {
+            let given = self.drawn.get().memory;
+            beyond() <= given.saturating_mul(hard.saturating_sub(1))
+        };
+        if self.memory.get() == i64::MAX || fits() {
+            return true;
+        }
+        let more = self.pool().try_draw_memory(beyond());
+        self.memory.set(self.memory.get().saturating_add(clamp(more)));
+        let mut drawn = self.drawn.get();
+        drawn.absorb(Budget::ZERO.with_memory(more));
+        self.drawn.set(drawn);
+        fits()
     }
 
     /// How far beyond its budget the task has allocated.
