@@ -3,6 +3,7 @@
 //! | part | used by |
 //! |---|---|
 //! | threads for blocking calls | `sync::blocking`, shutdown |
+//! | tasks that those threads work for | `scope`, `sync::blocking` |
 //! | tallies of nurseries | `scope`, `view::stats` |
 //! | options of the monitor, deadlock policy | `view::sysmon`, `view::inspect` |
 
@@ -13,6 +14,7 @@ use crate::sched::task::frame::FrameAccess;
 use crate::sched::worker::Deferred;
 use crate::scope::budget::ReturnedAccounts;
 use crate::scope::cx::FrameReader;
+use crate::scope::errand::Errands;
 use crate::scope::tally::Tallies;
 use crate::sync::blocking;
 use crate::view::inspect::{self, OnDeadlock};
@@ -26,6 +28,7 @@ use std::time::Instant;
 /// The host of a runtime's scheduler.
 pub(super) struct RuntimeHost {
     blocking: blocking::Pool,
+    errands: Arc<Errands>,
     tallies: Tallies,
     monitor: MonitorOpts,
     on_deadlock: OnDeadlock,
@@ -37,8 +40,10 @@ impl RuntimeHost {
         monitor: MonitorOpts,
         on_deadlock: OnDeadlock,
     ) -> RuntimeHost {
+        let errands = Arc::new(Errands::default());
         RuntimeHost {
-            blocking: blocking::Pool::new(blocking),
+            blocking: blocking::Pool::new(blocking, &errands),
+            errands,
             tallies: Tallies::default(),
             monitor,
             on_deadlock,
@@ -48,7 +53,7 @@ impl RuntimeHost {
 
 impl Host for RuntimeHost {
     fn part(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        let parts: [&(dyn Any + Send + Sync); 2] = [&self.blocking, &self.tallies];
+        let parts: [&(dyn Any + Send + Sync); 3] = [&self.blocking, &*self.errands, &self.tallies];
         parts.into_iter().find(|part| Any::type_id(*part) == of)
     }
 

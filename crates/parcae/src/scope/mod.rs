@@ -6,6 +6,7 @@ pub(crate) mod budget;
 pub(crate) mod cancel;
 pub mod cap;
 pub(crate) mod cx;
+pub(crate) mod errand;
 pub(crate) mod life;
 pub(crate) mod memory;
 pub(crate) mod nursery;

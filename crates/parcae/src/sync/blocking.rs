@@ -34,6 +34,7 @@
 use crate::base::error::{Error, Result};
 use crate::scope::cx;
 use crate::scope::cx::parking::{self, Deadline, wait};
+use crate::scope::errand::{Errand, Errands};
 use crate::sync::Semaphore;
 use crate::wait::{Waiter, Wake as _, Why};
 use std::collections::LinkedList;
@@ -70,6 +71,7 @@ pub(crate) struct Pool {
 struct Inner {
     limits: Limits,
     room: Semaphore,
+    errands: Arc<Errands>,
     state: Mutex<State>,
     /// There is work, or the threads are to end.
     changed: Condvar,
@@ -91,6 +93,8 @@ struct Job {
     id: u64,
     call: Call,
     room: Room,
+    /// The task that it is made for, if the task's spawns are limited.
+    errand: Option<Errand>,
 }
 
 /// A permit of `room`, which comes back when the call has ended or was taken back.
@@ -103,19 +107,23 @@ impl Drop for Room {
 }
 
 impl Job {
-    fn run(self) {
-        let Job { call, room, .. } = self;
+    fn run(self, errands: &Errands) {
+        let Job { call, room, errand, .. } = self;
         // The call catches its own panics; what is caught here comes from dropping a result that nobody wants.
-        let _ = catch_unwind(AssertUnwindSafe(call));
+        let _ = catch_unwind(AssertUnwindSafe(|| match errand {
+            Some(errand) => errands.run(errand, call),
+            None => call(),
+        }));
         drop(room);
     }
 }
 
 impl Pool {
-    pub(crate) fn new(limits: Limits) -> Pool {
+    pub(crate) fn new(limits: Limits, errands: &Arc<Errands>) -> Pool {
         let limits = Limits { threads: limits.threads.max(1), ..limits };
         let room = Semaphore::new(limits.threads.saturating_add(limits.queue));
-        let inner = Inner { limits, room, state: Mutex::default(), changed: Condvar::new() };
+        let (errands, state) = (Arc::clone(errands), Mutex::default());
+        let inner = Inner { limits, room, errands, state, changed: Condvar::new() };
         Pool { inner: Arc::new(inner) }
     }
 
@@ -172,8 +180,8 @@ impl Inner {
     }
 
     /// Queues a call, for which the caller has room, and makes sure that somebody takes it.
-    fn submit(self: &Arc<Inner>, call: Call, room: Room) -> u64 {
-        let mut one = LinkedList::from([Job { id: 0, call, room }]); // not under the lock
+    fn submit(self: &Arc<Inner>, call: Call, room: Room, errand: Option<Errand>) -> u64 {
+        let mut one = LinkedList::from([Job { id: 0, call, room, errand }]); // not under the lock
         let mut state = self.lock();
         let id = state.next_id;
         state.next_id += 1;
@@ -212,7 +220,7 @@ impl Inner {
                     jobs.append(&mut state.queue);
                 }
                 drop(state);
-                jobs.into_iter().for_each(Job::run);
+                jobs.into_iter().for_each(|job| job.run(&self.errands));
             }
         }
     }
@@ -223,7 +231,7 @@ impl Inner {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
-                job.run();
+                job.run(&self.errands);
                 state = self.lock();
                 continue;
             }
@@ -290,14 +298,15 @@ impl<R> Slot<R> {
     }
 }
 
-/// A checkpoint, and the pool of the running task; none where the call is made in place.
-fn pool() -> Result<Option<Arc<Inner>>> {
+/// A checkpoint; then the pool for the running task, and the errand if its spawns are limited. None
+/// where the call is made in place.
+fn pool() -> Result<Option<(Arc<Inner>, Option<Errand>)>> {
     let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
     parking::checkpoint(frame)?;
     let shared = &frame.terms().shared;
     // Under the deterministic executor calls are made in place.
     let pool = shared.part::<Pool>().filter(|_| !shared.config.deterministic);
-    Ok(pool.map(|pool| Arc::clone(&pool.inner)))
+    Ok(pool.map(|pool| (Arc::clone(&pool.inner), Errand::of(frame))))
 }
 
 fn in_place<R>(call: impl FnOnce() -> R) -> Result<R> {
@@ -323,6 +332,12 @@ fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
 /// - A call that waits in the queue because all threads of the pool are busy is not made if the task is cancelled.
 /// - A result that is there before the cancellation is noticed is returned.
 /// - To have the result in any case, make the call in a [shield](crate::Cx::shield).
+///
+/// # Budgets
+///
+/// What the call computes, allocates and sends is not counted: it runs on a thread, outside of the
+/// task. It cannot spawn on behalf of a task whose spawns are limited: a handle of the runtime, or a
+/// nursery that the task was lent, refuses that. Spawn on the task itself, before or after the call.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -368,14 +383,15 @@ fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
 #[track_caller]
 pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
     let at = Location::caller();
-    let Some(pool) = pool()? else { return in_place(call) };
+    let Some((pool, errand)) = pool()? else { return in_place(call) };
     let room = pool.room()?;
     let (slot, job) = Slot::for_call(call);
     // SAFETY: only the lifetime changes. The closure is called and dropped before this function returns or
     // unwinds: `pending` takes it out of the queue, or waits for its result. What is left of it when the result
     // is there is the slot, which is empty once the result was taken.
     let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Call>(job) };
-    let mut pending = Pending { pool: &pool, slot: &slot, id: Some(pool.submit(job, room)) };
+    let mut pending =
+        Pending { pool: &pool, slot: &slot, id: Some(pool.submit(job, room, errand)) };
     loop {
         if let Some(result) = slot.take() {
             pending.id = None;
@@ -430,10 +446,10 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
 #[track_caller]
 pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Result<R> {
     let at = Location::caller();
-    let Some(pool) = pool()? else { return in_place(call) };
+    let Some((pool, errand)) = pool()? else { return in_place(call) };
     let room = pool.room()?;
     let (slot, job) = Slot::for_call(call);
-    let id = pool.submit(job, room);
+    let id = pool.submit(job, room, errand);
     loop {
         if let Some(result) = slot.take() {
             return result.map_err(Error::from_panic);

@@ -9,6 +9,7 @@ use crate::scope::cancel::{CancelToken, Node};
 use crate::scope::cap::TaskPermit;
 use crate::scope::cx::parking::{Deadline, Ended};
 use crate::scope::cx::{self, Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::errand::Errands;
 use crate::scope::life::{self, Birth};
 use crate::scope::nursery::{Account, Own, SpawnOpts};
 use crate::scope::profile::Profile;
@@ -131,10 +132,15 @@ impl Plan {
             cx::current().filter(|frame| Arc::ptr_eq(&frame.terms().shared, &terms.shared));
         let paid = match spawner {
             Some(frame) => {
+                frame.refuse_contained()?;
                 frame.charge(Budget::SPAWN)?;
                 false
             }
             None => {
+                terms
+                    .shared
+                    .part::<Errands>()
+                    .map_or(Ok(()), |errands| errands.check_spawn(None))?;
                 pay(&terms)?;
                 true
             }

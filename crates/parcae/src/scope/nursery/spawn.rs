@@ -11,6 +11,7 @@ use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Ceiling};
 use crate::scope::cap::{CapSpawn, TaskPermit};
 use crate::scope::cx::{self, Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::errand::Errands;
 use crate::scope::life::{self, Birth, Ending};
 use crate::scope::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -341,10 +342,17 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
         let core = NonNull::from(&self.core).cast::<Group>();
-        let shared = &self.core.terms.shared;
-        let spawner = here.and_then(|_| cx::current());
-        if let Some(frame) = spawner.filter(|f| !Arc::ptr_eq(f.pool(), &self.core.terms.pool)) {
-            frame.charge(Budget::SPAWN)?;
+        let (pool, shared) = (&self.core.terms.pool, &self.core.terms.shared);
+        match here.and_then(|_| cx::current()) {
+            Some(frame) if !Arc::ptr_eq(frame.pool(), pool) => {
+                frame.refuse_contained()?;
+                frame.charge(Budget::SPAWN)?;
+            }
+            Some(_) => {}
+            None => {
+                let nursery = Some((self.core.group.owner(), pool));
+                shared.part::<Errands>().map_or(Ok(()), |errands| errands.check_spawn(nursery))?;
+            }
         }
         self.core.group.add_shared();
         let spawned = match here {

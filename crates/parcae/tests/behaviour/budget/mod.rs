@@ -2,6 +2,7 @@
 
 mod accounting;
 mod attribute;
+mod bypass;
 mod forbids_unsafe;
 mod named;
 mod prepaid;

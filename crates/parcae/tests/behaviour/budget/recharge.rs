@@ -30,9 +30,15 @@ fn one_recharge_makes_all_exhausted_tasks_run_again() {
             .budget(ops(1_100))
             .slice(Budget::CHILD.with_ops(100))
             .on_exhausted(OnExhausted::Suspend);
+        // Nobody uses up what the last child is spawned with.
+        let all_spawned = AtomicBool::new(false);
         cx.nursery_with(opts, |n| {
-            let children: Vec<_> =
-                (0..5).map(|_| n.spawn(|cx| work(cx, 500))).collect::<Result<_>>()?;
+            let child = |cx: &Cx| {
+                until(cx, || all_spawned.load(Ordering::Relaxed))?;
+                work(cx, 500)
+            };
+            let children: Vec<_> = (0..5).map(|_| n.spawn(child)).collect::<Result<_>>()?;
+            all_spawned.store(true, Ordering::Relaxed);
             until(cx, || n.budget().suspended > 0 && n.budget().left.ops == 0)?;
             n.recharge(Budget { ops: 5_000, ..Budget::ZERO })?;
             children.into_iter().try_for_each(TaskHandle::join)

@@ -15,7 +15,7 @@
 //! [`Cx::contain_overflow`]: crate::Cx::contain_overflow
 
 use super::{Frame, RED_ZONE, ScopeRef};
-use crate::base::error::{Error, ErrorKind, Stop};
+use crate::base::error::{Error, ErrorKind, Result, Stop};
 use crate::scope::cancel::{CancelReason, Node};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -51,6 +51,11 @@ impl Frame {
     /// Whether the task's code runs on another stack.
     pub(in crate::scope::cx) fn is_away(&self) -> bool {
         self.stack_end.get() & AWAY != 0
+    }
+
+    /// Refuses an operation that looks at nothing that `away` has put aside.
+    pub(crate) fn refuse_contained(&self) -> Result<()> {
+        if self.is_away() { Err(self.refuse_away()) } else { Ok(()) }
     }
 
     /// What operations of the runtime fail with meanwhile.
