@@ -362,8 +362,10 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                     .map_err(|_| Error::new(ErrorKind::OutOfMemory))
             }
             // SAFETY: as above.
-            None => unsafe { shared.spawn_outside_as(Some(core), traits, RecordHandle::Held, closure) }
-                .map_err(|refused| Error::new(ErrorKind::from(refused))),
+            None => {
+                unsafe { shared.spawn_outside_as(Some(core), traits, RecordHandle::Held, closure) }
+                    .map_err(|refused| Error::new(ErrorKind::from(refused)))
+            }
         };
         spawned.inspect_err(|_| self.core.group.sub_shared())
     }
