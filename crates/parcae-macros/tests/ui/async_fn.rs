@@ -3,7 +3,7 @@ use parcae_macros::budgeted;
 #[budgeted]
 async fn free() {}
 //~ error: an `async fn` cannot be budgeted: async code does not run on a fiber's own stack, and
-//~    whoever polls it would pay; use a plain function
+//~    the task that polls it would be charged; use a plain function
 
 struct Unit;
 
@@ -11,7 +11,7 @@ impl Unit {
     #[budgeted]
     async fn method(&self) {
     //~ error: an `async fn` cannot be budgeted: async code does not run on a fiber's own stack, and
-    //~    whoever polls it would pay; use a plain function
+    //~    the task that polls it would be charged; use a plain function
         loop {}
     }
 }

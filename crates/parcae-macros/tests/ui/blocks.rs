@@ -14,7 +14,7 @@ impl Unit {
 
     async fn wait(&self) {}
     //~ error: an `async fn` cannot be budgeted: async code does not run on a fiber's own stack, and
-    //~    whoever polls it would pay; use a plain function
+    //~    the task that polls it would be charged; use a plain function
 }
 
 #[budgeted]

@@ -2,18 +2,18 @@ use parcae_macros::budgeted;
 
 #[budgeted]
 struct Unit;
-//~ error: `budgeted` is for functions, and for `impl` blocks, traits and inline modules that hold
-//~    them
+//~ error: `budgeted` applies to functions, and to `impl` blocks, traits and inline modules with
+//~    functions
 
 #[budgeted]
 const LIMIT: u32 = 1;
-//~ error: `budgeted` is for functions, and for `impl` blocks, traits and inline modules that hold
-//~    them
+//~ error: `budgeted` applies to functions, and to `impl` blocks, traits and inline modules with
+//~    functions
 
 #[budgeted]
 type Number = u32;
-//~ error: `budgeted` is for functions, and for `impl` blocks, traits and inline modules that hold
-//~    them
+//~ error: `budgeted` applies to functions, and to `impl` blocks, traits and inline modules with
+//~    functions
 
 fn main() {
     let _ = (Unit, LIMIT as Number);
