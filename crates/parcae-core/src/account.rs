@@ -1,4 +1,4 @@
-//! Processor accounts: how long something ran, and how it came to stop.
+//! Processor accounts: how long an owner ran, and why it stopped.
 //!
 //! An account is started when its owner is put on a worker and stopped when it leaves. Both
 //! take the time as an argument, in any unit that only grows: nanoseconds in production,
@@ -14,12 +14,12 @@
 //!       stop(now, why)
 //! ```
 //!
-//! # What a clock may do
+//! # Clock errors
 //!
-//! Clocks of virtual machines jump. A reading *before* the last one is taken as no time at
-//! all; an interval longer than [`MAX_GAP`] is charged as [`MAX_GAP`]. Both are counted in
-//! [`gaps`](CpuAccount::gaps), because a quota that was enforced by a broken clock should be
-//! seen to be. So `runtime` never shrinks and never leaps.
+//! Clocks of virtual machines jump. A reading *before* the last one is taken as no time at all; an
+//! interval longer than [`MAX_GAP`] is charged as [`MAX_GAP`]. Both are counted in
+//! [`gaps`](CpuAccount::gaps), so that quotas enforced by a broken clock are visible. So `runtime`
+//! never decreases and never jumps.
 //!
 //! # Virtual runtime
 //!
@@ -30,25 +30,25 @@
 
 use crate::fair::Weight;
 
-/// The longest interval that is charged at once. Anything longer, such as the time that a
-/// virtual machine was suspended, counts as a gap of the clock. In nanoseconds it is a
-/// second: far above any slice, and far below what would hurt if it was charged wrongly.
+/// The longest interval that is charged at once. Anything longer, such as the suspension of a
+/// virtual machine, counts as a gap of the clock. In nanoseconds it is a second: far above any
+/// slice, and harmless if charged wrongly.
 pub const MAX_GAP: u64 = 1_000_000_000;
 
 /// Why an owner left its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stop {
-    /// It could have gone on: its slice ended, or something more urgent came.
+    /// It was runnable: its slice ended, or more urgent work arrived.
     Preempted,
-    /// It waits for something, or let others run.
+    /// It waits, or yielded.
     Blocked,
-    /// It handed its worker directly to the one that it waits for.
+    /// It handed its worker directly to the task that it waits for.
     HandedOff,
     /// It ended.
     Exited,
 }
 
-/// What something used of a processor, and how often it started and stopped.
+/// Processor use of one owner, and how often it started and stopped.
 ///
 /// ```
 /// use parcae_core::account::{CpuAccount, Stop};
@@ -59,7 +59,7 @@ pub enum Stop {
 /// assert_eq!(account.tick(1_200), 200);
 /// assert_eq!(account.stop(1_500, Stop::Blocked), 300);
 ///
-/// account.start(9_000); // the time between is nobody's
+/// account.start(9_000); // the time in between is not charged
 /// account.stop(9_100, Stop::Preempted);
 /// assert_eq!(account.runtime(), 600);
 /// assert_eq!((account.switches(), account.preemptions(), account.blocks()), (2, 1, 1));
@@ -71,7 +71,7 @@ pub struct CpuAccount {
     since: Option<u64>,
     last_start: u64,
     virtual_runtime: u64,
-    /// What the division left over, below `weight`.
+    /// The remainder of the division, below `weight`.
     remainder: u32,
     weight: Weight,
     switches: u64,
@@ -99,7 +99,7 @@ impl CpuAccount {
         }
     }
 
-    /// The owner is put on a worker. If it was running already, this is a [`tick`](Self::tick).
+    /// The owner starts on a worker. If it was running already, this is a [`tick`](Self::tick).
     pub fn start(&mut self, now: u64) {
         if self.since.is_some() {
             self.tick(now);
@@ -110,7 +110,7 @@ impl CpuAccount {
         self.switches += 1;
     }
 
-    /// Charges what ran since the start or the last tick, and returns it. Nothing if stopped.
+    /// Charges the time since the start or the last tick, and returns it. 0 if stopped.
     pub fn tick(&mut self, now: u64) -> u64 {
         let Some(since) = self.since else { return 0 };
         let used = match now.checked_sub(since) {
@@ -128,8 +128,8 @@ impl CpuAccount {
         used
     }
 
-    /// The owner leaves its worker. Returns what ran since the start or the last tick;
-    /// nothing, and no count, if it was stopped already.
+    /// The owner leaves its worker. Returns the time since the start or the last tick; 0, without
+    /// counting a stop, if it was stopped already.
     pub fn stop(&mut self, now: u64, why: Stop) -> u64 {
         if self.since.is_none() {
             return 0;
@@ -145,18 +145,18 @@ impl CpuAccount {
         used
     }
 
-    /// From now on virtual runtime grows by another weight. What has been charged stays.
+    /// Changes the weight for later charges. Earlier charges stay.
     pub fn set_weight(&mut self, weight: Weight) {
         self.weight = weight;
         self.remainder = 0;
     }
 
-    /// Everything that was charged. Never shrinks.
+    /// The total time charged. Never decreases.
     pub const fn runtime(&self) -> u64 {
         self.runtime
     }
 
-    /// When it was last put on a worker; 0 if never.
+    /// When it last started; 0 if never.
     pub const fn last_start(&self) -> u64 {
         self.last_start
     }
@@ -171,17 +171,17 @@ impl CpuAccount {
         self.virtual_runtime
     }
 
-    /// How often it was put on a worker.
+    /// How often it started.
     pub const fn switches(&self) -> u64 {
         self.switches
     }
 
-    /// How often it was stopped though it could have gone on.
+    /// How often it was preempted.
     pub const fn preemptions(&self) -> u64 {
         self.preemptions
     }
 
-    /// How often it stopped by itself.
+    /// How often it blocked.
     pub const fn blocks(&self) -> u64 {
         self.blocks
     }

@@ -1,10 +1,10 @@
 //! Budgets: how much of each resource a task may use.
 //!
-//! A budget is a vector of five counts. The arithmetic moves them and never makes any: what
-//! a child gets is taken from a pool with [`Budget::split`], what it leaves goes back with
-//! [`Budget::absorb`]. A `Budget` itself is a plain value that can be copied; that nobody
-//! spends a copy is the business of who holds it, which in the runtime will be the nursery. The quantity that is conserved is the sum over all holders, for each
-//! resource by itself:
+//! A budget is a vector of five counts. The arithmetic moves counts and never creates any: a
+//! child's budget is taken from a pool with [`Budget::split`], and its rest returns with
+//! [`Budget::absorb`]. A `Budget` itself is a plain value that can be copied; the runtime's pools
+//! and accounts make sure that no copy is spent. The conserved quantity is the sum over all
+//! holders, for each resource separately:
 //!
 //! ```text
 //! granted = pool + children + spent
@@ -33,12 +33,12 @@ pub const UNLIMITED: u64 = u64::MAX;
 /// let short = child.charge(Budget::SPAWN).unwrap_err(); // children may not spawn by default
 /// assert_eq!(short.resource, Resource::SpawnCount);
 ///
-/// pool.absorb(child); // what is left goes back
+/// pool.absorb(child); // the rest returns
 /// assert_eq!(pool.ops, 99_999);
 /// # Ok::<(), parcae_core::Shortfall>(())
 /// ```
 ///
-/// Written down, it starts from all or from nothing:
+/// A literal starts from `UNLIMITED` or from `ZERO`:
 ///
 /// ```
 /// use parcae_core::Budget;
@@ -110,14 +110,14 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A charge that was refused: which resource, how much was needed, how much there was.
+/// A refused charge: the resource, the amount needed, and the amount left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shortfall {
     /// The first resource that was short.
     pub resource: Resource,
-    /// What the operation costs.
+    /// The cost of the operation.
     pub needed: u64,
-    /// What was left.
+    /// The amount left.
     pub left: u64,
 }
 
@@ -135,27 +135,27 @@ impl fmt::Display for Shortfall {
 impl core::error::Error for Shortfall {}
 
 impl Budget {
-    /// Nothing of anything.
+    /// Zero of each resource.
     pub const ZERO: Budget = Budget::of(0, 0, 0, 0, 0);
-    /// Not counted: for the operator's root.
+    /// No resource is counted: for the root.
     pub const UNLIMITED: Budget = Budget::of(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED);
-    /// The slice that a child gets if nobody says otherwise. It may not spawn.
+    /// The default slice of a child. It does not include spawns.
     pub const CHILD: Budget = Budget::of(10_000, 1 << 20, 0, 100, 10);
     /// The default of the `Service` profile.
     pub const SERVICE: Budget = Budget::of(100_000, 10 << 20, 100, 1_000, 100);
     /// The default of the `Cluster` profile.
     pub const CLUSTER: Budget = Budget::of(1_000_000, 100 << 20, 1_000, 10_000, 1_000);
 
-    /// What a loop iteration or a function call costs.
+    /// The cost of a loop iteration or a function call.
     pub const OP: Budget = Budget::of(1, 0, 0, 0, 0);
-    /// What spawning costs.
+    /// The cost of a spawn.
     pub const SPAWN: Budget = Budget::of(1, 0, 1, 0, 0);
-    /// What a send or a receive costs.
+    /// The cost of a send or a receive.
     pub const CHANNEL_OP: Budget = Budget::of(1, 0, 0, 1, 0);
-    /// What a file or network operation costs.
+    /// The cost of a file or network operation.
     pub const SYSCALL: Budget = Budget::of(1, 0, 0, 0, 1);
 
-    /// What allocating `bytes` costs.
+    /// The cost of allocating `bytes`.
     pub const fn allocation(bytes: u64) -> Budget {
         Budget::of(1, bytes, 0, 0, 0)
     }
@@ -181,7 +181,7 @@ impl Budget {
         }
     }
 
-    /// The same with so much of one component.
+    /// The same with another value of one component.
     #[must_use]
     pub const fn with(mut self, resource: Resource, amount: u64) -> Budget {
         match resource {
@@ -194,37 +194,37 @@ impl Budget {
         self
     }
 
-    /// The same with so many [`ops`](Budget::ops).
+    /// The same with this number of [`ops`](Budget::ops).
     #[must_use]
     pub const fn with_ops(self, ops: u64) -> Budget {
         self.with(Resource::Ops, ops)
     }
 
-    /// The same with so many bytes of [`memory`](Budget::memory).
+    /// The same with this number of bytes of [`memory`](Budget::memory).
     #[must_use]
     pub const fn with_memory(self, bytes: u64) -> Budget {
         self.with(Resource::Memory, bytes)
     }
 
-    /// The same with so many [children](Budget::spawn_count).
+    /// The same with this number of [children](Budget::spawn_count).
     #[must_use]
     pub const fn with_spawn_count(self, children: u64) -> Budget {
         self.with(Resource::SpawnCount, children)
     }
 
-    /// The same with so many [`channel_ops`](Budget::channel_ops).
+    /// The same with this number of [`channel_ops`](Budget::channel_ops).
     #[must_use]
     pub const fn with_channel_ops(self, ops: u64) -> Budget {
         self.with(Resource::ChannelOps, ops)
     }
 
-    /// The same with so many [`syscalls`](Budget::syscalls).
+    /// The same with this number of [`syscalls`](Budget::syscalls).
     #[must_use]
     pub const fn with_syscalls(self, calls: u64) -> Budget {
         self.with(Resource::Syscalls, calls)
     }
 
-    /// Takes `cost` off, all of it or nothing.
+    /// Subtracts `cost`, all of it or nothing.
     ///
     /// # Errors
     ///
@@ -242,9 +242,9 @@ impl Budget {
     }
 
     /// Moves up to `wanted` of each component into a new budget; less where there is less.
-    /// [`covers`](Budget::covers) tells beforehand whether all of it is there.
+    /// [`covers`](Budget::covers) checks whether the whole amount is available.
     ///
-    /// A bounded pool never yields an unlimited component: it gives what it has.
+    /// A bounded pool never yields an unlimited component: it yields at most its own amount.
     #[inline]
     pub fn split(&mut self, wanted: Budget) -> Budget {
         let part = self.min(wanted);
@@ -252,8 +252,8 @@ impl Budget {
         part
     }
 
-    /// Puts `part` back. Saturates just below [`UNLIMITED`], so that no bounded component
-    /// becomes unlimited by adding; what is above that is lost.
+    /// Adds `part`. Saturates just below [`UNLIMITED`], so that no bounded component becomes
+    /// unlimited by adding; the excess is lost.
     #[inline]
     pub fn absorb(&mut self, part: Budget) {
         *self = self.zip(part, |whole, part| match whole {
@@ -262,7 +262,7 @@ impl Budget {
         });
     }
 
-    /// The smaller of each component: what a holder of `limits` may ask for.
+    /// The minimum of each component: the most that a holder of `limits` may request.
     #[inline]
     pub fn min(self, limits: Budget) -> Budget {
         self.zip(limits, u64::min)
@@ -280,8 +280,8 @@ impl Budget {
         Resource::ALL.iter().all(|&resource| cost.get(resource) <= self.get(resource))
     }
 
-    /// So many times as much. What is not counted stays so; what would be too much for a number stops
-    /// just below [`UNLIMITED`].
+    /// Multiplied by a factor. Unlimited components stay unlimited; the others saturate just below
+    /// [`UNLIMITED`].
     #[must_use]
     #[inline]
     pub fn times(self, count: u64) -> Budget {
@@ -316,7 +316,7 @@ impl Budget {
     }
 }
 
-/// As a structure, with `unlimited` for what is not counted.
+/// As a structure, with `unlimited` for components that are not counted.
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Budget");
@@ -330,7 +330,7 @@ impl fmt::Debug for Budget {
     }
 }
 
-/// All that is not 0, with `unlimited` for what is not counted.
+/// All components that are not 0, with `unlimited` for those that are not counted.
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -350,7 +350,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// Subtracts, except from what is not counted. Callers have checked that it suffices.
+/// Subtracts, except from an unlimited component. Callers have checked that the amount suffices.
 #[inline]
 fn counted_sub(whole: u64, part: u64) -> u64 {
     match whole {
@@ -481,7 +481,7 @@ mod tests {
             }
         }
 
-        /// Any tree of splits, charges and returns: nothing is made, nothing is lost.
+        /// Any tree of splits, charges and returns conserves the total.
         #[test]
         fn granted_is_pool_plus_children_plus_spent(
             pool in (0..1_000_u64).prop_map(|n| Budget::of(n, n * 3, n / 2, n * 7, n)),

@@ -6,10 +6,10 @@
 //!   idle       another fair queue, for what may wait until nothing else wants to run
 //! ```
 //!
-//! Strict order alone would let realtime work lock out everything else, including what an
-//! operator needs to stop it. So of every *window* a *reserve* belongs to the fair class, if
-//! it wants it (Linux has a deadline server for the same reason). It is handed out as late as
-//! possible: realtime work goes first until what remains of the window is just the reserve.
+//! Strict order alone would let realtime work lock out everything else, including the operator's
+//! tools to stop it. So of every *window* a *reserve* belongs to the fair class, if it wants it
+//! (Linux has a deadline server for the same reason). It is handed out as late as possible:
+//! realtime work goes first until what remains of the window is just the reserve.
 //!
 //! ```text
 //!   │◀──────────── window ───────────▶│
@@ -18,13 +18,13 @@
 //!                                      reserve
 //! ```
 //!
-//! What holds: while the fair class is runnable throughout a window, it gets its reserve in
-//! it, less what a realtime turn runs beyond [`Next::until`]; and realtime work gets all
-//! the rest. What the fair class had earlier in the window, because no realtime work was
-//! there, counts. The idle class has no floor.
+//! Guarantee: while the fair class is runnable throughout a window, it gets its reserve in that
+//! window, minus the time that a realtime turn runs beyond [`Next::until`]; realtime work gets all
+//! the rest. Time that the fair class ran earlier in the window counts. The idle class has no
+//! floor.
 //!
-//! Realtime work stands in a [`RealtimeQueue`] with a band, an absolute deadline and a handle
-//! of the caller's. Whether it has budget is not known here: who has none is taken out.
+//! Realtime work is in a [`RealtimeQueue`] with a band, an absolute deadline and a handle of the
+//! caller. The dispatcher does not know its budget: the caller removes work without budget.
 
 mod realtime;
 
@@ -33,18 +33,18 @@ pub use realtime::{Band, RealtimeError, RealtimeId, RealtimeQueue, RealtimeSlot}
 use crate::fair::{EntityId, FairQueue, GroupId, GroupSlot, Memory, Node, Slot};
 use core::fmt;
 
-/// Who is dispatched before whom.
+/// Dispatch classes, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Admitted, with budget and deadline.
     Realtime,
     /// Best effort, by weight.
     Fair,
-    /// When nobody else wants to run.
+    /// Runs when no other class is runnable.
     Idle,
 }
 
-/// How much of each window is the fair class's, at least.
+/// The guaranteed share of the fair class in each window.
 ///
 /// ```
 /// use parcae_core::dispatch::Floor;
@@ -59,12 +59,12 @@ pub struct Floor {
     reserve: u64,
 }
 
-/// A floor that is none, or higher than its window.
+/// A floor that is 0 or longer than its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FloorError {
-    /// What was asked for.
+    /// The requested value.
     pub window: u64,
-    /// What was asked for.
+    /// The requested value.
     pub reserve: u64,
 }
 
@@ -99,7 +99,7 @@ impl Floor {
         self.window
     }
 
-    /// What of it belongs to the fair class.
+    /// The fair class's part of the window.
     pub const fn reserve(self) -> u64 {
         self.reserve
     }
@@ -110,13 +110,13 @@ impl Floor {
     }
 }
 
-/// Who runs, and until when.
+/// The dispatched work, and its time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next<T> {
     /// Who runs.
     pub who: Who<T>,
-    /// When to look again at the latest, because the fair class's reserve begins then.
-    /// Only for realtime work while somebody fair waits.
+    /// When to pick again at the latest, because the fair class's reserve begins then. Only for
+    /// realtime work while the fair class is runnable.
     pub until: Option<u64>,
 }
 
@@ -129,16 +129,16 @@ pub enum Who<T> {
     Fair(EntityId),
     /// The pick of the idle queue.
     Idle(EntityId),
-    /// Nobody wants to.
+    /// No work is runnable.
     Nobody,
 }
 
 /// A queue of the fair or the idle class: a [`FairQueue`] in any memory.
 pub trait BestEffort {
-    /// Whether anybody is runnable.
+    /// Whether an entity is runnable.
     fn is_runnable(&self) -> bool;
 
-    /// Who runs next; whoever ran goes back first.
+    /// The next entity to run; the one that ran before is put back first.
     fn next(&mut self) -> Option<EntityId>;
 }
 
@@ -152,8 +152,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> BestEffort for Fair
     }
 }
 
-/// Decides between the classes. It holds nothing but the floor's state: the queues are
-/// the caller's.
+/// Decides between the classes. It holds only the floor's state: the caller owns the queues.
 ///
 /// ```
 /// use parcae_core::dispatch::{Band, Class, Dispatcher, Floor, RealtimeQueue, RealtimeSlot, Who};
@@ -180,7 +179,7 @@ pub struct Dispatcher {
     floor: Floor,
     /// When the window began.
     start: u64,
-    /// What is left of the reserve in it.
+    /// The remaining reserve in it.
     left: u64,
     /// How often best effort went before waiting realtime work.
     rescued: u64,
@@ -192,13 +191,13 @@ impl Dispatcher {
         Dispatcher { floor, start: now, left: floor.reserve, rescued: 0 }
     }
 
-    /// Another floor, from now on.
+    /// Changes the floor.
     pub const fn set_floor(&mut self, floor: Floor, now: u64) {
         let rescued = self.rescued;
         *self = Dispatcher { rescued, ..Dispatcher::new(floor, now) };
     }
 
-    /// Who runs now. Whoever ran in the fair queues goes back there when they pick again.
+    /// The work to run now. The entity that ran before is put back when its queue picks again.
     pub fn pick<T: Copy, R: Memory<RealtimeSlot<T>>>(
         &mut self,
         now: u64,
@@ -219,7 +218,7 @@ impl Dispatcher {
         Next { who, until: None }
     }
 
-    /// What the one that ran used. Only the fair class's counts against its reserve.
+    /// Charges time used. Only time of the fair class counts against its reserve.
     pub fn charge(&mut self, class: Class, used: u64) {
         if class == Class::Fair {
             self.left = self.left.saturating_sub(used);

@@ -1,10 +1,10 @@
 //! Islands: a graph of contexts that is admitted as a whole, or not at all.
 //!
-//! A loop that must keep up (audio, control) is more than one priority: it is contexts on
-//! some workers, memory, devices, interrupts and rings, perhaps leases. A [`Plan`] names
-//! them all. [`admit`](Islands::admit) looks at every part first, the admission test of each
-//! worker with what it serves already included. Only if all fit does it take anything; and
-//! then taking cannot fail. What it saw is kept as [`Evidence`].
+//! A loop that must keep up (audio, control) is more than one priority: it is contexts on some
+//! workers, memory, devices, interrupts and rings, perhaps leases. A [`Plan`] names them all.
+//! [`admit`](Islands::admit) checks every part first, including the admission test of each worker
+//! with its existing contexts. Only if all parts fit does it take anything, and then taking cannot
+//! fail. The result of the check is kept as [`Evidence`].
 //!
 //! ```text
 //!            admit                 report: overrun or miss, `Response::Stop`
@@ -58,18 +58,18 @@ use crate::lease::{self, Cause, LeaseId, LeaseSlot, Leases, Notice};
 use crate::slab::{Key, Memory, Slab, Slot};
 use core::fmt;
 
-/// What an island asks for.
+/// The requirements of an island.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan<'a> {
     /// Its contexts, each with its worker.
     pub contexts: &'a [(u8, Params)],
     /// Its memory, in bytes.
     pub memory: u64,
-    /// What it must have for itself.
+    /// Resources that it needs exclusively.
     pub claims: &'a [Claim],
     /// The leases it needs.
     pub leases: &'a [lease::Terms],
-    /// What is done when one of its contexts overruns or misses a deadline.
+    /// The response to an overrun or a missed deadline of one of its contexts.
     pub response: Response,
 }
 
@@ -86,7 +86,7 @@ pub enum Claim {
     Endpoint(u64),
 }
 
-/// What is done about overruns and missed deadlines.
+/// The response to overruns and missed deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Response {
     /// They are counted.
@@ -95,18 +95,18 @@ pub enum Response {
     Stop,
 }
 
-/// Where islands are admitted to.
+/// The host of islands.
 #[derive(Debug)]
 pub struct Host<T, L> {
     /// The contexts of each worker.
     pub tables: T,
     /// The leases of all.
     pub leases: Leases<L>,
-    /// What each worker has for contexts.
+    /// The capacity of each worker.
     pub capacity: Capacity,
 }
 
-/// What was known when an island was admitted.
+/// The evidence of an admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evidence {
     /// When.
@@ -188,7 +188,7 @@ pub struct Islands<I, M> {
 }
 
 impl<I: Memory<IslandSlot>, M: Memory<MemberSlot>> Islands<I, M> {
-    /// No islands, and so much memory for them.
+    /// No islands, with this much memory for them.
     pub fn new(memory_free: u64, islands: I, members: M) -> Islands<I, M> {
         Islands { islands: Slab::new(islands), members: Slab::new(members), memory_free }
     }
@@ -328,15 +328,15 @@ impl<I: Memory<IslandSlot>, M: Memory<MemberSlot>> Islands<I, M> {
             if let What::Context(worker, context) = member.what
                 && let Some(table) = find(tables, worker)
             {
-                // A context that was destroyed meanwhile is as good as halted.
+                // A context that was destroyed in the meantime needs no halt.
                 let _ = table.halt(context);
             }
         }
         Some(self.islands.key(island))
     }
 
-    /// Gives everything back: contexts are destroyed, leases revoked, memory and claims
-    /// free. Tells who was running and whose leases must be left.
+    /// Gives everything back: contexts are destroyed, leases revoked, memory and claims free.
+    /// Returns the parties that were running and the leases that must be left.
     ///
     /// # Errors
     ///
@@ -432,7 +432,7 @@ impl<I: Memory<IslandSlot>, M: Memory<MemberSlot>> Islands<I, M> {
     }
 }
 
-/// What the end of an island means for others.
+/// The effects of an island's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Farewell {
     /// The party was running on one of its contexts and must be taken off the worker.
@@ -487,12 +487,12 @@ pub enum NotAdmitted {
         /// Why.
         why: context::Refused,
     },
-    /// A context does not tell of overruns and missed deadlines, which an island must.
+    /// A context does not report overruns and missed deadlines, which an island requires.
     Silent {
         /// Which one.
         nth: usize,
     },
-    /// A worker cannot serve what the plan puts there.
+    /// A worker cannot serve the contexts of the plan.
     Worker {
         /// Which one.
         worker: u8,

@@ -1,8 +1,8 @@
-//! Leases: workers for one owner alone.
+//! Leases: exclusive use of workers by one owner.
 //!
 //! A lease is about *where*, not about *how long*: it keeps others and their chores off some
-//! workers. It holds no budget; whoever runs there runs on scheduling contexts and is charged
-//! as anywhere else.
+//! workers. It holds no budget: work there runs on scheduling contexts and is charged as anywhere
+//! else.
 //!
 //! ```text
 //!   grant           activate               revoke                release, or force
@@ -17,15 +17,15 @@
 //! its work can be charged, and that it can be revoked in time. *Revoking* waits for the
 //! owner to leave; past the bound the lease is taken by [`force`](Leases::force).
 //!
-//! What always holds:
+//! Invariants:
 //!
 //! - No worker is in two leases, no ring is polled by two.
 //! - A grant leaves at least one online worker without a lease, for housekeeping. If workers
 //!   go offline until none is left, a lease is revoked for that.
 //! - A revocation ends: by release or, from its due time on, by force.
 //!
-//! Exclusive means exclusive *inside the runtime*. What the host does is another matter, and
-//! the proof says what is known of it ([`Host`]).
+//! Exclusive means exclusive *inside the runtime*. The proof records what is known about the host
+//! ([`Host`]).
 //!
 //! ```
 //! use parcae_core::context::{ContextSlot, Contexts, Endpoint, Params, PartySlot};
@@ -68,7 +68,7 @@ pub struct Owner {
     pub session: u64,
 }
 
-/// What the workers are leased for.
+/// The purpose of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// To run the owner's work undisturbed.
@@ -109,7 +109,7 @@ impl Chores {
     }
 }
 
-/// What is asked for.
+/// The terms of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// For whom.
@@ -118,20 +118,20 @@ pub struct Terms {
     pub workers: WorkerSet,
     /// What for.
     pub mode: Mode,
-    /// What must be kept off them.
+    /// Chores that must be kept off the workers.
     pub excludes: Chores,
     /// The context that the work there is charged to.
     pub account: ContextId,
     /// How long a revocation may take.
     pub max_latency: u64,
-    /// Who is told of a revocation.
+    /// The endpoint for revocations.
     pub revoked: Endpoint,
 }
 
-/// What is known when a lease is activated.
+/// The proof for the activation of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
-    /// What is pinned to its workers at the moment.
+    /// Chores that are pinned to its workers.
     pub pinned: Chores,
     /// How many consumers its ring has already.
     pub consumers: u32,
@@ -141,14 +141,14 @@ pub struct Proof {
     pub host: Host,
 }
 
-/// What is known of the host's isolation of the processor.
+/// Whether the host isolates the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     /// There is none.
     Absent,
-    /// Someone says so.
+    /// Claimed, not checked.
     Assumed,
-    /// It was looked at.
+    /// Checked.
     Verified,
 }
 
@@ -176,12 +176,12 @@ pub enum Whose {
     Session(u64),
 }
 
-/// What the owner of a revoked lease is told.
+/// The notice to the owner of a revoked lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Notice {
     /// Which lease.
     pub lease: LeaseId,
-    /// Where to deliver it.
+    /// Its destination.
     pub endpoint: Endpoint,
     /// By when its workers must be left. Already free if that is when it was revoked.
     pub due: u64,
@@ -222,7 +222,7 @@ pub type LeaseId = Key<Lease>;
 /// Memory for one lease.
 pub type LeaseSlot = Slot<Lease>;
 
-/// What is seen of a lease.
+/// The state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Reserved.
@@ -309,7 +309,7 @@ impl<M: Memory<LeaseSlot>> Leases<M> {
     ///
     /// # Errors
     ///
-    /// What the proof lacks; the lease stays granted.
+    /// What the proof lacks. The lease stays granted.
     pub fn activate<C: Memory<ContextSlot>, P: Memory<PartySlot>>(
         &mut self,
         lease: LeaseId,
@@ -343,7 +343,7 @@ impl<M: Memory<LeaseSlot>> Leases<M> {
         Ok(consumer)
     }
 
-    /// Asks the owner to leave. A lease that was not active is free at once. Asking again
+    /// Asks the owner to leave. A lease that was not active is free immediately. Asking again
     /// changes nothing.
     ///
     /// # Errors
@@ -452,7 +452,7 @@ impl<M: Memory<LeaseSlot>> Leases<M> {
         })
     }
 
-    /// Who alone may use the worker, if it is leased and activated.
+    /// The exclusive owner of the worker, if it is leased and activated.
     pub fn owner_of(&self, worker: u8) -> Option<Owner> {
         self.leases.iter().find_map(|(_, lease)| {
             let exclusive = lease.state != State::Granted && lease.terms.workers.contains(worker);

@@ -1,20 +1,20 @@
 //! The pure algorithms of the Parcae runtime.
 //!
-//! No standard library, no allocation, no clock: time and memory are arguments. What is
-//! here can be tested against a plain model, and a kernel could embed it.
+//! No standard library, no allocation, no clock: time and memory are arguments. So the algorithms
+//! can be tested against a plain model, and embedded in a kernel.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`account`] | processor accounts: how long something ran, and how it came to stop |
+//! | [`account`] | processor accounts: run time, and why it stopped |
 //! | [`budget`] | the five resources that a task runs on, and their arithmetic |
-//! | [`context`] | processor time as something one holds, lends and loses |
-//! | [`admission`] | whether a worker can keep what its contexts are promised |
-//! | [`lease`] | workers for one owner alone |
+//! | [`context`] | scheduling contexts: processor time that is held, lent and used up |
+//! | [`admission`] | admission tests: whether a worker can guarantee all its contexts |
+//! | [`lease`] | exclusive use of workers |
 //! | [`island`] | graphs of contexts, memory and leases, admitted all or nothing |
 //! | [`slab`], [`workers`] | records in the caller's memory behind handles; sets of workers |
 //! | [`dispatch`] | realtime before fair before idle, with a floor for best effort |
 //! | [`fair`] | the fair queue: weighted shares by virtual deadlines |
-//! | [`policy`] | what a policy service may decide, and what holds without it |
+//! | [`policy`] | decisions of a policy service, their bounds, and the fallback |
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,15 +1,14 @@
-//! Policy decisions: what somebody outside may tune, and what holds when it should not be
-//! trusted.
+//! Policy decisions: settings that an external service may tune, within bounds, and the fallback
+//! without it.
 //!
-//! A policy service decides about weights, slices and the floor of best effort, at its own
-//! pace: it is never asked on the way to the next dispatch. It submits whole [`Decision`]s,
-//! each with an *epoch*, and the core uses the last good one. What it submits is checked like
-//! input from a stranger:
+//! A policy service decides about weights, slices and the floor of best effort, asynchronously: no
+//! dispatch ever waits for it. It submits whole [`Decision`]s, each with an *epoch*, and the core
+//! uses the last valid one. Submissions are checked as untrusted input:
 //!
-//! | it is | then |
+//! | the service is | result |
 //! |---|---|
-//! | stale: an epoch not above the last one | refused, as a replay, or from a service that was replaced |
-//! | invalid: outside of the operator's [`Bounds`] | refused as a whole; the last good decision stays |
+//! | stale: an epoch not above the last one | refused: a replay, or a service that was replaced |
+//! | invalid: outside of the operator's [`Bounds`] | refused as a whole |
 //! | silent for longer than `patience` | the last good decision holds for `grace` |
 //! | silent for longer than both | [`Decision::BUILT_IN`] holds, until a new decision is accepted |
 //!
@@ -20,28 +19,28 @@
 //!                           ▲───────────────────────────┘
 //! ```
 //!
-//! The fallback is a constant: it needs no memory, no service and no set-up, so the path by
-//! which an operator recovers the machine is always scheduled. Refused submissions are no
-//! sign of life. Time is an argument, as everywhere.
+//! The fallback is a constant: it needs no memory, no service and no setup, so an operator can
+//! always recover the machine. Refused submissions do not count as a sign of life. Time is an
+//! argument, as everywhere.
 
 use crate::dispatch::Floor;
 use crate::fair::{Latency, Limits, Params, Weight};
 use core::fmt;
 
-/// What kind of work something is. A hint: the policy says what it is worth.
+/// The kind of work of an entity. A hint, which the policy maps to parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hint {
-    /// Nothing in particular.
+    /// No special kind.
     Normal,
-    /// Somebody waits for each answer.
+    /// Latency matters: each answer is waited for.
     LatencySensitive,
-    /// Only the throughput counts.
+    /// Only throughput matters.
     Batch,
     /// Serves a device.
     Driver,
-    /// Looks for work again and again.
+    /// Polls for work.
     Poller,
-    /// Runs code that nobody has read, on somebody's behalf.
+    /// Runs generated code on behalf of a user.
     Agent,
 }
 
@@ -57,7 +56,7 @@ impl Hint {
     ];
 }
 
-/// Everything that a policy decides, at once.
+/// A complete decision of a policy.
 ///
 /// ```
 /// use parcae_core::policy::{Decision, Hint};
@@ -70,14 +69,14 @@ impl Hint {
 pub struct Decision {
     /// Greater than that of any decision before it.
     pub epoch: u64,
-    /// What each kind of work gets, in the order of [`Hint::ALL`].
+    /// The parameters of each kind of work, in the order of [`Hint::ALL`].
     pub params: [Params; Hint::ALL.len()],
-    /// What best effort has, at least.
+    /// The floor of best effort.
     pub floor: Floor,
 }
 
 impl Decision {
-    /// What holds without a policy, for time in nanoseconds.
+    /// The fallback without a policy, for time in nanoseconds.
     pub const BUILT_IN: Decision = {
         const fn params(weight: Option<Weight>, latency: Latency) -> Params {
             let weight = match weight {
@@ -100,20 +99,20 @@ impl Decision {
         }
     };
 
-    /// What this kind of work gets.
+    /// The parameters of this kind of work.
     pub const fn params(&self, hint: Hint) -> Params {
         self.params[hint as usize]
     }
 }
 
-/// What an operator lets a policy decide.
+/// The operator's bounds for a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// The least and the greatest weight.
     pub weights: (Weight, Weight),
     /// The queue's limits on slices.
     pub limits: Limits,
-    /// What best effort keeps, in thousandths.
+    /// The least share of best effort, in thousandths.
     pub floor_permille: u16,
 }
 
@@ -128,11 +127,11 @@ impl Bounds {
         floor_permille: 20,
     };
 
-    /// Whether a decision stays within.
+    /// Checks that a decision is within the bounds.
     ///
     /// # Errors
     ///
-    /// The first thing that does not.
+    /// The first violation.
     pub fn check(&self, decision: &Decision) -> Result<(), Refusal> {
         for hint in Hint::ALL {
             let Params { weight, latency } = decision.params(hint);
@@ -152,7 +151,7 @@ impl Bounds {
     }
 }
 
-/// Why something that a policy sent was refused. What held before still does.
+/// Why a submission was refused. The decision in force is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -221,18 +220,18 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// Where the decision comes from that is in force.
+/// The source of the decision in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The policy, which was heard from within its time.
+    /// The policy, which is alive.
     Fresh,
-    /// The policy, which is silent: this is its last good word.
+    /// The policy, which is silent: its last valid decision.
     LastGood,
-    /// Nobody: there is no policy, or none that could be relied on.
+    /// The built-in fallback: there is no policy, or it has been silent for too long.
     BuiltIn,
 }
 
-/// What the core knows of its policy: the last good decision, and when it heard of it.
+/// The state of a policy: its last valid decision, and the time of its last sign of life.
 ///
 /// ```
 /// use parcae_core::policy::{Bounds, Decision, Policy, Source};
@@ -251,7 +250,7 @@ pub struct Policy {
     patience: u64,
     grace: u64,
     last: Decision,
-    /// When something was last accepted; `None` if never.
+    /// The time of the last accepted message; `None` if there was none.
     heard: Option<u64>,
     refused: u64,
 }
@@ -263,7 +262,7 @@ impl Policy {
         Policy { bounds, patience, grace, last: Decision::BUILT_IN, heard: None, refused: 0 }
     }
 
-    /// Takes a decision, which is in force from the next time that somebody asks.
+    /// Submits a decision, which takes effect immediately.
     ///
     /// # Errors
     ///
@@ -284,7 +283,7 @@ impl Policy {
         checked
     }
 
-    /// The service that made the last decision is alive and stands by it.
+    /// A sign of life from the service that made the last decision.
     ///
     /// # Errors
     ///
@@ -327,12 +326,12 @@ impl Policy {
         self.last.epoch
     }
 
-    /// How much was refused so far.
+    /// The number of refused messages.
     pub const fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// A clock that goes backwards does not make a silence shorter than it is.
+    /// A clock that goes backwards does not shorten a silence.
     fn hear(&mut self, now: u64) {
         self.heard = Some(self.heard.map_or(now, |heard| heard.max(now)));
     }
@@ -383,7 +382,7 @@ mod tests {
         good.params[0].weight = Weight::new(700).unwrap();
         policy.submit(good, 0).unwrap();
         let mut bad = decision(2);
-        bad.params[1].weight = Weight::new(900).unwrap(); // fine by itself
+        bad.params[1].weight = Weight::new(900).unwrap(); // valid alone
         bad.params[5].weight = Weight::MAX;
         let refused = policy.submit(bad, 10).unwrap_err();
         assert!(matches!(refused, Refusal::Weight { hint: Hint::Agent, .. }));

@@ -1,13 +1,12 @@
-//! Records in memory that the caller gives, found by handles that go stale.
+//! Records in the caller's memory, found by generational handles.
 //!
-//! A [`Key`] is an index and a generation. A slot's generation grows when its record is
-//! removed, so a key that outlives its record finds nothing, also when the slot has been
-//! given to another record since. A slot whose generations are used up is never filled
-//! again: one slot is lost after 2³¹ records, and no key is ever mistaken for another.
+//! A [`Key`] is an index and a generation. A slot's generation grows when its record is removed, so
+//! a key that outlives its record finds nothing, even after the slot is reused. A slot whose
+//! generations are used up is retired: one slot is lost after 2³¹ records, and no key is ever
+//! mistaken for another.
 //!
-//! Nothing here allocates. The memory is anything that is a slice of [`Slot`]s: an array, a
-//! boxed slice, a borrowed one. Free slots form a list through themselves, so that inserting
-//! and removing take constant time.
+//! Nothing here allocates. The memory is any slice of [`Slot`]s: an array, a boxed slice, a
+//! borrowed one. Free slots form a linked list, so inserting and removing take constant time.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -19,9 +18,9 @@ pub trait Memory<T>: AsRef<[T]> + AsMut<[T]> {}
 
 impl<T, M: AsRef<[T]> + AsMut<[T]>> Memory<T> for M {}
 
-/// A handle: which slot, and which of the records that were ever in it.
+/// A handle: a slot and a generation of that slot.
 ///
-/// One word, written and read as one: handles are stored and loaded again within a few
+/// One word, written and read as a whole: handles are stored and loaded again within a few
 /// instructions, and a processor cannot forward two halves to one load.
 pub struct Key<T> {
     /// A one, the generation in 31 bits, the index in 32.
@@ -39,14 +38,14 @@ impl<T> Key<T> {
         Key { word: MARK | (u64::from(generation) << 32 | u64::from(index)), of: PhantomData }
     }
 
-    /// Which slot. Two live keys of one table never share it, so it can index what the
-    /// caller keeps beside the table.
+    /// The index of the slot. Two live keys of one table never share it, so it can index the
+    /// caller's own tables.
     #[inline(always)]
     pub const fn index(self) -> u32 {
         self.word.get() as u32
     }
 
-    /// Which record in that slot, counted from 0.
+    /// The number of the record in that slot, counted from 0.
     #[inline(always)]
     pub const fn generation(self) -> u32 {
         (self.word.get() >> 32) as u32 & LAST_GENERATION
@@ -87,7 +86,7 @@ impl<T> fmt::Debug for Key<T> {
 pub(crate) struct Link(u32);
 
 impl Link {
-    /// To nowhere. No slot has this index.
+    /// No target. No slot has this index.
     pub(crate) const NONE: Link = Link(u32::MAX);
 
     #[inline(always)]
@@ -105,7 +104,7 @@ impl Link {
         self == Link::NONE
     }
 
-    /// What it was; it leads nowhere then.
+    /// Takes the link, leaving none.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Link {
         core::mem::replace(self, Link::NONE)
@@ -118,7 +117,7 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Room for one record.
+/// Memory for one record.
 #[derive(Debug)]
 pub struct Slot<T> {
     generation: u32,
@@ -128,7 +127,7 @@ pub struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Room without a record: `[Slot::EMPTY; 8]` is memory for eight.
+    /// An empty slot: `[Slot::EMPTY; 8]` is memory for eight records.
     pub const EMPTY: Slot<T> = Slot { generation: 0, next: Link::NONE, record: None };
 }
 
@@ -178,7 +177,7 @@ impl<T, M: Memory<Slot<T>>> Slab<T, M> {
         Some(key)
     }
 
-    /// Takes the record out and makes all keys to it stale.
+    /// Removes the record; all keys to it become stale.
     pub(crate) fn remove(&mut self, key: Key<T>) -> Option<T> {
         self.get(key)?;
         let record = self.slot(key.index()).record.take();
@@ -198,8 +197,8 @@ impl<T, M: Memory<Slot<T>>> Slab<T, M> {
         if slot.generation == key.generation() { slot.record.as_mut() } else { None }
     }
 
-    /// The record in a slot that is known to be filled: links between records are by
-    /// index, and whoever removes a record unlinks it first.
+    /// The record in a slot that is known to be filled: records link each other by index, and a
+    /// record is unlinked before it is removed.
     #[inline(always)]
     pub(crate) fn at(&self, index: u32) -> &T {
         self.slots()[index as usize].record.as_ref().expect("links lead to live records")

@@ -1,12 +1,12 @@
-//! What admission answers, and why.
+//! Answers of admission.
 
 use crate::context::Band;
 use core::fmt;
 
-/// Which test decided.
+/// The test that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Test {
-    /// A single demand by itself.
+    /// The check of each single demand.
     Terms,
     /// The share of time that all need in the long run. Intervals are a million long.
     Utilisation,
@@ -16,14 +16,14 @@ pub enum Test {
     Demand,
 }
 
-/// Yes, and how close it was.
+/// Admitted, with the remaining slack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted {
     /// Which test was enough.
     pub test: Test,
-    /// The interval that is closest to its limit, of those looked at. 0 if there were none.
+    /// The examined interval that is closest to its limit. 0 if none was examined.
     pub interval: u64,
-    /// How much more would have fitted into it.
+    /// The slack in that interval.
     pub slack: u64,
     /// The share of the worker that is promised now, in millionths, rounded up.
     pub load: u64,
@@ -37,32 +37,32 @@ impl Admitted {
     }
 }
 
-/// No, and what is missing.
+/// Rejected, with the missing amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rejected {
     /// Which test failed.
     pub test: Test,
-    /// What is wrong.
+    /// The reason.
     pub cause: Cause,
-    /// In which interval.
+    /// The interval.
     pub interval: u64,
-    /// What may be needed in it.
+    /// The worst-case demand in it.
     pub needed: u64,
-    /// What there is.
+    /// The supply in it.
     pub available: u64,
 }
 
-/// Why admission says no.
+/// Why a set is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// More is needed than there is, in the given band.
+    /// The demand exceeds the supply, in the given band.
     TooMuch {
-        /// Whose deadlines are in danger.
+        /// The band whose deadlines could be missed.
         band: Band,
     },
-    /// The demand test ran into its bound; nothing is known, so the answer is no.
+    /// The demand test exceeded its step limit; the result is unknown, so the set is rejected.
     OutOfSteps,
-    /// The numbers do not fit into the arithmetic; so the answer is no.
+    /// The numbers exceed the range of the arithmetic, so the set is rejected.
     OutOfRange,
     /// The demand with this number asks for less than two dispatches cost, or for nothing.
     BudgetTooSmall,
@@ -82,7 +82,7 @@ impl Rejected {
         self.needed.saturating_sub(self.available)
     }
 
-    /// The demand at `index` is no good by itself; the index stands where the interval does.
+    /// The demand at `index` is invalid alone; the index is stored as the interval.
     pub(super) const fn malformed(index: usize, cause: Cause) -> Rejected {
         Rejected { test: Test::Terms, cause, interval: index as u64, needed: 0, available: 0 }
     }

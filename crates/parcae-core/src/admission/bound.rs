@@ -1,5 +1,5 @@
-//! Supply, demand, and the tests between them. The functions are those of the
-//! [module](super); sums are in 128 bit, what is rounded is rounded against the applicant.
+//! Supply, demand, and the tests between them. The functions are those of the [module](super); sums
+//! have 128 bits, and rounding is always against the applicant.
 
 use super::answer::{Admitted, Cause, Rejected, Test};
 use super::{Capacity, Demand, Shape};
@@ -39,12 +39,12 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
         u128::from(self.capacity.share).min(MILLION)
     }
 
-    /// What the worker surely gives in any window of length `t`.
+    /// The guaranteed supply in any window of length `t`.
     fn supply(&self, t: u64) -> u128 {
         u128::from(t.saturating_sub(self.capacity.delay)) * self.share() / MILLION
     }
 
-    /// The shortest window that surely gives `work`.
+    /// The shortest window with a guaranteed supply of `work`.
     fn window_for(&self, work: u128) -> u128 {
         u128::from(self.capacity.delay) + (work * MILLION).div_ceil(self.share().max(1))
     }
@@ -59,7 +59,7 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
         load.div_ceil(1 << PLACES) as u64
     }
 
-    /// The share that is left, or how it comes to be none.
+    /// The remaining share, or why there is none.
     fn spare(&self, band: Band) -> Spare {
         let share = self.share();
         let above = |d: &Demand| d.band >= band;
@@ -70,7 +70,7 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
         if most < exact {
             return Spare::Some(exact - most);
         }
-        // Too close to tell in binary: over a hyperperiod all fractions are whole numbers.
+        // Too close for binary fractions: over a hyperperiod all fractions are whole numbers.
         let hyperperiod = all().try_fold(1_u64, |whole, d| {
             let next = (whole / gcd(whole, d.period)).checked_mul(d.period);
             next.filter(|&next| next <= MAX_PERIOD)
@@ -198,7 +198,8 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
         needed + fraction.div_ceil(1 << PLACES) + blocking
     }
 
-    /// What one context can have due within a window of length `t`, and binary places.
+    /// The work of one context that can be due within a window of length `t`, as an integer and a
+    /// binary fraction.
     fn due(&self, d: &Demand, t: u64) -> (u128, u128) {
         let work = self.work(d);
         match d.shape {
@@ -234,7 +235,7 @@ impl<'c, S: Iterator<Item = Demand> + Clone> Window<'c, S> {
 
 /// The share of a worker that is not promised.
 enum Spare {
-    /// So much, in binary places of millionths; not 0.
+    /// A positive share, in binary fractions of millionths.
     Some(u128),
     /// Exactly none: demand and supply repeat with the hyperperiod.
     None { hyperperiod: u64 },

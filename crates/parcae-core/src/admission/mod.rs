@@ -1,12 +1,12 @@
-//! Admission: whether a worker can keep what its contexts are promised.
+//! Admission: whether a worker can guarantee the budgets of all its contexts.
 //!
-//! Partitioned EDF: each context is on one worker, which runs the earliest deadline of the
-//! highest band. The worker is a *supply*: a share of the processor, after an initial delay.
-//! The contexts are a *demand*: how much work with a deadline inside it can fall into a
-//! window of length t at worst. All deadlines are met if demand(t) ≤ supply(t) for every t.
-//! [`examine`] finds out, and says by which test, in which interval and by how much.
+//! Partitioned EDF: each context is on one worker, which runs the earliest deadline of the highest
+//! band. The worker is a *supply*: a share of the processor, after an initial delay. The contexts
+//! are a *demand*: how much work with a deadline inside it can fall into a window of length t at
+//! worst. All deadlines are met if demand(t) ≤ supply(t) for every t. [`examine`] decides, and
+//! returns the deciding test, the interval and the slack.
 //!
-//! # What a context demands
+//! # The demand of a context
 //!
 //! ```text
 //!  Step: jobs at least a period apart            Ramp: hard CBS, whatever its holder does
@@ -16,38 +16,38 @@
 //!  ─┘  D    T+D                                  ╱  D   T+D
 //! ```
 //!
-//! The step function is exact for jobs that arrive a period or more apart, and for a
-//! sliding window. A constant bandwidth server lets its holder block and come back inside a
-//! period with what is left, at no more than the density C/D: the ramp bounds that. It is what
-//! keeps the promise to the *others* when a holder does as it likes, and its price is that
-//! with deadlines before the periods such sets are admitted hardly beyond density.
+//! The step function is exact for jobs that arrive a period or more apart, and for a sliding
+//! window. A constant bandwidth server lets its holder block and resume inside a period with its
+//! remaining budget, at no more than the density C/D: the ramp bounds that. It protects the *other*
+//! contexts from an arbitrary holder. The price: with deadlines shorter than periods, such sets are
+//! admitted hardly beyond density.
 //!
-//! A context in a higher band can delay a lower band by all it does in the window, not only
-//! by what is due in it: C·(⌊t/T⌋ + 1), one C more for a ramp.
+//! A context in a higher band can delay a lower band by all its work in the window, not only by the
+//! work due in it: C·(⌊t/T⌋ + 1), one C more for a ramp.
 //!
-//! # What cooperation costs
+//! # The cost of cooperative scheduling
 //!
-//! Code gives way only at its yield checks, at most q apart. So a window can begin with a
-//! stretch of q of something less urgent: the blocking term, the largest q of those that are
-//! not due in the window (Baruah's limited preemption). And each context may notice up to q
-//! late that its budget is used up; it pays that back, so this is q once in a window, not in
-//! each period. Both are in the demand.
+//! Code yields only at its yield checks, at most q apart. So a window can begin with q of less
+//! urgent work: the blocking term, the largest q of those that are not due in the window (Baruah's
+//! limited preemption). And each context may notice up to q late that its budget is used up; it
+//! pays that back, so this is q once in a window, not in each period. Both are in the demand.
 //!
 //! # The tests
 //!
-//! 1. *Utilisation*: ΣC/T above the share is hopeless. Exact, also on the edge.
+//! 1. *Utilisation*: ΣC/T above the share is rejected. Exact, also at equality.
 //! 2. *Density*: ΣC/D within the share, with all q inside the shortest deadline, is enough.
-//! 3. *Demand*: exact for steps. Looks at the points where the demand function bends, from
-//!    a bound beyond which it cannot exceed the supply downwards, skipping what the demand at a
-//!    larger point already settles (QPA; Zhang and Burns 2009). The number of steps is bounded;
-//!    whoever runs into the bound is rejected. So is everything that does not fit into the
-//!    arithmetic: admission fails closed.
+//! 3. *Demand*: exact for steps. Looks at the points where the demand function bends, downwards
+//!    from a bound beyond which it cannot exceed the supply, skipping points that the demand at a
+//!    larger point already covers (QPA; Zhang and Burns 2009). The number of steps is bounded; a
+//!    set that exceeds the bound is rejected. So is a set whose numbers exceed the arithmetic:
+//!    admission fails closed.
 //!
-//! Taking a context away never turns yes into no: every term of every test only shrinks.
-//! (The step bound is the exception in principle. A set is not examined again when it shrinks.)
+//! Removing a context never turns an admitted set into a rejected one: every term of every test
+//! only shrinks. (The step bound is the exception in principle. A set is not examined again when it
+//! shrinks.)
 //!
-//! This proves the model. On a host that takes the processor away without telling, it is
-//! admitted *soft* real time, and [`Usage::missed`](crate::context::Usage::missed) counts.
+//! This holds for the model. On a host that preempts the runtime, it is *soft* real time, and
+//! [`Usage::missed`](crate::context::Usage::missed) counts the misses.
 //!
 //! ```
 //! use parcae_core::admission::{Capacity, Demand, Test, examine};
@@ -72,7 +72,7 @@ pub use place::place;
 use crate::context::{Band, MAX_PERIOD, Params, Refill};
 use bound::Window;
 
-/// The worst that a context can do in a window. See the [module](self).
+/// The worst-case demand of a context in a window. See the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Jobs that arrive a period or more apart and run to their end; a sliding window.
@@ -81,7 +81,7 @@ pub enum Shape {
     Ramp,
 }
 
-/// What one context asks of its worker.
+/// The demand of one context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
     /// How much per period.
@@ -92,9 +92,9 @@ pub struct Demand {
     pub deadline: u64,
     /// The longest stretch between two yield checks.
     pub check_distance: u64,
-    /// What goes first.
+    /// The criticality band.
     pub band: Band,
-    /// What may fall into a window.
+    /// The shape of the demand function.
     pub shape: Shape,
 }
 
@@ -128,14 +128,14 @@ impl From<&Params> for Demand {
     }
 }
 
-/// What a worker has for contexts.
+/// The capacity of a worker for contexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// The share of its time, in millionths. The rest is the floor of best effort.
     pub share: u32,
-    /// For how long at most nothing of it may come, as while best effort has its turn.
+    /// The longest time without any supply, for example during a turn of best effort.
     pub delay: u64,
-    /// What a dispatch costs. Each job pays two: one to it, one away.
+    /// The cost of a dispatch. Each job pays two: one to it, one away from it.
     pub dispatch: u64,
     /// How many points the demand test may look at before it gives up.
     pub max_steps: u32,
@@ -153,7 +153,7 @@ impl Default for Capacity {
 ///
 /// # Errors
 ///
-/// Why not, or why that is not known.
+/// Why the set does not fit, or why that is unknown.
 pub fn examine<S>(set: S, capacity: &Capacity) -> Result<Admitted, Rejected>
 where
     S: IntoIterator<Item = Demand>,

@@ -1,4 +1,4 @@
-//! Where to put a context: worst fit, so that what is left is spread evenly.
+//! Placement of a context: worst fit, so that spare capacity is spread evenly.
 
 use super::{Admitted, Capacity, Cause, Demand, Rejected, Test, examine};
 

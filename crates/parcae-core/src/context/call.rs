@@ -19,14 +19,14 @@ use core::mem::replace;
 /// A call that a party waits for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
-    /// What was lent; none once that was destroyed, unbound or recalled.
+    /// The lent context; none once it was destroyed, unbound or recalled.
     context: Link,
     below: Link,
     above: Link,
 }
 
 impl Call {
-    /// None is open, or nothing is lent with it any more.
+    /// No call is open, or no context is lent with it.
     pub(super) const OVER: Call =
         Call { context: Link::NONE, below: Link::NONE, above: Link::NONE };
 }
@@ -38,29 +38,29 @@ pub struct CallId {
     number: u64,
 }
 
-/// What an endpoint asks of those who call it.
+/// The requirement of an endpoint for its callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gate {
-    /// How long a call may take at worst. Who has less left is not let in, so that no
-    /// caller's budget ends inside the server and blocks it for the others.
+    /// The worst-case time of a call. A caller with less budget is refused, so that no budget ends
+    /// inside the server and blocks it for other callers.
     pub min_budget: u64,
 }
 
-/// What became of a call that is over.
+/// The result of a call that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Returned {
-    /// Who waited for it and is to go on.
+    /// The caller, which becomes runnable.
     pub caller: PartyId,
-    /// The context that came back with it, if it did. Its deadline is that of the budget it
-    /// has now: queue the caller by [`urgency`](Contexts::urgency), not at the head.
+    /// The returned context, if any. Its deadline is that of its current budget: queue the caller
+    /// by [`urgency`](Contexts::urgency), not at the head.
     pub context: Option<ContextId>,
-    /// Who was running on that context and must be taken off the worker.
+    /// The party that was running on that context and must be taken off the worker.
     pub interrupted: Option<PartyId>,
 }
 
 impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
-    /// The running `caller` calls `callee` through `gate`: the context goes along, and the
-    /// worker runs the callee at once. Time goes on being charged to the same context.
+    /// The running `caller` calls `callee` through `gate`: the context is lent, and the worker runs
+    /// the callee immediately. Time is still charged to the same context.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(CallId { caller, number })
     }
 
-    /// The callee answers: the context goes back to the caller, and the worker runs that.
+    /// The callee answers: the context returns to the caller, and the worker runs the caller.
     ///
     /// # Errors
     ///
@@ -151,8 +151,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         }
     }
 
-    /// Brings a context home from wherever it was lent. Its home's call is over; callers
-    /// between keep waiting and get their calls back without it. Returns who was running on it.
+    /// Returns a lent context to its home. The home's call ends; callers in between keep waiting
+    /// and get their calls back without it. Returns the party that was running on it.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(heir)
     }
 
-    /// What is lent with an open call.
+    /// The context that is lent with an open call.
     #[inline]
     fn open(&self, call: CallId) -> Result<Link, Refused> {
         let caller = self.parties.get(call.caller).ok_or(Refused::StaleCall)?;
@@ -223,7 +223,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         }
     }
 
-    /// Moves the context from its holder to the caller on top, who waits no longer.
+    /// Moves the context from its holder to the topmost caller, which stops waiting.
     #[inline]
     fn unwind(&mut self, index: u32, now: u64) {
         self.rouse(index, now);

@@ -1,24 +1,24 @@
-//! Events of contexts: kept in the contexts themselves until someone takes them.
+//! Events of contexts, kept in the contexts themselves until they are taken.
 //!
-//! Each context has one place per kind. An event whose place is taken is joined with the
-//! one that waits there: the count grows, the newest time and the worst amount stay. So
-//! telling needs no memory at the moment when something goes wrong, nothing is lost but
-//! detail, and a context in trouble cannot crowd out the events of the others. Contexts
-//! with events form a list through themselves, in the order in which they got their first.
+//! Each context has one place per kind. An event whose place is taken is joined with the one that
+//! waits there: the count grows, the newest time and the worst amount stay. So raising an event
+//! needs no memory, only detail is lost, and one failing context cannot crowd out the events of the
+//! others. Contexts with events form a list through themselves, in the order in which they got
+//! their first.
 
 use super::params::Endpoint;
 use super::table::{ContextId, PartyId};
 
-/// What happened to a context.
+/// Kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// Its budget is used up. The amount is what it used in all its life.
+    /// Its budget is used up. The amount is its total use.
     Depleted,
-    /// Its holder wants to go on and must wait for budget. Goes to the holder's endpoint, or
-    /// else to the context's; without either there is no such event. The amount is what was
-    /// used since [`take_consumed`](super::Contexts::take_consumed).
+    /// Its holder is runnable and must wait for budget. Delivered to the holder's endpoint, or else
+    /// to the context's; without either there is no event. The amount is the use since
+    /// [`take_consumed`](super::Contexts::take_consumed).
     Timeout,
-    /// It used more than it had. The amount is the most of it.
+    /// It used more than its budget. The amount is the largest overrun.
     Overrun,
     /// Budget that should have been used by a deadline was used later, or not yet. The
     /// amount is by how much it was late.
@@ -37,7 +37,7 @@ pub struct Event {
     pub context: ContextId,
     /// What.
     pub kind: EventKind,
-    /// Who ran on it: a party along the call chain.
+    /// The party that ran on it, along the call chain.
     pub holder: Option<PartyId>,
     /// Where to deliver it.
     pub endpoint: Option<Endpoint>,
@@ -45,7 +45,7 @@ pub struct Event {
     pub at: u64,
     /// How much; see the kinds.
     pub amount: u64,
-    /// How many since the last that was taken.
+    /// How many since the last event was taken.
     pub count: u32,
 }
 
@@ -74,7 +74,7 @@ impl Places {
         self.pending.iter().all(Option::is_none)
     }
 
-    /// Puts `new` into its place, or joins it with what is there.
+    /// Stores `new`, or merges it with the pending event.
     pub(super) fn put(&mut self, kind: EventKind, new: Pending) {
         let place = &mut self.pending[kind as usize];
         *place = Some(match *place {

@@ -1,17 +1,17 @@
-//! Scheduling contexts: processor time as something one holds, lends and loses.
+//! Scheduling contexts: processor time that is held, lent and used up.
 //!
 //! A context is a right to use a *budget* of time in each *period*, by a *deadline* after it
-//! becomes ready. A party (a task, a service) runs only while it holds a context, and what it
-//! uses is charged to that one. The model is that of seL4's mixed-criticality kernel; the
-//! replenishment rules are in [`supply`], lending is in [`call`].
+//! becomes ready. A party (a task, a service) runs only while it holds a context, and its use is
+//! charged to that context. The model is that of seL4's mixed-criticality kernel; the replenishment
+//! rules are in [`supply`], lending is in [`call`].
 //!
-//! # Who owns what
+//! # Ownership
 //!
-//! [`Contexts`] is the table of *one worker*. At most one of its contexts runs at a time, so
-//! there is one place where time is charged, and one context it is charged to. Other workers
-//! do not touch the table; what they want is sent to its owner, and a context that moves to
-//! another worker [departs](Contexts::depart) and [arrives](Contexts::arrive). Memory is given
-//! by the caller; nothing here allocates. Handles are an index and a generation.
+//! [`Contexts`] is the table of *one worker*. At most one of its contexts runs at a time, so there
+//! is one place where time is charged, and one context it is charged to. Other workers do not touch
+//! the table; they send requests to its owner, and a context that moves to another worker
+//! [departs](Contexts::depart) and [arrives](Contexts::arrive). The caller provides the memory;
+//! nothing here allocates. Handles are an index and a generation.
 //!
 //! # States
 //!
@@ -25,31 +25,28 @@
 //!           refused while depleted (`ready_at` is ahead) or halted
 //! ```
 //!
-//! The table queues nothing: it says when a context is ready and how
-//! [urgent](Contexts::urgency) it is. Charging never makes anything runnable, so a party
-//! cannot be both blocked and queued.
+//! The table has no queue: it computes when a context is ready and how [urgent](Contexts::urgency)
+//! it is. Charging never makes anything runnable, so a party cannot be both blocked and queued.
 //!
-//! # What always holds
+//! # Invariants
 //!
-//! - What is available and what is to come sum to the budget; re-checked after every charge
-//!   in debug builds.
-//! - A context has one holder or none; a party holds one context or none. A party waits for
-//!   at most one call, and who waits holds nothing.
-//! - All that was used is charged, also beyond the budget: a context that overran waits the
-//!   longer. In a cooperative runtime the overrun is at most the distance between two yield
-//!   checks, q.
+//! - Available and future amounts sum to the budget; re-checked after every charge in debug builds.
+//! - A context has one holder or none; a party holds one context or none. A party waits for at most
+//!   one call, and holds no context while it waits.
+//! - All use is charged, also beyond the budget: a context that overran waits longer. In a
+//!   cooperative runtime the overrun is at most the distance between two yield checks, q.
 //! - Sliding window: in *every* window as long as the period, use ≤ budget + q. Hard CBS: so
 //!   much per arrival, and arrivals are a period apart or were paid for by unused bandwidth; a
 //!   window across them may hold two budgets and more, which admission knows.
-//! - An operation first validates, then acts, and acting cannot fail. A refused operation
-//!   has changed nothing, except that a refused start may tell of a timeout.
+//! - An operation first validates, then acts, and acting cannot fail. A refused operation changes
+//!   nothing, except that a refused start may raise a timeout event.
 //!
 //! # Left out
 //!
-//! Yielding to a named context: under deadlines the more urgent runs anyway. Reclaiming
-//! unused bandwidth (GRUB). Lending to another worker: fibers stay where they started.
-//! Queueing for a server that is busy with another's call: who does that adds the wait, at most
-//! the gate's `min_budget`, to the check distances that admission is told.
+//! Yielding to a named context: under deadlines the more urgent runs anyway. Reclaiming unused
+//! bandwidth (GRUB). Lending to another worker: fibers stay where they started. Queueing for a
+//! server that is busy with another call: a caller that queues adds the wait, at most the gate's
+//! `min_budget`, to the check distance for admission.
 //!
 //! ```
 //! use parcae_core::context::{Contexts, ContextSlot, Gate, Params, PartySlot, Refused, Stop};
@@ -68,7 +65,7 @@
 //! assert_eq!((charge.used, charge.overrun, charge.depleted), (32, 2, Some(100)));
 //!
 //! assert_eq!(table.start(client, 50), Err(Refused::Depleted { until: 100 }));
-//! assert_eq!(table.start(client, 100)?.limit, 28); // what was too much is taken off
+//! assert_eq!(table.start(client, 100)?.limit, 28); // minus the overrun
 //! # Ok::<(), Refused>(())
 //! ```
 

@@ -1,4 +1,4 @@
-//! What a scheduling context promises and demands.
+//! The parameters of a scheduling context.
 
 use crate::WorkerSet;
 use core::fmt;
@@ -24,24 +24,24 @@ pub const MAX_REFILLS: u8 = 8;
 pub struct Params {
     /// How much may be used per period.
     pub budget: u64,
-    /// After how long what was used comes back.
+    /// The time after which used budget is replenished.
     pub period: u64,
     /// By when, after it becomes ready, the budget is to have been available. At most the
     /// period.
     pub deadline: u64,
-    /// Which contexts go first whatever the deadlines.
+    /// Criticality: a higher band goes first, whatever the deadlines.
     pub band: Band,
-    /// Where the context may be placed. It is on one worker at a time.
+    /// The workers that the context may be placed on, one at a time.
     pub workers: WorkerSet,
-    /// How the budget comes back.
+    /// How the budget is replenished.
     pub refill: Refill,
-    /// What happens to a context that uses more than it has.
+    /// What happens after an overrun.
     pub overrun: Overrun,
-    /// Who is told that a party had to stop for lack of budget.
+    /// The endpoint for timeouts: a party had to stop for lack of budget.
     pub timeout: Option<Endpoint>,
-    /// The longest stretch between two yield checks of the code that runs on it, services that
-    /// it calls included: how long it may keep the worker although its budget is used up or
-    /// something more urgent waits.
+    /// The longest time between two yield checks of the code that runs on it, including called
+    /// services: how long it may keep the worker although its budget is used up or more urgent work
+    /// waits.
     pub check_distance: u64,
 }
 
@@ -113,32 +113,31 @@ impl Urgency {
     }
 }
 
-/// How used budget comes back. Either way, what is there and what is to come add up to the
-/// budget.
+/// How used budget is replenished. In each case, available and future amounts add up to the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refill {
-    /// All at once, a period after the budget's job arrived (constant bandwidth server,
-    /// throttled when empty). The holder may block and go on with what is left.
+    /// In one piece, a period after the job arrived (constant bandwidth server, throttled when
+    /// empty). The holder may block and continue with the rest.
     HardCbs,
-    /// The same for jobs that run from start to end: who blocks gives up what is left, and
-    /// goes on when the next job may arrive. Admission can count on that, and admits more.
+    /// The same for jobs that run to completion: a holder that blocks gives up the rest, and
+    /// continues when the next job may arrive. Admission relies on that, and admits more.
     PerJob,
     /// Each piece a period after its use began (sporadic server). No window as long as the
     /// period holds more use than the budget, so neighbours are never hit twice at a border.
     SlidingWindow {
-        /// How many pieces are told apart, 2 to [`MAX_REFILLS`]. With fewer, more budget
-        /// comes back later than it could.
+        /// The number of pieces, 2 to [`MAX_REFILLS`]. With fewer pieces, more budget is
+        /// replenished later than necessary.
         refills: u8,
     },
 }
 
-/// What happens to a context that used more than it had. What was used is charged in any
-/// case, over as many periods as it takes.
+/// What happens after an overrun. All use is charged in any case, over as many periods as
+/// necessary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overrun {
-    /// It waits for its budget to come back. Counted, nobody is told.
+    /// It waits for its replenishment. Counted, without an event.
     Throttle,
-    /// It waits, and events tell of depletion, overruns and missed deadlines.
+    /// It waits, with events for depletion, overruns and missed deadlines.
     Notify,
     /// As [`Notify`](Overrun::Notify), and an overrun beyond the tolerance halts the
     /// context until it is resumed by name.
@@ -148,40 +147,40 @@ pub enum Overrun {
     },
 }
 
-/// Where a timeout is to be delivered. The meaning is the caller's.
+/// The destination of a timeout. Its meaning is up to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// Which endpoint.
     pub port: u32,
-    /// What tells the receiver whom it is about.
+    /// A value that identifies the sender to the receiver.
     pub badge: u64,
 }
 
-/// Terms that make no sense.
+/// Invalid parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadParams {
     /// The budget is not worth a dispatch.
     BudgetTooSmall {
-        /// What was asked for.
+        /// The requested value.
         budget: u64,
-        /// What is the least here.
+        /// The least allowed.
         least: u64,
     },
     /// The period is beyond [`MAX_PERIOD`].
     PeriodTooLong {
-        /// What was asked for.
+        /// The requested value.
         period: u64,
     },
     /// The deadline is after the end of the period.
     DeadlineAfterPeriod {
-        /// What was asked for.
+        /// The requested value.
         deadline: u64,
         /// The period.
         period: u64,
     },
     /// The budget cannot be used before the deadline even on an empty worker.
     BudgetAboveDeadline {
-        /// What was asked for.
+        /// The requested value.
         budget: u64,
         /// The deadline.
         deadline: u64,
@@ -190,7 +189,7 @@ pub enum BadParams {
     NoWorker,
     /// A sliding window of one refill or too many.
     Refills {
-        /// What was asked for.
+        /// The requested value.
         refills: u8,
     },
 }

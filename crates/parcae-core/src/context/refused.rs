@@ -6,7 +6,7 @@ use core::fmt;
 /// Why an operation on contexts was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The terms make no sense.
+    /// The parameters are invalid.
     BadParams(BadParams),
     /// The terms do not allow the worker of this table.
     WrongWorker {
@@ -23,7 +23,7 @@ pub enum Refused {
     StaleCall,
     /// The context is bound already, or someone holds it.
     Bound,
-    /// The context is bound to nobody.
+    /// The context is not bound.
     NotBound,
     /// The party has a context already.
     HasContext,
@@ -31,11 +31,11 @@ pub enum Refused {
     NoContext,
     /// The party waits for a call to return.
     Waits,
-    /// The party did not say that it wants to run.
+    /// The party is asleep.
     Asleep,
     /// The budget is used up.
     Depleted {
-        /// When there will be some.
+        /// When it will be replenished.
         until: u64,
     },
     /// The context overran and was halted.
@@ -46,11 +46,11 @@ pub enum Refused {
     Running,
     /// Nothing runs on this context now.
     NotRunning,
-    /// What is left does not last for the worst case of the call.
+    /// The remaining budget is less than the worst case of the call.
     BelowMinimum {
-        /// What is left.
+        /// The remaining budget.
         left: u64,
-        /// What the endpoint asks for.
+        /// The endpoint's requirement.
         needed: u64,
     },
     /// The context is lent to a callee.

@@ -1,5 +1,5 @@
-//! The refill ring of the sliding window. What it is for and why its rules are as they are
-//! is in [`supply`](super::supply).
+//! The refill ring of the sliding window. [`supply`](super::supply) explains its purpose and its
+//! rules.
 //!
 //! ```text
 //!  head                          last
@@ -124,7 +124,7 @@ impl Ring {
     fn use_head(&mut self, params: &Params) {
         let used = self.pop();
         self.append(Refilled { time: used.time.saturating_add(params.period), ..used });
-        // What comes next is used after it, whenever it became available.
+        // The next piece is used after it, whenever it became available.
         self.begin(used.time.saturating_add(used.amount));
         self.release(params, self.head().time);
     }

@@ -1,4 +1,4 @@
-//! Running on contexts: waking, starting, charging, stopping, and telling what went wrong.
+//! Running on contexts: waking, starting, charging, stopping, and raising events.
 
 use super::event::{Event, EventKind, Pending};
 use super::params::Overrun;
@@ -8,8 +8,7 @@ use super::table::{PartySlot, State, Stop};
 use crate::slab::{Link, Memory};
 
 impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
-    /// The party wants to run from now on. Returns from when it may. Waking who is awake
-    /// changes nothing.
+    /// Makes the party runnable. Returns when it may run. No effect if it is awake.
     ///
     /// # Errors
     ///
@@ -60,7 +59,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         })
     }
 
-    /// Charges what was used until `now` to the one context that runs, which goes on.
+    /// Charges the use until `now` to the running context, which keeps running.
     ///
     /// # Errors
     ///
@@ -90,8 +89,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(charge)
     }
 
-    /// Keeps whoever holds the context from starting on it until it is resumed. What runs
-    /// now runs on to its next yield check.
+    /// Prevents the holder from starting on the context until it is resumed. A running holder
+    /// continues to its next yield check.
     ///
     /// # Errors
     ///
@@ -101,7 +100,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(())
     }
 
-    /// Lets a context go on that was halted, by name or by an overrun.
+    /// Resumes a context that was halted explicitly or by an overrun.
     ///
     /// # Errors
     ///
@@ -131,7 +130,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         }
     }
 
-    /// If the context runs: charges it and frees the worker. Returns who ran.
+    /// If the context runs, charges it and frees the worker. Returns the party that ran.
     pub(super) fn interrupt(&mut self, index: u32, now: u64) -> Option<PartyId> {
         if self.running != Link::to(index) {
             return None;
@@ -221,7 +220,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         self.tell(index, EventKind::Missed, now, now - deadline);
     }
 
-    /// Someone wants to run and there is nothing to run on.
+    /// A party is runnable and its context is depleted.
     #[cold]
     fn time_out(&mut self, index: u32, now: u64) {
         let record = self.contexts.at_mut(index);
@@ -249,7 +248,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Some(Event { context, kind, holder, endpoint, at, amount, count })
     }
 
-    /// Leaves an event in the context's place for it, if anyone is to be told.
+    /// Stores an event in the context, if its policy asks for it.
     fn tell(&mut self, index: u32, kind: EventKind, at: u64, amount: u64) {
         let record = self.contexts.at_mut(index);
         let holder = record.holder.get();

@@ -1,38 +1,37 @@
-//! How budget is used up and comes back: two servers behind one set of verbs.
+//! Use and replenishment of budget: two servers behind one interface.
 //!
-//! Both hold pairs *(time, amount)*: so much is available from then on. The amounts always
-//! sum to the budget; using some moves it into the future, never elsewhere.
+//! Both hold pairs *(time, amount)*: the amount is available from that time on. The amounts always
+//! sum to the budget; using an amount moves it into the future.
 //!
 //! # Hard CBS (Abeni and Buttazzo's constant bandwidth server, throttled when empty)
 //!
-//! Two numbers: the *arrival* of the current job, or its earliest if nobody wants it yet,
-//! and what is *left* for it. The rest of the budget comes back at arrival + period. Hence:
+//! Two numbers: the *arrival* of the current job, or its earliest possible arrival, and the amount
+//! *left* for it. The rest of the budget is replenished at arrival + period. Hence:
 //!
-//! - A charge beyond what is left moves the arrival by as many periods as the overrun eats
-//!   budgets, and the remainder is missing from the budget that arrives then. There are no
-//!   negative amounts, and a charge of any size takes constant time.
+//! - A charge beyond the amount left moves the arrival by as many periods as the overrun consumes
+//!   budgets, and the remainder is missing from the budget that arrives then. There are no negative
+//!   amounts, and a charge of any size takes constant time.
 //! - `arrival > now` *is* the throttled state.
-//! - A job that wakes early enough for what is left to have a higher density than the
-//!   context was admitted with, `left / (deadline − now) > budget / deadline`, gets a new
-//!   arrival and a full budget if deadline = period; if deadline < period it keeps its
-//!   deadline and only as much as the density allows, because a new arrival less than a
-//!   period after the last would be too much (Linux calls this the revised wake-up rule).
+//! - A job that wakes so early that the amount left would have a higher density than the context
+//!   was admitted with, `left / (deadline − now) > budget / deadline`, gets a new arrival and a
+//!   full budget if deadline = period; if deadline < period it keeps its deadline and only as much
+//!   as the density allows, because a new arrival less than a period after the last would be too
+//!   much (Linux calls this the revised wake-up rule).
 //!
 //! So arrivals with deadlines are never denser than [`Shape::Ramp`] in admission says. With
-//! [`Refill::PerJob`] a job that blocked is over, which makes them jobs a period apart:
-//! [`Shape::Step`].
+//! [`Refill::PerJob`] a job ends when it blocks, so jobs are a period apart: [`Shape::Step`].
 //!
 //! # Sliding window (sporadic server)
 //!
-//! A ring of up to eight pairs. A dispatch dates the head *now*; what is used of it comes
-//! back a period after that. Two rules differ from the published sporadic servers, both for
-//! the sake of a guarantee without exceptions:
+//! A ring of up to eight pairs. A dispatch dates the head *now*; the used part of it is replenished
+//! a period later. Two rules differ from the published sporadic servers, both for a guarantee
+//! without exceptions:
 //!
 //! - The date is that of the dispatch, not of the wake-up. A server that had to wait
 //!   before it ran would otherwise get its budget back less than a period after using it.
 //! - Merging two pairs only ever delays: the sum is available at the *later* time. The one
-//!   exception is what goes on using the pair that the last one came from: it comes back
-//!   with that, behind it, so none of it is used less than a period after it was.
+//!   exception is continued use of the pair that the last refill came from: it is merged with that
+//!   refill, so no unit is used less than a period after its last use.
 //!
 //! Let *u* be a unit of budget that is used at time *x*. Normally it is available again at
 //! *x* + period or later. An overrun uses units before their time, *n* > *x*; they come back at
@@ -51,7 +50,7 @@ use super::ring::Ring;
 /// context that owes more than time can hold does not run again.
 pub const NEVER: u64 = u64::MAX;
 
-/// So much, from then on.
+/// An amount, and the time from which it is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refilled {
     /// From when.
@@ -128,7 +127,7 @@ impl Supply {
         }
     }
 
-    /// Someone wants to use it from `now` on, and nobody did just before.
+    /// A holder becomes runnable at `now`.
     #[inline]
     pub(super) fn wake(&mut self, params: &Params, now: u64) {
         match self {
@@ -146,8 +145,8 @@ impl Supply {
         }
     }
 
-    /// So much was used since it began, whether or not there was that much. Pieces below
-    /// `min_slice` are not handed out: they wait for more.
+    /// Charges the use since the beginning, even if it exceeds the budget. Pieces below `min_slice`
+    /// are not handed out: they wait for more.
     #[inline]
     pub(super) fn charge(&mut self, params: &Params, used: u64, min_slice: u64) {
         match self {
@@ -158,7 +157,7 @@ impl Supply {
         debug_assert!(self.refills(params).is_sorted_by_key(|pair| pair.time), "in order");
     }
 
-    /// Gives up what is there until it comes back.
+    /// Gives up the available amount until its replenishment.
     pub(super) fn forfeit(&mut self, params: &Params, now: u64) {
         match self {
             Supply::Cbs(cbs) => cbs.next_job(params, 0),
@@ -196,7 +195,7 @@ impl Supply {
 pub(super) struct Cbs {
     /// When the current job arrived, or will.
     arrival: u64,
-    /// What is left for it: 1 to the budget.
+    /// The amount left for it: 1 to the budget.
     left: u64,
     /// Whether some was used of it.
     begun: bool,
@@ -226,7 +225,7 @@ impl Cbs {
         let deadline = self.arrival.saturating_add(params.deadline);
         let laxity = u128::from(deadline.saturating_sub(now)) * u128::from(params.budget);
         if u128::from(self.left) * u128::from(params.deadline) <= laxity {
-            return; // not denser than admitted: the job goes on
+            return; // not denser than admitted: the job continues
         }
         if params.deadline == params.period {
             *self = Cbs::new(params, now);
@@ -257,7 +256,7 @@ impl Cbs {
         }
     }
 
-    /// The job is over, `over` beyond its budget.
+    /// Ends the job, which used `over` beyond its budget.
     fn next_job(&mut self, params: &Params, over: u64) {
         let periods = 1 + over / params.budget;
         self.left = params.budget - over % params.budget;

@@ -1,4 +1,4 @@
-//! The contexts of one worker: making, binding, running, charging.
+//! The contexts of one worker: creating, binding, running, charging.
 
 use super::call::Call;
 use super::event::{Ends, Places};
@@ -15,23 +15,23 @@ pub struct Context {
     pub(super) supply: Supply,
     pub(super) state: State,
     pub(super) halted: bool,
-    /// Whom it belongs to.
+    /// The party that it belongs to.
     pub(super) home: Link,
-    /// Who runs on it: the home, or the end of a chain of calls.
+    /// The party that runs on it: the home, or the end of a chain of calls.
     pub(super) holder: Link,
     /// The caller that gets it back first.
     pub(super) top: Link,
     pub(super) usage: Usage,
-    /// Used since it was last asked for.
+    /// Use since the last `take_consumed`.
     pub(super) unread: u64,
-    /// The deadline whose miss was told.
+    /// The last deadline whose miss was reported.
     pub(super) missed: u64,
-    /// The refill that a timeout was told for.
+    /// The last refill for which a timeout was reported.
     pub(super) timed_out: u64,
     pub(super) events: Places,
 }
 
-/// What the holder of a context does.
+/// The state of a context's holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Asleep,
@@ -39,7 +39,7 @@ pub(super) enum State {
     Running,
 }
 
-/// Someone who runs on contexts: a task or a service, as a record in a table.
+/// A party that runs on contexts: a task or a service, as a record in a table.
 #[derive(Debug)]
 pub struct Party {
     /// The context it may be charged to.
@@ -48,7 +48,7 @@ pub struct Party {
     pub(super) home: Link,
     /// Whether it waits for a call.
     pub(super) waits: bool,
-    /// What it lent with that, and its neighbours on the chain.
+    /// The lent context, and its neighbours on the chain.
     pub(super) call: Call,
     /// How many calls it has made: what makes the handles of calls unique.
     pub(super) calls: u64,
@@ -64,16 +64,16 @@ pub type ContextSlot = Slot<Context>;
 /// Memory for one party.
 pub type PartySlot = Slot<Party>;
 
-/// What a context has used, and how it behaved.
+/// Statistics of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// All that was charged to it.
     pub total: u64,
     /// How often its budget was used up.
     pub depletions: u64,
-    /// How many times it ran beyond what there was.
+    /// How often it overran its budget.
     pub overruns: u64,
-    /// The most that it did so in one go: q*, as observed.
+    /// The largest overrun: q*, as observed.
     pub worst_overrun: u64,
     /// How many deadlines passed with budget unused that a holder wanted to use.
     pub missed: u64,
@@ -81,30 +81,30 @@ pub struct Usage {
     pub gaps: u64,
 }
 
-/// Leave to run.
+/// Permission to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     /// On which context.
     pub context: ContextId,
     /// For how long at most.
     pub limit: u64,
-    /// The absolute deadline of what is granted.
+    /// The absolute deadline of the granted budget.
     pub deadline: u64,
 }
 
-/// What came of running.
+/// The result of a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a depleted context must not go on"]
 pub struct Charge {
-    /// Who was charged.
+    /// The charged context.
     pub context: ContextId,
-    /// Who ran.
+    /// The party that ran.
     pub party: PartyId,
     /// How much was charged.
     pub used: u64,
-    /// How much was not there, since the context was started.
+    /// The overrun since the context was started.
     pub overrun: u64,
-    /// What may be used now.
+    /// The amount that may be used now.
     pub left: u64,
     /// If nothing: when there will be some.
     pub depleted: Option<u64>,
@@ -117,7 +117,7 @@ pub enum Stop {
     Preempted,
     /// It waits until it is woken.
     Blocked,
-    /// It gives up what it has until that comes back, and goes on then.
+    /// It gives up its budget until the replenishment, and continues then.
     Yielded,
 }
 
@@ -142,7 +142,7 @@ pub struct Contexts<C, P> {
     pub(super) running: Link,
     /// Since when that was not charged.
     pub(super) since: u64,
-    /// What it used beyond what there was, since it started.
+    /// The overrun since it started.
     pub(super) overrun: u64,
     pub(super) events: Ends,
     worker: u8,
@@ -166,9 +166,9 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         }
     }
 
-    /// Budgets below this are not worth a dispatch: twice what a dispatch costs. Smaller
-    /// rests wait for the next refill, so a job that needs its budget to the last unit
-    /// should ask for so much more.
+    /// Budgets below this are not worth a dispatch: twice the cost of a dispatch. Smaller rests
+    /// wait for the next refill, so a job that needs its budget to the last unit should ask for so
+    /// much more.
     pub fn with_min_slice(mut self, min_slice: u64) -> Self {
         self.min_slice = min_slice.max(1);
         self
@@ -191,8 +191,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         self.contexts.vacant()
     }
 
-    /// A context with a full budget from `now` on, bound to nobody. Whether the worker can
-    /// keep what it promises is the question of [`admission`](crate::admission).
+    /// Creates an unbound context with a full budget from `now` on. [`admission`](crate::admission)
+    /// decides whether the worker can guarantee it.
     ///
     /// # Errors
     ///
@@ -291,8 +291,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(())
     }
 
-    /// Takes the context from its home and from whoever holds it. Callers along its chain
-    /// get their calls back without it. Returns who was running on it.
+    /// Unbinds the context from its home and its holder. Callers along its chain get their calls
+    /// back without it. Returns the party that was running on it.
     ///
     /// # Errors
     ///
@@ -333,7 +333,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(Traveller { params, supply, usage, unread, halted, events })
     }
 
-    /// Takes in a context that departed elsewhere, bound to nobody.
+    /// Adds a context that departed from another table, unbound.
     ///
     /// # Errors
     ///
@@ -382,14 +382,14 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     }
 }
 
-/// What can be asked of a context without changing it.
+/// Queries about contexts.
 impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     /// Its terms.
     pub fn params(&self, context: ContextId) -> Option<&Params> {
         self.contexts.get(context).map(|record| &record.params)
     }
 
-    /// What it used and how it behaved, up to the last charge.
+    /// Its statistics up to the last charge.
     pub fn usage(&self, context: ContextId) -> Option<Usage> {
         self.contexts.get(context).map(|record| record.usage)
     }
@@ -399,7 +399,7 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         self.contexts.get(context).map(|record| record.supply.ready_at())
     }
 
-    /// For how long it can be used from `now` on, what runs uncharged taken off.
+    /// How long it can be used from `now` on, minus time not charged yet.
     pub fn left(&self, context: ContextId, now: u64) -> Option<u64> {
         let record = self.contexts.get(context)?;
         let running = self.running == Link::to(context.index());
@@ -419,23 +419,23 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         record.map(|record| record.supply.refills(&record.params)).into_iter().flatten()
     }
 
-    /// Who runs on it.
+    /// The party that runs on it.
     pub fn holder(&self, context: ContextId) -> Option<PartyId> {
         self.contexts.get(context)?.holder.get().map(|party| self.parties.key(party))
     }
 
-    /// What the party is charged to when it runs: one context or none.
+    /// The context that the party is charged to, if any.
     pub fn held_by(&self, party: PartyId) -> Option<ContextId> {
         self.parties.get(party)?.holds.get().map(|context| self.contexts.key(context))
     }
 
-    /// What was charged since this was last asked.
+    /// The use since the last call.
     pub fn take_consumed(&mut self, context: ContextId) -> Option<u64> {
         self.contexts.get_mut(context).map(|record| core::mem::take(&mut record.unread))
     }
 
-    /// What all contexts of this worker ask of it, for admission. A check distance that
-    /// proved too short is replaced by what was seen.
+    /// The demands of all contexts of this worker, for admission. A check distance that proved too
+    /// short is replaced by the observed one.
     pub fn demands(&self) -> impl Iterator<Item = Demand> + Clone {
         self.contexts.iter().map(|(_, record)| {
             let demand = Demand::from(&record.params);

@@ -1,8 +1,8 @@
 //! Realtime work in order: by band, in a band by deadline, of equal ones by arrival.
 //!
-//! A binary heap over slots. Slot `i` is two things at once: place `i` of the heap, which
-//! names a slot in `heap`, and a piece of work, which knows its place in `place`. So both
-//! directions are one step, and anything can be taken out in O(log n).
+//! A binary heap over slots. Slot `i` has two roles: place `i` of the heap, which names a slot in
+//! `heap`, and a piece of work, whose place is in `place`. So both directions take one step, and
+//! any work can be removed in O(log n).
 
 use crate::fair::Memory;
 use core::{cmp::Reverse, fmt};
@@ -10,7 +10,7 @@ use core::{cmp::Reverse, fmt};
 /// No slot, and no place.
 const NIL: u32 = u32::MAX;
 
-/// How critical something is; greater goes first.
+/// Criticality; greater goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Band(u8);
 
@@ -33,7 +33,7 @@ pub struct RealtimeId {
     generation: u32,
 }
 
-/// Why an operation was refused. The queue is as it was.
+/// Why an operation was refused. The queue is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RealtimeError {
@@ -63,9 +63,9 @@ impl core::error::Error for RealtimeError {}
 #[derive(Debug, Clone, Copy)]
 pub struct RealtimeSlot<T> {
     work: Option<Work<T>>,
-    /// Where in the heap this work is; the next free slot if there is none.
+    /// The place of this work in the heap; the next free slot if there is none.
     place: u32,
-    /// Which slot's work is at this place of the heap.
+    /// The slot of the work at this place of the heap.
     heap: u32,
     generation: u32,
 }
@@ -73,12 +73,12 @@ pub struct RealtimeSlot<T> {
 #[derive(Debug, Clone, Copy)]
 struct Work<T> {
     handle: T,
-    /// What is smaller goes first.
+    /// The smallest key goes first.
     key: (Reverse<Band>, u64, u64),
 }
 
 impl<T> RealtimeSlot<T> {
-    /// A slot that nobody uses.
+    /// An unused slot.
     pub const EMPTY: RealtimeSlot<T> =
         RealtimeSlot { work: None, place: NIL, heap: NIL, generation: 0 };
 }
@@ -182,7 +182,7 @@ impl<T: Copy, M: Memory<RealtimeSlot<T>>> RealtimeQueue<T, M> {
         Ok(())
     }
 
-    /// What is to run first.
+    /// The first work.
     pub fn first(&self) -> Option<T> {
         let slots = self.slots.as_ref();
         let first = (self.len > 0).then(|| slots[0].heap)?;

@@ -1,31 +1,31 @@
-//! The weighted average of virtual times, and what follows from it: who is eligible, what
-//! lag somebody has, where somebody with a given lag belongs.
+//! The weighted average of virtual times, and the quantities derived from it: eligibility, lag, and
+//! the placement of an entity with a given lag.
 //!
 //! ```text
 //!   V = zero + sum / weight        sum = Σ wᵢ (vᵢ − zero)        weight = Σ wᵢ
 //! ```
 //!
-//! over everybody who is counted. `zero` is a moving origin: only differences to it are
-//! ever multiplied, and since it follows V they stay small while virtual time itself wraps
-//! around 2⁶⁴ whenever it likes. Shifting it changes neither V nor anybody's lag.
+//! over all counted entities. `zero` is a moving origin: only differences to it are multiplied, and
+//! since it follows V they stay small even when virtual time wraps around at 2⁶⁴. Shifting it
+//! changes neither V nor any lag.
 //!
 //! # Why nothing overflows
 //!
-//! An entity is dispatched when it is eligible, so at `v ≤ V`, and runs for at most 2⁴⁰
-//! units ([`MAX_RUN`](super::MAX_RUN)): it ends below V + 2⁶⁰. Who is behind V is behind by
-//! less than the longest run, by the bound on lag. Lag that is kept is at most 2³⁸ units,
-//! which places nobody further away than 2⁵⁹. So `|v − zero| < 2⁶²`, and with at most 2²⁴
-//! entities of weight at most 2²⁰ every product below fits into 128 bits.
+//! An entity is dispatched when it is eligible, so at `v ≤ V`, and runs for at most 2⁴⁰ units
+//! ([`MAX_RUN`](super::MAX_RUN)): it ends below V + 2⁶⁰. An entity behind V is behind by less than
+//! the longest run, by the bound on lag. Kept lag is at most 2³⁸ units, which places no entity
+//! further away than 2⁵⁹. So `|v − zero| < 2⁶²`, and with at most 2²⁴ entities of weight at most
+//! 2²⁰ every product below fits into 128 bits.
 
 use super::scale::{SHIFT, Weight};
 
-/// The most lag that is kept for somebody who is away, either way, in real units.
+/// The most lag, positive or negative, that is kept for a sleeping entity, in real units.
 pub(super) const MAX_LAG: i64 = 1 << 38;
 
 /// When an entity is this far from the origin, the origin moves.
 const FAR: i64 = 1 << 56;
 
-/// V of those who are counted. See the module's header.
+/// V of the counted entities. See the module's header.
 #[derive(Debug, Clone)]
 pub(super) struct Average {
     zero: u64,
@@ -44,13 +44,13 @@ impl Average {
         i128::from(v.wrapping_sub(self.zero).cast_signed())
     }
 
-    /// Counts somebody.
+    /// Adds an entity.
     pub(super) fn add(&mut self, v: u64, weight: Weight) {
         self.sum += self.key(v) * i128::from(weight.get());
         self.weight += u64::from(weight.get());
     }
 
-    /// Counts somebody no more. When nobody is left, V stays where it was.
+    /// Removes an entity. When none is left, V keeps its value.
     pub(super) fn remove(&mut self, v: u64, weight: Weight) {
         if self.weight == u64::from(weight.get()) {
             *self = Average::starting_at(v);
@@ -60,7 +60,7 @@ impl Average {
         self.weight -= u64::from(weight.get());
     }
 
-    /// Somebody who is counted moved forward by `by`, to `v`.
+    /// A counted entity moved forward by `by`, to `v`.
     #[inline]
     pub(super) fn advance(&mut self, v: u64, by: u64, weight: Weight) {
         self.sum += i128::from(by) * i128::from(weight.get());
@@ -69,10 +69,10 @@ impl Average {
         }
     }
 
-    /// Whether somebody at `v` has had no more than its share: `v ≤ V`, without dividing.
+    /// Whether an entity at `v` is eligible: `v ≤ V`, without dividing.
     ///
-    /// Exact, so whoever is at the minimum is eligible: nobody's `v` is above the average
-    /// of all if it is below everybody else's.
+    /// Exact, so the entity at the minimum is always eligible: the least `v` is not above the
+    /// average.
     #[inline]
     pub(super) fn eligible(&self, v: u64) -> bool {
         self.key(v) * i128::from(self.weight) <= self.sum
@@ -95,8 +95,8 @@ impl Average {
         self.sum -= i128::from(by) * i128::from(self.weight);
     }
 
-    /// The lag of somebody who is counted at `v`: what it is owed, in real units · 2²⁰,
-    /// rounded down, that is against it.
+    /// The lag of an entity at `v`: the service that it is owed, in real units · 2²⁰, rounded down,
+    /// that is, against it.
     pub(super) fn lag(&self, v: u64, weight: Weight) -> i64 {
         let (whole, rest) =
             div_floor(self.sum - self.key(v) * i128::from(self.weight), self.weight);
@@ -106,15 +106,14 @@ impl Average {
         lag.clamp(-most, most) as i64
     }
 
-    /// Where somebody belongs who is not counted, so that its lag is `lag` once it is.
+    /// The virtual time at which to add an entity so that its lag is then `lag`.
     ///
-    /// Counting it moves V towards it, by `w / (W + w)` of its distance. The distance is
-    /// therefore `(W + w) / W` times what it would be to a V that stood still; without that
-    /// factor lag would shrink with every sleep. Rounded against the one who comes, except
-    /// that lag 0 is eligible.
+    /// Counting it moves V towards it, by `w / (W + w)` of its distance. The distance is therefore
+    /// `(W + w) / W` times the distance to a fixed V; without that factor lag would shrink with
+    /// every sleep. Rounded against the entity, except that lag 0 is eligible.
     pub(super) fn place(&mut self, lag: i64, weight: Weight) -> u64 {
         if self.weight == 0 {
-            return self.zero; // alone, nobody is owed anything
+            return self.zero; // alone, it is owed nothing
         }
         self.follow();
         if lag == 0 {

@@ -1,9 +1,9 @@
-//! What a queue refuses, and what to do about it.
+//! Errors of the fair queue.
 
 use super::scale::Limits;
 use core::fmt;
 
-/// Why an operation was refused. The queue is as it was.
+/// Why an operation was refused. The queue is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FairError {
@@ -25,7 +25,7 @@ pub enum FairError {
     IsGroup,
     /// The group has members, or is the root.
     InUse,
-    /// The slice is outside of what the queue's limits allow.
+    /// The slice is outside of the queue's limits.
     Slice {
         /// The shortest allowed.
         min: u64,

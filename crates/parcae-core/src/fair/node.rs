@@ -2,11 +2,11 @@
 
 use super::slot::NIL;
 
-/// Entries of a node: so many deadlines are two cache lines. 32 was tried, with fewer levels
-/// and more to move in each, and made no clear difference.
+/// Entries of a node: 16 deadlines are two cache lines. 32, with fewer levels and more to move in
+/// each, made no clear difference.
 pub(super) const ORDER: usize = 16;
 
-/// What a node that is not a root has at least. A quarter, not half: so that a node that was
+/// The least entries of a node that is not a root. A quarter, not half, so that a node that was
 /// just merged is not soon split again.
 pub(super) const LEAST: usize = ORDER / 4;
 
@@ -30,10 +30,10 @@ pub(super) fn lesser(a: u64, b: u64) -> u64 {
 /// An entity in a leaf, or a subtree in an inner node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// Of the entity. Of a subtree: nothing in it goes before this; except at the left edge
-    /// of the tree, where it means nothing.
+    /// The key of the entity, or a lower bound of the subtree's keys; meaningless at the left edge
+    /// of the tree.
     pub(super) key: Key,
-    /// Of the entity; the least of the subtree.
+    /// The v of the entity, or the least v of the subtree.
     pub(super) v: u64,
     /// The node of the subtree.
     pub(super) child: u32,
@@ -66,15 +66,15 @@ struct Rest {
 }
 
 impl Node {
-    /// A node that nobody uses.
+    /// An unused node.
     pub const EMPTY: Node = Node {
         deadlines: [0; ORDER],
         rest: [Rest { v: 0, index: NIL, child: NIL }; ORDER],
         len: 0,
     };
 
-    /// How many nodes a queue needs beside so many slots: a third as many, and none if the
-    /// entries fit into a root.
+    /// The number of nodes for a queue with `slots` slots: a third as many, and none if the entries
+    /// fit into a root.
     ///
     /// Every node but a root has at least 4 entries: there are at most n/4 leaves, n/16
     /// nodes above them and so on, together less than n/3.

@@ -1,7 +1,7 @@
-//! Who is in the queue: adding, removing, waking, sleeping, moving, weighing.
+//! Membership of the queue: adding, removing, waking, sleeping, moving, reweighting.
 //!
-//! Every operation first looks up its handles and checks its arguments, and only then
-//! changes anything; what changes cannot fail. Who runs is decided in `run`.
+//! Every operation first looks up its handles and checks its arguments, and only then changes
+//! anything; the changes cannot fail. `run` picks the entity to run.
 
 use super::error::FairError;
 use super::node::{Node, Pool};
@@ -17,9 +17,8 @@ const MAX_SLOTS: usize = 1 << 24;
 
 /// A weighted fair queue, EEVDF, in memory that the caller gives.
 ///
-/// Time comes in as what was used, in any unit. One entity runs at a time: [`pick`] says
-/// which, [`charge`] says what it used, and `pick` again, [`sleep`] or [`yield_now`] end its
-/// turn.
+/// Time is charged as it is used, in any unit. One entity runs at a time: [`pick`] chooses it,
+/// [`charge`] charges its use, and `pick` again, [`sleep`] or [`yield_now`] end its turn.
 ///
 /// ```
 /// use parcae_core::fair::{FairQueue, GroupId, Limits, Params, Slot, Weight};
@@ -54,41 +53,40 @@ pub struct FairQueue<E, N, G = [GroupSlot; 1]> {
     free: u32,
     pub(super) free_node: u32,
     free_group: u32,
-    /// The entity that runs, and what it used since it was picked.
+    /// The running entity, and its use since it was picked.
     pub(super) current: u32,
     pub(super) ran: u64,
     pub(super) longest_run: u64,
     pub(super) forgiven: u64,
 }
 
-/// An entity on its way from one queue to another. It cannot be copied: what it is owed
-/// arrives once.
+/// An entity on its way from one queue to another. It cannot be copied, so its lag arrives once.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the entity is in no queue until another one accepts this"]
 pub struct Departure {
     params: Params,
     lag: i64,
-    /// What is left of its request, in real units · 2²⁰, if it was queued.
+    /// The rest of its request, in real units · 2²⁰, if it was queued.
     left: Option<i128>,
 }
 
 impl Departure {
-    /// What it is owed, in units of time; debts are negative.
+    /// Its lag, in units of time; debts are negative.
     pub const fn lag(&self) -> i64 {
         self.lag >> SHIFT
     }
 }
 
-/// What is known of an entity at the moment.
+/// The state of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct View {
-    /// What it does.
+    /// Whether it sleeps, waits or runs.
     pub state: State,
     /// Its share.
     pub weight: Weight,
     /// The length of its requests.
     pub slice: u64,
-    /// What it is owed, in units of time, rounded down; debts are negative.
+    /// Its lag, in units of time, rounded down; debts are negative.
     pub lag: i64,
     /// From which virtual time on it may be picked; meaningless while it is asleep.
     pub eligible_at: u64,
@@ -96,9 +94,9 @@ pub struct View {
     pub deadline: u64,
 }
 
-/// What waking did.
+/// The result of a wake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "whoever runs should stop if the one that woke up preempts it"]
+#[must_use = "the running entity should stop if the woken one preempts it"]
 pub enum Woken {
     /// It is queued.
     Queued,
@@ -144,7 +142,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         {
             return Err(FairError::Memory { needed });
         }
-        // Whatever was in the memory, handles that it gave out are stale now.
+        // Handles of earlier contents of the memory become stale.
         let mut next = NIL;
         for (e, slot) in slots.as_mut().iter_mut().enumerate().rev() {
             let generation = slot.generation.wrapping_add(1);
@@ -189,8 +187,8 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok(self.admit(group, params.weight, slice))
     }
 
-    /// Adds a group to a group. It competes there as an entity of this weight, whatever
-    /// the number of its members, and its members share what it gets.
+    /// Adds a group to a group. It competes there as one entity of this weight, whatever the number
+    /// of its members, which share its service.
     ///
     /// ```
     /// use parcae_core::fair::{FairQueue, GroupId, GroupSlot, Limits, Params, Slot};
@@ -247,7 +245,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
     ///
     /// # Errors
     ///
-    /// [`FairError::Stale`]; [`FairError::InUse`] for the root, which nobody stands for.
+    /// [`FairError::Stale`]; [`FairError::InUse`] for the root, which has no entity.
     pub fn entity_of(&self, group: GroupId) -> Result<EntityId, FairError> {
         let group = self.group(group)?;
         let index = self.groups.as_ref()[group].entity;
@@ -255,10 +253,10 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok(EntityId { index, generation: slot.generation })
     }
 
-    /// Removes an entity, whatever it is doing. The handle is stale at once.
+    /// Removes an entity in any state. The handle becomes stale.
     ///
-    /// In debt it still lingers as nobody's, so that leaving and coming back as somebody
-    /// else pays no better than sleeping; its slot is free when the others have caught up.
+    /// In debt it lingers without an owner, so that leaving and rejoining as a new entity is no
+    /// better than sleeping; its slot is free when the others have caught up.
     ///
     /// # Errors
     ///
@@ -306,7 +304,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         group.generation = group.generation.wrapping_add(1);
         group.next = self.free_group;
         self.free_group = g as u32;
-        // Nobody in it is runnable, so its entity is asleep, or lingers.
+        // No member is runnable, so its entity is asleep or lingers.
         let slot = &mut slots[e];
         slot.owns = NIL;
         slot.generation = slot.generation.wrapping_add(1);
@@ -350,8 +348,8 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok(())
     }
 
-    /// Takes an entity out, to be put into another queue with [`join`](FairQueue::join).
-    /// Its lag and what is left of its request go with it. If it runs, its turn ends.
+    /// Takes an entity out, to be put into another queue with [`join`](FairQueue::join). Its lag
+    /// and the rest of its request move with it. If it runs, its turn ends.
     ///
     /// # Errors
     ///
@@ -416,8 +414,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok((id, self.contest(e)))
     }
 
-    /// Gives an entity another weight, whatever it is doing. What it is owed stays, and so
-    /// does everybody else's lag.
+    /// Changes the weight of an entity in any state. Its lag and all other lags stay.
     ///
     /// # Errors
     ///
@@ -449,7 +446,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok(())
     }
 
-    /// What an entity does and has.
+    /// The state of an entity.
     ///
     /// # Errors
     ///
@@ -473,8 +470,8 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         })
     }
 
-    /// How many members of a group are runnable. Groups count as one, and not at all if
-    /// nobody in them is.
+    /// How many members of a group are runnable. A group counts as one, and not at all if it has no
+    /// runnable member.
     ///
     /// # Errors
     ///
@@ -492,7 +489,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok(self.groups.as_ref()[self.group(group)?].average.now())
     }
 
-    /// What the queue allows.
+    /// The limits of the queue.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -568,14 +565,14 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         let slot = &mut self.slots.as_mut()[e];
         let group = &mut self.groups.as_mut()[slot.group as usize];
         if group.last == e as u32 {
-            group.last = NIL; // whoever has the slot next did not run
+            group.last = NIL; // the next owner of the slot has not run
         }
         slot.phase = Phase::Free;
         slot.next = self.free;
         self.free = e as u32;
     }
 
-    /// Queues an entity that is asleep or lingers, and what it is in.
+    /// Queues an entity that is asleep or lingers, and the groups around it.
     fn rise(&mut self, e: usize) {
         let (slots, groups, mut pool) = self.parts();
         let mut e = e as u32;
@@ -585,7 +582,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
             if slot.phase == Phase::Asleep {
                 group.place(&mut pool, e, slot);
             } else if group.average.lag(slot.v, slot.weight) > 0 {
-                // It has more than paid. What is above that it did not wait for.
+                // It has paid more than its debt. The excess is no credit, since it did not wait.
                 group.ready.remove(&mut pool, slot.key(e));
                 group.withdraw(slot, 0);
                 group.place(&mut pool, e, slot);

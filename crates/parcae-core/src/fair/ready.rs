@@ -1,5 +1,4 @@
-//! Everybody who is counted in a group, in order of their deadlines; finds the earliest
-//! *eligible*.
+//! The counted entities of a group, ordered by deadline; finds the earliest *eligible* one.
 //!
 //! A B+ tree. Its root is part of the group, so few entities are a flat array without
 //! further memory; more of them take [`Node`]s from the queue's pool. Keys are (deadline,
@@ -10,31 +9,29 @@
 //!
 //! # Why one way down suffices
 //!
-//! An entry of an inner node knows the least v of its subtree, and a subtree has an eligible
-//! entity if and only if that one is eligible. In every node the first eligible entry is
-//! therefore the right one: all before it have nobody, all after it have later deadlines.
-//! No step is ever taken back.
+//! An entry of an inner node knows the least v of its subtree, and a subtree has an eligible entity
+//! if and only if that one is eligible. In every node the first eligible entry is therefore the
+//! right one: the entries before it have no eligible entity, those after it have later deadlines.
+//! The search never backtracks.
 //!
 //! # Keys that wrap around
 //!
-//! Entries of inner nodes have the lower end of their subtree as a key, which is not raised
-//! when the subtree changes. It could thus be left behind by more than half of the range of
-//! virtual time, and would then seem to lie ahead. But the key between two subtrees has living
-//! entities on both sides, so it is not behind them. The keys of first entries are never
-//! looked at: they are those of their nodes, as long as these are between two others too, and
-//! at the left edge of the tree nothing holds them.
+//! Entries of inner nodes have the lower end of their subtree as a key, which is not raised when
+//! the subtree changes. It could thus be left behind by more than half of the range of virtual
+//! time, and would then seem to lie ahead. But the key between two subtrees has live entities on
+//! both sides, so it is not behind them. The keys of first entries are never read: the parent's
+//! entry has the same bound, and at the left edge of the tree there is no bound.
 //!
-//! # What it costs
+//! # Costs
 //!
-//! At most sixteen looks per level; three levels at a thousand entities, five at a hundred
-//! thousand. Least v's are mended on the way back, which ends as soon as one of them is
-//! right.
+//! At most sixteen comparisons per level; three levels for a thousand entities, five for a hundred
+//! thousand. The least v's are updated on the way back, which ends as soon as one of them is
+//! unchanged.
 //!
 //! # Rejected
 //!
-//! An AVL tree with its links in the slots needs no other memory, but took more than one and
-//! a half times as long: three times the levels, each with a cache line of its own and a
-//! branch that cannot be foreseen.
+//! An AVL tree with its links in the slots needs no other memory, but took more than one and a half
+//! times as long: three times the levels, each with its own cache line and an unpredictable branch.
 
 use super::node::{Entry, Key, LEAST, Node, ORDER, Pool, lesser};
 use super::slot::NIL;
@@ -45,19 +42,19 @@ const MAX_HEIGHT: usize = 12;
 /// Two nodes with no more than this together become one.
 const MERGED: usize = ORDER * 3 / 4;
 
-/// Those who are counted. See the module's header.
+/// The counted entities. See the module's header.
 #[derive(Debug, Clone)]
 pub(super) struct Ready {
     root: Node,
     /// Levels below the root; 0 while it is a leaf.
     height: usize,
-    /// Who was found last, if nothing has moved since, and the way there: the one that runs
-    /// is mostly the next that is looked for.
+    /// The entity that was found last, and its path, if nothing has moved since: the next search is
+    /// usually for the running entity.
     known: Key,
     way: Path,
 }
 
-/// Nobody's key.
+/// The key of no entity.
 const NOBODY: Key = (0, NIL);
 
 /// The way from the root to a place in a leaf: the node of each level, [`NIL`] for the root,
@@ -142,7 +139,7 @@ impl Ready {
                 let least = self.node(pool, child).least();
                 self.node_mut(pool, parent).set_v(at, least);
             } else {
-                break; // nobody above knows the one that is gone
+                break; // no ancestor refers to the removed one
             }
         }
         if self.height > 0 && self.root.len() == 1 {
@@ -165,15 +162,15 @@ impl Ready {
         for level in (0..self.height).rev() {
             let (n, at) = path.at(level);
             if self.node(pool, n).v(at) != was {
-                return; // somebody else is the least
+                return; // another entry is the least
             }
             let least = self.node(pool, path.nodes[level + 1]).least();
             self.node_mut(pool, n).set_v(at, least);
         }
     }
 
-    /// The slot of the eligible one with the earliest deadline. There is one whenever there
-    /// is any, if `eligible` is that of an average over those who are here.
+    /// The slot of the eligible one with the earliest deadline. There is one if the tree is not
+    /// empty and `eligible` is that of the average over its entities.
     pub(super) fn first(&mut self, pool: &Pool<'_>, eligible: impl Fn(u64) -> bool) -> Option<u32> {
         // If the root has an entry that passes, every node below that one has: the way is
         // either not begun or found to its end.
@@ -218,7 +215,7 @@ impl Ready {
         path
     }
 
-    /// One level more: what is in the root goes into two nodes below it.
+    /// Adds a level: the root's entries move into two nodes below it.
     fn grow(&mut self, pool: &mut Pool<'_>) {
         let (low, high) = (pool.take(), pool.take());
         let (left, right) = pool.pair(low, high);
@@ -257,7 +254,7 @@ impl Ready {
 
 #[cfg(test)]
 impl Ready {
-    /// Everybody who is counted, in order; fails if the tree is not sound.
+    /// All entities in order; panics if the tree is not sound.
     pub(super) fn audit(&self, nodes: &[Node]) -> std::vec::Vec<(Key, u64)> {
         let mut found = std::vec::Vec::new();
         self.walk(nodes, &self.root, self.height, &mut found);

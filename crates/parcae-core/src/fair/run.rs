@@ -1,15 +1,15 @@
-//! Who runs: picking, charging, going on and going back.
+//! Running: picking, charging, continuing and putting back.
 
 use super::error::FairError;
 use super::node::Node;
 use super::queue::{FairQueue, Woken};
 use super::slot::{EntityId, GroupSlot, Memory, NIL, Phase, ROOT, Slot};
 
-/// The most that one turn is charged, in units of time: what an entity uses beyond that,
-/// without once being put back, is forgiven and counted. In nanoseconds it is 18 minutes.
+/// The most that one turn is charged, in units of time: use beyond that, without being put back, is
+/// forgiven and counted. In nanoseconds it is 18 minutes.
 pub const MAX_RUN: u64 = 1 << 40;
 
-/// What a charge found.
+/// The result of a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an entity whose request is served should give way"]
 pub enum Charged {
@@ -21,8 +21,8 @@ pub enum Charged {
 }
 
 impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> {
-    /// Who runs now: among the eligible, the one with the earliest deadline; in a group,
-    /// the same among its members. Whoever ran goes back first, and may be picked again.
+    /// Picks the entity to run: the eligible one with the earliest deadline; in a group, the same
+    /// among its members. The entity that ran before is put back first, and may be picked again.
     ///
     /// Costs O(log n) per level of groups, plus the same for each entity that lingered and
     /// has paid by now, which happens once per sleep.
@@ -45,8 +45,8 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
                     g = slot.owns as usize; // it has a runnable member, or it would sleep
                 }
                 debtor => {
-                    // Its turn has come, so it owes nothing any more; and nothing is owed
-                    // to somebody who does not wait.
+                    // Its turn has come, so its debt is paid; and it gains no credit, since it does
+                    // not wait.
                     slot.phase = Phase::Asleep;
                     group.ready.remove(&mut pool, slot.key(e as u32));
                     group.withdraw(slot, 0);
@@ -58,12 +58,12 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         }
     }
 
-    /// Picks this entity if it may run now without wronging anybody: it is queued, and so is
-    /// every group that it is in, and each of these is eligible or was the last to run in
-    /// its group and has not used up its request. Otherwise [`pick`](FairQueue::pick)s as usual.
+    /// Picks this entity if it may run now without disadvantage to others: it and every group
+    /// around it are queued, and each of these is eligible or was the last to run in its group and
+    /// has not used up its request. Otherwise [`pick`](FairQueue::pick)s as usual.
     ///
-    /// For handing the processor on directly, say from a client to its server; and for
-    /// letting somebody go on to the end of its request.
+    /// For handing the processor over directly, for example from a client to its server, and for
+    /// letting an entity continue to the end of its request.
     ///
     /// # Errors
     ///
@@ -98,8 +98,8 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Some(EntityId { index: self.current, generation: slot.generation })
     }
 
-    /// Charges the entity that runs, and every group that it is in, for what it used since
-    /// it was picked or last charged.
+    /// Charges the running entity, and every group around it, for its use since it was picked or
+    /// last charged.
     ///
     /// # Errors
     ///
@@ -109,9 +109,9 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok(self.spend(used))
     }
 
-    /// The entity that runs lets all others go first who have anything coming: it gives up
-    /// what is left of its request, as if it had used it, and makes a new one. It stays
-    /// runnable. To merely stop in between without that price, [`pick`](FairQueue::pick).
+    /// The running entity yields to all eligible others: it gives up the rest of its request, as if
+    /// it had used it, and makes a new one. It stays runnable. To stop without that price,
+    /// [`pick`](FairQueue::pick).
     ///
     /// # Errors
     ///
@@ -198,8 +198,8 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         }
     }
 
-    /// Whether somebody who was just queued should run instead of the one that does. Asked
-    /// where their paths meet: of two in the same group it is their requests that count.
+    /// Whether an entity that was just queued should preempt the running one. Decided in their
+    /// innermost common group, by the requests of its members.
     pub(super) fn contest(&self, e: usize) -> Woken {
         let (slots, groups) = (self.slots.as_ref(), self.groups.as_ref());
         let Some(mut runs) = slots.get(self.current as usize) else { return Woken::Queued };

@@ -1,9 +1,9 @@
 //! Weights and slices, and how real time becomes virtual time.
 //!
-//! Virtual time is `real · 2²⁰ / weight`. The shift gives the heaviest weight one unit of
-//! virtual time per unit of real time, and the lightest 2²⁰, so nobody's time is coarser
-//! than the clock. Where charges are small and weights are not powers of two, rounding once
-//! per charge would still add up; [`Weight::stretch`] carries the remainder instead.
+//! Virtual time is `real · 2²⁰ / weight`. The shift gives the heaviest weight one unit of virtual
+//! time per unit of real time, and the lightest 2²⁰, so no entity's time is coarser than the clock.
+//! Where charges are small and weights are not powers of two, rounding once per charge would still
+//! add up; [`Weight::stretch`] carries the remainder instead.
 
 /// Virtual units per real unit at weight 1, as a power of two.
 pub(crate) const SHIFT: u32 = 20;
@@ -26,7 +26,7 @@ pub struct Weight(u32);
 impl Weight {
     /// The least.
     pub const MIN: Weight = Weight(1);
-    /// What everybody gets who asks for nothing else.
+    /// The default.
     pub const NORMAL: Weight = Weight(1024);
     /// The greatest.
     pub const MAX: Weight = Weight(1 << SHIFT);
@@ -41,8 +41,8 @@ impl Weight {
         self.0
     }
 
-    /// Real time as virtual time, given what the last division left over; and what this one
-    /// does. `real` is below 2⁴³, or the result would not fit.
+    /// Converts real time to virtual time, given the last remainder; returns the new remainder as
+    /// well. `real` is below 2⁴³, or the result would not fit.
     #[inline]
     pub(crate) const fn stretch(self, real: u64, remainder: u32) -> (u64, u32) {
         let scaled = (real << SHIFT) + remainder as u64;
@@ -77,7 +77,7 @@ pub enum Latency {
     Slice(u64),
 }
 
-/// What an entity asks for.
+/// The parameters of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Params {
     /// Its share.
@@ -93,7 +93,7 @@ impl Params {
     }
 }
 
-/// What a queue allows, in the unit of its time.
+/// The limits of a queue, in the unit of its time.
 ///
 /// The default is for nanoseconds: slices of 0.7 ms, from 0.1 ms to 100 ms, and at least a
 /// microsecond per dispatch.
@@ -101,12 +101,12 @@ impl Params {
 pub struct Limits {
     /// The shortest slice; at least 1.
     pub min_slice: u64,
-    /// The slice of who asks for nothing else.
+    /// The default slice.
     pub slice: u64,
     /// The longest slice; below 2³². It also is the longest credit that outlasts a sleep.
     pub max_slice: u64,
-    /// What a dispatch costs at least, so that nobody runs for nothing; from 1 to
-    /// `min_slice`. About the price of a switch is right.
+    /// The least charge of a turn, so that no turn is free; from 1 to `min_slice`. About the cost
+    /// of a switch is right.
     pub min_charge: u64,
 }
 

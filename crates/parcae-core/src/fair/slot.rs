@@ -26,8 +26,8 @@ pub struct EntityId {
 }
 
 impl EntityId {
-    /// Which slot it is: below the length of the memory, and nobody else's while the entity
-    /// lives. For tables beside the queue.
+    /// The index of its slot: below the length of the memory, and unique while the entity lives.
+    /// For the caller's own tables.
     pub const fn index(self) -> usize {
         self.index as usize
     }
@@ -45,7 +45,7 @@ impl GroupId {
     pub const ROOT: GroupId = GroupId { index: ROOT as u32, generation: 0 };
 }
 
-/// What an entity is doing.
+/// The state of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// Not runnable. Its lag waits for it.
@@ -59,14 +59,14 @@ pub enum State {
     Running,
 }
 
-/// Where a slot stands: the four states that users see, and two that they do not.
+/// The state of a slot: the four public states, and two internal ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nobody's.
+    /// Unused.
     Free,
     Asleep,
     Lingering,
-    /// Removed by its owner while in debt: lingers as nobody's, then is free.
+    /// Removed by its owner while in debt: lingers without an owner, then is free.
     Parting,
     Queued,
     Running,
@@ -78,14 +78,14 @@ pub(super) enum Phase {
 /// (lingering, parting, queued, running), `lag` while it is asleep, `next` while it is free.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// Virtual time: what it had, over its weight, from a common origin.
+    /// Virtual time: its service over its weight, from a common origin.
     pub(super) v: u64,
     /// When its request should be served, in virtual time.
     pub(super) deadline: u64,
     pub(super) weight: Weight,
-    /// What the last conversion to virtual time left over.
+    /// The remainder of the last conversion to virtual time.
     pub(super) remainder: u32,
-    /// What it is owed while it is away, in real units · 2²⁰.
+    /// Its lag while it is away, in real units · 2²⁰.
     pub(super) lag: i64,
     /// The length of its requests.
     pub(super) slice: u64,
@@ -100,7 +100,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// A slot that nobody uses.
+    /// An unused slot.
     pub const EMPTY: Slot = Slot {
         v: 0,
         deadline: 0,
@@ -115,7 +115,7 @@ impl Slot {
         phase: Phase::Free,
     };
 
-    /// Where it belongs among those who wait, if it is the slot `e`.
+    /// Its key among the waiting entities, if it is the slot `e`.
     #[inline]
     pub(super) fn key(&self, e: u32) -> Key {
         (self.deadline, e)
@@ -126,7 +126,7 @@ impl Slot {
         !matches!(self.phase, Phase::Free | Phase::Asleep)
     }
 
-    /// Moves forward by what it used; returns how far in virtual time.
+    /// Charges its use; returns the distance in virtual time.
     #[inline]
     pub(super) fn advance(&mut self, used: u64) -> u64 {
         let (by, remainder) = self.weight.stretch(used, self.remainder);
@@ -159,7 +159,7 @@ impl Default for Slot {
 pub struct GroupSlot {
     /// V of the members that are counted.
     pub(super) average: Average,
-    /// The same members, by deadline.
+    /// The counted members, by deadline.
     pub(super) ready: Ready,
     /// The entity that stands for it in its parent; [`NIL`] for the root and for free slots.
     pub(super) entity: u32,
@@ -167,7 +167,7 @@ pub struct GroupSlot {
     pub(super) last: u32,
     /// Members that are queued or running: without them the group itself is asleep.
     pub(super) runnable: u32,
-    /// Members that somebody holds a handle to.
+    /// Members with a live handle.
     pub(super) members: u32,
     pub(super) generation: u32,
     /// The next free slot.
@@ -177,7 +177,7 @@ pub struct GroupSlot {
 }
 
 impl GroupSlot {
-    /// A slot that nobody uses.
+    /// An unused slot.
     pub const EMPTY: GroupSlot = GroupSlot {
         average: Average::starting_at(0),
         ready: Ready::EMPTY,
@@ -207,13 +207,13 @@ impl GroupSlot {
         self.average.remove(slot.v, slot.weight);
     }
 
-    /// Gives the entity of `slot`, which is counted and out of `ready`, another weight. Lag
-    /// stays, hence V does; what is left of the request stays too, in real time.
+    /// Gives the entity of `slot`, which is counted and out of `ready`, another weight. Its lag
+    /// stays, and therefore V; the rest of the request stays too, in real time.
     pub(super) fn reweigh(&mut self, slot: &mut Slot, to: Weight) {
         let left = i128::from(slot.deadline.wrapping_sub(slot.v).cast_signed());
         let lag = self.average.lag(slot.v, slot.weight);
-        // Taken out before it is placed: placing somebody who is still counted would count
-        // it twice, and it could stay eligible for ever.
+        // Removed before it is placed: placing an entity that is still counted would count it
+        // twice, and it could stay eligible forever.
         self.average.remove(slot.v, slot.weight);
         slot.v = self.average.place(lag, to);
         let left = left * i128::from(slot.weight.get()) / i128::from(to.get());

@@ -54,7 +54,7 @@ fn short_sleepers_with_debt_do_not_outrun_hogs() {
 }
 
 /// An entity that sleeps in debt while others run has paid by waiting, and owes nothing when
-/// it comes back. Defence against the opposite mistake: punishing for ever.
+/// it comes back. Defence against the opposite mistake: punishing forever.
 #[test]
 fn debt_is_paid_by_waiting() {
     let mut queue = queue(2);

@@ -1,5 +1,5 @@
 //! What the theory promises, in real service and exact arithmetic: lag stays within its
-//! bound, shares follow weights, nobody waits for ever, picking is O(log n).
+//! bound, shares follow weights, nobody waits forever, picking is O(log n).
 
 use super::*;
 
