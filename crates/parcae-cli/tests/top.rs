@@ -190,7 +190,7 @@ fn a_screen_shows_the_program_and_keys_change_it() {
     terminal.press("\r\r");
     let screen = terminal.see("sleep_late at ");
     assert!(unnumbered(&screen).contains("task # guest-2: waiting"), "{screen}");
-    assert!(screen.contains("waits for time to pass, since "), "{screen}");
+    assert!(screen.contains("waiting: sleeping, for "), "{screen}");
     assert!(screen.contains("attached.rs:"), "{screen}");
     terminal.press(ESC);
     terminal.see("q quit");

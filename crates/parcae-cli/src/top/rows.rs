@@ -108,7 +108,7 @@ pub(crate) enum What<'p> {
     Nursery(&'p Nursery),
 }
 
-pub(crate) const COLUMNS: [&str; 7] = ["TASK", "STATE", "WORKER", "AGE", "WAITED", "FOR", "LEFT"];
+pub(crate) const COLUMNS: [&str; 7] = ["TASK", "STATE", "WORKER", "AGE", "WAITED", "WAIT", "LEFT"];
 
 impl Row<'_> {
     pub(crate) fn key(&self) -> Key {

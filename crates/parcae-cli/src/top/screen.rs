@@ -183,7 +183,7 @@ fn draw_task(frame: &mut Frame<'_>, area: Rect, task: Option<&Task>, scroll: usi
 fn about(task: &Task) -> Vec<String> {
     let mut lines = vec![format!("task {}: {}", task.title(), task.state)];
     if let Some(wait) = &task.wait {
-        lines.push(format!("waits {}, since {}", wait.what, rough(wait.time)));
+        lines.push(format!("waiting: {}, for {}", wait.what, rough(wait.time)));
     }
     if let (Some(place), Some(age)) = (&task.spawned_at, task.age) {
         lines.push(format!("spawned at {place}, {} ago", rough(age)));

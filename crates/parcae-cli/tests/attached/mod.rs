@@ -121,7 +121,7 @@ impl Program {
             r#""guest-2","state":"waiting""#,
             r#""guest-3","state":"waiting""#,
             "out of ops",
-            "receive",
+            "receiving",
             "tenant-7",
             r#""live":4"#,
         ];

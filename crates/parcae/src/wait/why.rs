@@ -10,6 +10,7 @@
 use crate::sched::Shared;
 use crate::sched::events::WaitReason;
 use crate::sched::events::kind::A_TASK;
+use crate::sched::timers::Nanos;
 use parcae_core::Resource;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,8 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) enum Why<'w> {
     /// For its own waker, which may be anywhere.
     Wake,
-    /// For a point in time.
-    Sleep,
+    /// For a point in time of the scheduler, if that is known.
+    Sleep(Option<Nanos>),
     /// For the children of the nursery that it is leaving.
     Children,
     /// For the end of the task with this number.
@@ -52,7 +53,7 @@ impl<'w> Why<'w> {
     pub(crate) fn recorded(self) -> WaitReason {
         match self {
             Why::Wake => WaitReason::Fixed(0, 0),
-            Why::Sleep => WaitReason::Fixed(1, 0),
+            Why::Sleep(_) => WaitReason::Fixed(1, 0),
             Why::Children => WaitReason::Fixed(2, 0),
             Why::Task(id) => WaitReason::Fixed(A_TASK, id),
             Why::Elsewhere => WaitReason::Fixed(4, 0),

@@ -190,7 +190,7 @@ fn recv(timer: &dyn Timer, name: &'static str) -> Result<Instant, RecvError> {
             return Ok(due);
         }
         let (deadline, why) = match timer.due() {
-            Some(due) => (Deadline::after(due.saturating_duration_since(now)), Why::Sleep),
+            Some(due) => (Deadline::after(due.saturating_duration_since(now)), Why::Sleep(None)),
             None => (Deadline::Never, Why::signal(name, timer)),
         };
         may_wait(payer).and_then(|()| wait(payer, deadline, why)).map_err(interrupted)?;

@@ -118,7 +118,7 @@ impl Frame {
         parking::checkpoint(self)?;
         let _deadline = shared.at(due, Due::Wake(self.task_ref()));
         while shared.now() < due {
-            self.park(Why::Sleep)?;
+            self.park(Why::Sleep(Some(due)))?;
         }
         Ok(())
     }

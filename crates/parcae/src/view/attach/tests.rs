@@ -56,12 +56,16 @@ fn others_see_tasks_and_stats_but_change_nothing() {
     let stream = UnixStream::connect(attached.path()).unwrap();
     let hello = ask(&stream, "hello");
     assert!(hello.contains(r#""workers":2"#) && hello.contains(r#""may":[]"#), "{hello}");
-    let dump = ask_until(&stream, "dump", |dump| dump.contains(r#""what":"receive""#));
+    let dump =
+        ask_until(&stream, "dump", |dump| dump.contains(r#""what":"receiving from channel""#));
     let stats = ask(&stream, "stats");
     assert!(stats.contains(r#""live":2"#) && stats.contains(r#""executed":"#), "{stats}");
     assert_eq!(ask(&stream, "deadlock"), r#"{"deadlock":null}"#);
     let tasks = ask(&stream, "tasks");
-    assert!(tasks.contains(r#""what":"receive""#) && tasks.contains(r#""frames":[]"#), "{tasks}");
+    assert!(
+        tasks.contains(r#""what":"receiving from channel""#) && tasks.contains(r#""frames":[]"#),
+        "{tasks}"
+    );
     assert!(!tasks.contains(r#""frames":[{"#), "{tasks}");
     let id = field(&dump, "waits", "id");
     let one = ask(&stream, &format!("task {id:#x}"));

@@ -1,37 +1,39 @@
-//! Finding deadlocks, and saying so.
+//! Detection and reporting of deadlocks.
 //!
-//! # What is called one
+//! # Evidence
 //!
-//! | who asks | executor | counts |
+//! | caller | executor | evidence |
 //! |---|---|---|
-//! | the monitor | threads | proven: cycles of joins and of nurseries' ends |
-//! | [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) | threads | the same and guesses; also that all tasks wait, none of them for a time. Reported as [`Possible`](Certainty::Possible), never acted on |
+//! | the monitor | threads | proof: cycles of joins and of nurseries' ends |
+//! | [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) | threads | the same and guesses; also that all tasks wait, none with a timeout. Reported as [`Possible`](Certainty::Possible), never acted on |
 //! | the conductor | deterministic | all tasks asleep without a deadline, whatever for; if one is exempt, proven cycles of the others |
 //!
-//! *Why a join and the end of a nursery are proof.* Both waits end when tasks that are known by number have
-//! ended, and a parked task ends only after its own wait has. Nobody outside has a part in it, but for a
-//! request to end, which is always possible and no reason to stay silent.
+//! *Why a join and the end of a nursery are proof.* Both waits end when known tasks have ended, and a
+//! parked task ends only after its own wait has. Only a cancellation from outside could intervene,
+//! which is always possible and no reason to stay silent.
 //!
-//! *Why a lock is not.* A guard is `Send`: the holder of a lock is the owner of the guard, and the lock knows only
-//! who took it. The guard may be with another task, with a thread, or in a channel. Following it would cost
-//! every lock and unlock, so the holder is a guess and nothing is ended because of it. The same is true of the ends of a
-//! channel: their number is known, their owners are not.
+//! *Why a lock is not.* A guard is `Send`: the holder of a lock is the owner of the guard, and the
+//! lock knows only the task that took it. The guard may be with another task, with a thread, or in a
+//! channel. Tracking it would make every lock and unlock slower, so the holder is a guess, and no wait
+//! is ended because of a guess. The same holds for the ends of a channel: their number is known,
+//! their owners are not.
 //!
-//! *Why everything is under the deterministic executor.* All that runs there are tasks, on one thread. When no task
-//! can run and no deadline is left, only another thread could change that, and a program that depends on one is
-//! not deterministic. One that does so knowingly says it: [`Cx::external`](crate::Cx::external). Calls on threads
-//! of the runtime (`blocking`) end by themselves and are exempt.
+//! *Why every wait is, under the deterministic executor.* Only tasks run there, on one thread. When no
+//! task can run and no deadline is left, only another thread could change that, and a program that
+//! depends on one is not deterministic. A program that does so knowingly uses
+//! [`Cx::external`](crate::Cx::external). Calls on threads of the runtime (`blocking`) end by
+//! themselves and are exempt.
 //!
-//! # Why what is found was true at one moment
+//! # Why a report was true at one moment
 //!
-//! Tasks are looked at one after another, and may go on between two looks. So there are two scans, and only what
-//! both have seen counts: the same wait of the same task, told by its count of waits. A task that was in the
-//! same wait in both was in it all the time between the end of the first scan and the beginning of the
-//! second. That is one moment for all of them.
+//! Tasks are read one after another, and may run in between. So there are two scans, and only waits
+//! that both have seen count: the same wait of the same task, identified by its count of waits. A
+//! task that was in the same wait in both scans was in it from the end of the first to the beginning
+//! of the second. That is one moment for all of them.
 //!
-//! A waker that has made the condition true and is just about to wake the task would be missed in that moment. Under the
-//! deterministic executor there is none; with threads the scans are [`PAUSE`] apart, which is longer than anybody is
-//! kept from finishing a wake on a machine that works.
+//! A waker that has made the condition true and is about to wake the task would be missed in that
+//! moment. Under the deterministic executor there is none; with threads the scans are [`PAUSE`] apart,
+//! longer than a thread is preempted on a machine that works.
 
 use super::TaskSnapshot;
 use super::graph::{Graph, Trust};
@@ -49,30 +51,30 @@ use std::time::Duration;
 /// The least time between the two scans.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
-/// What happens when tasks are found that wait in vain; see [`inspect`](super).
+/// Policy for detected deadlocks; see [`inspect`](super).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnDeadlock {
-    /// Nobody looks for them. [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) still does.
+    /// No automatic detection. [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) still works.
     Ignore,
-    /// They are reported, once, on the standard error output. With threads this is the default.
+    /// Report once, on standard error. The default with threads.
     Report,
-    /// They end with [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock), which has the report. Under the deterministic executor this
-    /// is the default: nobody else could end their waits.
+    /// End the waits with [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock), which has the report.
+    /// The default under the deterministic executor.
     Fail,
-    /// The process ends, after the report.
+    /// Report, then abort the process.
     Abort,
 }
 
-/// Tasks that wait in vain.
+/// A deadlock: tasks that wait for each other.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Deadlock {
     /// The tasks, with backtraces.
     pub tasks: Vec<TaskSnapshot>,
-    /// Whether they are all that there are.
+    /// Whether these are all tasks of the runtime.
     pub all: bool,
-    /// Whether that is certain.
+    /// Whether the deadlock is proven.
     pub certainty: Certainty,
 }
 
@@ -80,16 +82,17 @@ pub struct Deadlock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Certainty {
-    /// Nobody but the tasks named could end their waits.
+    /// Only the listed tasks could end their waits.
     Proven,
-    /// It seems so; but a guard or the end of a channel may have been given to somebody else, or
-    /// somebody outside of the runtime may act. Only
-    /// [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) says this.
+    /// Probable; but a guard or the end of a channel may have been moved to another task, or a thread
+    /// outside of the runtime may act. Only
+    /// [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) returns this.
     Possible,
 }
 
 impl Deadlock {
-    /// The report as JSON: `{"all": …, "proven": …, "tasks": […]}`, with tasks as in [`Dump::to_json`](super::Dump::to_json).
+    /// The report as JSON: `{"all": …, "proven": …, "tasks": […]}`, with tasks as in
+    /// [`Dump::to_json`](super::Dump::to_json).
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let mut object = json::Object::begin(&mut out);
@@ -99,7 +102,7 @@ impl Deadlock {
         out
     }
 
-    /// What tells this deadlock from another.
+    /// Identifies this deadlock.
     fn key(&self) -> Vec<(TaskId, u32)> {
         let mut key: Vec<_> = self.tasks.iter().map(|task| (task.id, task.waits)).collect();
         key.sort_unstable();
@@ -111,9 +114,14 @@ impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = if self.all { "all tasks" } else { "these tasks" };
         match self.certainty {
-            Certainty::Proven => writeln!(f, "deadlock: {who} wait, and nobody is left to end it")?,
+            Certainty::Proven => {
+                writeln!(f, "deadlock: {who} wait, and no task is left to end a wait")?
+            }
             Certainty::Possible => {
-                writeln!(f, "possibly a deadlock: {who} wait, and nobody seems left to end it")?;
+                writeln!(
+                    f,
+                    "possible deadlock: {who} wait, and apparently no task is left to end a wait"
+                )?;
             }
         }
         let graph = Graph::new(&self.tasks);
@@ -126,7 +134,7 @@ impl fmt::Display for Deadlock {
         }
         write!(
             f,
-            "  if somebody outside of the runtime ends such a wait, put it into `cx.external(|| …)`"
+            "  if a thread outside of the runtime ends such a wait, put it into `cx.external(|| …)`"
         )
     }
 }
@@ -143,20 +151,21 @@ impl Deref for DeadlockReport {
     }
 }
 
-/// Looks for deadlocks again and again.
+/// Scans for deadlocks, repeatedly.
 #[derive(Default)]
 pub(crate) struct Detector {
     /// The waits that the last scan has seen.
     before: HashMap<TaskId, u32>,
-    /// The last one that was reported.
+    /// The deadlock that was reported last.
     reported: Vec<(TaskId, u32)>,
 }
 
 impl Detector {
-    /// Scans. Returns what has been there since the last scan, at least [`PAUSE`] ago, and was not returned before.
+    /// Scans. Returns a deadlock that the last scan, at least [`PAUSE`] ago, has seen too, unless it
+    /// was returned before.
     pub(crate) fn scan(&mut self, shared: &Shared, trust: Trust) -> Option<Deadlock> {
         let tasks = look::all(shared, Stacks::Left);
-        // Those that have moved since are as good as running.
+        // A task that has moved since counts as running.
         let seen: Vec<TaskSnapshot> = tasks
             .iter()
             .map(|task| match self.before.get(&task.id) == Some(&task.waits) {
@@ -181,7 +190,7 @@ impl Detector {
         Some(found)
     }
 
-    /// Scans, waits and scans again; for somebody who wants to know, so guesses count.
+    /// Scans, pauses and scans again. Guesses count.
     pub(crate) fn scan_twice(shared: &Shared, pause: Duration) -> Option<Deadlock> {
         let mut detector = Detector::default();
         detector.scan(shared, Trust::Guess);
@@ -190,10 +199,10 @@ impl Detector {
     }
 }
 
-/// Under the deterministic executor, when nobody can run and there is no deadline: who waits in vain.
+/// Under the deterministic executor, when no task can run and no deadline is left: the deadlock.
 pub(crate) fn all_asleep(shared: &Shared) -> Option<Deadlock> {
     let mut tasks = look::all(shared, Stacks::Left);
-    // Deadlines that a nursery or a wait had are over, or were taken back.
+    // Deadlines of nurseries and waits have passed, or were disarmed.
     tasks.iter_mut().filter_map(|task| task.wait.as_mut()).for_each(|wait| wait.timed = false);
     let graph = Graph::new(&tasks);
     let in_vain = match graph.all_asleep() {
@@ -203,7 +212,7 @@ pub(crate) fn all_asleep(shared: &Shared) -> Option<Deadlock> {
     examine(shared, &tasks, &in_vain, Certainty::Proven)
 }
 
-/// The tasks that wait in vain, with their stacks; none if there are none, or one of them has gone on.
+/// The deadlocked tasks, with backtraces; `None` if there are none, or one of them has run since.
 fn examine(
     shared: &Shared,
     tasks: &[TaskSnapshot],
@@ -218,7 +227,7 @@ fn examine(
         return None;
     }
     let all = guilty.len() == tasks.len();
-    // Once more, for their stacks; who has gone on meanwhile was none of them.
+    // Once more, for the backtraces; a task that has run meanwhile was not deadlocked.
     let tasks: Vec<TaskSnapshot> = look::all(shared, Stacks::Walked)
         .into_iter()
         .filter(|task| guilty.get(&task.id) == Some(&task.waits))
@@ -226,12 +235,12 @@ fn examine(
     (tasks.len() == guilty.len()).then_some(Deadlock { tasks, all, certainty })
 }
 
-/// Writes to where errors go; if that fails there is nobody left to tell.
+/// Writes to standard error; a failure to do so is ignored.
 fn report(deadlock: &Deadlock) {
     let _ = writeln!(io::stderr(), "parcae: {deadlock}");
 }
 
-/// Does with a deadlock what was asked for. Returns how many tasks were told.
+/// Applies the policy to a deadlock. Returns the number of waits that were ended.
 pub(crate) fn act(shared: &Shared, deadlock: Deadlock, on: OnDeadlock) -> usize {
     match on {
         OnDeadlock::Ignore => 0,

@@ -15,18 +15,19 @@ use std::time::Duration;
 
 /// All tasks of a runtime, see [`Runtime::dump`](crate::Runtime::dump).
 ///
-/// Its text is a tree: the root nursery with the root tasks, under each the nurseries that it has opened, under
-/// these their children.
-/// Tasks of a nursery that do the same in the same place are counted and shown once. Of each task the program's own
-/// functions are shown; [`full`](Dump::full) shows those of the runtime and of the standard library, too.
+/// Its text is a tree: the root nursery with the root tasks, under each task the nurseries that it
+/// has opened, under these their children. Tasks of a nursery with the same wait and backtrace are
+/// counted and shown once. Backtraces show the program's own functions; [`full`](Dump::full) adds
+/// those of the runtime and of the standard library.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Dump {
-    /// The tasks, in the order of their numbers.
+    /// The tasks, ordered by id.
     pub tasks: Vec<TaskSnapshot>,
     /// The counters of each worker.
     pub workers: Vec<WorkerStats>,
-    /// The runtime's root nursery, whose children are the root tasks. None once the runtime is gone.
+    /// The runtime's root nursery, whose children are the root tasks. `None` once the runtime is
+    /// gone.
     pub root: Option<Children>,
     shown: Shown,
 }
@@ -38,7 +39,7 @@ impl Dump {
         Dump::with(shared, tasks)
     }
 
-    /// All but where tasks are.
+    /// A dump without backtraces.
     pub(crate) fn without_stacks(shared: &Shared) -> Dump {
         let mut tasks = Dump::tasks_of(shared);
         name_running(shared, &mut tasks);
@@ -52,20 +53,20 @@ impl Dump {
         Dump { tasks, workers, root, shown: Shown::default() }
     }
 
-    /// The tasks alone, without their stacks.
+    /// The tasks alone, without backtraces.
     pub(crate) fn tasks_of(shared: &Shared) -> Vec<TaskSnapshot> {
         look::all(shared, Stacks::Left)
     }
 
-    /// One task, with its stack.
+    /// One task, with its backtrace.
     pub(crate) fn task_of(shared: &Shared, id: u64) -> Option<TaskSnapshot> {
         let mut task = look::find(shared, id)?;
         name_running(shared, std::slice::from_mut(&mut task));
         Some(task)
     }
 
-    /// Shows whole stacks, as text and as JSON: also functions of the runtime and of the standard library. As text
-    /// `{:#}` does the same.
+    /// Shows whole backtraces, as text and as JSON: also functions of the runtime and of the standard
+    /// library. For text, `{:#}` does the same.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -89,17 +90,20 @@ impl Dump {
     ///
     /// ```text
     /// { "workers": [ { "executed": 3, … } ],
-    ///   "root": { "nursery": 0, "state": "Open", "live": 1, "left": { "ops": null, … }, "suspended": 0 },
-    ///   "tasks": [ { "id": 7, "label": "0.7", "name": "…", "state": "waiting", "worker": 0, "nursery": 5, "owner": 1,
+    ///   "root": { "nursery": 0, "state": "Open", "live": 1, "left": { "ops": null, … },
+    ///             "suspended": 0 },
+    ///   "tasks": [ { "id": 7, "label": "0.7", "name": "…", "state": "waiting", "worker": 0,
+    ///                "nursery": 5, "owner": 1,
     ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
-    ///                "wait": { "what": "receive", "on": "0x…", "note": "…", "ms": 11, "timed": false, "external": false },
+    ///                "wait": { "what": "receiving from channel", "on": "0x…", "note": "…",
+    ///                          "ms": 11, "timed": false, "external": false },
     ///                "budget": { "ops": 12, … },      // a component that is not counted is null
     ///                "nurseries": [ { "nursery": 9, "name": "…", "state": "Open", "live": 2,
     ///                                 "left": { "ops": 12, … }, "suspended": 0 } ],
     ///                "frames": [ { "name": "…", "file": "…", "line": 1 } ] } ] }
     /// ```
     ///
-    /// What is not known is left out.
+    /// Unknown fields are left out.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let mut object = json::Object::begin(&mut out);
@@ -115,14 +119,14 @@ impl Dump {
     }
 }
 
-/// Of tasks that run their workers are asked, by a signal: who runs, and where it is.
+/// Probes the workers by a signal for the names and backtraces of running tasks.
 fn name_running(shared: &Shared, tasks: &mut [TaskSnapshot]) {
     look::itself(shared, tasks);
     let Some(threads) = shared.thread_set() else { return };
     for (_, seen) in probe_running(&threads) {
         let frames = seen.frames();
         let Some(info) = seen.task else { continue };
-        // One that has ended since is not among them.
+        // A task that has ended since is not in the list.
         let same = |task: &&mut TaskSnapshot| task.id == info.id && task.spawned_at.is_none();
         if let Some(task) = tasks.iter_mut().find(same) {
             task.name = info.name;
@@ -150,7 +154,7 @@ pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
     if let Some(worker) = task.worker {
         object.plain("worker", worker);
     }
-    // Of one that runs its name is known, and not its place.
+    // The nursery of a running task is not known.
     if task.age.is_some() {
         object.plain("nursery", task.nursery);
         object.plain("owner", task.owner.map_or(0, TaskId::as_u64));
@@ -167,6 +171,9 @@ pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
         inner.text("what", wait.what);
         if let Some(on) = wait.on {
             inner.text("on", &format!("{on:#x}"));
+        }
+        if let Some(until) = wait.until {
+            inner.plain("until_ms", until.as_millis());
         }
         inner.text_if("note", wait.note.as_deref()).plain("ms", wait.since.as_millis());
         inner.plain("timed", wait.timed).plain("external", wait.external).end();
@@ -215,7 +222,7 @@ fn named(budget: Budget) -> [(&'static str, u64); 5] {
     ]
 }
 
-/// A task's name and number.
+/// A task's id and name.
 pub(super) fn title(task: &TaskSnapshot) -> String {
     match &task.name {
         Some(name) => format!("task {} `{name}`", task.id),
@@ -223,7 +230,7 @@ pub(super) fn title(task: &TaskSnapshot) -> String {
     }
 }
 
-/// A task in a few lines, with its stack; the whole of it for `{:#}`.
+/// A task in a few lines, with its backtrace; the whole of it for `{:#}`.
 pub(crate) fn write_task(
     f: &mut fmt::Formatter<'_>,
     task: &TaskSnapshot,
@@ -254,6 +261,9 @@ fn summary(task: &TaskSnapshot) -> String {
         line += &format!(", {}", wait.what);
         if let Some(on) = wait.on {
             line += &format!(" {on:#x}");
+        }
+        if let Some(until) = wait.until {
+            line += &format!(" until {}", rough(until));
         }
         if let Some(note) = &wait.note {
             line += &format!(" ({note})");
@@ -295,7 +305,7 @@ fn rough(time: Duration) -> String {
 struct Tree<'d> {
     tasks: &'d [TaskSnapshot],
     by_nursery: HashMap<u64, Vec<&'d TaskSnapshot>>,
-    /// Which stacks look the same, by a number: they differ in what is not shown.
+    /// Numbers for backtraces that are shown alike; they may differ in functions that are not shown.
     looks: HashMap<&'d Frames, usize>,
     shown: Shown,
 }
@@ -312,9 +322,9 @@ impl<'d> Tree<'d> {
         Tree { tasks, by_nursery: HashMap::new(), looks, shown }
     }
 
-    /// What tasks have in common that are shown once.
+    /// The features that tasks share which are shown once.
     fn likeness(&self, task: &'d TaskSnapshot) -> Likeness<'d> {
-        // One with children of its own is like no other.
+        // A task with children of its own is shown by itself.
         let own = (!task.children.is_empty()).then_some(task.id.as_u64());
         let looks = self.looks.get(&task.frames).copied();
         (task.name.as_deref(), task.state, task.wait.as_ref().map(|wait| wait.what), looks, own)
@@ -328,7 +338,7 @@ impl<'d> Tree<'d> {
             *alike.entry(self.likeness(task)).or_default() += 1;
         }
         for task in tasks {
-            // The first of its kind stands for all of them.
+            // The first stands for all that are alike.
             let Some(count) = alike.remove(&self.likeness(task)) else { continue };
             writeln!(f, "{indent}{}", summary(task))?;
             if count > 1 {
@@ -345,7 +355,7 @@ impl<'d> Tree<'d> {
     }
 }
 
-/// What tasks have in common that are shown once: name, state, wait, stack; or a number of its own.
+/// Features of tasks that are shown once: name, state, wait, backtrace; or an id of its own.
 type Likeness<'t> =
     (Option<&'t str>, super::TaskState, Option<&'static str>, Option<usize>, Option<u64>);
 
@@ -368,7 +378,7 @@ impl fmt::Display for Dump {
         let shown = if f.alternate() { Shown::All } else { self.shown };
         let mut tree = Tree::new(&self.tasks, shown);
         for task in tree.tasks.iter().filter(|task| task.spawned_at.is_some()) {
-            // Below what is not known there is no place: at the root then.
+            // A task whose parent is not known is shown at the root.
             let known = self.tasks.iter().any(|owner| {
                 Some(owner.id) == task.owner
                     && owner.children.iter().any(|c| c.nursery == task.nursery)

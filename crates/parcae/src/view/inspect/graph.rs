@@ -1,20 +1,20 @@
-//! The wait-for graph: who waits in vain.
+//! The wait-for graph: which tasks are deadlocked.
 //!
-//! A *greatest fixpoint*: suppose that every task waits in vain that waits without end for somebody who is known;
-//! then take back, again and again, those of whom somebody who could end the wait does not. What is
-//! left waits in vain, and nothing that waits in vain was taken back. Each round looks at each
-//! task once, and takes back at least one, so it ends; in practice after a few rounds.
+//! A *greatest fixpoint*: start with all tasks that wait without a timeout for known tasks. Then
+//! remove, again and again, tasks whose wait can be ended by a task outside of the set. The rest is
+//! deadlocked, and no deadlocked task was removed. Each round visits each task once and removes at
+//! least one, so it ends; in practice after a few rounds.
 //!
-//! Where something is not known, a task is taken back: nothing is called a deadlock for lack of knowledge.
-//! How much counts as known is up to the caller ([`Trust`]); `deadlock.rs` says who may trust what.
+//! A task whose wait is not understood is removed: lack of knowledge is no deadlock. The caller
+//! decides which guesses count as knowledge ([`Trust`]); `deadlock.rs` has the rules.
 
 use super::{EndedBy, TaskSnapshot, TaskState};
 use std::collections::HashMap;
 
-/// Which edges of the graph count.
+/// The edges of the graph that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Those that nobody but the tasks named can resolve: joins and the ends of nurseries.
+    /// Waits that only known tasks can end: joins and the ends of nurseries.
     Proof,
     /// Guesses as well: the ends of a channel are with the task that made it or with its descendants
     /// ([`EndedBy::Family`]), and a lock is held by the task that took it ([`EndedBy::Stack`]). Both are
@@ -26,7 +26,7 @@ pub(crate) enum Trust {
 pub(super) struct Graph<'t> {
     tasks: &'t [TaskSnapshot],
     by_id: HashMap<u64, usize>,
-    /// Of tasks that are known to belong to a nursery.
+    /// Children by nursery, as far as they are known.
     by_nursery: HashMap<u64, Vec<usize>>,
 }
 
@@ -40,7 +40,7 @@ impl<'t> Graph<'t> {
         Graph { tasks, by_id, by_nursery }
     }
 
-    /// For each task, whether it waits in vain.
+    /// For each task, whether it is deadlocked.
     pub(super) fn in_vain(&self, trust: Trust) -> Vec<bool> {
         let may = |task| may_wait_in_vain(task, trust);
         let mut vain: Vec<bool> = self.tasks.iter().map(may).collect();
@@ -58,23 +58,23 @@ impl<'t> Graph<'t> {
         }
     }
 
-    /// Whether all tasks wait, and none has said that the outside ends its wait.
+    /// Whether all tasks wait, none of them in `Cx::external`.
     pub(super) fn all_asleep(&self) -> bool {
         !self.tasks.is_empty() && self.tasks.iter().all(is_asleep)
     }
 
-    /// Whether all tasks wait, none for a time, and as far as it seems none for the outside.
+    /// Whether all tasks wait, none with a timeout, and apparently none for the outside.
     pub(super) fn all_seem_asleep(&self) -> bool {
         let seems = |wait: &super::Wait| !wait.timed && wait.holder != EndedBy::Outside;
         self.all_asleep() && self.tasks.iter().all(|task| task.wait.as_ref().is_some_and(seems))
     }
 
-    /// The one whose stack has an address.
+    /// The task whose stack has this address.
     fn on_stack(&self, address: usize) -> Option<usize> {
         self.tasks.iter().position(|task| task.has(address))
     }
 
-    /// The tasks that one waits for, as far as they are known.
+    /// The tasks that a task waits for, as far as they are known.
     pub(super) fn waits_for(&self, at: usize) -> Vec<usize> {
         let Some(wait) = &self.tasks[at].wait else { return Vec::new() };
         match wait.holder {
@@ -96,12 +96,12 @@ impl<'t> Graph<'t> {
             Some(EndedBy::Family(maker)) => {
                 self.by_id.get(&maker).is_some_and(|&maker| self.is_family_vain(maker, vain))
             }
-            // One child that never ends is enough; so is the one who has the lock.
+            // One child that never ends is enough; so is the holder of the lock.
             _ => self.waits_for(at).iter().any(|&other| vain[other]),
         }
     }
 
-    /// Whether a task and all its descendants wait in vain; false if one of them is not known.
+    /// Whether a task and all its descendants are deadlocked; false if one of them is not known.
     fn is_family_vain(&self, at: usize, vain: &[bool]) -> bool {
         let mut family = vec![at];
         while let Some(at) = family.pop() {
@@ -120,7 +120,7 @@ impl<'t> Graph<'t> {
     }
 }
 
-/// Whether a task waits for somebody, without end, and who that is may be known.
+/// Whether a task waits without a timeout for tasks that may be known.
 fn may_wait_in_vain(task: &TaskSnapshot, trust: Trust) -> bool {
     let known = |holder| match holder {
         EndedBy::Anybody | EndedBy::Clock | EndedBy::Outside | EndedBy::Call => false,
@@ -130,7 +130,7 @@ fn may_wait_in_vain(task: &TaskSnapshot, trust: Trust) -> bool {
     is_asleep(task) && task.wait.as_ref().is_some_and(|wait| !wait.timed && known(wait.holder))
 }
 
-/// Whether a task waits, and did not say that the outside ends it.
+/// Whether a task waits, but not in `Cx::external`.
 fn is_asleep(task: &TaskSnapshot) -> bool {
     matches!(task.state, TaskState::Waiting | TaskState::Exhausted)
         && task.wait.as_ref().is_some_and(|wait| {

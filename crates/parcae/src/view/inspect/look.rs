@@ -1,21 +1,21 @@
-//! Looking at tasks from outside.
+//! Reading tasks from outside.
 //!
-//! All records of a scheduler are in its slab, so nobody has to register a task, and spawning one costs nothing
-//! for it. What can be said of a task depends on its phase:
+//! All records of a scheduler are in its slab, so tasks need not register anywhere and spawning pays
+//! nothing for inspection. The phase of a task decides how much of it can be read:
 //!
-//! - *parked*: everything. The observer takes it out of the wakers' reach (`cx::observed`), so its stack is
-//!   quiescent and its frame, which lies there, can be read like one's own. A wake that comes meanwhile is carried
-//!   out when the observer lets go. That takes some microseconds; a task is never observed for longer than
-//!   it takes to copy what is wanted.
-//! - *queued or running*: its number and its worker, from the atomics of its record; nothing else of it is
-//!   anybody's but its own.
+//! - *parked*: everything. The observer takes the task out of the wakers' reach (`cx::observed`), so
+//!   its stack is quiescent and the frame on it can be read. A wake that comes meanwhile is carried
+//!   out when the observer is done. That takes some microseconds: the observer only copies.
+//! - *queued or running*: its id and its worker, from the atomics of its record. All other fields
+//!   belong to the task.
 //!
-//! The observer waits for no task: the slab's lock is held for the copy of a list, a channel's lock is only
-//! tried. So it works when the system is stuck, and on a thread of its own. It does wait for another observer
-//! (`Shared::looking`), for one task at a time: a task that one holds still looks to the other as if it were about to run, and a deadlock would be
-//! missed for good, because a system in which all wait is looked at only once.
+//! The observer waits for no task: the slab's lock is held for the copy of a list, a channel's lock
+//! is only tried. So it works when the system is stuck, and on a thread of its own. It does wait for
+//! another observer (`Shared::looking`), for one task at a time. A task that one observer holds still
+//! would look to the other as if it were about to run, and a deadlock would be missed for good,
+//! because a system in which all tasks wait is scanned only once.
 //!
-//! What is seen of different tasks is not from the same moment. `deadlock.rs` says how it gets along with that.
+//! Different tasks are read at different moments; `deadlock.rs` deals with that.
 
 use super::{Children, EndedBy, TaskSnapshot, TaskState, Wait};
 use crate::base::error::{DeadlockReport, TaskId};
@@ -37,18 +37,18 @@ pub(crate) enum Stacks {
     Left,
 }
 
-/// Looks at all tasks, in no particular order.
+/// All tasks, in no particular order.
 pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<TaskSnapshot> {
     let mut tasks = Vec::new();
     shared.slab.each(|record| tasks.extend(one(shared, record, stacks)));
     tasks
 }
 
-/// Looks at the task with this number, and at its stack.
+/// The task with this id, with its backtrace.
 pub(crate) fn find(shared: &Shared, id: u64) -> Option<TaskSnapshot> {
     let mut found = None;
     shared.slab.each(|record| {
-        // Whose number has just changed is not the one that was asked for.
+        // A record whose id has just changed belongs to another task.
         if found.is_none() && record.id() == id {
             found = one(shared, record, Stacks::Walked).filter(|task| task.id.as_u64() == id);
         }
@@ -56,7 +56,7 @@ pub(crate) fn find(shared: &Shared, id: u64) -> Option<TaskSnapshot> {
     found
 }
 
-/// The runtime's root nursery; none once the runtime is gone. `tasks` are all of its tasks.
+/// The runtime's root nursery; `None` once the runtime is gone. `tasks` are all of its tasks.
 pub(crate) fn root(shared: &Shared, tasks: &[TaskSnapshot]) -> Option<Children> {
     let terms = shared.root.get()?.upgrade()?.downcast::<Terms>().ok()?;
     // Each root task has a node below the root's, unless that was cancelled, which unlinks them.
@@ -72,7 +72,7 @@ pub(crate) fn root(shared: &Shared, tasks: &[TaskSnapshot]) -> Option<Children> 
     Some(Children { nursery: terms.nursery, name, state, live, budget, account })
 }
 
-/// Looks at one record; none if it is nobody's.
+/// The task of one record; `None` if the record is free.
 fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<TaskSnapshot> {
     let look = record.state.look();
     let (state, worker) = match look.phase {
@@ -89,12 +89,12 @@ fn one(shared: &Shared, record: &task::Task, stacks: Stacks) -> Option<TaskSnaps
         }
     }
     let id = TaskId(record.id());
-    // The number is that of the task that we have seen if the record is still the same task's.
+    // The id belongs to the observed task if the generation has not changed.
     let same = record.state.look().generation == look.generation;
     same.then(|| TaskSnapshot { worker, ..TaskSnapshot::unknown(id, state, task) })
 }
 
-/// All about a parked task.
+/// A parked task, completely.
 fn waiting(
     observed: &Observed<'_>,
     task: TaskRef,
@@ -118,7 +118,7 @@ fn waiting(
     seen
 }
 
-/// The calling task looks at itself.
+/// Completes the snapshot of the calling task.
 pub(crate) fn itself(shared: &Shared, tasks: &mut [TaskSnapshot]) {
     let Some(frame) = cx::current() else { return };
     if std::ptr::eq(Arc::as_ptr(&frame.terms().shared), shared) {
@@ -129,7 +129,7 @@ pub(crate) fn itself(shared: &Shared, tasks: &mut [TaskSnapshot]) {
     }
 }
 
-/// All that a frame says of its task. The caller is the task, or holds it still.
+/// Reads a frame. The caller is the task, or holds it still.
 fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
     let (noted, now) = (frame.seen(), shared.coarse_now().max(shared.now()));
     let info = frame.info();
@@ -168,11 +168,13 @@ fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
     }
 }
 
-/// What is waited for, in words, and who could end it.
+/// Describes a wait, and the tasks that could end it.
 fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) -> Wait {
     match why {
-        Why::Wake => Wait::new("to be woken", EndedBy::Anybody),
-        Why::Sleep => Wait::new("for time to pass", EndedBy::Clock),
+        Why::Wake => Wait::new("for a wake-up", EndedBy::Anybody),
+        Why::Sleep(until) => {
+            Wait { until: until.map(Duration::from_nanos), ..Wait::new("sleeping", EndedBy::Clock) }
+        }
         Why::Children => {
             // SAFETY: as in `waiting`: of the observed task.
             let nursery = nursery.map_or(0, |core| unsafe { core.as_ref() }.terms().nursery);
@@ -201,15 +203,27 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
         Why::Signal(what, on) => Wait { on: Some(on), ..Wait::new(what, EndedBy::Anybody) },
         Why::Channel(what, channel) => {
             let on = Some((&raw const *channel).cast::<()>().addr());
+            let what = match what {
+                "receive" => "receiving from channel",
+                "send" => "sending to channel",
+                other => other,
+            };
             let note = channel.stats().map(|told| {
-                let capacity = match told.capacity {
-                    usize::MAX => "no bound".to_owned(),
-                    capacity => format!("capacity {capacity}"),
+                let content = match (told.values, told.capacity) {
+                    (_, 0) => "unbuffered".to_owned(),
+                    (0, usize::MAX) => "empty, unbounded".to_owned(),
+                    (values, usize::MAX) => format!("{}, unbounded", counted(values, "value")),
+                    (0, capacity) => format!("empty, capacity {capacity}"),
+                    (values, capacity) if values >= capacity => {
+                        format!("full, capacity {capacity}")
+                    }
+                    (values, capacity) => {
+                        format!("{}, capacity {capacity}", counted(values, "value"))
+                    }
                 };
-                format!(
-                    "{} values, {capacity}, {} senders, {} receivers",
-                    told.values, told.senders, told.receivers
-                )
+                let (senders, receivers) =
+                    (counted(told.senders, "sender"), counted(told.receivers, "receiver"));
+                format!("{content}; {senders}, {receivers}")
             });
             let held_by = channel.maker(shared).map_or(EndedBy::Outside, EndedBy::Family);
             Wait { on, note, ..Wait::new(what, held_by) }
@@ -217,9 +231,14 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
     }
 }
 
-/// Tells parked tasks that they wait in vain: each that still does the same wait ends it with this error. Those
-/// who only wait for such children learn it from them. Tasks in a shield are told only if there are no others.
-/// Returns how many were told.
+/// A number of things: "1 sender", "2 senders".
+fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Ends the waits of deadlocked tasks with this error, if a task still is in the same wait. Tasks
+/// that only wait for such children get the error from them. Tasks in a shield are ended only if
+/// there are no others. Returns the number of ended waits.
 pub(crate) fn sentence(shared: &Shared, verdict: &DeadlockReport) -> usize {
     let for_children = |task: &&TaskSnapshot| {
         task.wait.as_ref().is_none_or(|wait| matches!(wait.holder, EndedBy::Children(_)))
@@ -234,7 +253,8 @@ pub(crate) fn sentence(shared: &Shared, verdict: &DeadlockReport) -> usize {
     }
 }
 
-/// Tells one task, if it still does the same wait, and is in a shield or not as `shielded` says.
+/// Ends the wait of one task, if it still is in the same wait, and in a shield or not as `shielded`
+/// says.
 fn tell(shared: &Shared, verdict: &DeadlockReport, task: &TaskSnapshot, shielded: bool) -> bool {
     // SAFETY: records live as long as the scheduler.
     let record = unsafe { task.task.task.as_ref() };
@@ -246,7 +266,7 @@ fn tell(shared: &Shared, verdict: &DeadlockReport, task: &TaskSnapshot, shielded
         |frame: &&Frame| frame.seen().waits.get() == task.waits && frame.is_in_shield() == shielded;
     let Some(frame) = observed.frame().filter(same) else { return false };
     frame.seen().verdict.set(Some(verdict.clone()));
-    // While it is held still: it is this wait that ends, and none that comes after it.
+    // While it is held still, so that this wait ends and not a later one.
     shared.cancel(task.task);
     drop(observed);
     true

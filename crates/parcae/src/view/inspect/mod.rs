@@ -1,7 +1,8 @@
-//! Seeing what tasks do, and finding those that wait in vain.
+//! Dumps of all tasks, and detection of deadlocks.
 //!
-//! [`Runtime::dump`](crate::Runtime::dump) shows all tasks of a runtime: what they wait for, for how long, in which nursery, with what
-//! budget, and where on their stack. It needs no worker to cooperate, so it works when all of them are stuck.
+//! [`Runtime::dump`](crate::Runtime::dump) shows all tasks of a runtime: the wait of each, its
+//! duration, nursery, budget and backtrace. It needs no worker to cooperate, so it works when all of
+//! them are stuck.
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -16,7 +17,7 @@
 //!         break dump;
 //!     }
 //! };
-//! assert!(dump.to_string().contains("receive")); // and the function that does, and who spawned it
+//! assert!(dump.to_string().contains("receiving from channel"));
 //! tx.send(7)?;
 //! assert_eq!(waits.join()?, 7);
 //! # Ok::<(), parcae::Error>(())
@@ -24,7 +25,8 @@
 //!
 //! # Deadlocks
 //!
-//! A task waits in vain if everybody who could end its wait waits in vain too. Who that is depends on the wait:
+//! A task is deadlocked if all tasks that could end its wait are deadlocked too. Which tasks these
+//! are depends on the wait:
 //!
 //! | waits for | ended by | known |
 //! |---|---|---|
@@ -32,20 +34,21 @@
 //! | the end of a nursery | its children, all of them | for certain |
 //! | a mutex, a write lock | the holder of the guard | probably the task that took it; a guard may be given away |
 //! | a channel made by a task | an end of the channel | probably that task or its descendants; an end may be given away |
-//! | an event, a notification, a semaphore, a future, a token, anything else | anybody | no |
+//! | an event, a notification, a semaphore, a future, a token, anything else | any task or thread | no |
 //!
-//! *With threads*, only cycles that are certain are reported, or [acted on](OnDeadlock), by
-//! themselves: tasks that join each other, or their own ancestors. Whatever somebody outside might end
-//! is no deadlock, so a server with nothing to do prints nothing.
-//! [`find_deadlock`](crate::Runtime::find_deadlock) is asked by somebody who suspects one. It adds what is
-//! probable, such as two locks taken in opposite order, a lock taken twice, or a group of tasks that all
-//! receive from each other, and [says so](Certainty).
+//! *With threads*, the runtime reports, or [acts on](OnDeadlock), only certain cycles by itself:
+//! tasks that join each other, or their own ancestors. A wait that a thread outside of the runtime
+//! might end is no deadlock, so an idle server prints nothing.
+//! [`find_deadlock`](crate::Runtime::find_deadlock) is for a suspected deadlock. It also finds
+//! probable ones, such as two locks taken in opposite order, a lock taken twice, or a group of tasks
+//! that all receive from each other; [`Certainty`] tells them apart.
 //!
-//! *Under the deterministic executor* there is no outside: when all tasks wait and there is no deadline, all of
-//! them wait in vain, whatever they wait for and wherever it was made.
+//! *Under the deterministic executor* there is no outside: when all tasks wait and no deadline is
+//! left, all of them are deadlocked, whatever the waits are for.
 //!
-//! A wait that somebody outside of the runtime will end belongs into [`Cx::external`](crate::Cx::external), or
-//! has a timeout, its own or that of a nursery around it: it is never taken for a deadlock.
+//! A wait that is ended from outside of the runtime belongs into
+//! [`Cx::external`](crate::Cx::external), or has a timeout, its own or that of a nursery around it.
+//! It is never taken for a deadlock.
 
 mod deadlock;
 mod dump;
@@ -75,41 +78,41 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A task, as others see it. Of tasks that do not wait only number, state and worker are known, and of those that run
-/// name and place: the rest is theirs while they run.
+/// A task, as seen from outside. Of a queued task, only id, state and worker are known; of a running
+/// one also its name and spawn location.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TaskSnapshot {
-    /// Its number, unique in its runtime.
+    /// Its id, unique in its runtime.
     pub id: TaskId,
     /// Its name, if it was given one.
     pub name: Option<Arc<str>>,
-    /// What it does.
+    /// Its state.
     pub state: TaskState,
     /// The worker that it runs on, or ran on last.
     pub worker: Option<usize>,
-    /// What it waits for.
+    /// Its wait.
     pub wait: Option<Wait>,
     /// Where it was spawned.
     pub spawned_at: Option<&'static Location<'static>>,
-    /// How long it has been there.
+    /// Time since it started.
     pub age: Option<Duration>,
-    /// What is left of its account, beside what its nursery would still give it.
+    /// Budget left in its account, without what its nursery would still grant.
     pub budget: Option<Budget>,
-    /// The number of the nursery that it belongs to; 0 for a root task.
+    /// Id of its nursery; 0 for a root task.
     pub nursery: u64,
     /// The name of that nursery.
     pub nursery_name: Option<Arc<str>>,
-    /// The task that opened that nursery; none for a root task.
+    /// The task that opened that nursery; `None` for a root task.
     pub owner: Option<TaskId>,
     /// The nurseries that it has opened, innermost first.
     pub children: Vec<Children>,
-    /// Where it waits.
+    /// Its backtrace.
     pub frames: Frames,
     task: TaskRef,
     /// Lowest address and size of its stack.
     stack: Option<(usize, usize)>,
-    /// How many waits there were, this one included.
+    /// Number of its waits so far, including this one.
     waits: u32,
 }
 
@@ -117,21 +120,21 @@ pub struct TaskSnapshot {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Children {
-    /// The nursery's number.
+    /// Its id.
     pub nursery: u64,
     /// Its name.
     pub name: Option<Arc<str>>,
-    /// Where it is in its life.
+    /// Its state.
     pub state: NurseryState,
-    /// How many children have not ended.
+    /// Number of children that have not ended.
     pub live: usize,
-    /// How its budget stands.
+    /// Its budget.
     pub budget: Standing,
     account: Account,
 }
 
 impl Children {
-    /// What recharges the nursery, by the authority of a [`CapBudget`](crate::cap::CapBudget).
+    /// Recharges the nursery, by the authority of a [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> &Account {
         &self.account
     }
@@ -141,31 +144,34 @@ impl Children {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Wait {
-    /// What for: "receive", "mutex", "for its children".
+    /// The operation: "sleeping", "receiving from channel", "mutex", "for its children".
     pub what: &'static str,
-    /// The address of the object that is waited for, which tells two of a kind apart.
+    /// Address of the object, which tells two of a kind apart.
     pub on: Option<usize>,
-    /// More about it.
+    /// State of the object: of a channel "empty, capacity 1; 1 sender, 1 receiver".
     pub note: Option<String>,
-    /// For how long; to some milliseconds.
+    /// End of a sleep, in time since the runtime was built.
+    pub until: Option<Duration>,
+    /// How long the wait has lasted, to some milliseconds.
     pub since: Duration,
-    /// Whether it ends by itself after some time.
+    /// Whether the wait has a timeout.
     pub timed: bool,
-    /// Whether it was declared to be ended from outside.
+    /// Whether the program has declared that the wait is ended from outside of the runtime:
+    /// [`Cx::external`](crate::Cx::external).
     pub external: bool,
     holder: EndedBy,
 }
 
-/// Who could end a wait.
+/// Tasks or threads that could end a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndedBy {
-    /// Nobody knows.
+    /// Unknown.
     Anybody,
-    /// Nobody: it ends by itself.
+    /// The clock: the wait ends by itself.
     Clock,
-    /// Nobody: it is for a call on a thread of the runtime, which ends by itself.
+    /// A blocking call on a thread of the runtime, which ends by itself.
     Call,
-    /// Probably somebody who is no task of this runtime.
+    /// Probably a thread or task outside of this runtime.
     Outside,
     Task(u64),
     /// All children of this nursery.
@@ -179,7 +185,8 @@ pub(crate) enum EndedBy {
 impl Wait {
     fn new(what: &'static str, holder: EndedBy) -> Wait {
         let since = Duration::ZERO;
-        Wait { what, on: None, note: None, since, timed: false, external: false, holder }
+        let (on, note, until) = (None, None, None);
+        Wait { what, on, note, until, since, timed: false, external: false, holder }
     }
 }
 
@@ -205,7 +212,7 @@ impl TaskSnapshot {
         }
     }
 
-    /// Asks it to end; nothing happens if it has ended.
+    /// Cancels the task; nothing happens if it has ended.
     pub(crate) fn cancel(&self, shared: &Shared) {
         shared.ask_to_end(self.task);
     }

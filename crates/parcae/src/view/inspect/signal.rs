@@ -1,23 +1,23 @@
-//! A dump when the process is sent a signal, as Java and Go give on `SIGQUIT`.
+//! A dump when the process receives a signal, as Java and Go give on `SIGQUIT`.
 //!
-//! # Who owns what
+//! # Ownership
 //!
-//! Signal handlers belong to the process, so something about them has to be static. That is a table
-//! of [`SLOTS`] numbers of descriptors and the dispositions that were found: nothing in it leads to
-//! a scheduler. A [`DumpOnSignal`] owns one line of the table and a thread; the thread alone knows
-//! the runtime, weakly.
+//! Signal handlers belong to the process, so part of their state is static: a table of [`SLOTS`]
+//! event descriptors, and the dispositions that were found. Nothing in it leads to a scheduler. A
+//! [`DumpOnSignal`] owns one slot of the table and a thread; the thread alone knows the runtime,
+//! weakly.
 //!
-//! | line | set by | left by |
+//! | slot | set by | left by |
 //! |---|---|---|
 //! | free: `signal` 0 | the thread, as the last thing that it does | `dump_on_signal`, under the lock |
 //! | taken: `signal` > 0 | `dump_on_signal`, under the lock, before the handler is installed | `drop`: closing |
 //! | closing: `signal` -1 | `drop`, which wakes the thread | the thread: free |
 //!
-//! The handler adds one to the event descriptor of every line with its signal, which is all that a
-//! handler may do; the thread of the line waits for that and writes the dump. Descriptors stay
-//! open for good and are used again with their line, so a handler that is late never writes to a
-//! descriptor that has become another file. At worst the next owner of the line writes a dump for
-//! nothing. Signals that come during a dump are one more dump.
+//! The handler adds one to the event descriptor of every slot with its signal, which a handler may
+//! do; the thread of the slot waits for that and writes the dump. Descriptors are never closed and
+//! are reused with their slot, so a late handler never writes to a descriptor that has become
+//! another file. At worst the next owner of the slot writes a superfluous dump. Signals that come
+//! during a dump cause one more dump.
 
 use super::Dump;
 use crate::sched::Shared;
@@ -36,30 +36,30 @@ const CLOSING: i32 = -1;
 #[derive(Debug)]
 #[must_use = "dumps end when it is dropped"]
 pub struct DumpOnSignal {
-    line: &'static SignalSlot,
+    slot: &'static SignalSlot,
     signal: i32,
 }
 
-/// From the handler to one thread.
+/// Connects the handler with one thread.
 #[derive(Debug)]
 struct SignalSlot {
-    /// Which signal it is for; see the table in the header.
+    /// The signal, or the state; see the table in the header.
     signal: AtomicI32,
-    /// An event descriptor; -1 before the line was first used.
+    /// An event descriptor; -1 before the slot was first used.
     event: AtomicI32,
 }
 
 static TABLE: [SignalSlot; SLOTS] =
     [const { SignalSlot { signal: AtomicI32::new(FREE), event: AtomicI32::new(-1) } }; SLOTS];
 
-/// Signals that are handled here, with what was there before. Also guards who takes a line.
+/// Signals that are handled here, with their former dispositions. Its lock also guards taking a slot.
 static HANDLED: Mutex<Vec<Handled>> = Mutex::new(Vec::new());
 
 struct Handled {
     signal: i32,
     before: libc::sigaction,
-    /// How many lines are for it.
-    lines: usize,
+    /// Number of slots for it.
+    slots: usize,
 }
 
 // SAFETY: plain data of the system.
@@ -69,40 +69,40 @@ unsafe impl Send for Handled {}
 /// [`Runtime::dump_on_signal`](crate::Runtime::dump_on_signal).
 pub(crate) fn dump_on_signal(shared: Weak<Shared>, signal: i32) -> io::Result<DumpOnSignal> {
     let mut handled = HANDLED.lock().unwrap_or_else(PoisonError::into_inner);
-    // Acquire: pairs with the Release in `serve`: its thread is done with the line.
-    let free = TABLE.iter().find(|line| line.signal.load(Ordering::Acquire) == FREE);
-    let Some(line) = free else {
+    // Acquire: pairs with the Release in `serve`: its thread is done with the slot.
+    let free = TABLE.iter().find(|slot| slot.signal.load(Ordering::Acquire) == FREE);
+    let Some(slot) = free else {
         return Err(io::Error::other(format!(
             "{SLOTS} dumps on signals are active; drop one of their `DumpOnSignal`s first"
         )));
     };
-    line.open()?;
+    slot.open()?;
     handle(&mut handled, signal)?;
-    // Relaxed: a handler that reads it early or late writes a dump more or less.
-    line.signal.store(signal, Ordering::Relaxed);
+    // Relaxed: a handler that reads it early or late causes one dump more or less.
+    slot.signal.store(signal, Ordering::Relaxed);
     let thread = std::thread::Builder::new().name("parcae-dump".into());
-    if let Err(error) = thread.spawn(move || line.serve(&shared)) {
-        line.signal.store(FREE, Ordering::Relaxed); // under the lock; no thread has it
+    if let Err(error) = thread.spawn(move || slot.serve(&shared)) {
+        slot.signal.store(FREE, Ordering::Relaxed); // under the lock; no thread has it
         unhandle(&mut handled, signal);
         return Err(error);
     }
-    Ok(DumpOnSignal { line, signal })
+    Ok(DumpOnSignal { slot, signal })
 }
 
 impl Drop for DumpOnSignal {
     fn drop(&mut self) {
         let mut handled = HANDLED.lock().unwrap_or_else(PoisonError::into_inner);
-        // Relaxed: the event below orders it before the thread's look.
-        self.line.signal.store(CLOSING, Ordering::Relaxed);
+        // Relaxed: the event below orders it before the thread's load in `serve`.
+        self.slot.signal.store(CLOSING, Ordering::Relaxed);
         unhandle(&mut handled, self.signal);
-        self.line.ring();
+        self.slot.ring();
     }
 }
 
-/// One more line for a signal: installs the handler with the first.
+/// One more slot for a signal: installs the handler with the first.
 fn handle(handled: &mut Vec<Handled>, signal: i32) -> io::Result<()> {
     if let Some(known) = handled.iter_mut().find(|known| known.signal == signal) {
-        known.lines += 1;
+        known.slots += 1;
         return Ok(());
     }
     // SAFETY: zeroed is a valid sigaction; the handler does only what handlers may.
@@ -116,35 +116,36 @@ fn handle(handled: &mut Vec<Handled>, signal: i32) -> io::Result<()> {
         }
         before
     };
-    handled.push(Handled { signal, before, lines: 1 });
+    handled.push(Handled { signal, before, slots: 1 });
     Ok(())
 }
 
-/// One line less: puts back what was there before with the last.
+/// One slot less: restores the former disposition with the last.
 fn unhandle(handled: &mut Vec<Handled>, signal: i32) {
     let Some(at) = handled.iter().position(|known| known.signal == signal) else { return };
-    handled[at].lines -= 1;
-    if handled[at].lines == 0 {
+    handled[at].slots -= 1;
+    if handled[at].slots == 0 {
         let gone = handled.swap_remove(at);
-        // SAFETY: what was there before us.
+        // SAFETY: the disposition that was in force before ours.
         unsafe { libc::sigaction(gone.signal, &gone.before, std::ptr::null_mut()) };
     }
 }
 
 extern "C" fn on_signal(signal: i32) {
-    // SAFETY: the thread's own; put back, because `ring` may change it.
+    // SAFETY: `errno` is the thread's own; restored, because `ring` may change it.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
-        for line in TABLE.iter().filter(|line| line.signal.load(Ordering::Relaxed) == signal) {
-            line.ring();
+        // Relaxed: see `dump_on_signal`.
+        for slot in TABLE.iter().filter(|slot| slot.signal.load(Ordering::Relaxed) == signal) {
+            slot.ring();
         }
         *errno = before;
     }
 }
 
 impl SignalSlot {
-    /// Makes sure that there is an event descriptor, and that nothing is left in it. Under the lock.
+    /// Makes sure that there is an event descriptor, and that it is empty. Called under the lock.
     fn open(&self) -> io::Result<()> {
         let event: RawFd = self.event.load(Ordering::Relaxed); // written under the lock
         if event >= 0 {
@@ -153,25 +154,25 @@ impl SignalSlot {
             unsafe { libc::read(event, (&raw mut count).cast(), size_of::<u64>()) };
             return Ok(());
         }
-        // Not blocking: a handler must not wait, whatever is in it already.
+        // Not blocking: a handler must not wait.
         // SAFETY: has no preconditions.
         let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if event < 0 {
             return Err(io::Error::last_os_error());
         }
-        self.event.store(event, Ordering::Relaxed); // before any handler looks at the line
+        self.event.store(event, Ordering::Relaxed); // before any handler reads the slot
         Ok(())
     }
 
-    /// Wakes the thread of the line. May be called by a signal handler.
+    /// Wakes the thread of the slot. May be called by a signal handler.
     fn ring(&self) {
         let one = 1_u64;
-        let event = self.event.load(Ordering::Relaxed); // set before `signal`, and for good
+        let event = self.event.load(Ordering::Relaxed); // set once, before `signal`
         // SAFETY: writes a count to an event descriptor that is never closed.
         unsafe { libc::write(event, (&raw const one).cast(), size_of::<u64>()) };
     }
 
-    /// Waits for the next ring.
+    /// Waits for the next signal.
     fn wait(&self) {
         let event = self.event.load(Ordering::Relaxed); // as above
         let mut poll = libc::pollfd { fd: event, events: libc::POLLIN, revents: 0 };
@@ -183,20 +184,22 @@ impl SignalSlot {
         }
     }
 
-    /// The thread: a dump for each ring, until the line is closed.
+    /// The thread: a dump for each signal, until the slot is closed.
     fn serve(&self, shared: &Weak<Shared>) {
         loop {
             self.wait();
+            // Relaxed: ordered by the event that `drop` has written.
             if self.signal.load(Ordering::Relaxed) == CLOSING {
                 break;
             }
-            // A runtime that is gone has nothing to show; whoever asked may still drop the line.
+            // The slot may outlive the runtime, which has nothing to show then.
             if let Some(shared) = shared.upgrade() {
-                // Nobody is left to hear of a failure.
+                // A failure to write is ignored.
                 let _ = write!(io::stderr(), "parcae: {}", Dump::of(&shared));
             }
         }
-        // Release: pairs with the Acquire in `dump_on_signal`: the next thread comes after this one.
+        // Release: pairs with the Acquire in `dump_on_signal`: the slot's next thread comes after
+        // this one.
         self.signal.store(FREE, Ordering::Release);
     }
 }

@@ -68,11 +68,17 @@ fn a_dump_tells_who_waits_where_for_what() {
     let dump = dump_when(&rt, |dump| is_waiting(dump, 13));
     let receiver = named(&dump, "receiver");
     let wait = receiver.wait.as_ref().unwrap();
-    assert_eq!((wait.what, wait.timed, receiver.state), ("receive", false, TaskState::Waiting));
-    assert_eq!(wait.note.as_deref(), Some("0 values, capacity 3, 1 senders, 1 receivers"));
+    assert_eq!(
+        (wait.what, wait.timed, receiver.state),
+        ("receiving from channel", false, TaskState::Waiting)
+    );
+    assert_eq!(wait.note.as_deref(), Some("empty, capacity 3; 1 sender, 1 receiver"));
     assert!(receiver.spawned_at.unwrap().file().ends_with("tests.rs"));
     assert_eq!(receiver.nursery_name.as_deref(), Some("family"));
-    assert_eq!(named(&dump, "sleeper").wait.as_ref().unwrap().what, "for time to pass");
+    let sleep = named(&dump, "sleeper").wait.as_ref().unwrap();
+    assert_eq!(sleep.what, "sleeping");
+    assert!(sleep.until.is_some_and(|until| until >= Duration::from_secs(600)), "{sleep:?}");
+    assert!(dump.to_string().contains("sleeping until 60"), "{dump}");
     let parent =
         dump.tasks.iter().find(|task| Some(task.id) == receiver.owner).expect("its parent");
     assert_eq!(parent.children.len(), 1);
@@ -89,7 +95,8 @@ fn a_dump_tells_who_waits_where_for_what() {
     assert!(text.contains("nursery") && text.contains("`family`: Closing, 12 live"), "{text}");
     let json = dump.to_json();
     assert!(
-        json.contains(r#""name":"receiver""#) && json.contains(r#""what":"receive""#),
+        json.contains(r#""name":"receiver""#)
+            && json.contains(r#""what":"receiving from channel""#),
         "{json}"
     );
     drop(tx);
@@ -274,7 +281,7 @@ fn part_of_a_program_deadlocks_while_the_rest_goes_on() {
     let found = rt.find_deadlock().expect("three of them");
     assert_eq!((found.tasks.len(), found.all), (6, false), "{found}");
     assert_eq!(found.certainty, Certainty::Possible);
-    assert!(found.to_string().starts_with("possibly a deadlock: these tasks wait"), "{found}");
+    assert!(found.to_string().starts_with("possible deadlock: these tasks wait"), "{found}");
     assert!(found.to_string().contains("waits for itself: task"), "{found}");
     go_on.store(false, Ordering::Relaxed);
     busy.unwrap().join().unwrap();
