@@ -1,9 +1,9 @@
-//! Errors: one type for everything that a task can end with.
+//! Errors: one type for everything that a task can fail with.
 //!
-//! Like a boxed error, [`Error`] takes in any [`std::error::Error`] by `?`. Beyond that it
-//! knows what the runtime itself had to say ([`ErrorKind`]) and, once it has left a task, which
-//! task that was and where it was spawned ([`TaskInfo`]). It is cheap to clone: a nursery
-//! and a handle may both report the same failure.
+//! Like a boxed error, [`Error`] is made from any [`std::error::Error`] by `?`. It also carries the
+//! runtime's own verdict ([`ErrorKind`]) and, once it has left a task, the task's name and spawn
+//! location ([`TaskInfo`]). It is cheap to clone: a nursery and a handle may both report the same
+//! failure.
 
 mod cap;
 mod deadlock;
@@ -27,10 +27,10 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What tasks return.
+/// The result of tasks.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a task, a nursery or a call failed.
+/// Failure of a task, a nursery or a call.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -44,8 +44,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert_eq!(error.to_string(), "invalid digit found in string");
 /// ```
 ///
-/// [`context`](Error::context) adds what was being done. A task may have an error type of its own: it comes back out of
-/// whoever joined it.
+/// [`context`](Error::context) adds the operation that failed. A task may have an error type of its
+/// own; the task that joins it gets that error back.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -82,13 +82,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 ///
 /// Because of that conversion `Error` does not implement [`std::error::Error`] itself; where
-/// one is asked for, [`into_std`](Error::into_std) or `?` into a `Box<dyn Error + Send + Sync>` help.
+/// one is needed, use [`into_std`](Error::into_std), or `?` into a `Box<dyn Error + Send + Sync>`.
 ///
 /// # With anyhow
 ///
-/// With the feature `anyhow`, `?` turns an `Error` into an `anyhow::Error`. The other way round takes a word,
-/// `Error::from_anyhow`, because Rust does not allow another conversion beside the one above. An error that goes through
-/// anyhow and back is what it was: kind, task, contexts, and those that anyhow has added.
+/// With the feature `anyhow`, `?` turns an `Error` into an `anyhow::Error`. The other way needs
+/// `Error::from_anyhow`, because Rust does not allow another conversion beside the one above. A
+/// round trip through anyhow keeps kind, task and contexts, and adds those of anyhow.
 ///
 #[cfg_attr(feature = "anyhow", doc = "```")]
 #[cfg_attr(not(feature = "anyhow"), doc = "```text")]
@@ -112,7 +112,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// }
 /// ```
 ///
-/// Without the feature `Error::from_boxed(error.into())` takes in an `anyhow::Error` too, as an error of the program's own.
+/// Without the feature, `Error::from_boxed(error.into())` converts an `anyhow::Error` into an error
+/// of the program's own.
 #[derive(Clone)]
 pub struct Error {
     inner: Arc<ErrorInner>,
@@ -121,59 +122,59 @@ pub struct Error {
 #[derive(Clone)]
 struct ErrorInner {
     kind: ErrorKind,
-    /// What was thrown or returned, for `Other` and `Panicked`. The payload's place is made once for
-    /// each failure: it tells them apart.
+    /// The error of the program, for `Other`; the panic payload, for `Panicked`. The payload's
+    /// allocation is made once per failure and identifies it.
     source: Option<Arc<dyn StdError + Send + Sync>>,
     payload: Arc<Mutex<Option<Box<dyn Any + Send>>>>,
     task: Option<TaskInfo>,
-    /// Other failures of the same nursery.
+    /// Number of other failures of the same nursery.
     others: usize,
-    /// What was being done, the innermost first.
+    /// Contexts, the innermost first.
     contexts: Vec<Arc<str>>,
-    /// The capability whose `task_budget` is all that the task gets.
+    /// The capability whose `task_budget` bounds the task.
     bounded_by: Option<u64>,
-    /// What became of something that the failure has interrupted.
+    /// Fate of an operation that the failure has interrupted.
     note: Option<Arc<str>>,
-    /// How likely it is the cause of what its nursery comes to.
+    /// How likely this failure is the cause of its nursery's failure.
     rank: Rank,
-    /// More about why something was cancelled.
+    /// Detail of a cancellation.
     detail: Option<Detail>,
     /// The task that returned it ended because it was cancelled; see [`Error::ends_cancelled`].
     ends_cancelled: bool,
 }
 
-/// How likely a failure is a cause, and not the consequence of another; `nursery::failures` has the
-/// rule. A higher one replaces a lower one.
+/// How likely a failure is a cause, and not the consequence of another one; `nursery::failures` has
+/// the rule. A failure of higher rank replaces one of lower rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     /// Came after its nursery, or its task alone, was cancelled.
     Late,
     /// Says itself that the cause is elsewhere: a closed channel, a parent that was cancelled.
     Derived,
-    /// Of a task that had seen another one go: it may have been made from that.
+    /// Of a task that had seen another one go, and may fail because of that.
     Doubtful,
     /// Of the task that failed.
     Own,
 }
 
-/// More about why something was cancelled.
+/// Detail of a cancellation.
 #[derive(Debug, Clone)]
 pub(crate) enum Detail {
-    /// A deadline was exceeded: after this time, if that is known.
+    /// A deadline was exceeded, after this time if it is known.
     After(Option<Duration>),
-    /// Explicitly, there.
+    /// Explicitly, at this place.
     At(&'static Location<'static>),
-    /// The nursery above, for that reason.
+    /// The nursery above was cancelled, for this reason.
     Above { nursery: Option<Arc<str>>, reason: CancelReason, detail: Option<Box<Detail>> },
 }
 
-/// What kind of failure it is.
+/// Kind of a failure.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The task or nursery was cancelled.
     Cancelled(CancelReason),
-    /// A budget is used up, and its nursery does not grant more.
+    /// A budget is used up, and the nursery does not grant more.
     BudgetExceeded(Shortfall),
     /// There is no budget for another child.
     SpawnBudgetExhausted(Shortfall),
@@ -184,9 +185,9 @@ pub enum ErrorKind {
     /// The task has not enough stack left for the next call; or code that runs under
     /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) has used up its own.
     StackOverflow {
-        /// What was left, in bytes.
+        /// Bytes left on the stack.
         left: usize,
-        /// What a call should have, in bytes.
+        /// Bytes that a call needs.
         needed: usize,
     },
     /// There is no stack for the task.
@@ -203,8 +204,8 @@ pub enum ErrorKind {
     Several(Arc<[Error]>),
     /// The runtime is shutting down.
     ShuttingDown,
-    /// A wait, a nursery, or a switch to another stack, in a destructor that runs because of a panic: nothing can be waited for
-    /// there.
+    /// A wait, a nursery, or a switch to another stack, in a destructor that runs because of a
+    /// panic: a task cannot wait there.
     Unwinding,
     /// A checkpoint, a wait, or another operation of the runtime, in code that runs under
     /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) and may be abandoned at any time. It was
@@ -214,11 +215,11 @@ pub enum ErrorKind {
     ChannelClosed,
     /// A [`Semaphore`](crate::sync::Semaphore::close) is closed, and gives out no permits.
     SemaphoreClosed,
-    /// It would have had to wait, and was not to.
+    /// The operation would have blocked.
     WouldWait,
     /// A deadline was exceeded: of a wait, or of [`Cx::timeout`](crate::Cx::timeout).
     TimedOut,
-    /// The task waits for others that wait for it, and was told so: see
+    /// The task was in a deadlock, and its wait was ended: see
     /// [`OnDeadlock::Fail`](crate::inspect::OnDeadlock::Fail).
     Deadlock(DeadlockReport),
     /// An error of the program's own.
@@ -272,13 +273,15 @@ impl Error {
         }
     }
 
-    /// The same failure, with what was being done when it came. Kind, task and the program's own error stay as they are.
+    /// Adds the operation that failed. Kind, task and the program's own error stay as they are.
     ///
-    /// `{}` prints all of them down to the failure itself, `{:#}` also what an error of the program's own has as its
-    /// causes, and [`Debug`](std::fmt::Debug), which is what `main` prints, a line for each.
+    /// `{}` prints all contexts down to the failure itself, `{:#}` also the causes of an error of
+    /// the program's own, and [`Debug`](std::fmt::Debug), which `main` prints, a line for each.
     ///
     /// ```
-    /// let error = parcae::Error::msg("no such file").context("reading the price list").context("starting the shop");
+    /// let error = parcae::Error::msg("no such file")
+    ///     .context("reading the price list")
+    ///     .context("starting the shop");
     /// assert_eq!(error.to_string(), "starting the shop: reading the price list: no such file");
     /// assert_eq!(
     ///     format!("{error:?}"),
@@ -291,7 +294,7 @@ impl Error {
         self
     }
 
-    /// Says that a capability gives the task no more than it had.
+    /// Notes that a capability bounds the task.
     pub(crate) fn bounded_by(mut self, cap: Option<u64>) -> Error {
         if cap.is_some() {
             Arc::make_mut(&mut self.inner).bounded_by = cap;
@@ -299,7 +302,7 @@ impl Error {
         self
     }
 
-    /// Says what became of something that the failure has interrupted.
+    /// Notes the fate of an operation that the failure has interrupted.
     pub(crate) fn noting(mut self, note: Option<Arc<str>>) -> Error {
         if note.is_some() {
             Arc::make_mut(&mut self.inner).note = note;
@@ -307,7 +310,7 @@ impl Error {
         self
     }
 
-    /// What [`noting`](Error::noting) has said.
+    /// The note of [`noting`](Error::noting).
     pub(crate) fn note(&self) -> Option<Arc<str>> {
         self.inner.note.clone()
     }
@@ -324,7 +327,7 @@ impl Error {
         })
     }
 
-    /// What a task ended with that panicked, or that was stopped by unwinding.
+    /// The error of a task that panicked, or that was stopped by unwinding.
     pub(crate) fn from_panic(payload: Box<dyn Any + Send>) -> Error {
         let payload = match payload.downcast::<Stop>() {
             Ok(stop) => return stop.0,
@@ -337,7 +340,7 @@ impl Error {
         error
     }
 
-    /// Says which task it came from, unless an inner task has said so.
+    /// Notes the task that the error came from, unless an inner task was noted.
     pub(crate) fn in_task(mut self, task: impl FnOnce() -> TaskInfo) -> Error {
         if self.inner.task.is_none() {
             Arc::make_mut(&mut self.inner).task = Some(task());
@@ -345,7 +348,7 @@ impl Error {
         self
     }
 
-    /// The same failure, with the number of others that it stands for.
+    /// Notes the number of other failures that this one stands for.
     pub(crate) fn with_others(mut self, others: usize) -> Error {
         if others > 0 {
             Arc::make_mut(&mut self.inner).others = others;
@@ -353,7 +356,7 @@ impl Error {
         self
     }
 
-    /// Says how likely it is a cause.
+    /// Notes how likely the failure is a cause.
     pub(crate) fn ranked(mut self, rank: Rank) -> Error {
         if self.inner.rank != rank {
             Arc::make_mut(&mut self.inner).rank = rank;
@@ -361,8 +364,8 @@ impl Error {
         self
     }
 
-    /// Notes whether the task that returns it ends because it was cancelled. One that passes on that
-    /// something else was cancelled does not.
+    /// Notes whether the task that returns the error ends because it was cancelled. A task that
+    /// passes on another task's cancellation does not.
     pub(crate) fn ending(mut self, cancelled: bool) -> Error {
         if self.inner.ends_cancelled != cancelled {
             Arc::make_mut(&mut self.inner).ends_cancelled = cancelled;
@@ -370,12 +373,12 @@ impl Error {
         self
     }
 
-    /// Whether the task that returned it ended because it was cancelled.
+    /// Whether the task that returned the error ended because it was cancelled.
     pub(crate) fn ends_cancelled(&self) -> bool {
         self.inner.ends_cancelled
     }
 
-    /// How likely it is a cause, as far as the error itself shows.
+    /// How likely the failure is a cause, as far as the error itself shows.
     pub(crate) fn rank(&self) -> Rank {
         let by_kind = match self.inner.kind {
             ErrorKind::ChannelClosed
@@ -386,7 +389,7 @@ impl Error {
         by_kind.min(self.inner.rank)
     }
 
-    /// With more about why something was cancelled.
+    /// Adds the detail of a cancellation.
     pub(crate) fn detailed(mut self, detail: Option<Detail>) -> Error {
         if detail.is_some() {
             Arc::make_mut(&mut self.inner).detail = detail;
@@ -399,31 +402,32 @@ impl Error {
         Arc::ptr_eq(&self.inner.payload, &other.inner.payload)
     }
 
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub fn kind(&self) -> &ErrorKind {
         &self.inner.kind
     }
 
-    /// The task that failed; none for an error that did not leave a task yet.
+    /// The task that failed; `None` for an error that did not leave a task yet.
     pub fn task(&self) -> Option<&TaskInfo> {
         self.inner.task.as_ref()
     }
 
-    /// How many siblings failed too, after this one.
+    /// Number of siblings that failed too, after this one.
     pub fn others(&self) -> usize {
         self.inner.others
     }
 
-    /// Whether the task ended because it was asked to.
+    /// Whether the task ended because it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.inner.kind, ErrorKind::Cancelled(_))
     }
 
-    /// Whether the operation or nursery that returned it has exceeded its own deadline: a call with
-    /// a timeout, [`Cx::timeout`](crate::Cx::timeout), [`NurseryOpts::timeout`](crate::NurseryOpts::timeout).
+    /// Whether the operation or nursery that returned the error has exceeded its own deadline: a
+    /// call with a timeout, [`Cx::timeout`](crate::Cx::timeout),
+    /// [`NurseryOpts::timeout`](crate::NurseryOpts::timeout).
     ///
     /// A task that is cancelled because a nursery around it has exceeded its deadline gets an
-    /// error that [is cancelled](Error::is_cancelled) and not timed out: trying again is no use there.
+    /// error that [is cancelled](Error::is_cancelled) and not timed out: a retry is of no use there.
     pub fn is_timed_out(&self) -> bool {
         match self.inner.kind {
             ErrorKind::TimedOut => true,
@@ -437,17 +441,17 @@ impl Error {
         matches!(self.inner.kind, ErrorKind::Panicked(_))
     }
 
-    /// What the task panicked with. Gives it out once, to whoever asks first.
+    /// The payload of the panic. The first call returns it; later ones return `None`.
     pub fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         self.inner.payload.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The program's own error, if it is one of this type.
+    /// The program's own error, if it has this type.
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
         self.inner.source.as_deref()?.downcast_ref()
     }
 
-    /// This error as one of the standard library's kind.
+    /// This error as a standard error.
     pub fn into_std(self) -> Box<dyn StdError + Send + Sync> {
         Box::new(AsStd::new(self))
     }
@@ -457,8 +461,8 @@ impl Error {
 /// caught at the base of the task.
 pub(crate) struct Stop(Error);
 
-/// Drops something of the user's where nothing may unwind. What its destructor throws is dropped in
-/// the same way, and what that one throws is leaked.
+/// Drops a value of the program where nothing may unwind. A panic payload of its destructor is
+/// dropped in the same way; a payload of that drop is leaked.
 pub(crate) fn discard<T>(value: T) {
     let contained = |value: &mut dyn FnMut()| {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).err()
@@ -473,7 +477,7 @@ pub(crate) fn discard<T>(value: T) {
 }
 
 impl Stop {
-    /// The error, if that is what was thrown.
+    /// The error, if the payload is one.
     pub(crate) fn error(payload: Box<dyn Any + Send>) -> Result<Error, Box<dyn Any + Send>> {
         payload.downcast::<Stop>().map(|stop| stop.0)
     }

@@ -1,22 +1,26 @@
 //! A lock for a few instructions.
 //!
-//! Those of channels and lines of waiters are held while a value and some indices are moved, and taken three times
-//! for each value that a task waits for. The standard library's lock costs two read-modify-writes, because giving it
-//! back has to find out whether somebody sleeps. Here nobody does: giving it back is a store.
+//! Locks of channels and wait queues are held while a value and some indices are moved, and taken
+//! three times for each value that a task waits for. The standard library's lock costs two
+//! read-modify-writes, because unlocking has to find out whether a thread sleeps on it. No thread
+//! sleeps on this lock: unlocking is a store.
 //!
-//! # Who waits, and how
+//! # Contention
 //!
-//! Whoever finds it taken spins for about as long as a section takes, [`SPINS`] rounds. If it is still taken its holder was
-//! most likely preempted: the thread lets others run [`YIELDS`] times, and then naps, [`NAP`] at a time. A nap is
-//! what lets a holder of lower realtime priority run on the same processor, which a yield does not. Nobody has to wake anybody, so no wake-up can
-//! be lost; what it costs is up to a nap more where a holder is away from its processor for longer.
+//! A thread that finds the lock taken spins for about the length of a section, [`SPINS`] rounds. If
+//! the lock is still taken, its holder was most likely preempted: the thread yields the processor
+//! [`YIELDS`] times, then naps for [`NAP`] at a time. A nap lets a holder of lower realtime priority
+//! run on the same processor, which a yield does not. There are no wake-ups, so none can be lost;
+//! the price is up to one nap more when a holder is preempted for long.
 //!
-//! # What it is not for
+//! # Not for
 //!
-//! Sections that run code of the program, that wait, or that are long. It is not fair, and a panic does not poison it: what it
-//! guards is in order between any two statements that may panic.
+//! Sections that run code of the program, that wait, or that are long. The lock is not fair, and a
+//! panic does not poison it: the guarded value is consistent between any two statements that may
+//! panic.
 //!
-//! Under loom [`Lock`] is loom's mutex, which its scheduler understands; [`Word`] is modelled by itself.
+//! Under loom [`Lock`] is loom's mutex, which its scheduler understands; [`Word`] is modelled by
+//! itself.
 
 #[cfg(any(test, not(loom)))]
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
@@ -36,16 +40,16 @@ const FREE: usize = 0;
 #[cfg(any(test, not(loom)))]
 const TAKEN: usize = 1;
 
-/// Rounds of spinning, each as long as all before it together, before others are let run.
+/// Rounds of spinning before the thread yields; each is as long as all before it together.
 #[cfg(not(loom))]
 const SPINS: u32 = 7;
-/// How often others are let run before it naps.
+/// Yields before the thread naps.
 #[cfg(not(loom))]
 const YIELDS: u32 = 16;
 #[cfg(not(loom))]
 const NAP: Duration = Duration::from_micros(50);
 
-/// Who has it.
+/// State of a lock: free or taken.
 #[cfg(any(test, not(loom)))]
 struct Word(AtomicUsize);
 
@@ -88,7 +92,7 @@ impl Word {
     }
 }
 
-/// Something that one thread at a time may use, for a few instructions.
+/// A value that one thread at a time may use, for a few instructions.
 #[cfg(not(loom))]
 pub(crate) struct Lock<T> {
     word: Word,
@@ -118,17 +122,17 @@ impl<T> Lock<T> {
         Guard(self, PhantomData)
     }
 
-    /// None if somebody has it.
+    /// `None` if the lock is taken.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        // Not `then_some`: a guard that is made in any case gives back what is somebody else's.
+        // Not `then_some`, which would make and drop a guard, and so release another thread's lock.
         self.word.try_take().then(|| Guard(self, PhantomData))
     }
 }
 
-/// The right to use what a lock guards, until it is dropped; of the thread that took it.
+/// Access to the guarded value until it is dropped. Stays on the thread that took the lock.
 #[cfg(not(loom))]
-#[must_use = "it is given back at once"]
+#[must_use = "the lock is released at once"]
 pub(crate) struct Guard<'l, T>(&'l Lock<T>, PhantomData<*const ()>);
 
 #[cfg(not(loom))]
@@ -146,7 +150,7 @@ impl<T> Deref for Guard<'_, T> {
 impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and nobody else has this guard.
+        // SAFETY: as above; the guard is borrowed mutably.
         self.0.value.with_mut(|value| unsafe { &mut *value })
     }
 }
@@ -159,7 +163,7 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// For models of what is guarded.
+/// The lock in models of the guarded value.
 #[cfg(loom)]
 pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
 
@@ -207,7 +211,8 @@ mod models {
         1
     }
 
-    /// Three threads try, twice each: nobody is in at the same time, and everybody sees what was done before.
+    /// Three threads try, twice each: sections do not overlap, and each sees the effects of the
+    /// earlier ones.
     #[test]
     fn one_at_a_time() {
         explore("lock::one_at_a_time", None, || {

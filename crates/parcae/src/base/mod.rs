@@ -1,5 +1,5 @@
-//! The ground floor: what knows nothing of tasks. Errors, a small lock, random numbers, and the shim
-//! by which loom replaces atomics in models.
+//! Leaves that know nothing of tasks: errors, a small lock, random numbers, JSON, and the shim by
+//! which loom replaces atomics in models.
 
 pub(crate) mod error;
 pub(crate) mod json;

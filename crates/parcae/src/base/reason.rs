@@ -1,8 +1,8 @@
-//! Why something was cancelled: a part of errors, of traces and of the tree of cancellation.
+//! Reasons of cancellation: part of errors, traces and the tree of cancel nodes.
 
 use std::fmt;
 
-/// Why something was cancelled.
+/// Reason of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CancelReason {
@@ -29,7 +29,7 @@ impl CancelReason {
         }
     }
 
-    /// What it is for those below. The end of the runtime is everybody's.
+    /// The reason seen by descendants: `Parent`, except that `Shutdown` is passed on unchanged.
     pub(crate) fn below(self) -> CancelReason {
         match self {
             CancelReason::Shutdown => self,

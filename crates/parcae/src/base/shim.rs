@@ -76,7 +76,7 @@ pub(crate) fn explore(name: &str, bound: Option<usize>, model: impl Fn() + Send 
     let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
 }
 
-/// Somebody who waits, in models of what wakes tasks.
+/// A waiter in models: counts its wake-ups.
 #[cfg(all(test, loom))]
 #[derive(Clone)]
 pub(crate) struct Flag(loom::sync::Arc<loom::sync::atomic::AtomicUsize>);

@@ -1,9 +1,9 @@
-//! Why a capability refused, and what to do about it.
+//! Refusals of capabilities, with their remedies.
 
 use parcae_core::Resource;
 use std::fmt;
 
-/// Why a capability refused.
+/// Refusal of a capability.
 ///
 /// Nothing is lost when one of these is returned: all counts are as they were before. `cap`
 /// is the serial number of the capability whose limit was hit: the one that was used, or one
@@ -21,42 +21,42 @@ pub enum CapError {
         /// The serial number of the revoked one.
         cap: u64,
     },
-    /// As many tasks live as may.
+    /// The limit of live tasks is reached.
     TaskLimitExceeded {
-        /// Whose limit it is.
+        /// Serial number of the capability that has the limit.
         cap: u64,
-        /// How many may live at once.
+        /// The limit.
         limit: u32,
-        /// How many did.
+        /// Number that was live.
         live: u32,
     },
-    /// As many channels live as may.
+    /// The limit of live channels is reached.
     ChannelLimitExceeded {
-        /// Whose limit it is.
+        /// Serial number of the capability that has the limit.
         cap: u64,
-        /// How many may live at once.
+        /// The limit.
         limit: u32,
-        /// How many did.
+        /// Number that was live.
         live: u32,
     },
     /// A channel's buffer would be larger than allowed.
     BufferTooLarge {
-        /// Whose limit it is.
+        /// Serial number of the capability that has the limit.
         cap: u64,
         /// The largest buffer allowed, in messages.
         limit: usize,
-        /// What was asked for.
+        /// The requested buffer.
         requested: usize,
     },
-    /// Less budget may be taken than was asked for.
+    /// The requested budget is more than may be taken.
     BudgetLimitExceeded {
-        /// Whose limit it is.
+        /// Serial number of the capability that has the limit.
         cap: u64,
         /// The first component that is short.
         resource: Resource,
-        /// What was asked for.
+        /// The requested amount.
         wanted: u64,
-        /// What could be had.
+        /// The available amount.
         left: u64,
     },
     /// It was minted by another runtime.
@@ -68,14 +68,14 @@ pub enum CapError {
     Wider {
         /// Which limit.
         limit: CapLimit,
-        /// What was asked for.
+        /// The requested limit.
         asked: u64,
         /// The most that can be derived.
         allowed: u64,
     },
     /// The capability is derived over too many levels to derive another from it.
     TooDeep {
-        /// How many levels there may be: [`MAX_DEPTH`](crate::cap::MAX_DEPTH).
+        /// The limit of levels: [`MAX_DEPTH`](crate::cap::MAX_DEPTH).
         limit: u32,
     },
 }

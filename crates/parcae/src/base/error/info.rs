@@ -1,10 +1,11 @@
-//! Which task it was.
+//! Ids, names and origins of tasks, as errors and reports show them.
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The number of a task, unique in its runtime: where it was spawned, and as how manyth there.
+/// Id of a task, unique in its runtime. Printed, it shows the worker that spawned the task and a
+/// serial number there.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -14,19 +15,21 @@ use std::sync::Arc;
 ///     assert_eq!(cx.info().id().to_string(), "root.0");
 ///     cx.nursery(|n| Ok(n.spawn(|_| Ok(()))?.id()))
 /// })?;
-/// assert_eq!(child.to_string(), "0.2"); // by worker 0, the second there: the nursery has a number too
+/// // The second id of worker 0: the nursery has the first.
+/// assert_eq!(child.to_string(), "0.2");
 /// # Ok::<(), parcae::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub(crate) u64);
 
 impl TaskId {
-    /// How many tasks a worker may number: its own come after those of the workers before it.
+    /// Number of ids that a worker may give out. Those of a worker follow those of the worker
+    /// before it.
     pub(crate) const PER_WORKER: u64 = 1 << 40;
-    /// Numbers of tasks spawned from outside start here.
+    /// The first id of tasks that are spawned by threads which are no workers.
     pub(crate) const OUTSIDE: u64 = 1 << 63;
 
-    /// The same as a plain number, as event logs have it.
+    /// The id as a plain number, as in event logs.
     pub fn as_u64(self) -> u64 {
         self.0
     }

@@ -1,11 +1,11 @@
 //! Errors of the `anyhow` crate, in both directions.
 //!
-//! Out: an [`Error`] becomes an `anyhow::Error` that holds an [`AsStd`], whose sources are the contexts. In: `anyhow` finds that type
-//! again, below the contexts that it has added, so the way there and back loses nothing. An error
-//! that never was ours comes in as an error of the program's own.
+//! Out: an [`Error`] becomes an `anyhow::Error` that holds an [`AsStd`], whose sources are the
+//! contexts. In: `anyhow` finds that type again, below the contexts that it has added, so a round
+//! trip loses nothing. Any other `anyhow::Error` comes in as an error of the program's own.
 //!
-//! Rejected: `From<anyhow::Error>`. It overlaps with the conversion of all standard errors, as long as
-//! `anyhow::Error` might become one, and that one is worth more.
+//! Rejected: `From<anyhow::Error>`. It overlaps with the conversion of all standard errors, because
+//! `anyhow::Error` might become one, and that conversion is worth more.
 
 use super::show::AsStd;
 use super::{Error, StdError};
@@ -17,10 +17,12 @@ impl From<Error> for anyhow::Error {
 }
 
 impl Error {
-    /// Takes in an error of the `anyhow` crate: `work().map_err(Error::from_anyhow)?`. With the feature `anyhow`.
+    /// Converts an error of the `anyhow` crate: `work().map_err(Error::from_anyhow)?`. With the
+    /// feature `anyhow`.
     ///
-    /// One that was an [`Error`] before is that again, with the contexts that were added meanwhile. Any other one is an
-    /// error of the program's own, and [`downcast_ref`](Error::downcast_ref) finds it unless it has a context.
+    /// An `anyhow::Error` that was made from an [`Error`] becomes that again, with the contexts
+    /// that were added meanwhile. Any other becomes an error of the program's own, and
+    /// [`downcast_ref`](Error::downcast_ref) finds it unless it has a context.
     ///
     /// ```
     /// use anyhow::Context;
@@ -37,8 +39,8 @@ impl Error {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn from_anyhow(error: anyhow::Error) -> Error {
-        // Sees through contexts, and not through errors of the program that have one of ours as their source: those are
-        // the program's own.
+        // Sees through contexts, but not through errors of the program whose source is one of
+        // ours: those are the program's own.
         if let Some(ours) = error.downcast_ref::<AsStd>() {
             let contexts = error.chain().take_while(|cause| !cause.is::<AsStd>());
             let contexts: Vec<String> = contexts.map(ToString::to_string).collect();

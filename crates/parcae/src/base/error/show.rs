@@ -1,4 +1,4 @@
-//! What errors look like, and their chain of causes.
+//! Display of errors, and their chain of causes.
 
 use super::{Detail, Error, ErrorInner, ErrorKind};
 use crate::base::reason::CancelReason;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 impl ErrorInner {
-    /// The failure itself, without what was being done.
+    /// The failure itself, without its contexts.
     fn fmt_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.source, &self.kind, &self.detail) {
             (Some(source), ..) => write!(f, "{source}")?,
@@ -26,7 +26,7 @@ impl ErrorInner {
         self.note.as_ref().map_or(Ok(()), |note| write!(f, "; {note}"))
     }
 
-    /// Which task it was, and how many others.
+    /// The task that failed, and the number of other failures.
     fn fmt_task(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(task) = &self.task {
             write!(f, " ({task})")?;
@@ -39,8 +39,8 @@ impl ErrorInner {
     }
 }
 
-/// Every [context](Error::context), the outermost first, and what happened; with `{:#}` also the causes that an error of the
-/// program's own has. Then, which task it was.
+/// Every [context](Error::context), the outermost first, then the failure; with `{:#}` also the
+/// causes of an error of the program's own. Then the task.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.inner;
@@ -66,7 +66,8 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Cancelled(reason) => write!(f, "cancelled: {reason}"),
             ErrorKind::BudgetExceeded(short) => write!(
                 f,
-                "out of budget: {} {} needed, {} left; give its nursery or task more {}, recharge it, or let each child have less at a time (`slice`)",
+                "out of budget: {} {} needed, {} left; give its nursery or task more {}, recharge \
+                 it, or let each child have less at a time (`slice`)",
                 short.needed, short.resource, short.left, short.resource
             ),
             ErrorKind::SpawnBudgetExhausted(short) => write!(
@@ -91,7 +92,9 @@ impl fmt::Display for ErrorKind {
                  spawn with a larger `SpawnOpts::stack_size`"
             ),
             ErrorKind::NoStack(error) => write!(f, "no stack for the task: {error}"),
-            ErrorKind::OutOfMemory => f.write_str("no memory for another task"),
+            ErrorKind::OutOfMemory => f.write_str(
+                "no heap memory for the record of another task: let tasks end before you spawn more",
+            ),
             ErrorKind::Panicked(Some(text)) => write!(f, "panicked: {text}"),
             ErrorKind::Panicked(None) => f.write_str("panicked"),
             ErrorKind::WorkerPanic => f.write_str("the runtime failed while it ran the task; please report it"),
@@ -116,7 +119,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::SemaphoreClosed => {
                 f.write_str("the semaphore is closed: it gives out no more permits")
             }
-            ErrorKind::WouldWait => f.write_str("it would have had to wait"),
+            ErrorKind::WouldWait => f.write_str("the operation would have blocked"),
             ErrorKind::TimedOut => f.write_str("deadline exceeded"),
             ErrorKind::Deadlock(deadlock) => write!(f, "{deadlock}"),
             ErrorKind::Other => f.write_str("failed"),
@@ -147,7 +150,7 @@ impl fmt::Display for Detail {
     }
 }
 
-/// In the largest unit that leaves no remainder.
+/// Writes a time in the largest unit that leaves no remainder.
 fn write_time(f: &mut fmt::Formatter<'_>, time: Duration) -> fmt::Result {
     let nanos = time.as_nanos();
     match nanos {
@@ -164,7 +167,8 @@ impl fmt::Debug for Error {
         let top = AsStd::new(self.clone());
         write!(f, "{top}")?;
         let mut next = match self.inner.contexts.is_empty() {
-            true => self.inner.source.as_deref().and_then(StdError::source), // it was printed itself
+            // Without a context the source itself was printed.
+            true => self.inner.source.as_deref().and_then(StdError::source),
             false => top.source(),
         };
         while let Some(cause) = next {
@@ -175,11 +179,11 @@ impl fmt::Debug for Error {
     }
 }
 
-/// An [`Error`] that implements the standard trait. Its source is what its outermost context was added to, and so on
-/// down to the failure itself.
+/// An [`Error`] that implements the standard trait. Its source is the error without the outermost
+/// context, and so on down to the failure itself.
 pub(super) struct AsStd {
     pub(super) error: Error,
-    /// How many of the contexts are above the failure here.
+    /// Number of contexts that are left at this level.
     contexts: usize,
     below: Option<Box<AsStd>>,
 }
@@ -187,7 +191,7 @@ pub(super) struct AsStd {
 impl AsStd {
     pub(super) fn new(error: Error) -> AsStd {
         let contexts = error.inner.contexts.len();
-        // Where there is an error of the program's own, that is the lowest.
+        // An error of the program's own is the lowest level.
         let lowest = usize::from(error.inner.source.is_some());
         let below = (lowest..contexts).fold(None, |below, contexts| {
             Some(Box::new(AsStd { error: error.clone(), contexts, below }))
@@ -205,7 +209,7 @@ impl fmt::Debug for AsStd {
 impl fmt::Display for AsStd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.error.inner;
-        // One level each: reports go through the sources by themselves.
+        // One level each: reports follow the sources by themselves.
         match self.contexts {
             0 => inner.fmt_failure(f)?,
             some => f.write_str(&inner.contexts[some - 1])?,

@@ -67,7 +67,7 @@ fn contexts_survive_the_way_through_a_box() {
     assert_eq!(error.to_string(), "again: starting: no port");
 }
 
-/// What is looked at first has the failure in it, not only what was being done.
+/// The first line contains the failure, not only its contexts.
 #[test]
 fn a_plain_text_names_the_failure() {
     let failed = crate::explore(0..3, |rt| {

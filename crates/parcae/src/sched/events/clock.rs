@@ -1,19 +1,20 @@
-//! What events are stamped with: a counter that is cheap to read.
+//! The clock of timestamps: a counter that is cheap to read.
 //!
-//! Asking the system for the time costs four times as much as a whole yield. The processor's own counter costs less,
-//! and where it runs at one speed for ever (`cpuid` says so; on aarch64 it always does) it serves as a clock. How long
-//! one tick takes is found out when somebody reads what was recorded, from two readings of both clocks that are far apart.
+//! The system's clock costs four times as much as a whole yield. The processor's counter costs less,
+//! and serves as a clock where it runs at a constant rate (`cpuid` says so; on aarch64 it always
+//! does). The length of a tick is computed when a recording is read, from two readings of both
+//! clocks that are far apart.
 //!
 //! Under the deterministic executor a tick is a step.
 
 use crate::sched::timers::{Nanos, STEP};
 use std::time::{Duration, Instant};
 
-/// The longer the two readings are apart, the better the rate: the clocks are read to about 100 ns, which is 5 in a
-/// million of this.
+/// Least time between the two readings. The clocks are read to about 100 ns, which is 5 in a million
+/// of this.
 const BASELINE: Duration = Duration::from_millis(20);
 
-/// Where ticks come from, and what they were at the beginning.
+/// A source of ticks, with its first reading.
 #[derive(Debug)]
 pub(crate) struct Clock {
     source: TickSource,
@@ -53,14 +54,14 @@ impl Clock {
         }
     }
 
-    /// As `ticks`, and not before what was read from memory until now: for what follows from what others wrote.
+    /// As `ticks`, and ordered after this thread's earlier reads of memory.
     #[inline]
     pub(crate) fn ticks_after_reads(&self) -> u64 {
         counter::wait_for_reads();
         self.ticks()
     }
 
-    /// How long a tick takes. Waits if the clock was made just now.
+    /// Duration of a tick. Sleeps if the clock was made just now.
     pub(crate) fn rate(&self) -> Rate {
         if self.source == TickSource::System {
             return Rate::nanoseconds();
@@ -73,7 +74,7 @@ impl Clock {
     }
 }
 
-/// So many nanoseconds are so many ticks.
+/// Conversion of ticks to nanoseconds, as a fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     nanos: u64,
@@ -81,10 +82,10 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// Of virtual time.
+    /// The rate of virtual time.
     pub(crate) const STEPS: Rate = Rate { nanos: STEP, ticks: 1 };
 
-    /// Of a clock that counts nanoseconds.
+    /// The rate of a clock that counts nanoseconds.
     pub(crate) const fn nanoseconds() -> Rate {
         Rate { nanos: 1, ticks: 1 }
     }
@@ -167,7 +168,7 @@ mod tests {
             let before = clock.at.elapsed();
             let (ticks, after) = (clock.ticks(), clock.at.elapsed());
             let nanos = Duration::from_nanos(clock.rate().nanos(ticks));
-            // The rate is good to a thousandth, whatever else the machine does between two readings.
+            // The rate is good to a thousandth, even on a busy machine.
             let slack = Duration::from_millis(1);
             assert!(nanos + slack >= before && nanos <= after + slack, "{source:?}");
         }

@@ -1,4 +1,4 @@
-//! The event log of the deterministic executor: all that happened, in order, with virtual time.
+//! The event log of the deterministic executor: all events in order, with virtual time.
 //!
 //! Events have the same encoding as in rings (`kind.rs`).
 
@@ -7,8 +7,8 @@ use super::ring::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// All events of a run. Behind a mutex because a foreign thread may spawn or wake; a run in
-/// which one does is not the same every time, of course.
+/// All events of a run. Behind a mutex because a foreign thread may spawn or wake; such a run is not
+/// reproducible.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     /// Advanced by the executor alone. Relaxed: its readers are on the same thread.
@@ -23,16 +23,16 @@ impl EventLog {
 
     /// The number of the step.
     pub(crate) fn now(&self) -> u64 {
-        self.now.load(Ordering::Relaxed)
+        self.now.load(Ordering::Relaxed) // see `now`
     }
 
     pub(crate) fn advance(&self) {
-        self.now.fetch_add(1, Ordering::Relaxed);
+        self.now.fetch_add(1, Ordering::Relaxed); // see `now`
     }
 
-    /// Jumps forward.
+    /// Moves the clock forward.
     pub(crate) fn advance_to(&self, time: u64) {
-        self.now.fetch_max(time, Ordering::Relaxed);
+        self.now.fetch_max(time, Ordering::Relaxed); // see `now`
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Words>> {
@@ -43,19 +43,19 @@ impl EventLog {
         self.lock().push(event);
     }
 
-    /// The task that has just started says where it comes from.
+    /// Completes the start event of a task with its name and spawn location.
     pub(crate) fn amend(&self, task: u64, origin: u64) {
         if let Some(last) = self.lock().last_mut().filter(|words| is_start_of(words, task)) {
             last[3] = origin;
         }
     }
 
-    /// How many events there are.
+    /// Number of events.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// The events from one on.
+    /// The events from number `first` on.
     pub(crate) fn since(&self, first: usize) -> Vec<Words> {
         self.lock()[first..].to_vec()
     }

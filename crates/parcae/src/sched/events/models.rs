@@ -1,7 +1,7 @@
 //! Models of the ring: one writer that does not wait, one reader.
 //!
-//! What can go wrong is that a reader takes an event that is not there yet, or that was overwritten while it read: an event whose
-//! words do not belong together, or that has another number than its place says.
+//! The hazards: a reader returns an event that is not published yet, or one that was overwritten
+//! while it read. Such an event has words of different events, or another number than its position.
 
 use super::*;
 use loom::sync::Arc;
@@ -11,7 +11,8 @@ fn event(n: u64) -> Words {
     [n + 1, n + 1, n + 1, n + 1]
 }
 
-/// Reads once beside the writer and once after it; checks each event, and that every event was seen or counted as lost.
+/// Reads once beside the writer and once after it. Checks each event, and that every event was seen
+/// or counted as lost.
 fn run(size: usize, before: u64, events: u64, write: fn(&EventRing, u64)) {
     let ring = Arc::new(EventRing::new(size));
     (0..before).for_each(|n| ring.push(event(n)));
@@ -34,7 +35,7 @@ fn run(size: usize, before: u64, events: u64, write: fn(&EventRing, u64)) {
     assert_eq!(all, before + events);
 }
 
-/// A reader that the writer overtakes throws away what it got.
+/// A reader that the writer overtakes discards the overwritten events.
 #[test]
 fn nothing_is_read_that_was_overwritten() {
     crate::base::shim::explore("trace: overwritten", Some(3), || {
@@ -50,7 +51,7 @@ fn nothing_is_read_before_it_is_written() {
     });
 }
 
-/// What is staged is not seen before its last word is there.
+/// A staged event is not seen before its last word is written.
 #[test]
 fn nothing_is_read_before_it_is_committed() {
     crate::base::shim::explore("trace: staged", Some(3), || {

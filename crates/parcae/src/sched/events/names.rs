@@ -1,8 +1,9 @@
-//! The side table: what events refer to by a number.
+//! The name table: numbers for spawn locations, task names and wait reasons, so that an event fits
+//! into four words.
 //!
-//! Places where tasks are spawned, names of tasks, words for what is waited for. Numbers are given in the order of first use, so
-//! they are the same for the same seed, and an event does not depend on where the program lies in memory. A worker remembers the numbers
-//! of what it used last ([`Memo`]); the table's lock is for what it does not know, and for the names of tasks.
+//! Numbers are given in the order of first use. So they are the same for the same seed, and an
+//! event does not depend on addresses. A worker remembers the numbers that it used last ([`Memo`]);
+//! the table's lock is taken for others, and for the names of tasks.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,10 +11,10 @@ use std::hash::Hash;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most names and the most places. Whatever comes after them has number 0: it is not known.
+/// The most names and the most places. Later ones get number 0: unknown.
 const MOST: usize = 1 << 16;
 
-/// Numbers for things, from 1 on.
+/// Numbers for values of one type, from 1 on.
 #[derive(Debug)]
 struct Numbered<T> {
     numbers: HashMap<T, u32>,
@@ -48,7 +49,7 @@ impl<T: Hash + Eq + Clone> Numbered<T> {
 /// A place, by its content: the same place may have several addresses.
 type Place = &'static Location<'static>;
 
-/// What numbers stand for.
+/// Names and places by number.
 #[derive(Debug, Default)]
 pub(crate) struct NameTable {
     names: Mutex<Numbered<Arc<str>>>,
@@ -81,7 +82,7 @@ impl NameTable {
     }
 }
 
-/// The numbers of static things that were used last, by their address. Of one worker.
+/// The numbers that one worker used last, by the address of the static value.
 #[derive(Debug)]
 pub(crate) struct Memo([Cell<(usize, u32)>; 32]);
 
@@ -90,10 +91,10 @@ impl Memo {
         Memo([const { Cell::new((0, 0)) }; 32])
     }
 
-    /// The number of what is at this address, for which `number` asks if it is not known.
+    /// The number for this address; calls `number` if it is not remembered.
     #[inline]
     pub(crate) fn number(&self, address: usize, number: impl FnOnce() -> u32) -> u32 {
-        // Statics of this kind are some words apart.
+        // Such statics are some words apart.
         let slot = &self.0[(address >> 3 ^ address >> 8) % self.0.len()];
         let (known, found) = slot.get();
         if known == address {
@@ -135,7 +136,7 @@ mod tests {
         };
         assert_eq!((ask(80), ask(88), ask(80)), (10, 11, 10));
         assert_eq!(asked.get(), 2);
-        // One that takes the same slot.
+        // An address that takes the same slot.
         let other = (1..).map(|n| 80 + n * 256 * 8).find(|a| (a >> 3 ^ a >> 8) % 32 == 80 >> 3);
         let other = other.unwrap();
         assert_eq!((ask(other), ask(80)), (other as u32 / 8, 10));

@@ -1,35 +1,38 @@
 //! The last events of one worker: a ring that overwrites.
 //!
-//! One thread writes, anybody reads, and the writer waits for nobody: who reads too slowly loses the oldest events, and is told
-//! how many. An event is four words, all atomic, so a reader that is overtaken reads nonsense but does nothing wrong; two
-//! counters tell it what to throw away.
+//! One thread writes, any thread reads, and the writer never waits: a slow reader loses the oldest
+//! events, and learns how many. An event is four atomic words, so a reader that is overtaken reads
+//! garbage without undefined behaviour; two counters tell it which events to discard.
 //!
 //! ```text
 //!   write event n:   begun = n + 1                       read:  end = done (Acquire)
 //!                    fence(Release)                              copy [max(cursor, end - N) .. end)
 //!                    words of slot n mod N (Relaxed)             fence(Acquire)
-//!                    done = n + 1 (Release)                      drop what is below begun - N
+//!                    done = n + 1 (Release)                      discard events below begun - N
 //! ```
 //!
-//! *Nothing is read before it is written*: `end` pairs with the Release of `done`, so the words of all events below it are there.
+//! *No event is read before it is written*: `end` pairs with the Release of `done`, so the words of
+//! all events below it are visible.
 //!
-//! *Nothing is read that was overwritten*: let a reader's word of event `n` come from event `m = n + k·N`, k ≥ 1. That
-//! word was stored after the writer's fence, the reader's fence comes after its load, so the fences pair and the
-//! reader sees `begun ≥ m + 1 > n + N`: `n` is below `begun - N` and dropped.
+//! *No overwritten event is returned*: let a reader's word of event `n` come from event
+//! `m = n + k·N`, k ≥ 1. That word was stored after the writer's fence, and the reader's fence comes
+//! after its load. So the fences pair and the reader sees `begun ≥ m + 1 > n + N`: `n` is below
+//! `begun - N` and discarded.
 //!
-//! The last event may be held back (`stage`): it is written, and published by `commit` or with the next one. The start of a task
-//! is noted by its worker before the task can say where it comes from (`amend`).
+//! The last event may be held back (`stage`): it is written, and published by `commit` or with the
+//! next one. A worker writes the start of a task before the task's name and spawn location are
+//! known (`amend`).
 
 use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
 
-/// An event, as it is recorded; `event.rs` says what the words mean.
+/// An encoded event; see `kind.rs`.
 pub(crate) type Words = [u64; 4];
 
 /// The last events of one writer.
 #[derive(Debug)]
 pub(crate) struct EventRing {
     slots: Box<[[AtomicU64; 4]]>,
-    /// How many events were begun to be written, and how many are complete. Written by the writer.
+    /// Number of events whose writing has begun, and that are complete. Written by the writer.
     begun: AtomicU64,
     done: AtomicU64,
 }
@@ -55,14 +58,14 @@ impl EventRing {
         &self.slots[n as usize & (self.slots.len() - 1)]
     }
 
-    /// Writes an event, with which the one before is published. The writer's.
+    /// Writes and publishes an event, and a staged one before it. Called by the writer.
     #[inline]
     pub(crate) fn push(&self, words: Words) {
         self.write(words);
         self.commit();
     }
 
-    /// Writes an event that nobody sees yet; the one before is published. The writer's.
+    /// Writes an event without publishing it; publishes the one before. Called by the writer.
     #[inline]
     pub(crate) fn stage(&self, words: Words) {
         self.commit();
@@ -73,26 +76,28 @@ impl EventRing {
     fn write(&self, words: Words) {
         let n = self.begun.load(Ordering::Relaxed); // the writer's own
         self.begun.store(n + 1, Ordering::Relaxed); // ordered by the fence
-        // Pairs with the fence in `read`: whoever sees a word of this event sees that it was begun.
+        // Pairs with the fence in `read`: a reader that sees a word of this event sees that it was
+        // begun.
         fence(Ordering::Release);
         for (slot, word) in self.slot(n).iter().zip(words) {
             slot.store(word, Ordering::Relaxed); // published by `commit`; see also above
         }
     }
 
-    /// Publishes what was staged. The writer's.
+    /// Publishes a staged event. Called by the writer.
     #[inline]
     pub(crate) fn commit(&self) {
         let n = self.begun.load(Ordering::Relaxed); // the writer's own
         self.done.store(n, Ordering::Release); // pairs with the Acquire in `read`
     }
 
-    /// The last event, for the writer to change its last word before it is published.
+    /// Changes the last word of a staged event, if it is the expected one. Called by the writer.
     #[inline]
     pub(crate) fn amend(&self, is_it: impl FnOnce(&Words) -> bool, last_word: u64) {
         let n = self.begun.load(Ordering::Relaxed); // the writer's own
+        // Relaxed, here and below: the writer's own values.
         if n == 0 || self.done.load(Ordering::Relaxed) == n {
-            return; // there is nothing that was staged
+            return; // no event is staged
         }
         let slot = self.slot(n - 1);
         let words = std::array::from_fn(|i| slot[i].load(Ordering::Relaxed)); // as above
@@ -101,13 +106,13 @@ impl EventRing {
         }
     }
 
-    /// How many events there were.
+    /// Number of events that were published.
     pub(crate) fn done(&self) -> u64 {
         self.done.load(Ordering::Acquire) // pairs with the Release in `commit`
     }
 
-    /// Copies the events from `cursor` on to the end of `out`, and moves the cursor behind them. Returns how many
-    /// were overwritten before they could be read.
+    /// Appends the events from `cursor` on to `out`, and moves the cursor behind them. Returns the
+    /// number of events that were overwritten before they could be read.
     pub(crate) fn read(&self, cursor: &mut u64, out: &mut Vec<Words>) -> u64 {
         let (size, from) = (self.slots.len() as u64, out.len());
         let end = self.done();

@@ -1,11 +1,12 @@
 //! Tasks as spans of the `tracing` crate.
 //!
-//! With the feature `tracing` each task that a nursery or a runtime runs is a span named `task`, of level DEBUG and target `parcae`, with its
-//! number, its name and the place where it was spawned. The span is entered while the task runs and left while it waits, so what the task
-//! itself emits belongs to it. Events of the span: that it was cancelled, ran out of budget, got more, and how it ended; and, of whoever
-//! spawns, that it was spawned.
+//! With the feature `tracing`, each task of a nursery or a runtime is a span named `task`, of level
+//! DEBUG and target `parcae`, with its id, its name and its spawn location. The span is entered
+//! while the task runs and left while it waits, so events that the task emits belong to it. Events
+//! of the span itself: cancelled, out of budget, recharged, and how the task ended. An event of the
+//! spawning task's span: spawned.
 //!
-//! Without the feature there is nothing of it: the twin below is empty.
+//! Without the feature, the twin below is empty.
 
 #[cfg(feature = "tracing")]
 pub(crate) use on::{Span, spawned};
@@ -21,11 +22,11 @@ mod on {
     use std::panic::Location;
     use tracing::{Level, event, span};
 
-    /// The span of a task. In the task's frame.
+    /// The span of a task. Part of the task's frame.
     #[derive(Debug)]
     pub(crate) struct Span(OnceCell<tracing::Span>);
 
-    /// The running task, or nobody, has spawned one.
+    /// A task was spawned, by the running task if there is one.
     pub(crate) fn spawned(task: u64) {
         event!(target: "parcae", Level::TRACE, task, "spawned");
     }
@@ -58,14 +59,14 @@ mod on {
             }
         }
 
-        /// The task does not run any more, for now.
+        /// The task leaves this thread, for now.
         pub(crate) fn exit(&self) {
             if let Some(span) = self.0.get() {
                 span.with_subscriber(|(id, dispatch)| dispatch.exit(id));
             }
         }
 
-        /// Something happens to the task, which runs.
+        /// An event of the running task.
         pub(crate) fn note(&self, kind: EventKind, resource: Option<crate::budget::Resource>) {
             let Some(span) = self.0.get() else { return };
             let resource = resource.map(tracing::field::display);
@@ -108,7 +109,7 @@ mod off {
     use crate::sched::events::EventKind;
     use std::panic::Location;
 
-    /// Nothing.
+    /// The empty twin.
     #[derive(Debug)]
     pub(crate) struct Span;
 
@@ -147,7 +148,7 @@ mod tests {
     use tracing::span::{Attributes, Id, Record};
     use tracing::{Event, Metadata, Subscriber};
 
-    /// Writes down what it is told, a line each.
+    /// Collects spans and events as lines.
     #[derive(Default, Clone)]
     struct Lines(Arc<Mutex<(u64, Vec<String>)>>);
 

@@ -1,4 +1,4 @@
-//! Executors: what drives the workers' steps.
+//! Executors drive the steps of the workers.
 //!
 //! | | threads | deterministic |
 //! |---|---|---|

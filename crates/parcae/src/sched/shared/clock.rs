@@ -1,4 +1,4 @@
-//! What time it is for a scheduler, and what it does about its deadlines.
+//! The clock of a scheduler, and its deadlines.
 
 use super::Shared;
 use crate::sched::timers::{
@@ -10,25 +10,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How far the coarse clock may be behind while somebody reads the real one.
+/// The most that the coarse clock is behind while any thread reads the real one.
 const COARSE: Nanos = 1_000_000;
 
 impl Shared {
-    /// What time it is.
+    /// The present time.
     #[inline]
     pub(crate) fn now(&self) -> Nanos {
         if let Some(log) = &self.log {
             return log.now().saturating_mul(STEP);
         }
         let now = self.started.elapsed().as_nanos() as Nanos;
-        // Relaxed, here and below: a clock that is known to be late. Not written for every look at it.
+        // Relaxed, here and below: the coarse clock orders no other access. Not written for every
+        // reading, so that workers do not contend for it.
         if now.saturating_sub(self.coarse.load(Ordering::Relaxed)) > COARSE {
             self.coarse.store(now, Ordering::Relaxed);
         }
         now
     }
 
-    /// What time it was a moment ago, without asking the system: for reports.
+    /// The coarse clock: a recent time, read without a system call. For reports.
     #[inline]
     pub(crate) fn coarse_now(&self) -> Nanos {
         match &self.log {
@@ -37,24 +38,24 @@ impl Shared {
         }
     }
 
-    /// What the monotonic clock says at this time of ours; of virtual time, would say.
+    /// A time of the scheduler as a time of the monotonic clock.
     pub(crate) fn instant(&self, at: Nanos) -> Instant {
         self.started + Duration::from_nanos(at)
     }
 
-    /// The reverse: what was before the scheduler is the beginning.
+    /// The reverse of [`instant`](Shared::instant). Times before the scheduler was made are 0.
     pub(crate) fn nanos(&self, at: Instant) -> Nanos {
         let since = at.saturating_duration_since(self.started);
         Nanos::try_from(since.as_nanos()).map_or(FOREVER, |at| at.min(FOREVER))
     }
 
-    /// A time from now.
+    /// The time that is so much later than now.
     pub(crate) fn later(&self, time: Duration) -> Nanos {
         let time = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
         self.now().saturating_add(time).min(FOREVER)
     }
 
-    /// Has something happen at a time, unless what is returned is dropped before.
+    /// Arms a timer. Dropping the result disarms it.
     pub(crate) fn at(&self, at: Nanos, what: Due) -> ArmedTimer<&Shared> {
         let worker = worker::current_of(self).map(|worker| worker.index);
         let (wheel, ring) = self.timers.of(worker);
@@ -68,7 +69,7 @@ impl Shared {
         ArmedTimer::new(self, self.timers.key(wheel, entry))
     }
 
-    /// As [`at`](Shared::at), for what outlives the caller.
+    /// As [`at`](Shared::at), with a result that keeps the scheduler alive.
     pub(crate) fn at_for(self: &Arc<Shared>, at: Nanos, what: Due) -> ArmedTimer<Arc<Shared>> {
         self.at(at, what).owned(Arc::clone(self))
     }
@@ -92,12 +93,12 @@ impl Shared {
         rest
     }
 
-    /// Acts on deadlines that should have been acted on by others. For any thread, at any time.
-    /// Does nothing about a wheel whose worker looks after it.
+    /// Acts on overdue deadlines. For any thread, at any time. Leaves alone a wheel whose worker looks
+    /// after it.
     pub(crate) fn fire_overdue(&self, now: Nanos) {
         for (ring, grace) in self.timers.graces() {
             if ring.overdue(grace) <= now {
-                // However many: each is late.
+                // Without a limit: each is late.
                 ring.fire(now, Timers::ALL, |due| due.act(self));
             }
         }
@@ -109,13 +110,13 @@ impl Shared {
         while let Some((ring, next)) = self.timers.earliest()
             && next <= now
         {
-            // Those of this tick: another wheel may have something that comes before the rest.
+            // Only those of this tick: another wheel may have a deadline before the next one here.
             ring.fire(next, Timers::ALL, |due| due.act(self));
         }
     }
 
-    /// Under the deterministic executor, when nobody can run: jumps to the next deadline;
-    /// false if there is none.
+    /// Under the deterministic executor, when no task can run: jumps to the next deadline; false if
+    /// there is none.
     pub(crate) fn jump_to_next_deadline(&self) -> bool {
         let (Some(log), Some((_, next))) = (&self.log, self.timers.earliest()) else {
             return false;
@@ -129,13 +130,13 @@ impl Shared {
         self.timers.earliest().is_some()
     }
 
-    /// How long until the next deadline of anybody; none if there is none.
+    /// Time until the next deadline of any wheel; `None` if there is none.
     pub(crate) fn until_next_deadline(&self) -> Option<Duration> {
         let (_, next) = self.timers.earliest()?;
         Some(Duration::from_nanos(next.saturating_sub(self.now())))
     }
 
-    /// When a worker that has nothing to do has to be awake again.
+    /// When an idle worker has to wake up for its deadlines; `None` if it has none.
     pub(crate) fn wake_up_time(&self, worker: usize) -> Option<Instant> {
         let (_, ring) = self.timers.of(Some(worker));
         let next = ring.next();

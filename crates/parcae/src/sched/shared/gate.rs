@@ -1,16 +1,16 @@
-//! The gate through which tasks come in from outside, and how it is shut.
+//! The gate for spawns by threads that are no workers, and how shutdown closes it.
 //!
-//! A spawner counts itself in, spawns, and counts itself out. Shutting sets a bit of the same word; whoever
-//! counts itself in after that is turned away. So once the gate is shut and nobody is in it, every task that ever
-//! came in has been counted by its spawner, and none will come: only then may workers leave when they find that
-//! all tasks have ended.
+//! A spawner counts itself in, spawns, and counts itself out. Shutting sets a bit of the same word;
+//! a spawner that counts itself in after that is refused. So once the gate is shut and empty, every
+//! task that ever came in has been counted by its spawner, and no other will come. Only then may
+//! workers leave when they find that all tasks have ended.
 
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 
 const SHUT: usize = 1;
 const ONE: usize = 2;
 
-/// Counts spawners that are inside; shut once.
+/// Number of spawners inside, and whether the gate is shut.
 #[derive(Debug)]
 pub(crate) struct Gate(AtomicUsize);
 
@@ -22,22 +22,22 @@ impl Gate {
         Gate(AtomicUsize::new(0))
     }
 
-    /// Lets a spawner in; none if the gate is shut.
+    /// Lets a spawner in; `None` if the gate is shut.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        // Relaxed: of this and the RMW in `shut` one comes first, and that is all that counts.
+        // Relaxed: this and the read-modify-write in `shut` are ordered by the word itself.
         let before = self.0.fetch_add(ONE, Ordering::Relaxed);
         let entered = Entered(self);
         (before & SHUT == 0).then_some(entered)
     }
 
-    /// Lets nobody in any more.
+    /// Shuts the gate.
     pub(crate) fn shut(&self) {
         self.0.fetch_or(SHUT, Ordering::Relaxed); // see `enter`
     }
 
-    /// Whether nobody is inside. After `shut` it stays so.
+    /// Whether no spawner is inside. Stays true after `shut`.
     pub(crate) fn is_empty(&self) -> bool {
-        // Acquire: pairs with the Release in `drop`: what they spawned is seen.
+        // Acquire: pairs with the Release in `drop`, for the tasks that were spawned.
         self.0.load(Ordering::Acquire) < ONE
     }
 }
@@ -57,7 +57,8 @@ mod models {
     use loom::sync::atomic::AtomicUsize;
     use loom::thread;
 
-    /// Two spawners against a shut: what is counted when the gate is empty is all that there ever is.
+    /// Two spawners against a shut: tasks that are counted when the gate is empty are all that there
+    /// ever are.
     // rule: S4-SHUT-5
     #[test]
     fn spawn_against_shut() {
@@ -74,7 +75,7 @@ mod models {
                 })
                 .collect();
             world.0.shut();
-            // Whoever finds somebody inside looks again later: not modelled.
+            // A shutdown that finds a spawner inside checks again later: not modelled.
             let seen = world.0.is_empty().then(|| world.1.load(Ordering::Relaxed));
             for spawner in spawners {
                 spawner.join().unwrap();

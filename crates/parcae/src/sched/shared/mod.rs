@@ -1,4 +1,5 @@
-//! What all workers of one scheduler share.
+//! The state that all workers of one scheduler share: queues, idle workers, task records, timers,
+//! the tracer. The rest of a runtime belongs to its `host`.
 
 mod clock;
 mod events;
@@ -28,13 +29,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// How a scheduler is set up.
+/// Settings of a scheduler.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) seed: u64,
     pub(crate) victims: Victims,
-    /// How long a worker looks for work before it sleeps.
+    /// The longest time that a worker spins before it sleeps.
     pub(crate) spin: Duration,
     pub(crate) stack_size: StackSize,
     pub(crate) deterministic: bool,
@@ -47,58 +48,60 @@ pub(crate) struct Config {
     pub(crate) measure_times: bool,
 }
 
-/// What others see of a worker.
+/// The part of a worker that other threads reach.
 pub(crate) struct Remote {
     pub(crate) poller: Poller,
     pub(crate) thread: WorkerThread,
     pub(crate) stats: Stats,
-    /// Work that tasks which ended there have left to their worker.
+    /// Work that ended tasks have left to the worker.
     pub(crate) deferred: Box<dyn Deferred>,
 }
 
-/// What all workers share.
+/// The state that all workers share.
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    /// Of the workers, then of temporary ones.
+    /// Remotes of the workers, then of temporary workers.
     pub(crate) remotes: Box<[Remote]>,
     /// Where the monitor sleeps.
     pub(crate) monitor: MonitorParker,
-    /// Where tasks come in from outside.
+    /// Counts spawns by threads that are no workers.
     pub(crate) gate: Gate,
     pub(crate) queues: RunQueues,
     pub(crate) idle: Idle,
     pub(crate) slab: Slab,
-    /// Whoever looks at tasks from outside has it: one at a time, or one would miss what the other holds still.
+    /// Held by an observer of tasks. Two observers at a time would miss the tasks that the other one
+    /// holds still.
     pub(crate) looking: std::sync::Mutex<()>,
     pub(crate) stacks: StackPool,
-    /// Set once: workers leave when they have nothing to do.
+    /// Set once: workers leave when all tasks have ended.
     pub(crate) stopping: AtomicBool,
-    /// Tasks spawned from outside, for their ids; upper half of the id space.
+    /// The next id of a task that is spawned by a thread which is no worker; upper half of the id
+    /// space.
     outside: AtomicU64,
-    /// Where the deterministic executor sleeps when nobody can run.
+    /// Where the deterministic executor sleeps when no task can run.
     pub(crate) conductor: Parker,
     pub(crate) log: Option<EventLog>,
     pub(crate) tracer: Tracer,
-    /// What a deadline's time is counted from.
+    /// Time zero of the scheduler.
     pub(crate) started: Instant,
     pub(crate) timers: Timers,
     pub(crate) timer_thread: Arc<TimerThread>,
-    /// This, for threads that do not keep it alive.
+    /// A weak reference to this, for threads that must not keep it alive.
     pub(crate) me: Weak<Shared>,
     /// The root nursery's terms, for observers; opaque here. Set once, by the runtime.
     pub(crate) root: OnceLock<Weak<dyn Any + Send + Sync>>,
-    /// What the clock said when somebody last read it, roughly.
+    /// The last reading of the clock by any thread, roughly.
     pub(crate) coarse: AtomicU64,
-    /// The storeys above the scheduler.
+    /// The parts of the runtime that workers do not need.
     pub(crate) host: Box<dyn Host>,
     /// The threads of the workers; empty under the deterministic executor. Set once.
     thread_set: OnceLock<Weak<ThreadSet>>,
-    /// Where workers are to panic.
+    /// Steps at which tests make workers panic.
     #[cfg(test)]
     pub(crate) faults: worker::faults::Faults,
 }
 
-/// Why a task does not come in from outside.
+/// Refusal of a spawn by a thread that is no worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpawnRefused {
     /// No heap memory for more task records.
@@ -122,7 +125,7 @@ impl From<SpawnRefused> for crate::Error {
     }
 }
 
-/// Ids of tasks spawned from outside start here.
+/// The first id of tasks that are spawned by threads which are no workers.
 const OUTSIDE: u64 = TaskId::OUTSIDE;
 
 impl Shared {
@@ -179,9 +182,9 @@ impl Shared {
         }
     }
 
-    /// Counts it once more, for a caller who knows that somebody keeps it.
+    /// A counted reference, for a caller that knows the scheduler to be alive.
     pub(crate) fn counted(&self) -> Arc<Shared> {
-        self.me.upgrade().unwrap_or_else(|| unreachable!("a scheduler that nobody keeps"))
+        self.me.upgrade().unwrap_or_else(|| unreachable!("the scheduler is gone"))
     }
 
     /// The part of the host that has this type.
@@ -199,7 +202,7 @@ impl Shared {
         let _ = self.thread_set.set(Arc::downgrade(threads)); // there is one
     }
 
-    /// What a task is like if nobody says otherwise.
+    /// The default traits of a task.
     #[inline]
     pub(crate) fn usual_traits(&self) -> Traits {
         Traits { priority: Priority::Normal, migratable: false, stack: self.config.stack_size }
@@ -232,7 +235,7 @@ impl Shared {
         handle: RecordHandle,
         closure: F,
     ) -> Result<TaskRef, SpawnRefused> {
-        // Until it is counted and queued.
+        // Inside the gate until the task is counted and queued.
         let _entered = self.gate.enter().ok_or(SpawnRefused::ShuttingDown)?;
         // SAFETY: as the caller says.
         let task = unsafe { self.make_outside(group, traits, handle, closure)? };
@@ -240,8 +243,8 @@ impl Shared {
         Ok(task)
     }
 
-    /// A task that is in no queue, from a thread that is not a worker. It counts as live. The caller has entered the
-    /// gate, or knows otherwise that nobody waits for the last task to end.
+    /// Makes a task on a thread that is not a worker, and queues it nowhere. It counts as live. The
+    /// caller has entered the gate, or knows otherwise that no shutdown waits for the last task.
     ///
     /// # Safety
     ///
@@ -275,14 +278,14 @@ impl Shared {
         self.queues.active()
     }
 
-    /// The counters of each worker. Temporary ones that were never needed are not shown.
+    /// The counters of each worker, without temporary workers that never ran.
     pub(crate) fn worker_stats(&self) -> Vec<WorkerStats> {
         let all = self.remotes.iter().map(|remote| remote.stats.snapshot()).enumerate();
         let shown = |index, stats| index < self.config.workers || stats != WorkerStats::default();
         all.filter(|&(index, stats)| shown(index, stats)).map(|(_, stats)| stats).collect()
     }
 
-    /// Makes sure that somebody looks at work that any worker can take.
+    /// Makes sure that a worker looks for work that any worker can take.
     #[inline]
     pub(crate) fn notify_any(&self) {
         if let Some(worker) = self.idle.notify_any() {
@@ -307,45 +310,46 @@ impl Shared {
         }
     }
 
-    /// Wakes a task, from anywhere. Idempotent; early, late and stale wakes are all right.
+    /// Wakes a task, from any thread. Idempotent; early, late and stale wakes are harmless.
     pub(crate) fn unpark(&self, task: TaskRef) {
         // SAFETY: records live as long as the scheduler.
         let woken = unsafe { (*task.task.as_ptr()).state.unpark(task.generation) };
         self.follow_up(task.task, woken);
     }
 
-    /// Wakes whichever task has this record now. For a waker that does not know which life of it was
-    /// meant: at worst somebody is woken for nothing.
+    /// Wakes the task that has this record now. For a waker that does not know the generation: at
+    /// worst another task is woken early.
     pub(crate) fn unpark_whoever(&self, task: NonNull<Task>) {
         // SAFETY: records live as long as the scheduler.
         let generation = unsafe { (*task.as_ptr()).state.generation() };
         self.unpark(TaskRef { task, generation });
     }
 
-    /// Makes the record of a task that has ended, and that is the caller's, free for another.
+    /// Frees the record of a task that has ended. The caller owns it.
     pub(crate) fn recycle(&self, record: NonNull<Task>) {
         match worker::current_of(self) {
             Some(worker) => worker.recycle(record),
             None => {
-                // SAFETY: the caller's.
+                // SAFETY: the caller owns the record.
                 unsafe { (*record.as_ptr()).state.recycle() };
                 self.slab.give(record);
             }
         }
     }
 
-    /// Asks a task to end, from anywhere.
+    /// Cancels a task, from any thread.
     pub(crate) fn cancel(&self, task: TaskRef) {
         // SAFETY: as above.
         let woken = unsafe { (*task.task.as_ptr()).state.cancel(task.generation) };
         self.follow_up(task.task, woken);
     }
 
-    /// Asks a task to end, and has its next checkpoint look around. From anywhere.
+    /// Cancels a task, and makes it take the slow path at its next checkpoint. From any thread.
     pub(crate) fn ask_to_end(&self, task: TaskRef) {
         self.cancel(task);
-        // After the request, or the checkpoint could look around before there is anything to see.
-        // Release: pairs with the Acquire in `attend`. SAFETY: records live as long as the scheduler.
+        // After the request: otherwise the checkpoint could run before there is a request to see.
+        // Release: pairs with the Acquire in the slow path of `Frame`'s checkpoint.
+        // SAFETY: records live as long as the scheduler.
         unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Release) };
     }
 
@@ -365,7 +369,7 @@ impl Shared {
         let migratable = this.traits.get().migratable;
         let here = worker::current_of(self);
         if self.tracer.is_on() || cfg!(test) {
-            // Contained: the task is in no queue yet, and others may have to be woken after it.
+            // Contained: the task is in no queue yet, and the caller may have more tasks to wake.
             contain(|| {
                 fault_in_loop(self, FaultPoint::Wake);
                 self.note_wake(here, this, owner);
@@ -380,12 +384,12 @@ impl Shared {
         // SAFETY: as above.
         unsafe {
             if migratable && owner >= self.config.workers {
-                // That one may have retired; nobody would look at its inbox.
+                // The owner may have retired, and its inbox would not be looked at.
                 self.submit((*task.as_ptr()).traits.get().priority, task);
             } else if migratable {
                 self.queues.push_inbox_shared(owner, task);
                 self.notify(owner);
-                self.notify_any(); // if the owner is busy, somebody else takes it
+                self.notify_any(); // if the owner is busy, another worker takes it
             } else {
                 self.queues.push_inbox_pinned(owner, task);
                 self.notify(owner);
@@ -402,11 +406,13 @@ impl Shared {
         }
     }
 
-    /// Tasks that were spawned and have not ended. Exact when nothing happens meanwhile.
+    /// Number of tasks that were spawned and have not ended. Exact if none is spawned or ends
+    /// meanwhile.
     pub(crate) fn live(&self) -> u64 {
-        // Ended first: a task that ends between the two sums counts as live, not as less.
+        // Ended first: a task that ends between the two sums counts as live.
         let ended: u64 = self.remotes.iter().map(|remote| remote.stats.completed()).sum();
         let inside: u64 = self.remotes.iter().map(|remote| remote.stats.spawned()).sum();
+        // Acquire: pairs with no Release; keeps the load behind the sum of ended tasks.
         let outside = self.outside.load(Ordering::Acquire) - OUTSIDE;
         (inside + outside).saturating_sub(ended)
     }
@@ -416,13 +422,13 @@ impl Shared {
         self.stopping.load(Ordering::Acquire) // pairs with the Release in `stop`
     }
 
-    /// Tells all workers to leave when nothing is left to do. Until then they go on, and sleep
-    /// as ever; whoever finds that all tasks have ended calls this again.
+    /// Lets all workers leave when all tasks have ended. Until then they work and sleep as before;
+    /// the worker that finds all tasks ended calls this again.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        // One that is just being started sleeps with a timeout, and looks again.
+        self.stopping.store(true, Ordering::Release); // pairs with the Acquire in `is_stopping`
+        // A temporary worker that is just being started sleeps with a timeout, and checks again.
         for worker in 0..self.active_slots() {
-            // Whether or not it sleeps: the token ends its next sleep.
+            // Awake or asleep: the token ends its next sleep.
             self.remotes[worker].poller.wake();
         }
     }

@@ -1,55 +1,60 @@
-//! The deadlines of a scheduler: a wheel for each worker, and one for everybody else.
+//! The deadlines of a scheduler: a timing wheel for each worker, and one for all other threads.
 //!
 //! Times are nanoseconds since the scheduler was made. With threads they come from the monotonic
-//! clock. Under the deterministic executor time is virtual: a step takes a microsecond, and when nobody can run
-//! the clock jumps to the next deadline.
+//! clock. Under the deterministic executor time is virtual: a step takes a microsecond, and when no
+//! task can run the clock jumps to the next deadline.
 //!
-//! # Who puts in, who takes out
+//! # Access
 //!
-//! | | puts in | acts when due | takes back |
+//! | | arms | fires | disarms |
 //! |---|---|---|---|
-//! | a worker's wheel | its tasks, while they run on it | the worker; if it is stuck, the [timer thread](super::thread) | anybody |
-//! | the last wheel | threads that are no workers | the watch | anybody |
+//! | a worker's wheel | its tasks, while they run on it | the worker; if it is stuck, the [timer thread](super::thread) | any thread |
+//! | the last wheel | threads that are no workers | the timer thread | any thread |
 //!
-//! Each wheel has a lock, which in the usual case one thread alone uses, and a word beside it, `next`: no later than
-//! its earliest deadline. Reading that word is all that a worker with nothing due ever does.
+//! Each wheel has a lock, which usually one thread alone uses, and beside it a word `next`: no later
+//! than its earliest deadline. A worker without a due deadline reads that word and nothing else.
 //!
 //! # States of a timer
 //!
 //! ```text
 //!            insert                    fire                     act
 //!   unset ───────────▶ armed ───────────────────▶ firing ──────────────▶ fired
-//!                        │ take back
+//!                        │ disarm
 //!                        ▼
 //!                    cancelled
 //! ```
 //!
-//! *Armed*: its node is linked in a wheel. It leaves that state under the wheel's lock, once, because whoever unlinks a node
-//! ends that life of it: one of fire and take back finds it there, the other finds another serial number. What is to happen is
-//! moved out of the node in the same critical section, so nobody touches the node afterwards.
+//! *Armed*: its node is linked in a wheel. It leaves that state under the wheel's lock, once: unlinking
+//! a node ends that life of it, so one of fire and disarm finds the node, and the other finds another
+//! serial number. The action is moved out of the node in the same critical section, and the node is
+//! not used afterwards.
 //!
-//! *Firing*: what is to happen is a value on the stack of whoever fires; it is acted on after the lock was
-//! released, so that callbacks may set and take back timers. Taking back a timer that is firing does nothing and
-//! does not wait: its task may be woken, or its token cancelled, once more. Every wait allows for that (`wait`: look again),
-//! wakes name record and generation, and tokens are held weakly.
+//! *Firing*: the action is a value on the stack of the firing thread. It is carried out after the
+//! lock was released, so that callbacks may arm and disarm timers. Disarming a timer that is firing
+//! does nothing and does not wait: its task may be woken, or its token cancelled, once more. Every
+//! wait tolerates that (`wait`: check again), wakes name record and generation, and tokens are held
+//! weakly.
 //!
-//! # Where the clock is read
+//! # Reading the clock
 //!
-//! A busy worker looks at `next` every 61 picks, and only if there is a deadline at the clock; before it sleeps
-//! always. It sleeps until `next`, not in ticks: nobody wakes for nothing. No other thread puts
-//! anything into its wheel while it sleeps, so it cannot oversleep. After it has fired it sleeps for at least [`PACE`]:
-//! where deadlines are dense, one wake serves many, and one that stands alone is as precise as can be.
+//! A busy worker reads `next` every 61 picks, and the clock only if there is a deadline; before it
+//! sleeps, always. It sleeps until `next`, not in ticks, so no wake-up is wasted. No other thread
+//! arms a timer in its wheel while it sleeps, so it cannot oversleep. After it has fired, it sleeps
+//! for at least [`PACE`]: where deadlines are dense, one wake-up serves many; a single deadline is as
+//! precise as possible.
 //!
-//! # How late
+//! # Lateness
 //!
-//! Never early: a deadline is rounded up to a whole tick of [`REAL_UNIT`], 65.5 µs, about what the kernel takes the liberty of
-//! being late by (its timer slack is 50 µs). So a timer is late by at most that, plus what it takes to wake a thread; where
-//! deadlines are dense and workers idle, by [`PACE`] more, half a millisecond; if its worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a step: there is
-//! nothing in between. There, timers fire in the order of their deadlines, those of the same step by worker and then as they were set.
+//! Timers are never early: a deadline is rounded up to a whole tick of [`REAL_UNIT`], 65.5 µs, about
+//! the timer slack of the kernel (50 µs). So a timer is late by at most that and the time to wake a
+//! thread; where deadlines are dense and workers idle, by [`PACE`] more, half a millisecond; if its
+//! worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a step. There, timers fire
+//! in the order of their deadlines; those of the same step fire by worker, then in the order of arming.
 //!
-//! What was rejected: nodes on the stack of whoever waits (deadlines of tokens and nurseries move with their owners,
-//! and 48 bytes in a slab cost no allocation either); a heap (logarithmic, and taking back leaves garbage or needs positions); cells without locks
-//! (a foreign thread that takes back has to leave a message then, and the node lives on until it is read).
+//! Rejected: nodes on the stack of the waiting task (deadlines of tokens and nurseries move with
+//! their owners, and 48 bytes in a slab cost no allocation either); a heap (logarithmic, and disarming
+//! leaves garbage or needs positions); wheels without locks (a foreign thread that disarms would have
+//! to leave a message, and the node would live on until it is read).
 
 use super::wheel::{Tick, TimerEntry, Wheel};
 use crate::base::shim::atomic::{AtomicU64, Ordering};
@@ -64,20 +69,20 @@ use std::sync::{Arc, Weak};
 /// A point in time: nanoseconds since the scheduler was made.
 pub(crate) type Nanos = u64;
 
-/// What a step of the deterministic executor takes, and a tick of virtual time.
+/// Duration of a step of the deterministic executor, and of a tick of virtual time.
 pub(crate) const STEP: Nanos = 1_000;
 /// A tick of real time.
 pub(crate) const REAL_UNIT: Nanos = 1 << 16;
-/// How long a worker may leave its wheel alone, after something in it was due, until others act on it.
+/// Time after which other threads fire a worker's due timers.
 pub(crate) const GRACE: Nanos = 4_000_000;
-/// A worker without work does not wake for deadlines more often than this.
+/// Least time between two wake-ups of an idle worker for deadlines.
 pub(crate) const PACE: Nanos = 500_000;
-/// As good as never, 146 years: a deadline that is further away is here. A multiple of both units.
+/// The latest deadline, 146 years: later ones are clamped to it. A multiple of both units.
 pub(crate) const FOREVER: Nanos = (1 << 62) / (STEP * REAL_UNIT) * (STEP * REAL_UNIT);
 /// No deadline.
 pub(crate) const NEVER: Nanos = Nanos::MAX;
 
-/// Timers that are taken out under one lock.
+/// The most timers that are taken out of a wheel under one lock.
 const BATCH: usize = 32;
 
 /// An object that ends at a deadline: a cancel node.
@@ -89,7 +94,7 @@ pub(crate) trait Expire: Send + Sync {
     fn end_grace(self: Arc<Self>);
 }
 
-/// What happens at a deadline.
+/// The action of a timer.
 pub(crate) enum Due {
     /// The object expires, if it is still there.
     Expire(Weak<dyn Expire>),
@@ -138,21 +143,21 @@ impl Due {
     }
 }
 
-/// Writes the event, and never unwinds: the task has to be woken whatever happens.
+/// Writes the event. Never unwinds: the task has to be woken in any case.
 fn note(shared: &Shared, task: TaskRef) {
     if shared.tracer.is_on() {
         contain(|| shared.note_timer(task));
     }
 }
 
-/// Which timer.
+/// Identifies a timer: its wheel and its entry there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimerKey {
     wheel: u32,
     entry: TimerEntry,
 }
 
-/// A deadline that was set. Dropping it takes it back, on whichever thread.
+/// A timer that was armed. Dropping it disarms the timer, on any thread.
 pub(crate) struct ArmedTimer<S: Deref<Target = Shared>> {
     shared: S,
     key: TimerKey,
@@ -165,10 +170,10 @@ impl<S: Deref<Target = Shared>> ArmedTimer<S> {
 }
 
 impl ArmedTimer<&Shared> {
-    /// The same deadline, with another hold on the same scheduler.
+    /// The same timer, with another reference to the same scheduler.
     pub(crate) fn owned<O: Deref<Target = Shared>>(self, shared: O) -> ArmedTimer<O> {
         let key = self.key;
-        std::mem::forget(self); // has nothing but a reference
+        std::mem::forget(self); // it owns only a reference
         ArmedTimer { shared, key }
     }
 }
@@ -179,22 +184,22 @@ impl<S: Deref<Target = Shared>> Drop for ArmedTimer<S> {
     }
 }
 
-/// What is still due after some have fired.
+/// Whether timers are still due after some have fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rest {
     Nothing,
-    /// As many as were asked for have fired.
+    /// The limit was reached.
     Unknown,
 }
 
-/// A wheel that threads share.
+/// A wheel with its lock.
 #[repr(align(128))]
 pub(crate) struct SharedWheel<T> {
     unit: Nanos,
     wheel: Mutex<Wheel<T>>,
     /// No later than the earliest deadline; [`NEVER`] without one. Written under the lock.
     next: AtomicU64,
-    /// When its worker last acted on what was due.
+    /// When its worker last fired its timers.
     looked: AtomicU64,
 }
 
@@ -211,11 +216,12 @@ impl<T> SharedWheel<T> {
     /// No later than the earliest deadline.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
-        // Relaxed: the worker reads what it wrote itself; for the watch see `Horizon`.
+        // Relaxed: a worker reads its own value; the timer thread's reading is ordered by the fences
+        // of `Horizon`.
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Puts a timer in; says whether `next` is earlier than before.
+    /// Arms a timer. Also returns whether `next` is earlier than before.
     pub(crate) fn insert(&self, at: Nanos, what: T) -> (TimerEntry, bool) {
         let mut wheel = self.lock();
         let entry = wheel.insert(at.div_ceil(self.unit), what);
@@ -224,7 +230,7 @@ impl<T> SharedWheel<T> {
         (entry, next < before)
     }
 
-    /// Takes a timer back; none if it has fired.
+    /// Disarms a timer; `None` if it has fired.
     pub(crate) fn remove(&self, entry: TimerEntry) -> Option<T> {
         let mut wheel = self.lock();
         let what = wheel.remove(entry)?;
@@ -243,7 +249,7 @@ impl<T> SharedWheel<T> {
             let wanted = BATCH.min(limit - fired);
             let mut due: [Option<T>; BATCH] = [const { None }; BATCH];
             let taken = self.take(now, &mut due[..wanted]);
-            // One that fails does not keep the others, which are in no wheel any more, from being acted on.
+            // A panic of one action does not stop the others, which are in no wheel any more.
             let mut failed = None;
             for due in due.into_iter().flatten() {
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| act(due))) {
@@ -261,7 +267,7 @@ impl<T> SharedWheel<T> {
         Rest::Unknown
     }
 
-    /// Takes out what is due, as much as there is room for.
+    /// Takes out due timers, as many as there is room for.
     fn take(&self, now: Tick, room: &mut [Option<T>]) -> usize {
         let mut wheel = self.lock();
         let mut taken = 0;
@@ -279,18 +285,18 @@ impl<T> SharedWheel<T> {
         taken
     }
 
-    /// The worker has acted on what was due at `now`.
+    /// The worker has fired the timers that were due at `now`.
     pub(crate) fn looked(&self, now: Nanos) {
         self.looked.store(now, Ordering::Relaxed); // a hint for `overdue`
     }
 
-    /// When the worker last acted on what was due.
+    /// When the worker last fired its timers.
     pub(crate) fn last_look(&self) -> Nanos {
-        // Relaxed: for others, a worker that is seen to have looked earlier than it did is waited for no longer.
+        // Relaxed: a stale value only makes other threads act earlier.
         self.looked.load(Ordering::Relaxed)
     }
 
-    /// When others should act on what is due; `grace` after its worker should have.
+    /// When other threads should fire due timers: `grace` after the worker should have.
     pub(crate) fn overdue(&self, grace: Nanos) -> Nanos {
         match self.next() {
             NEVER => NEVER,
@@ -300,7 +306,8 @@ impl<T> SharedWheel<T> {
 
     fn publish_next(&self, wheel: &Wheel<T>) -> Nanos {
         let next = wheel.next().map_or(NEVER, |tick| tick * self.unit);
-        // Relaxed: written under the lock; for the watch see `Horizon`.
+        // Relaxed: written under the lock; the timer thread's reading is ordered by the fences of
+        // `Horizon`.
         if next != self.next() {
             self.next.store(next, Ordering::Relaxed);
         }
@@ -308,33 +315,33 @@ impl<T> SharedWheel<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Wheel<T>> {
-        // Nothing under the lock panics but running out of memory.
+        // Only running out of memory panics under the lock.
         self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The deadlines of a scheduler.
 pub(crate) struct Timers {
-    /// One for each worker; the last is everybody else's.
+    /// One for each worker; the last is for all other threads.
     rings: Box<[SharedWheel<Due>]>,
 }
 
 impl Timers {
-    /// As many as there are.
+    /// No limit.
     pub(crate) const ALL: usize = usize::MAX;
 
     pub(crate) fn new(workers: usize, unit: Nanos) -> Timers {
         Timers { rings: (0..=workers).map(|_| SharedWheel::new(unit)).collect() }
     }
 
-    /// The wheel of a worker, or of everybody else.
+    /// The wheel of a worker, or of all other threads.
     #[inline]
     pub(crate) fn of(&self, worker: Option<usize>) -> (usize, &SharedWheel<Due>) {
         let index = worker.unwrap_or(self.rings.len() - 1);
         (index, &self.rings[index])
     }
 
-    /// All wheels, with what others have to wait for until they act on it.
+    /// All wheels, each with the grace that its worker has.
     pub(crate) fn graces(&self) -> impl Iterator<Item = (&SharedWheel<Due>, Nanos)> {
         let last = self.rings.len() - 1;
         let grace = move |index| if index == last { 0 } else { GRACE };
@@ -346,22 +353,22 @@ impl Timers {
     }
 
     fn take_back(&self, key: TimerKey) {
-        // Dropped here, outside of the lock.
+        // The action is dropped here, outside of the lock.
         self.rings[key.wheel as usize].remove(key.entry);
     }
 
-    /// When others should act next on what a worker has not.
+    /// When timers will next be overdue.
     pub(crate) fn overdue(&self) -> Nanos {
         self.graces().map(|(ring, grace)| ring.overdue(grace)).min().unwrap_or(NEVER)
     }
 
-    /// The wheel with the earliest deadline, and that; the first of those that have the same.
+    /// The earliest deadline with its wheel; the first wheel if several have the same.
     pub(crate) fn earliest(&self) -> Option<(&SharedWheel<Due>, Nanos)> {
         let ring = self.rings.iter().min_by_key(|ring| ring.next())?;
         (ring.next() != NEVER).then(|| (ring, ring.next()))
     }
 
-    /// How many were ever set, and how many are armed.
+    /// Number of timers that were ever armed, and that are armed now.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn counts(&self) -> (u64, usize) {
         let counts = self.rings.iter().map(|ring| ring.lock().counts());

@@ -1,5 +1,5 @@
-//! Deadlines: a wheel of timers for each worker, the clock of a scheduler, and the thread that watches
-//! for deadlines while all workers are stuck.
+//! Deadlines: a timing wheel for each worker, and the thread that fires the timers of stuck workers.
+//! The scheduler's clock is in `sched::shared`.
 
 mod deadlines;
 #[cfg(all(test, loom))]

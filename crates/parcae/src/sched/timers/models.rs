@@ -1,4 +1,5 @@
-//! Timers under loom: each acts once, and the watch does not oversleep. Run: `.ci/run loom`.
+//! Timers under loom: each fires once, and the timer thread does not oversleep.
+//! Run: `.ci/run loom`.
 
 use super::deadlines::{NEVER, Nanos, Rest, SharedWheel};
 use super::thread::Horizon;
@@ -8,8 +9,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// What a timer refers to: memory of whoever set it, who may use it as he likes once the timer is
-/// out of the wheel by his own hand. Loom reports an access that is not ordered.
+/// The target of a timer: memory of the thread that armed it, which may use it freely once it has
+/// disarmed the timer itself. Loom reports an access that is not ordered.
 struct Place(UnsafeCell<usize>);
 
 // SAFETY: what the models check.
@@ -28,7 +29,7 @@ impl Place {
     }
 }
 
-/// A timer fires while it is taken back: one of the two has it, and nobody else touches what it was for.
+/// A timer fires while it is disarmed: one of the two has it, and only that one touches its target.
 #[test]
 fn fire_against_take_back() {
     explore("time::fire_against_take_back", None, || {
@@ -57,8 +58,8 @@ fn fire_against_take_back() {
     });
 }
 
-/// A worker and the watch fire the same wheel, and its node gets another life meanwhile: each timer
-/// acts once, and taking back the first does not take the second.
+/// A worker and the timer thread fire the same wheel, and its node is reused meanwhile: each timer
+/// fires once, and disarming the first does not disarm the second.
 #[test]
 fn two_fire_while_a_node_is_reused() {
     explore("time::two_fire_while_a_node_is_reused", Some(3), || {
@@ -83,7 +84,7 @@ fn two_fire_while_a_node_is_reused() {
     });
 }
 
-/// A watch that looks and falls asleep while a deadline is set. Returns how long it sleeps.
+/// A timer thread that checks and falls asleep while a timer is armed. Returns the end of its sleep.
 fn fall_asleep(horizon: &Horizon, ring: &SharedWheel<()>) -> Nanos {
     loop {
         if let Some(until) = horizon.sleep(4, || ring.overdue(0)) {
@@ -92,13 +93,13 @@ fn fall_asleep(horizon: &Horizon, ring: &SharedWheel<()>) -> Nanos {
     }
 }
 
-/// A deadline is set while the watch falls asleep: it sleeps no longer, or is told.
+/// A timer is armed while the thread falls asleep: it sleeps no longer, or is unparked.
 // rule: S4-SLEEP-5
 #[test]
 fn set_against_sleep() {
     explore("time::set_against_sleep", None, || {
         let (ring, horizon) = (Arc::new(SharedWheel::new(1)), Arc::new(Horizon::new()));
-        // It sleeps for a deadline that was taken back, and passes.
+        // It sleeps for a deadline that was disarmed, and passes.
         assert_eq!(horizon.sleep(0, || 3), Some(3));
         let watch = {
             let (ring, horizon) = (Arc::clone(&ring), Arc::clone(&horizon));
@@ -111,7 +112,7 @@ fn set_against_sleep() {
     });
 }
 
-/// Two threads set deadlines in two wheels while the watch falls asleep.
+/// Two threads arm timers in two wheels while the timer thread falls asleep.
 #[test]
 fn two_set_against_sleep() {
     explore("time::two_set_against_sleep", Some(3), || {
@@ -142,7 +143,7 @@ fn two_set_against_sleep() {
     });
 }
 
-/// Timeouts that are taken back at once do not tell the watch again and again.
+/// Timeouts that are disarmed at once do not unpark the thread again and again.
 #[test]
 fn what_was_told_is_kept() {
     explore("time::what_was_told_is_kept", None, || {

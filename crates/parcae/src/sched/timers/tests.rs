@@ -11,7 +11,7 @@ struct Pair {
     wheel: Wheel<u64>,
     /// By tick, and of one tick in the order in which they came.
     oracle: BTreeMap<(Tick, u64), TimerEntry>,
-    /// What was put in and has not been taken back, perhaps fired.
+    /// Values that were put in and not removed; they may have fired.
     entries: Vec<(Tick, u64, TimerEntry)>,
     elapsed: Tick,
     next_id: u64,
@@ -40,7 +40,7 @@ impl Pair {
         self.check();
     }
 
-    /// Takes back one that is there, has fired, or was taken back before.
+    /// Removes a value that is there, has fired, or was removed before.
     fn remove(&mut self, which: usize) {
         if self.entries.is_empty() {
             return;
@@ -190,7 +190,7 @@ fn a_million_come_and_go_and_their_memory_is_given_back() {
     let mut entries: Vec<_> =
         (0..MANY).map(|id| wheel.insert(rng.next() % 1_000_000, id)).collect();
     assert!(wheel.take_surplus().is_none(), "in use");
-    // Every other one is taken back.
+    // Every other one is disarmed.
     let taken_back = entries.drain(..).step_by(2).filter(|&e| wheel.remove(e).is_some()).count();
     assert_eq!(taken_back as u64, MANY / 2);
     let (mut now, mut fired) = (0, 0);

@@ -1,33 +1,36 @@
-//! The watch: a thread that acts on deadlines when their worker does not.
+//! The timer thread: fires deadlines when their worker does not.
 //!
-//! A worker acts on its own wheel. One that is stuck in a task cannot, and perhaps it is that very task whose time is
-//! over. So a thread, started with the first deadline, waits until something is *overdue*: due for [`GRACE`](super::deadlines::GRACE)
-//! and not looked at by its worker since; what threads outside of the scheduler have set has nobody else, and is overdue when
-//! it is due. [`Shared::fire_overdue`] does the work and may be called by any thread, at any time.
+//! A worker fires the timers of its own wheel. A worker that is stuck in a task cannot, and perhaps
+//! it is that very task whose time is over. So a thread, started with the first deadline, waits until
+//! a timer is *overdue*: due for [`GRACE`](super::deadlines::GRACE) without its worker having fired it.
+//! Timers of threads that are no workers have no worker, and are overdue when they are due.
+//! [`Shared::fire_overdue`] does the work; any thread may call it, at any time.
 //!
-//! # When it is woken
+//! # Wake-ups
 //!
-//! The word `until` says how long it sleeps. Whoever sets a deadline that would be overdue earlier tells it. What it was told it
-//! keeps to, also if that deadline is taken back at once: only when the time has come it looks for the next. So a
-//! wait with a timeout of a second that is over in a microsecond, a million times in a row, tells it once a second.
-//! While many deadlines pass it wakes once for each grace period; without deadlines it sleeps.
+//! The word `until` is the end of the thread's sleep. A setter of a deadline that would be overdue
+//! earlier unparks the thread. The thread keeps to that time even if the deadline is disarmed at once,
+//! and looks for the next one only when the time has come. So a wait with a timeout of a second that
+//! is over in a microsecond, a million times in a row, unparks it once a second. While many deadlines
+//! pass, it wakes up once per grace period; without deadlines it sleeps.
 //!
 //! ```text
-//! whoever sets a deadline               the watch
-//!   1. writes `next` of the wheel         1. writes `until`, from what is in the wheels
+//! setter of a deadline                  timer thread
+//!   1. writes `next` of the wheel         1. writes `until`, from the wheels
 //!   2. full fence                         2. full fence
 //!   3. reads `until`: if the deadline     3. reads `next` of all wheels: if one is earlier,
 //!      is overdue earlier, lowers it         starts again
-//!      and unparks the watch              4. sleeps until `until`
+//!      and unparks the thread             4. sleeps until `until`
 //! ```
 //!
 //! # Why it does not oversleep
 //!
-//! The fences are in one total order. If that of the setter comes first, the watch reads its `next` in step 3. If that of
-//! the watch comes first, the setter reads the new `until`, or a lower one that another setter has written, who unparks. An unpark that comes
-//! before the sleep is latched by the [`Parker`].
+//! The fences are in one total order. If the setter's comes first, the thread reads its `next` in
+//! step 3. If the thread's comes first, the setter reads the new `until`, or a lower one that another
+//! setter has written, which unparks. An unpark that comes before the sleep is latched by the
+//! [`Parker`].
 //!
-//! The thread holds the scheduler weakly, and only while it looks: it does not keep one alive that nobody uses.
+//! The thread holds the scheduler weakly, and only while it checks: it does not keep it alive.
 
 use super::deadlines::{NEVER, Nanos};
 use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
@@ -37,7 +40,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-/// How long the watch sleeps.
+/// The end of the timer thread's sleep.
 pub(crate) struct Horizon {
     until: AtomicU64,
 }
@@ -47,19 +50,21 @@ impl Horizon {
         Horizon { until: AtomicU64::new(NEVER) }
     }
 
-    /// After a deadline was put into a wheel: whether the watch has to be unparked for it to be in time.
+    /// After a timer was armed: whether the thread has to be unparked to be in time.
     #[must_use]
     pub(crate) fn must_tell(&self, overdue: Nanos) -> bool {
         // Pairs with the fence in `sleep`.
         fence(Ordering::SeqCst); // the setter's
-        // Relaxed: ordered by the fence. Of several that are earlier, the first tells: the minimum decides.
+        // Relaxed: ordered by the fence. Of several earlier deadlines one setter unparks: the minimum
+        // decides.
         overdue < self.until.load(Ordering::Relaxed)
             && overdue < self.until.fetch_min(overdue, Ordering::Relaxed)
     }
 
-    /// Before the watch sleeps: how long it may; none if it has to look again. `overdue` reads the wheels.
+    /// Before the thread sleeps: until when it may; `None` if it has to check again. `overdue` reads
+    /// the wheels.
     pub(crate) fn sleep(&self, now: Nanos, overdue: impl Fn() -> Nanos) -> Option<Nanos> {
-        // Relaxed: a setter that lowers it meanwhile unparks as well.
+        // Relaxed: a setter that lowers it meanwhile also unparks.
         let promised = self.until.load(Ordering::Relaxed);
         let until = if promised > now { overdue().min(promised) } else { overdue() };
         self.until.store(until, Ordering::Relaxed); // ordered by the fence
@@ -69,7 +74,7 @@ impl Horizon {
     }
 }
 
-/// The thread, and what it shares with others.
+/// The thread, and its shared state.
 pub(crate) struct TimerThread {
     pub(crate) horizon: Horizon,
     parker: Parker,
@@ -97,7 +102,8 @@ impl TimerThread {
             let started = std::thread::Builder::new()
                 .name("parcae-watch".into())
                 .spawn(move || watch.run(&shared));
-            // Without a thread to be had, workers act on what is theirs; the next deadline tries again.
+            // If no thread can be started, workers still fire their own timers; the next deadline
+            // tries again.
             *thread = started.ok();
             if thread.is_none() {
                 self.horizon.until.store(NEVER, Ordering::Relaxed); // ordered by the lock
@@ -123,11 +129,12 @@ impl TimerThread {
 
     /// Tells the thread to end.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, std::sync::atomic::Ordering::Release); // pairs with `is_stopping`
+        // Release: pairs with the Acquire in `is_stopping`.
+        self.stopping.store(true, std::sync::atomic::Ordering::Release);
         self.parker.unpark();
     }
 
-    /// As [`stop`](TimerThread::stop), and waits for it, unless this is that thread.
+    /// As [`stop`](TimerThread::stop), and joins the thread, unless it is the calling one.
     pub(crate) fn stop_and_join(&self) {
         self.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

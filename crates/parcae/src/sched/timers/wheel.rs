@@ -1,17 +1,17 @@
 //! A hierarchical timing wheel: values, each with the tick at which it is due.
 //!
 //! After Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). One thread at a time;
-//! what a tick is, and who holds the lock, is the business of `timers`.
+//! the length of a tick and the lock are the business of `deadlines`.
 //!
 //! # Layout
 //!
-//! A tick has 60 bits: ten digits of six bits. Level `l` has a slot for each value of digit `l`. With `elapsed`
-//! the tick up to which everything was taken out,
+//! A tick has 60 bits: ten digits of six bits. Level `l` has a slot for each value of digit `l`. All
+//! values before the tick `elapsed` were taken out, and
 //!
 //! > a value lies at the level of the highest digit in which its tick differs from `elapsed`
 //! > (at level 0 if none does), in the slot of that digit.
 //!
-//! That is invariant, so a value's slot can be told from its tick at any time and is not kept. It follows that
+//! That is invariant, so a value's slot follows from its tick and is not stored. It follows that
 //!
 //! - all ticks of level `l` come before all of level `l + 1`, and within a level in the order of the slots:
 //!   the first slot of the lowest level in use holds the earliest value;
@@ -19,17 +19,19 @@
 //! - nothing wraps around: there is a place for every tick, however far away.
 //!
 //! `elapsed` never enters a slot of a higher level that is in use without emptying it first: its values
-//! move down, in order (a *cascade*). A value moves down at most nine times, so it costs constant time, amortised.
-//! Values of the same tick stay in the order in which they came, since those that lie higher up came earlier.
+//! move down, in order (a *cascade*). A value moves down at most nine times: constant time, amortised.
+//! Values of the same tick stay in the order in which they came, since those on a higher level came
+//! earlier.
 //!
 //! # Costs
 //!
-//! `insert`, `remove` and `next` take constant time: two words of bits say which slots are in use. A slot remembers
-//! the earliest tick that was put into it since it was empty. After the removal of that very value this may be
-//! too early, never too late; `next` is exact again when the slot cascades or empties.
+//! `insert`, `remove` and `next` take constant time: bit sets show which slots are in use. A slot
+//! remembers the earliest tick that was put into it since it was empty. After the removal of that
+//! very value this may be too early, never too late; `next` is exact again when the slot cascades or
+//! empties.
 //!
-//! Nodes lie in chunks that are never moved, with indices for links: nothing is allocated for each value. A wheel that runs empty
-//! after it was large has its chunks to give back. A serial number tells the lives of a node apart.
+//! Nodes lie in chunks that never move, linked by index: no allocation per value. A large wheel that
+//! runs empty returns its chunks. A serial number tells the lives of a node apart.
 //!
 //! # Limits
 //!
@@ -49,10 +51,11 @@ pub(crate) const LAST: Tick = (1 << (BITS * LEVELS as u32)) - 1;
 const NONE: u32 = u32::MAX;
 /// Nodes in a chunk.
 const CHUNK: usize = 128;
-/// An empty wheel keeps this many chunks, so that a few thousand timers do not come and go with their memory.
+/// Chunks that an empty wheel keeps, so that a few thousand timers can come and go without
+/// allocation.
 const KEPT: usize = 32;
 
-/// Which value, in which life of its node.
+/// Identifies a value: its node, and which life of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimerEntry {
     index: u32,
@@ -61,11 +64,11 @@ pub(crate) struct TimerEntry {
 
 struct WheelNode<T> {
     tick: Tick,
-    /// Of the value that is in it, or was.
+    /// Tick of the value that is in it, or was.
     serial: u64,
     value: Option<T>,
     prev: u32,
-    /// Also links the nodes that are free.
+    /// Also links the free nodes.
     next: u32,
 }
 
@@ -85,7 +88,7 @@ pub(crate) struct Surplus<T>(#[allow(dead_code)] Vec<Box<[WheelNode<T>]>>);
 
 /// Values, each with the tick at which it is due.
 pub(crate) struct Wheel<T> {
-    /// Everything before this was taken out.
+    /// All values before this tick were taken out.
     elapsed: Tick,
     levels: Box<[[WheelSlot; SLOTS]; LEVELS]>,
     /// Which slots of each level are in use.
@@ -112,13 +115,13 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// How many values were ever put in, and how many there are.
+    /// Number of values that were ever put in, and that are in it now.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn counts(&self) -> (u64, usize) {
         (self.next_serial, self.len)
     }
 
-    /// Puts a value in. One whose tick was taken out already is due at once.
+    /// Puts a value in. A value whose tick has passed is due at once.
     pub(crate) fn insert(&mut self, tick: Tick, value: T) -> TimerEntry {
         let index = self.take_node();
         let serial = self.next_serial;
@@ -182,13 +185,13 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// No later than the earliest tick of a value; none if there is no value.
+    /// No later than the earliest tick of a value; `None` if the wheel is empty.
     pub(crate) fn next(&self) -> Option<Tick> {
         let (level, digit) = self.first()?;
         Some(self.levels[level][digit].earliest)
     }
 
-    /// The memory of a wheel that was large and is empty, for the caller to drop.
+    /// The surplus memory of an empty wheel that was large, for the caller to drop.
     pub(crate) fn take_surplus(&mut self) -> Option<Surplus<T>> {
         if self.len > 0 || self.chunks.len() <= KEPT {
             return None;
@@ -206,7 +209,7 @@ impl<T> Wheel<T> {
         Some((level, self.used[level].trailing_zeros() as usize))
     }
 
-    /// Where a tick belongs, by the invariant.
+    /// Level and slot of a tick, by the invariant.
     fn place_of(&self, tick: Tick) -> (usize, usize) {
         let different = (tick ^ self.elapsed) | 1; // at least a bit of level 0
         let level = (different.ilog2() / BITS) as usize;
@@ -279,7 +282,7 @@ impl<T> Wheel<T> {
         index
     }
 
-    /// The value of a node, which becomes free.
+    /// Frees a node, and returns its value.
     fn give_node(&mut self, index: u32) -> Option<T> {
         let free = self.free;
         let node = self.node_mut(index);

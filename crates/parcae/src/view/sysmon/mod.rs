@@ -1,28 +1,30 @@
-//! The monitor: one thread per scheduler that watches the workers.
+//! The monitor: one thread per scheduler that watches its workers.
 //!
-//! Workers are cooperative: one that a task does not give back runs nothing else. The monitor is what
-//! notices. It is advisory: no rule of the scheduler needs it, and everything that it does is bounded.
+//! Workers are cooperative: a worker whose task does not return to the scheduler runs nothing else.
+//! The monitor notices that. It is advisory: no rule of the scheduler needs it, and its work is
+//! bounded.
 //!
-//! # What it does, at every look
+//! # Each check
 //!
-//! 1. *Heartbeats.* A worker counts its steps anyway; the monitor compares the counts. A worker that does
-//!    not rest and whose count has not moved is *still* ([`watch`]).
-//! 2. *Stalls.* A worker that has been still for `stall_after` is reported: which task, for how long, where
-//!    ([`probe`]), and whether it computes or blocks ([`mod@thread_state`]). Once per stall, and at most once in
-//!    [`REPORT_INTERVAL`] ([`report`]).
-//! 3. *Temporary workers.* If work waits that anybody could take, nobody rests, and fewer workers move than
-//!    there should be, another one is started (`executor::thread_set`).
-//! 4. *Deadlocks.* Tasks that wait in vain are looked for ([`patrol`]).
-//! 5. *Safety nets.* Work that waits while somebody rests at two looks in a row is announced again;
-//!    deadlines that are overdue are acted on. Neither should ever be needed.
+//! 1. *Heartbeats.* A worker counts its steps anyway; the monitor compares the counts. A worker that
+//!    does not rest and whose count has not changed is *still* ([`heartbeat`]).
+//! 2. *Stalls.* A worker that has been still for `stall_after` is reported: its task, for how long,
+//!    its backtrace ([`probe`]), and whether it computes or blocks ([`mod@thread_state`]). Once per
+//!    stall, and at most once in [`REPORT_INTERVAL`] ([`report`]).
+//! 3. *Temporary workers.* If there is work that any worker could take, no worker rests, and fewer
+//!    workers make progress than configured, another one is started (`executor::thread_set`).
+//! 4. *Deadlocks.* Tasks are scanned for deadlocks ([`patrol`]).
+//! 5. *Safety nets.* Work that waits while a worker rests, at two checks in a row, is announced again;
+//!    overdue deadlines are fired. Neither should ever be needed.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! Nothing where work is done: the counts are there for statistics. A worker that goes to rest and back stores a
-//! flag of its own, with a fence on the way back. The monitor looks every [`TICK`], which reads a few words for each worker. When all workers have
-//! rested, and no task has made a step, for [`QUIET`] it sleeps until there is a deadline, if there is one, so an idle process is not woken; the first worker that goes back to
-//! work rings for it ([`bell`]): a system call, at most once in `QUIET`. The thread is started with the first
-//! task that comes from outside.
+//! None for busy workers: the counts exist for statistics. A worker that goes to rest and back stores
+//! a flag of its own, with a fence on the way back. The monitor checks every [`TICK`], which reads a
+//! few words per worker. When all workers have rested and no task has made a step for [`QUIET`], it
+//! sleeps until the next deadline, if there is one, so an idle process is not woken. The first worker
+//! that goes back to work wakes it (`sched::monitor`): a system call, at most once in `QUIET`. The
+//! thread is started with the first task that is spawned from outside.
 //!
 //! # Numbers
 //!
@@ -57,30 +59,31 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often the monitor looks.
+/// Interval of checks.
 const TICK: Duration = Duration::from_millis(10);
-/// How often it looks while work waits behind a worker that is held up.
+/// Interval of checks while work waits behind a worker that is held up.
 const URGENT: Duration = Duration::from_millis(1);
-/// How long a worker may compute before it counts as held up; one that sleeps in the kernel does earlier.
+/// Time after which a computing worker counts as held up; a worker that sleeps in the kernel does
+/// earlier.
 const HELD_UP: Duration = Duration::from_millis(20);
-/// At most one temporary worker is started in this time.
+/// Least time between two starts of temporary workers.
 const SCALE_INTERVAL: Duration = Duration::from_millis(1);
-/// When all have rested for so long the monitor sleeps too.
+/// The monitor sleeps when all workers have rested for this long.
 const QUIET: Duration = Duration::from_millis(100);
-/// At most one stall is reported in this time.
+/// Least time between two stall reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How the monitor is set up.
+/// Options of the monitor.
 #[derive(Debug, Clone)]
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub, reason = "public with that feature"))]
 pub struct MonitorOpts {
-    /// The most temporary workers at a time.
+    /// Limit of temporary workers at a time.
     pub temporary: usize,
-    /// How long a temporary worker waits for work before it retires.
+    /// Time without work after which a temporary worker retires.
     pub temporary_idle: Duration,
-    /// How long a worker may be still before that is reported; none if it is not.
+    /// Time after which a still worker is reported; `None` for no reports.
     pub stall_after: Option<Duration>,
-    /// The signal by which a worker is asked where it is; none if it is not asked.
+    /// The signal by which a worker is probed; `None` for no probes.
     pub signal: Option<i32>,
     pub(crate) hook: StallHook,
 }
@@ -97,7 +100,7 @@ impl Default for MonitorOpts {
     }
 }
 
-/// A realtime signal that nobody is known to use.
+/// A realtime signal that no known library uses.
 fn usual_signal() -> i32 {
     libc::SIGRTMIN() + 9
 }
@@ -122,15 +125,15 @@ struct Monitor {
     reporter: Reporter,
     patrol: Patrol,
     last_start: Option<Instant>,
-    /// How many steps tasks had made at the last look.
+    /// Number of steps of all tasks at the last check.
     steps: u64,
-    /// Since when all have rested.
+    /// Since when all workers have rested.
     quiet_since: Option<Instant>,
-    /// At the last look work waited although somebody rested.
+    /// At the last check, work waited although a worker rested.
     overlooked: bool,
 }
 
-/// When to look again.
+/// Time of the next check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextCheck {
     After(Duration),
@@ -163,7 +166,8 @@ impl Monitor {
             match self.check(Instant::now()) {
                 NextCheck::After(time) => parker.park(Some(time)),
                 NextCheck::WhenWoken if parker.try_sleep(|| self.all_still_rest()) => {
-                    // Until somebody rings; or until a deadline that may wake nobody, but then nobody waits for time any more.
+                    // Until a worker goes back to work. Or until a deadline: it may wake no task, but
+                    // then no task waits for time any more, and may be deadlocked.
                     parker.park(threads.shared().until_next_deadline());
                     self.patrol.wake();
                 }
@@ -205,7 +209,7 @@ impl Monitor {
             self.patrol.work(shared, now);
             return NextCheck::After(if waits && held_up > 0 { URGENT } else { TICK });
         }
-        // After the looks at who rests: what a worker did before it went to rest is counted.
+        // Read after the resting flags: steps that a worker made before it went to rest are counted.
         let steps = steps(shared);
         if std::mem::replace(&mut self.steps, steps) != steps {
             self.quiet_since = None;
@@ -221,14 +225,15 @@ impl Monitor {
         }
     }
 
-    /// Whether every worker rests, and has done nothing since the last look. One that has not begun yet does not rest.
+    /// Whether every worker rests, and no task has made a step since the last check. A worker that
+    /// has not started yet does not rest.
     fn all_still_rest(&self) -> bool {
         let shared = self.threads.shared();
         let workers = &shared.remotes[..shared.active_slots()];
         workers.iter().all(|remote| remote.thread.rests()) && steps(shared) == self.steps
     }
 
-    /// What a worker does; none if there is none in this slot.
+    /// State of the worker in this slot; `None` if there is none.
     fn check_worker(&mut self, slot: usize, now: Instant) -> Option<Verdict> {
         let remote = &self.threads.shared().remotes[slot];
         let heartbeat = &mut self.heartbeats[slot];
@@ -245,12 +250,12 @@ impl Monitor {
         Some(verdict)
     }
 
-    /// Whether a worker that has been still for so long gets nowhere, and it is not for lack of a processor: then
-    /// another thread would not help.
+    /// Whether a worker that has been still for so long is held up, and not for lack of a processor:
+    /// then another thread would not help.
     fn is_held_up(&mut self, slot: usize, age: Duration) -> bool {
         let heartbeat = &mut self.heartbeats[slot];
         if is_blocked(&self.threads, slot) {
-            // Twice, for anybody may have to wait for a page.
+            // At two checks: any thread may have to wait for a page.
             return std::mem::replace(&mut heartbeat.blocked, true);
         }
         heartbeat.blocked = false;
@@ -276,12 +281,12 @@ impl Monitor {
             return;
         }
         self.last_start = Some(now);
-        // No thread to be had: the work waits, as it would without a monitor.
+        // If no thread can be started, the work waits, as it would without a monitor.
         let _ = ThreadSet::start_temporary(&self.threads);
     }
 }
 
-/// How many steps tasks have made.
+/// Number of steps of all tasks.
 fn steps(shared: &Shared) -> u64 {
     shared.remotes.iter().map(|remote| remote.stats.executed.get()).sum()
 }

@@ -1,42 +1,44 @@
-//! Looking for tasks that wait in vain, now and then.
+//! Periodic scans for deadlocks.
 //!
-//! A deadlock is a proven cycle that two scans have seen, [`PAUSE`] apart (`inspect::deadlock`): the monitor
-//! acts by itself, so it makes no guesses, and whatever somebody outside might end is left alone. While work is done there is a scan every [`EVERY`].
-//! When all workers have come to rest there are two, so that a program in which everybody waits is told without
-//! delay; then nobody wakes, and nothing can change before somebody does.
+//! A deadlock is a proven cycle that two scans have seen, [`PAUSE`] apart (`inspect::deadlock`). The
+//! monitor acts by itself, so it makes no guesses: a wait that the outside might end is left alone.
+//! While workers work there is a scan every [`EVERY`]. When all workers have come to rest there are
+//! two, so that a program in which all tasks wait is told without delay. Then the state cannot change
+//! until a worker wakes up.
 //!
-//! # Why nobody is missed for good
+//! # Why no deadlock is missed for good
 //!
-//! The monitor sleeps only when no task has made a step since before the first of the two: it compares the
-//! workers' counts of steps at every look, and once more when it has said that it sleeps (`bell`). A task that came from outside, ran
-//! and parked between two looks has made one, so the two scans begin anew.
+//! The monitor sleeps only if no task has made a step since before the first of the two scans: it
+//! compares the workers' counts of steps at every check, and once more when it has announced its sleep
+//! (`MonitorParker::try_sleep`). A task that came from outside, ran and parked between two checks has
+//! made a step, so the two scans start again.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! A scan takes time for each live task, a few hundred nanoseconds. The next one waits for a hundred times as long
-//! as the last has computed: no more than a hundredth of one processor, or two where tasks work and rest in turn. Only the second
-//! of two at rest does not wait, for there is no third. What counts is the time on a processor: a scan that
-//! was held up does not put off the next.
+//! A scan takes a few hundred nanoseconds per live task. The next scan waits for a hundred times the
+//! processor time of the last: at most a hundredth of one processor, or two where tasks work and rest
+//! in turn. Only the second of two scans at rest does not wait, because there is no third. Processor
+//! time counts: a scan that was preempted does not delay the next one.
 
 use super::thread_state::own_time;
 use crate::sched::Shared;
 use crate::view::inspect::{Detector, OnDeadlock, PAUSE, Trust, act};
 use std::time::{Duration, Instant};
 
-/// How often tasks are scanned while work is done.
+/// Interval of scans while workers work.
 const EVERY: Duration = Duration::from_millis(500);
-/// For how many times the duration of a scan there is none.
+/// Pause after a scan, as a multiple of its processor time.
 const SPARE: u32 = 100;
 
-/// Scans, past and future.
+/// The schedule of scans.
 pub(super) struct Patrol {
     detector: Detector,
     on: OnDeadlock,
     /// When the last scan ended.
     last: Instant,
-    /// How long it has computed.
+    /// Its processor time.
     cost: Duration,
-    /// Scans since somebody worked.
+    /// Scans since a worker last worked.
     at_rest: u32,
 }
 
@@ -45,12 +47,12 @@ impl Patrol {
         Patrol { detector: Detector::default(), on, last: now, cost: Duration::ZERO, at_rest: 0 }
     }
 
-    /// Somebody has worked since, perhaps so shortly that nobody has seen it.
+    /// A task has run since, perhaps too briefly for the checks to see it.
     pub(super) fn wake(&mut self) {
         self.at_rest = 0;
     }
 
-    /// Work is being done.
+    /// Workers work: scans if it is time.
     pub(super) fn work(&mut self, shared: &Shared, now: Instant) {
         self.at_rest = 0;
         if self.is_due(now, EVERY.max(self.cost * SPARE)) {
@@ -58,7 +60,7 @@ impl Patrol {
         }
     }
 
-    /// All workers rest. Whether everything has been seen: nothing changes before somebody works.
+    /// All workers rest: scans if it is time. Returns whether both scans are done.
     pub(super) fn rest(&mut self, shared: &Shared, now: Instant) -> bool {
         if self.on == OnDeadlock::Ignore || self.at_rest >= 2 || shared.live() == 0 {
             return true;
@@ -82,7 +84,7 @@ impl Patrol {
         let started = own_time();
         if let Some(found) = self.detector.scan(shared, Trust::Proof) {
             act(shared, found, self.on);
-            self.at_rest = 0; // those who were told work, and others may wait for them
+            self.at_rest = 0; // the tasks that were ended run, and others may wait for them
         }
         self.cost = own_time().saturating_sub(started);
         self.last = Instant::now();

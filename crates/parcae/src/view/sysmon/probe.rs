@@ -1,40 +1,43 @@
-//! Where a worker is: asked by a signal, answered by its own thread.
+//! Backtraces of running workers: requested by a signal, answered by the worker's own thread.
 //!
 //! # Protocol
 //!
-//! One question at a time in the process, under `ASKING`. The word `REQUEST`:
+//! One request at a time in the process, under `ASKING`. The word `REQUEST`:
 //!
-//! | value | means | left by |
+//! | value | meaning | left by |
 //! |---|---|---|
-//! | 0 | nobody asks | the asker, who writes the thread's id |
-//! | a thread's id | that thread is to answer | its handler (CAS to ANSWERING), or the asker who gives up (CAS to 0) |
-//! | ANSWERING | the handler writes the answer, nobody else touches it | the handler, to ANSWERED |
-//! | ANSWERED | the answer is the asker's | the asker, to 0 |
+//! | 0 | no request | the requesting thread, which writes the target thread's id |
+//! | a thread's id | that thread is to answer | its handler (CAS to ANSWERING), or the requester that gives up (CAS to 0) |
+//! | ANSWERING | the handler writes the answer and owns it | the handler, to ANSWERED |
+//! | ANSWERED | the requester owns the answer | the requester, to 0 |
 //!
-//! A signal that arrives after the asker gave up finds another value and does nothing. An asker that finds ANSWERING, because an
-//! earlier one could not wait for it, does not ask. So the answer has one owner at any time.
+//! A signal that arrives after the requester gave up finds another value and does nothing. A requester
+//! that finds ANSWERING, left over from an earlier one that timed out, makes no request. So the answer
+//! has one owner at any time.
 //!
-//! # What the handler may do
+//! # Restrictions of the handler
 //!
-//! It runs on the signal stack of the worker's thread, on top of whatever the task was doing: inside of the
-//! allocator, perhaps, or with any lock held. So it does not allocate, lock, or format.
+//! It runs on the signal stack of the worker's thread, in the middle of the task: perhaps inside of
+//! the allocator, or with any lock held. So it does not allocate, lock, or format.
 //!
-//! - *Return addresses* come from `_Unwind_Backtrace` into a fixed array. The unwinder finds its tables by
-//!   `_dl_find_object`, which glibc ≥ 2.35 offers and which takes no lock; where it is missing addresses are not collected,
-//!   because what the unwinder would do instead takes a lock that the task may hold. The
-//!   first call, which sets the unwinder up, is made when the handler is installed. Limit: code that was announced by `__register_frame`
-//!   (JIT compilers) makes older unwinders (gcc ≤ 12) take a lock; programs with such code switch the signal off.
-//! - *Who runs* is read from the worker itself: the handler is on its thread, so nobody changes it meanwhile; what
-//!   may be half-written is checked (`Worker::observe`). Names are shared by counting references.
+//! - *Return addresses* come from `_Unwind_Backtrace` into a fixed array. The unwinder finds its tables
+//!   by `_dl_find_object`, which glibc ≥ 2.35 offers and which takes no lock. Without it, addresses are
+//!   not collected, because the unwinder would take a lock that the task may hold. The first call,
+//!   which sets the unwinder up, is made when the handler is installed. Limit: code that was announced
+//!   by `__register_frame` (JIT compilers) makes older unwinders (gcc ≤ 12) take a lock; programs with
+//!   such code switch the signal off.
+//! - *The running task* is read from the worker itself: the handler is on its thread, so it does not
+//!   change meanwhile; half-written values are detected (`Worker::observe`). Names are shared by
+//!   counting references.
 //!
-//! Names of functions are looked up afterwards, by the thread that asked.
+//! Function names are looked up afterwards, by the requesting thread.
 //!
-//! # Manners
+//! # Side effects
 //!
-//! The handler is installed when the first question is asked, with `SA_RESTART`: calls that can be restarted
-//! are. Calls that cannot (`poll`, `epoll_wait`, `nanosleep` …) return `EINTR` once; the standard library repeats
-//! them. Signals that are not ours go to the handler that was there before. Ours are told by a value
-//! that nobody else sends.
+//! The handler is installed with the first request, with `SA_RESTART`: restartable calls are
+//! restarted. Others (`poll`, `epoll_wait`, `nanosleep` …) return `EINTR` once; the standard library
+//! repeats them. Foreign signals of the same number go to the handler that was there before; our
+//! signals carry a value that no other sender uses.
 
 use crate::base::error::TaskInfo;
 use crate::sched::worker;
@@ -45,7 +48,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an answer is waited for. A thread that is on no processor meanwhile does not answer.
+/// Time to wait for an answer. A thread that gets no processor meanwhile does not answer.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 const ANSWERING: u64 = 1 << 32;
@@ -60,19 +63,19 @@ static PREVIOUS: [AtomicPtr<libc::sigaction>; 65] =
 
 struct Answer(UnsafeCell<ProbeAnswer>);
 
-// SAFETY: used by whoever the protocol above says.
+// SAFETY: used by one thread at a time, by the protocol above.
 unsafe impl Sync for Answer {}
 
-/// What was seen of a worker.
+/// The answer of a worker.
 #[derive(Debug)]
 pub(crate) struct ProbeAnswer {
-    /// What the worker counted.
+    /// Its count of steps.
     pub(crate) pulse: u64,
-    /// The task that runs.
+    /// The running task.
     pub(crate) task: Option<TaskInfo>,
     /// Return addresses, innermost first; with those of the handler in front.
     collected: Collected,
-    /// Where the thread was interrupted.
+    /// Program counter at the interruption.
     interrupted: usize,
 }
 
@@ -81,7 +84,7 @@ impl ProbeAnswer {
         ProbeAnswer { pulse: 0, task: None, collected: Collected::nothing(), interrupted: 0 }
     }
 
-    /// Where the worker is, without the handler. Empty if that could not be found out.
+    /// The backtrace, without the handler. Empty if none was collected.
     pub(crate) fn frames(&self) -> Frames {
         let all = self.collected.addresses();
         let own = all.iter().position(|&address| address == self.interrupted).unwrap_or(0);
@@ -93,12 +96,12 @@ impl ProbeAnswer {
     }
 }
 
-/// Whether a program may use this signal as it likes.
+/// Whether this is a realtime signal, which programs may use freely.
 pub(crate) fn is_realtime(signal: i32) -> bool {
     (libc::SIGRTMIN()..=libc::SIGRTMAX()).contains(&signal)
 }
 
-/// Asks a thread where it is. None if it does not answer in time.
+/// Requests a backtrace from a thread. `None` if it does not answer in time.
 ///
 /// The thread is a worker's, has a signal stack, and does not end before this returns.
 pub(super) fn probe(tid: i32, signal: i32) -> Option<ProbeAnswer> {
@@ -106,9 +109,10 @@ pub(super) fn probe(tid: i32, signal: i32) -> Option<ProbeAnswer> {
     install(signal).then_some(())?;
     // Acquire: pairs with the Release in `handler`.
     if REQUEST.load(Ordering::Acquire) == ANSWERED {
-        drop(take_answer()); // to an earlier question
+        drop(take_answer()); // to an earlier request
     }
-    // Release: the handler's CAS comes after the answer was taken. Only an asker leaves 0.
+    // Release: pairs with the Acquire in `handler`, whose CAS comes after the answer was taken. Only a
+    // requester leaves 0.
     let asked = REQUEST.compare_exchange(0, tid as u64, Ordering::Release, Ordering::Relaxed);
     asked.ok()?;
     let sent = send(tid, signal);
@@ -117,7 +121,7 @@ pub(super) fn probe(tid: i32, signal: i32) -> Option<ProbeAnswer> {
     while REQUEST.load(Ordering::Acquire) != ANSWERED {
         // Acquire: pairs with the Release in `handler`.
         if !sent || Instant::now() >= deadline {
-            // Relaxed: nothing was written, or it is being written and is left alone.
+            // Relaxed: no answer was written, or it is being written and is left alone.
             let took_back =
                 REQUEST.compare_exchange(tid as u64, 0, Ordering::Relaxed, Ordering::Relaxed);
             if took_back.is_ok() || Instant::now() >= deadline + PATIENCE {
@@ -130,21 +134,21 @@ pub(super) fn probe(tid: i32, signal: i32) -> Option<ProbeAnswer> {
     Some(take_answer())
 }
 
-/// Takes an answer that is there.
+/// Takes a complete answer.
 fn take_answer() -> ProbeAnswer {
-    // SAFETY: ANSWERED: the answer is the asker's.
+    // SAFETY: ANSWERED: the requester owns the answer.
     let seen = unsafe { std::mem::replace(&mut *ANSWER.0.get(), ProbeAnswer::nothing()) };
-    // Release: pairs with the CAS of a handler, which comes after the next question.
+    // Release: pairs with the Acquire of a handler's CAS, which comes after the next request.
     REQUEST.store(0, Ordering::Release);
     seen
 }
 
-/// The value that tells our signals from others'.
+/// The value that identifies our signals.
 fn mark() -> *mut libc::c_void {
     (&raw const REQUEST).cast_mut().cast()
 }
 
-/// What `rt_tgsigqueueinfo` takes: the head of a `siginfo_t` that was queued.
+/// The argument of `rt_tgsigqueueinfo`: the head of a queued `siginfo_t`.
 #[repr(C)]
 struct Queued {
     signo: libc::c_int,
@@ -177,7 +181,7 @@ fn send(tid: i32, signal: i32) -> bool {
     }
 }
 
-/// Installs the handler for a signal, once. False if that is not possible.
+/// Installs the handler for a signal, once. Returns false if that is not possible.
 fn install(signal: i32) -> bool {
     let Some(previous) = PREVIOUS.get(signal as usize).filter(|_| is_realtime(signal)) else {
         return false;
@@ -186,14 +190,14 @@ fn install(signal: i32) -> bool {
     if !previous.load(Ordering::Relaxed).is_null() {
         return true;
     }
-    // Sets the unwinder up, outside of any handler.
+    // Set the unwinder up, outside of any handler.
     if unwinder_takes_no_lock() {
         Collected::nothing().collect();
         // Relaxed: the signal that is sent afterwards orders it.
         UNWINDS.store(true, Ordering::Relaxed);
     }
-    // SAFETY: `sigaction` is plain data; all zeroes is a value of it. The handler has the signature that
-    // SA_SIGINFO demands.
+    // SAFETY: `sigaction` is plain data; all zeroes is a valid value. The handler has the signature
+    // that SA_SIGINFO demands.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(signal, std::ptr::null(), &mut before) != 0 {
@@ -210,7 +214,7 @@ fn install(signal: i32) -> bool {
     }
 }
 
-/// Whether the unwinder may be used in a handler; see the header.
+/// Whether the unwinder can be used in a handler; see the header.
 fn unwinder_takes_no_lock() -> bool {
     // SAFETY: looks for a symbol by name.
     unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()).is_null() }
@@ -221,8 +225,8 @@ unsafe extern "C" fn handler(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: the kernel passes a valid siginfo; `si_value` is set for signals that were queued. `errno` is this
-    // thread's, and what was interrupted may be about to read it.
+    // SAFETY: the kernel passes a valid siginfo; `si_value` is set for queued signals. `errno` is this
+    // thread's, and is restored because the interrupted code may be about to read it.
     unsafe {
         let errno = *libc::__errno_location();
         if (*info).si_code != libc::SI_QUEUE || (*info).si_value().sival_ptr != mark() {
@@ -231,13 +235,13 @@ unsafe extern "C" fn handler(
             pass_on(previous, signal, info, context);
         } else {
             let tid = libc::syscall(libc::SYS_gettid) as u64;
-            // Acquire: pairs with the Release in `ask`: the answer is empty.
+            // Acquire: pairs with the Release in `probe`: the answer is empty.
             let mine =
                 REQUEST.compare_exchange(tid, ANSWERING, Ordering::Acquire, Ordering::Relaxed);
             if mine.is_ok() {
-                // ANSWERING: the answer is this handler's.
+                // ANSWERING: this handler owns the answer.
                 answer(&mut *ANSWER.0.get(), context);
-                // Release: pairs with the Acquire in `ask`.
+                // Release: pairs with the Acquire in `probe`.
                 REQUEST.store(ANSWERED, Ordering::Release);
             }
         }

@@ -1,4 +1,4 @@
-//! What is said about a worker that is stuck.
+//! Reports of stuck workers.
 
 use super::{MonitorOpts, REPORT_INTERVAL};
 use crate::base::error::TaskInfo;
@@ -10,38 +10,39 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A worker that has not come back from a task for long; see [`Builder::on_stall`](crate::runtime::Builder::on_stall).
+/// A worker whose task has not returned to the scheduler for long; see
+/// [`Builder::on_stall`](crate::runtime::Builder::on_stall).
 ///
-/// Printed, it is a line that names the remedy, and a backtrace.
+/// Its text is a line with the remedy, and a backtrace.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StallReport {
-    /// Which worker. Temporary ones have the numbers after those of the others.
+    /// Index of the worker. Temporary workers come after the others.
     pub worker: usize,
-    /// The task that it runs. None if the worker could not be asked.
+    /// The running task. `None` if the worker could not be probed.
     pub task: Option<TaskInfo>,
-    /// How long it has been seen without a step.
+    /// Time without a step.
     pub still_for: Duration,
-    /// What it does.
+    /// Kind of the stall.
     pub kind: StallKind,
-    /// How many tasks others may take wait behind it. They are taken by others, or by a temporary worker.
+    /// Number of queued tasks behind it that other workers, or a temporary worker, will take.
     pub stealable_behind: usize,
-    /// Whether tasks that may not move were woken and wait behind it. Nobody can help those.
+    /// Whether pinned tasks were woken and wait behind it. No other worker may run those.
     pub pinned_behind: Pinned,
-    /// Where it is. Empty if the worker could not be asked.
+    /// Its backtrace. Empty if the worker could not be probed.
     pub frames: Frames,
 }
 
-/// Whether tasks wait that only a certain worker may run.
+/// Whether pinned tasks wait for their worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pinned {
-    /// Some do.
+    /// Some wait.
     Waiting,
     /// None were seen.
     None,
 }
 
-/// What a worker does that is stuck.
+/// Kind of a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallKind {
@@ -52,7 +53,7 @@ pub enum StallKind {
     Blocked,
     /// It wants to run, but the machine gives it no processor: the fault is not the task's.
     Starved,
-    /// The system does not tell.
+    /// Unknown: the system gives no information.
     Unknown,
 }
 
@@ -98,7 +99,7 @@ impl fmt::Display for StallReport {
     }
 }
 
-/// Who is told.
+/// The receiver of stall reports.
 #[derive(Clone)]
 pub(crate) struct StallHook(Arc<dyn Fn(&StallReport) + Send + Sync>);
 
@@ -109,11 +110,11 @@ impl StallHook {
 }
 
 impl Default for StallHook {
-    /// Writes to the standard error.
+    /// Writes to standard error.
     fn default() -> StallHook {
         StallHook::new(|report| {
             let text = report.to_string();
-            // In one piece, so that others do not write in between. There is nobody to tell if it fails.
+            // In one piece, so that other output does not get in between. A failure is ignored.
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
         })
     }
@@ -125,7 +126,7 @@ impl fmt::Debug for StallHook {
     }
 }
 
-/// Passes reports on, not too many.
+/// Passes on reports, at a limited rate.
 pub(super) struct Reporter {
     stall_after: Option<Duration>,
     hook: StallHook,
@@ -137,7 +138,7 @@ impl Reporter {
         Reporter { stall_after: opts.stall_after, hook: opts.hook.clone(), last: None }
     }
 
-    /// Whether a worker that has been still for so long is to be reported now.
+    /// Whether to report a worker now that has been still for so long.
     pub(super) fn wants(&self, age: Duration, now: Instant) -> bool {
         let interval = self.stall_after.unwrap_or_default().min(REPORT_INTERVAL);
         self.stall_after.is_some_and(|after| age >= after)

@@ -1,8 +1,8 @@
-//! What the system says about a thread of this process.
+//! State and processor time of a thread of this process, from the system.
 
 use std::time::Duration;
 
-/// What a thread does at this moment.
+/// State of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ThreadState {
     /// On a processor, or waiting for one.
@@ -11,20 +11,20 @@ pub(super) enum ThreadState {
     Blocked,
 }
 
-/// None if the system does not tell.
+/// The state of a thread; `None` if the system gives no information.
 pub(super) fn thread_state(tid: i32) -> Option<ThreadState> {
     parse_state(&read(tid, "stat")?)
 }
 
-/// How long the thread has been on a processor. None if the system does not count it.
+/// Processor time of a thread; `None` if the system does not count it.
 pub(super) fn on_cpu(tid: i32) -> Option<Duration> {
     parse_on_cpu(&read(tid, "schedstat")?)
 }
 
-/// How long the calling thread has been on a processor.
+/// Processor time of the calling thread.
 pub(super) fn own_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to a local; every system that we run on has this clock, and zero is a fine answer otherwise.
+    // SAFETY: writes to a local. Every supported system has this clock; without it the answer is 0.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
@@ -33,13 +33,14 @@ fn read(tid: i32, file: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).ok()
 }
 
-/// The name of the thread is in parentheses and may contain anything; the state is the letter after it.
+/// The name of the thread is in parentheses and may contain any character; the state is the letter
+/// after it.
 fn parse_state(stat: &str) -> Option<ThreadState> {
     let (_, rest) = stat.rsplit_once(')')?;
     match rest.trim_start().chars().next()? {
         'R' => Some(ThreadState::Runs),
         'S' | 'D' => Some(ThreadState::Blocked),
-        // Stopped, traced, gone: nothing that a task does.
+        // Stopped, traced, gone: not caused by a task.
         _ => None,
     }
 }
