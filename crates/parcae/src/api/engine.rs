@@ -264,7 +264,7 @@ impl Engine {
         match &self.executor {
             Executor::Threads(threads) => threads.drain(Instant::now().checked_add(within)),
             Executor::Deterministic(conductor) => {
-                if worker::current_of(&self.shared).is_some() {
+                if worker::is_current_of(&self.shared) {
                     return Drained::Inside;
                 }
                 let Ok(conductor) = conductor.try_lock() else { return Drained::Inside };
@@ -291,7 +291,7 @@ impl Engine {
     /// Panics on a task of this scheduler, which must not wait for it.
     pub(crate) fn check_outside(&self) {
         assert!(
-            worker::current_of(&self.shared).is_none(),
+            !worker::is_current_of(&self.shared),
             "a task must not wait for its own runtime: open a nursery"
         );
     }

@@ -84,7 +84,7 @@ impl Wake for Waiter {
             // SAFETY: its task waits, since the waiter was found in its queue, and keeps its
             // scheduler.
             let shared = unsafe { shared.as_ref() };
-            if worker::current_of(shared).is_none() {
+            if !worker::is_current_of(shared) {
                 *self = Waiter::Task(Waker::new(shared.counted(), *task));
             }
         }

@@ -13,9 +13,11 @@ pub struct Alarm(#[allow(dead_code)] ArmedTimer<Arc<Shared>>);
 
 /// Has the running task woken after a time; none outside of tasks.
 pub fn alarm(time: Duration) -> Option<Alarm> {
-    let worker = worker::current()?;
-    let due = Due::Wake(worker.task()?);
-    Some(Alarm(worker.shared.at_for(worker.shared.later(time), due)))
+    worker::with_current(|worker| {
+        let due = Due::Wake(worker.task()?);
+        Some(Alarm(worker.shared.at_for(worker.shared.later(time), due)))
+    })
+    .flatten()
 }
 
 impl std::fmt::Debug for Alarm {

@@ -108,9 +108,7 @@ pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)
     scope.group.close();
     while !scope.group.is_empty() {
         // A request to end has been passed on to nobody yet: children are waited for.
-        if let Some(worker) = worker::current() {
-            worker.wait();
-        }
+        worker::with_current(Worker::wait);
     }
     if let Some(payload) = scope.group.take_panic() {
         resume_unwind(payload);
@@ -157,29 +155,27 @@ impl<'scope> Scope<'scope, '_> {
         moves: Moves,
         child: impl FnOnce() + Send + 'scope,
     ) {
-        let Some(worker) = worker::current() else { panic!("spawn outside of a task") };
         let migratable = matches!(moves, Moves::Freely);
-        let traits = Traits { priority, migratable, ..worker.shared.usual_traits() };
-        // SAFETY: the scope waits for the child.
-        let spawned = unsafe {
-            worker.spawn(Some(NonNull::from(&self.group)), traits, RecordHandle::None, plain(child))
-        };
-        spawned.expect("memory for a task record");
+        let group = Some(NonNull::from(&self.group));
+        let spawned = worker::with_current(|worker| {
+            let traits = Traits { priority, migratable, ..worker.shared.usual_traits() };
+            // SAFETY: the scope waits for the child.
+            unsafe { worker.spawn(group, traits, RecordHandle::None, plain(child)) }
+        });
+        spawned.expect("spawn on a task").expect("memory for a task record");
         // Counted when it is certain; the bias covers a child that has ended already.
         self.group.add();
     }
 }
 
 pub(super) fn current_task() -> TaskRef {
-    worker::current().and_then(Worker::task).expect("called on a task")
+    worker::with_current(Worker::task).flatten().expect("called on a task")
 }
 
 /// Lets others run.
 #[inline]
 pub fn yield_now() {
-    if let Some(worker) = worker::current() {
-        worker.yield_now();
-    }
+    worker::with_current(Worker::yield_now);
 }
 
 /// Waits until the task's [`Waker`](crate::task::Waker) is used; may return early.
@@ -188,12 +184,12 @@ pub fn yield_now() {
 ///
 /// If the task was asked to end.
 pub fn park() -> Result<(), Cancelled> {
-    worker::current().map_or(Ok(()), Worker::park)
+    worker::with_current(Worker::park).unwrap_or(Ok(()))
 }
 
 /// The index of the worker that runs this task.
 pub fn worker_index() -> Option<usize> {
-    worker::current().map(|worker| worker.index)
+    worker::with_current(|worker| worker.index)
 }
 
 impl std::fmt::Debug for Scope<'_, '_> {

@@ -353,7 +353,10 @@ fn a_panic_in_the_runtime_costs_no_task() {
                     let done = &done;
                     s.spawn(move || {
                         if n % 10 == 3 {
-                            worker::current().unwrap().shared.faults.arm(FaultPoint::Begin, 1);
+                            worker::with_current(|worker| {
+                                worker.shared.faults.arm(FaultPoint::Begin, 1)
+                            })
+                            .unwrap();
                         }
                         yield_now();
                         done.fetch_add(1, Ordering::Relaxed);

@@ -97,7 +97,7 @@ impl ThreadExecutor {
     /// ThreadExecutor that are late are left behind: they end by themselves, when their tasks do, and keep
     /// the memory that they use until then.
     pub(crate) fn drain(&self, deadline: Option<Instant>) -> Drained {
-        if worker::current_of(&self.shared).is_some() {
+        if worker::is_current_of(&self.shared) {
             return Drained::Inside;
         }
         let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);

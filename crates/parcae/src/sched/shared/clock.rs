@@ -57,7 +57,7 @@ impl Shared {
 
     /// Arms a timer. Dropping the result disarms it.
     pub(crate) fn at(&self, at: Nanos, what: Due) -> ArmedTimer<&Shared> {
-        let worker = worker::current_of(self).map(|worker| worker.index);
+        let worker = worker::with_current_of(self, |here| here.map(|worker| worker.index));
         let (wheel, ring) = self.timers.of(worker);
         let (entry, is_first) = ring.insert(at, what);
         if is_first && self.log.is_none() {

@@ -47,10 +47,10 @@ impl Shared {
         // SAFETY: records live as long as the scheduler. The deadline is removed before the task
         // ends, so this is its id; if it ends just now, the id may be that of the next task.
         let id = unsafe { task.task.as_ref() }.id();
-        match worker::current_of(self) {
+        worker::with_current_of(self, |here| match here {
             Some(worker) => worker.write(EventKind::Timer, 0, id, 0),
             None => self.write_outside(EventKind::Timer, id, 0),
-        }
+        });
     }
 
     /// A parked task was made ready. The caller owns it, and will queue it.

@@ -20,7 +20,7 @@ use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
 use crate::sched::timers::{REAL_UNIT, STEP, TimerThread, Timers};
 use crate::sched::worker::faults::{FaultPoint, contain, fault_in_loop};
 use crate::sched::worker::stats::{Stats, WorkerStats};
-use crate::sched::worker::{self, Deferred};
+use crate::sched::worker::{self, Deferred, Worker};
 use crate::stack::{StackPool, StackSize};
 use gate::Gate;
 use std::any::{Any, TypeId};
@@ -327,14 +327,14 @@ impl Shared {
 
     /// Frees the record of a task that has ended. The caller owns it.
     pub(crate) fn recycle(&self, record: NonNull<Task>) {
-        match worker::current_of(self) {
+        worker::with_current_of(self, |here| match here {
             Some(worker) => worker.recycle(record),
             None => {
                 // SAFETY: the caller owns the record.
                 unsafe { (*record.as_ptr()).state.recycle() };
                 self.slab.give(record);
             }
-        }
+        });
     }
 
     /// Cancels a task, from any thread.
@@ -363,11 +363,17 @@ impl Shared {
     }
 
     pub(crate) fn follow_up(&self, task: NonNull<Task>, woken: Woken) {
-        let Woken::Enqueue { owner } = woken else { return };
+        if let Woken::Enqueue { owner } = woken {
+            worker::with_current_of(self, |here| self.enqueue_woken(here, task, owner));
+        }
+    }
+
+    /// Queues a task that was woken, and that `owner` ran last.
+    #[inline]
+    fn enqueue_woken(&self, here: Option<&Worker>, task: NonNull<Task>, owner: usize) {
         // SAFETY: the task is QUEUED and ours to put into a queue.
         let this = unsafe { task.as_ref() };
         let migratable = this.traits.get().migratable;
-        let here = worker::current_of(self);
         if self.tracer.is_on() || cfg!(test) {
             // Contained: the task is in no queue yet, and the caller may have more tasks to wake.
             contain(|| {

@@ -1,7 +1,8 @@
 //! Waking a task from anywhere.
 
 use super::TaskRef;
-use crate::sched::{Shared, worker};
+use crate::sched::Shared;
+use crate::sched::worker::{self, Worker};
 use std::sync::Arc;
 
 /// Wakes a task.
@@ -18,9 +19,8 @@ impl Waker {
 
     /// The waker of the running task.
     pub fn current() -> Waker {
-        let running = worker::current().and_then(|worker| Some((worker, worker.task()?)));
-        let (worker, task) = running.expect("called on a task");
-        Waker { shared: Arc::clone(&worker.shared), task }
+        let of = |worker: &Worker| Some(Waker::new(Arc::clone(&worker.shared), worker.task()?));
+        worker::with_current(of).flatten().expect("called on a task")
     }
 
     /// Wakes the task, from anywhere, at any time.

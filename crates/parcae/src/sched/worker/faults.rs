@@ -170,7 +170,9 @@ impl Worker {
 #[inline(always)]
 pub(crate) fn fault_in_loop(shared: &Shared, step: FaultPoint) {
     #[cfg(test)]
-    if super::current_of(shared).is_some_and(|worker| worker.current.get().is_none()) {
+    if super::with_current_of(shared, |here| {
+        here.is_some_and(|worker| worker.current.get().is_none())
+    }) {
         shared.faults.at(step);
     }
     let _ = (shared, step);

@@ -24,9 +24,8 @@
 //!
 //! # Thread-local data
 //!
-//! One variable, the current worker, read through [`current`], which is never inlined. A
-//! strand may come back on another thread (movable tasks), so nothing here keeps a `&Worker`
-//! over a switch: after each, the worker is asked for again.
+//! One variable, the current worker, read through [`with_current`]. A strand may come back on another
+//! thread (movable tasks), so no `&Worker` is used after a switch: the worker is asked for again.
 
 mod deferred;
 pub(crate) mod events;
@@ -140,37 +139,53 @@ thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The worker that this thread is at the moment. Never inlined: the address of a
-/// thread-local variable must not be remembered over a switch.
+/// The worker that this thread is at the moment, or null. Never inlined: the address of a thread-local
+/// variable must not be remembered over a switch.
 #[inline(never)]
-pub(crate) fn current() -> Option<&'static Worker> {
-    // SAFETY: set by `make_current` to a worker that outlives its time as current. The
-    // lifetime is a lie that this module keeps harmless: see the header.
-    unsafe { CURRENT.with(Cell::get).as_ref() }
+fn current() -> *const Worker {
+    CURRENT.with(Cell::get)
+}
+
+/// Calls `act` with the worker that this thread is; `None` if it is none.
+///
+/// If `act` switches, the reference is stale when the task goes on: it may do so on another thread.
+/// So `act` uses the worker up to the switch and no further; the worker itself outlives its tasks.
+#[inline]
+pub(crate) fn with_current<R>(act: impl FnOnce(&Worker) -> R) -> Option<R> {
+    // SAFETY: set by `make_current` to a worker that outlives its time as current.
+    unsafe { current().as_ref() }.map(act)
+}
+
+/// Calls `act` with the worker of this scheduler that this thread is, if it is one.
+#[inline]
+pub(crate) fn with_current_of<R>(shared: &Shared, act: impl FnOnce(Option<&Worker>) -> R) -> R {
+    // SAFETY: as in `with_current`.
+    let worker = unsafe { current().as_ref() };
+    act(worker.filter(|worker| std::ptr::eq(Arc::as_ptr(&worker.shared), shared)))
+}
+
+/// Whether this thread is a worker of this scheduler.
+pub(crate) fn is_current_of(shared: &Shared) -> bool {
+    with_current_of(shared, |worker| worker.is_some())
 }
 
 /// The task that runs on this thread. Never inlined, as [`current`].
 #[inline(never)]
 pub(crate) fn running() -> Option<NonNull<Task>> {
-    // SAFETY: as above.
+    // SAFETY: as in `with_current`.
     unsafe { CURRENT.with(Cell::get).as_ref() }?.current.get()
-}
-
-/// The current worker, if it belongs to this scheduler.
-pub(crate) fn current_of(shared: &Shared) -> Option<&'static Worker> {
-    current().filter(|worker| std::ptr::eq(Arc::as_ptr(&worker.shared), shared))
 }
 
 /// The lowest address that the stack of the running task may reach; 0 outside of tasks.
 pub(crate) fn stack_end() -> usize {
-    let strand = current().and_then(|worker| worker.strand.get());
+    let strand = with_current(|worker| worker.strand.get()).flatten();
     // SAFETY: the strand that this runs on.
     strand.map_or(0, |strand| unsafe { strand.as_ref() }.stack_end())
 }
 
 /// Says whose stack this is, for the report of an overflow.
 pub(crate) fn label_stack(name: &str) {
-    if let Some(strand) = current().and_then(|worker| worker.strand.get()) {
+    if let Some(strand) = with_current(|worker| worker.strand.get()).flatten() {
         // SAFETY: the strand that this runs on.
         unsafe { strand.as_ref() }.label(name);
     }

@@ -1,7 +1,7 @@
 //! One step of a worker: picks a task, starts or resumes it, and finishes it.
 
 use super::faults::{CountGuard, FaultPoint, FinishGuard};
-use super::{AfterSwitch, Stepped, Worker, current};
+use super::{AfterSwitch, Stepped, Worker, with_current};
 use crate::base::error::discard;
 use crate::sched::events::EventKind;
 use crate::sched::run_queue::TaskGuard;
@@ -87,9 +87,7 @@ impl Worker {
                     }
                 };
                 // The task may have waited, and come back on another worker.
-                if let Some(worker) = current() {
-                    worker.finish(task, outcome);
-                }
+                with_current(|worker| worker.finish(task, outcome));
             }
         }
     }
@@ -204,34 +202,34 @@ impl Worker {
 
 /// The base of every strand: the loop of whichever worker is on it.
 pub(super) unsafe extern "C" fn strand_main(_: *mut ()) {
-    if let Some(strand) = current().and_then(|worker| worker.strand.get()) {
+    if let Some(strand) = with_current(|worker| worker.strand.get()).flatten() {
         // SAFETY: just entered for the first time.
         unsafe { strand.as_ref().entered() };
     }
     let mut failed = false;
     loop {
         let turn = catch_unwind(AssertUnwindSafe(|| {
-            if std::mem::take(&mut failed)
-                && let Some(worker) = current()
-            {
-                worker.recover();
+            if std::mem::take(&mut failed) {
+                with_current(Worker::recover);
             }
             loop {
-                let Some(worker) = current() else { std::process::abort() };
-                worker.settle();
-                let stepped = worker.step();
-                let Some(worker) = current() else { std::process::abort() };
-                if worker.shared.config.deterministic || stepped == Stepped::Idle {
-                    worker.rest(stepped);
-                }
+                let stepped = with_current(|worker| {
+                    worker.settle();
+                    worker.step()
+                });
+                let Some(stepped) = stepped else { std::process::abort() };
+                // Perhaps another worker by now.
+                with_current(|worker| {
+                    if worker.shared.config.deterministic || stepped == Stepped::Idle {
+                        worker.rest(stepped);
+                    }
+                });
             }
         }));
         // A panic in the runtime itself: the worker goes on, with its queues and what it had in guard.
         let Err(payload): Result<std::convert::Infallible, _> = turn;
         discard(payload);
         failed = true;
-        if let Some(worker) = current() {
-            worker.stats().restarts.bump();
-        }
+        with_current(|worker| worker.stats().restarts.bump());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::faults::{AfterSwitchGuard, FaultPoint, contain};
 use super::run::strand_main;
-use super::{AfterSwitch, SPARES, Stepped, Worker, current};
+use super::{AfterSwitch, SPARES, Stepped, Worker, with_current};
 use crate::base::error::discard;
 use crate::sched::events::EventKind;
 use crate::sched::run_queue::TaskGuard;
@@ -35,9 +35,7 @@ impl Worker {
         // SAFETY: as the caller says.
         unsafe { here.as_ref().switch_to(to.as_ref()) };
         // Perhaps another thread by now.
-        if let Some(worker) = current() {
-            worker.settle();
-        }
+        with_current(|worker| worker.settle());
     }
 
     /// Gives up the stack of the running task, because it yields or parks. Returns when it is run
@@ -71,9 +69,7 @@ impl Worker {
                 self.strand.set(None);
                 // SAFETY: the executor waits on its own stack; this strand is left.
                 unsafe { self.thread_stack.return_from(here.as_ref()) };
-                if let Some(worker) = current() {
-                    worker.settle();
-                }
+                with_current(|worker| worker.settle());
             }
         }
     }

@@ -51,7 +51,7 @@ use crate::sched::events::spans::Span;
 use crate::sched::task::waker::Waker;
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::{ArmedTimer, Due, Nanos};
-use crate::sched::worker;
+use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{
     Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, Slice, UNLIMITED, return_account,
 };
@@ -260,11 +260,11 @@ impl Frame {
         if let Some(name) = &self.origin.name {
             worker::label_stack(name);
         }
-        if self.terms().shared.tracer.is_on()
-            && let Some(worker) = worker::current()
-        {
+        if self.terms().shared.tracer.is_on() {
             let Origin { name, spawned_at } = &self.origin;
-            worker.note_origin(self.record().id(), spawned_at, name.as_ref());
+            worker::with_current(|worker| {
+                worker.note_origin(self.record().id(), spawned_at, name.as_ref());
+            });
         }
         let (origin, nursery) = (&self.origin, self.terms().name.as_deref());
         self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
@@ -277,8 +277,8 @@ impl Frame {
     /// Ends the frame: gives back what is left of the account, and tells nobody any more.
     #[inline]
     pub(crate) fn leave(&self) {
-        if let Some(worker) = self.terms().tally.as_ref().and_then(|_| worker::current()) {
-            self.seen.times.ran(worker.last_turn());
+        if self.terms().tally.is_some() {
+            worker::with_current(|worker| self.seen.times.ran(worker.last_turn()));
             self.flush_times();
         }
         self.span.exit();
@@ -292,12 +292,13 @@ impl Frame {
         if pool.is_unlimited() {
             return;
         }
-        match (self.kinship, worker::current()) {
-            (Kinship::Child, Some(worker)) => {
-                // SAFETY: the pool is that of the nursery, which waits for this child.
-                unsafe { return_account(worker, pool, &self.drawn.get(), &self.used()) };
-            }
-            _ => pool.settle(self.drawn.get(), self.balance()),
+        let (drawn, used) = (self.drawn.get(), self.used());
+        let returned = self.kinship == Kinship::Child
+            // SAFETY: the pool is that of the nursery, which waits for this child.
+            && worker::with_current(|worker| unsafe { return_account(worker, pool, &drawn, &used) })
+                .is_some();
+        if !returned {
+            pool.settle(drawn, self.balance());
         }
     }
 
@@ -406,9 +407,7 @@ impl Frame {
     /// A task that ignores its errors lets others run all the same.
     #[cold]
     fn yield_to_others(&self) {
-        if let Some(worker) = worker::current() {
-            worker.yield_now();
-        }
+        worker::with_current(Worker::yield_now);
     }
 
     fn try_attend(&self) -> Result<()> {
@@ -428,9 +427,7 @@ impl Frame {
 
     /// Lets others run, and starts the next turn.
     fn end_turn(&self) -> Result<()> {
-        if let Some(worker) = worker::current() {
-            worker.yield_now();
-        }
+        worker::with_current(Worker::yield_now);
         self.flush_times();
         self.check_cancelled()?;
         self.start_turn();
@@ -455,9 +452,7 @@ impl Frame {
             self.yield_to_others();
             return Err(error);
         }
-        if let Some(worker) = worker::current() {
-            worker.yield_now();
-        }
+        worker::with_current(Worker::yield_now);
         self.check_cancelled()
     }
 
@@ -737,13 +732,11 @@ impl Frame {
 /// close to each other. Now and then long, so that one gets far ahead of the others.
 #[cold]
 fn random_turn(longest: u64) -> u64 {
-    match worker::current() {
-        Some(worker) if longest > 0 => {
-            let most = [1, 4, 64, longest][worker.rng.below(4)].min(longest);
-            1 + worker.rng.below(most as usize) as u64
-        }
-        _ => longest,
-    }
+    let random = |worker: &Worker| {
+        let most = [1, 4, 64, longest][worker.rng.below(4)].min(longest);
+        1 + worker.rng.below(most as usize) as u64
+    };
+    if longest == 0 { 0 } else { worker::with_current(random).unwrap_or(longest) }
 }
 
 fn clamp(bytes: u64) -> i64 {

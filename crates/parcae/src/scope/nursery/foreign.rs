@@ -35,7 +35,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::budget::Account;
 use crate::sched::task::state::{Parking, RecordHandle};
 use crate::sched::task::{TaskRef, Traits};
-use crate::sched::worker;
+use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Closed, More, Pool, Resource, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::CapSpawn;
@@ -193,7 +193,7 @@ impl OpenNursery {
                     // On a task of another runtime the wait is cut short if that is cancelled; this
                     // one's children are waited for all the same.
                     if all_ended.wait().is_err() {
-                        worker::current().inspect(|worker| worker.yield_now());
+                        worker::with_current(Worker::yield_now);
                     }
                 }
                 let _ = core.ended.set(core.terms.node.reason());

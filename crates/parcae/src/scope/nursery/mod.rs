@@ -180,7 +180,7 @@ impl Core {
         }
         frame.check_cancelled()?;
         // Of this task and no other, also if somebody carried the `Cx` to one on the same thread.
-        let running = worker::current().and_then(worker::Worker::task);
+        let running = worker::with_current(worker::Worker::task).flatten();
         let Some(owner) = running.filter(|task| task.task == frame.task()) else {
             return Err(Error::new(ErrorKind::NurseryNotActive));
         };

@@ -286,7 +286,7 @@ impl NurseryOpts {
         // A task further down that draws on this budget is this host's concern.
         let on_exhausted_child = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
         let free = pool.is_unlimited() && self.child_budget.is_none();
-        let nursery = worker::current().map_or(0, Worker::fresh_id);
+        let nursery = worker::with_current(Worker::fresh_id).unwrap_or(0);
         let tallies = || outer.shared.part::<Tallies>();
         let tally = || Some(tallies()?.open(nursery, self.name.as_ref(), &pool));
         let terms = Terms {

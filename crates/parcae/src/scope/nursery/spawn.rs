@@ -300,22 +300,17 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     {
         let core = NonNull::from(&self.core).cast::<Group>();
         let group = &self.core.group;
-        let here = worker::current_of(&self.core.terms.shared);
-        let by_owner = here.filter(|worker| worker.runs(group.owner()));
-        let spawned = match (by_owner, here) {
+        let spawned = worker::with_current_of(&self.core.terms.shared, |here| {
+            let Some(worker) = here.filter(|worker| worker.runs(group.owner())) else {
+                return self.submit_as_guest(here, traits, closure);
+            };
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
-            (Some(worker), _) => {
-                unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) }
-                    .map_err(|_| Error::new(ErrorKind::OutOfMemory))
-            }
-            (None, here) => self.submit_as_guest(here, traits, closure),
-        };
+            let spawned = unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) };
+            // Counted when it is certain; the bias covers a child that has ended already.
+            spawned.inspect(|_| group.add()).map_err(|_| Error::new(ErrorKind::OutOfMemory))
+        });
         match spawned {
             Ok(task) => {
-                // Counted when it is certain; the bias covers a child that has ended already.
-                if by_owner.is_some() {
-                    group.add();
-                }
                 if let Some(tally) = &self.core.terms.tally {
                     tally.spawned();
                 }

@@ -147,11 +147,11 @@ enum Bias {
 
 /// A number below `count`.
 fn random(count: usize) -> usize {
-    match worker::current() {
-        _ if count < 2 => 0,
-        Some(worker) => worker.rng.below(count),
-        None => RandomState::new().build_hasher().finish() as usize % count,
+    if count < 2 {
+        return 0;
     }
+    worker::with_current(|worker| worker.rng.below(count))
+        .unwrap_or_else(|| RandomState::new().build_hasher().finish() as usize % count)
 }
 
 /// An order of cases, which is drawn as far as it is asked for.

@@ -29,7 +29,7 @@ fn probe_worker(threads: &ThreadSet, slot: usize) -> Option<ProbeAnswer> {
 /// Probes every worker that does not rest, except the calling one.
 pub(crate) fn probe_running(threads: &ThreadSet) -> Vec<(usize, ProbeAnswer)> {
     let shared = threads.shared();
-    let own = worker::current_of(shared).map(|worker| worker.index);
+    let own = worker::with_current_of(shared, |here| here.map(|worker| worker.index));
     let others = (0..shared.active_slots()).filter(|&slot| Some(slot) != own);
     let busy = others.filter(|&slot| !shared.remotes[slot].thread.rests());
     busy.filter_map(|slot| Some((slot, probe_worker(threads, slot)?))).collect()

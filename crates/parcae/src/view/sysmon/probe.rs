@@ -253,11 +253,11 @@ unsafe extern "C" fn handler(
 ///
 /// To be called from the handler, with its last argument.
 unsafe fn answer(seen: &mut ProbeAnswer, context: *mut libc::c_void) {
-    if let Some(worker) = worker::current() {
+    worker::with_current(|worker| {
         seen.pulse = worker.stats().pulse();
         // SAFETY: this is a signal handler on the worker's thread.
         seen.task = unsafe { worker.observe() };
-    }
+    });
     // SAFETY: as the caller says.
     seen.interrupted = unsafe { program_counter(context) };
     // Relaxed: see `install`.

@@ -142,7 +142,8 @@ fn workers_that_fail_again_and_again_lose_nothing() {
                 }
                 // Fails with tasks in every queue: unstarted, yielded, woken, movable.
                 let fail = || {
-                    worker::current().unwrap().shared.faults.arm(FaultPoint::Begin, 1);
+                    worker::with_current(|worker| worker.shared.faults.arm(FaultPoint::Begin, 1))
+                        .unwrap();
                     yield_now();
                 };
                 while wakers.lock().unwrap().len() < TASKS {
@@ -152,7 +153,10 @@ fn workers_that_fail_again_and_again_lose_nothing() {
                 for (n, waker) in wakers.lock().unwrap().iter().enumerate() {
                     waker.wake();
                     if n % 20 == 0 {
-                        worker::current().unwrap().shared.faults.arm(FaultPoint::Begin, 1);
+                        worker::with_current(|worker| {
+                            worker.shared.faults.arm(FaultPoint::Begin, 1)
+                        })
+                        .unwrap();
                     }
                 }
                 s.spawn(fail);

@@ -6,7 +6,7 @@ use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::AtomicU64;
 use crate::sched::events::{EventKind, TaskTimes, WaitReason, cancel_code};
 use crate::sched::timers::{Due, Nanos};
-use crate::sched::worker;
+use crate::sched::worker::{self, Worker};
 use crate::scope::budget::Resource;
 use crate::scope::nursery::Core;
 use crate::wait::{Standing, Waitable, Waiter, Why};
@@ -208,9 +208,7 @@ impl Frame {
     /// Notes something about the task, which runs.
     #[inline]
     fn note(&self, kind: EventKind, detail: u64) {
-        if let Some(worker) = worker::current() {
-            worker.note(kind, self.record().id(), detail);
-        }
+        worker::with_current(|worker| worker.note(kind, self.record().id(), detail));
     }
 
     /// Notes that budget is used up, or that there is more.
@@ -277,9 +275,7 @@ impl Frame {
         self.seen.why.set(Some(unsafe { why.forget_lifetime() }));
         self.seen.waits.set(self.seen.waits.get().wrapping_add(1));
         self.seen.since.set(self.terms().shared.coarse_now());
-        if let Some(worker) = worker::current() {
-            worker.wait();
-        }
+        worker::with_current(Worker::wait);
         self.seen.why.set(None);
         self.seen.timed.set(false);
         self.flush_times();
