@@ -1,4 +1,5 @@
-//! The deque by itself, and deadlines by themselves, so that they can be measured. Nothing else has a use for them.
+//! The deque by itself, and deadlines by themselves, so that they can be measured. Nothing else has
+//! a use for them.
 
 use crate::sched::Shared;
 use crate::sched::deque::{self, Steal};

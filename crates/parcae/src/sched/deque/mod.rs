@@ -225,8 +225,8 @@ impl<T> DequeOwner<T> {
         if claimed.is_ok() { self.own(last) } else { None }
     }
 
-    /// Takes the oldest half, rounded up, but no more than [`OVERFLOW`], and hands it out oldest first. For a full deque:
-    /// what is taken goes to a queue that all workers look at.
+    /// Takes the oldest half, rounded up, but no more than [`OVERFLOW`], and hands it out oldest
+    /// first. For a full deque: what is taken goes to a queue that all workers look at.
     ///
     /// `into` may push to this deque. It must not panic: the tasks that it was not yet called
     /// with would be lost.

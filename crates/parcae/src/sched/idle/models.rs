@@ -1,8 +1,8 @@
-//! The idle protocol under loom: work that was submitted is found by somebody.
+//! The idle protocol under loom: work that was submitted is found by a worker.
 //!
 //! A queue is modelled as a counter, a sleeping worker as a thread that gives up; a worker
 //! that is chosen looks once more. At the end nothing may be left in the queue unless
-//! somebody is awake to take it. Run: `.ci/run loom`.
+//! a worker is awake to take it. Run: `.ci/run loom`.
 
 use super::*;
 use crate::base::shim::explore;
@@ -34,7 +34,7 @@ impl World {
         self.idle.notify_any()
     }
 
-    /// A worker without work: searches, and falls asleep. Returns what it took before.
+    /// A worker without work: searches, and falls asleep. Returns how much it took before.
     fn search_and_sleep(&self, worker: usize, mut searching: bool) -> (usize, Option<usize>) {
         let mut taken = 0;
         let mut woken = None;
@@ -54,7 +54,7 @@ impl World {
             if self.queue.load(Ordering::Acquire) == 0 {
                 return (taken, woken); // asleep
             }
-            // Work after all: a searcher, by our own choice or somebody else's.
+            // Work after all: a searcher, by its own choice or a publisher's.
             if !self.idle.stay_awake(worker) {
                 self.noticed[worker].store(true, Ordering::Release);
             }
@@ -63,7 +63,7 @@ impl World {
     }
 }
 
-/// A submit against a worker that falls asleep: the work is taken, or somebody was woken.
+/// A submit against a worker that falls asleep: the work is taken, or a worker was woken.
 // rule: S0-WLOOP-5, S3-GOAL-2, S3-OWN-5, S4-MEM-9
 #[test]
 fn submit_against_sleep() {
@@ -95,7 +95,7 @@ fn inbox_against_sleep() {
     });
 }
 
-/// Two submits against two workers: everything is taken or somebody is woken to take it.
+/// Two submits against two workers: everything is taken or a worker is woken to take it.
 // rule: S4-MEM-9
 #[test]
 fn two_submits_against_two_workers() {
@@ -112,7 +112,7 @@ fn two_submits_against_two_workers() {
         for worker in workers {
             woken.extend(worker.join().unwrap().1);
         }
-        // Those who were woken run now; each is a searcher.
+        // Woken workers run now; each is a searcher.
         while let Some(worker) = woken.pop() {
             woken.extend(world.search_and_sleep(worker, true).1);
         }
@@ -120,7 +120,7 @@ fn two_submits_against_two_workers() {
     });
 }
 
-/// The last searcher takes one unit while another is submitted: it wakes somebody for it.
+/// The last searcher takes one unit while another is submitted: it wakes a worker for it.
 // rule: S0-STEAL-6
 #[test]
 fn last_searcher_passes_the_wake_on() {
@@ -169,14 +169,14 @@ fn two_publishers_against_two_workers() {
         for publisher in publishers {
             woken.extend(publisher.join().unwrap());
         }
-        // Those who were woken run now, unless they noticed by themselves.
+        // Woken workers run now, unless they noticed by themselves.
         while let Some(worker) = woken.pop() {
             if !world.noticed[worker].swap(false, Ordering::AcqRel) {
                 woken.extend(world.search_and_sleep(worker, true).1);
             }
         }
         assert_eq!(world.queue.load(Ordering::Acquire), 0, "work is stranded");
-        // Everybody sleeps again: two sleepers, no searcher.
+        // All sleep again: two sleepers, no searcher.
         assert_eq!(world.idle.counts.load(Ordering::Acquire), 2 * SLEEPING);
     });
 }

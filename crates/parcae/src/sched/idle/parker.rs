@@ -1,8 +1,8 @@
 //! A futex with a token: one thread sleeps, any thread wakes it.
 //!
-//! Not modelled: loom has no futex. The word is a token of one bit. `unpark` sets it and then wakes;
-//! `park` takes it and sleeps only while the kernel, too, sees it unset. So an unpark before, during
-//! or after the decision to sleep makes the next `park` return, and none is lost.
+//! Not modelled: loom has no futex. The word is a token of one bit. `unpark` sets it and then
+//! wakes; `park` takes it and sleeps only while the kernel, too, sees it unset. So an unpark
+//! before, during or after the decision to sleep makes the next `park` return, and none is lost.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;

@@ -10,11 +10,11 @@
 //!
 //! 1. *A token is kept.* A `wake` or `call` that comes after the worker's last look and before it
 //!    sleeps makes `sleep` return at once. An eventfd keeps its count in the same way.
-//! 2. *Everything before a wake is seen after the sleep.* Waking is a release, returning from `sleep`
-//!    an acquire.
-//! 3. *Events of the kernel end the sleep.* Work that comes without a wake, such as a descriptor that
-//!    becomes ready, must be in the set that `sleep` waits on. It needs no fence of the protocol: the
-//!    kernel's ready list is the queue, and sleeping looks at it.
+//! 2. *Everything before a wake is seen after the sleep.* Waking is a release, returning from
+//!    `sleep` an acquire.
+//! 3. *Events of the kernel end the sleep.* Work that comes without a wake, such as a descriptor
+//!    that becomes ready, must be in the set that `sleep` waits on. It needs no fence of the
+//!    protocol: the kernel's ready list is the queue, and sleeping looks at it.
 //!
 //! `sleep` may return early, for a token of an earlier call: its caller looks at everything again.
 //!

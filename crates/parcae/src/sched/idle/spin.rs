@@ -1,24 +1,24 @@
 //! The spin policy: how long a worker that found no work spins before it sleeps.
 //!
-//! Work often arrives within microseconds, and spinning for it is cheaper than a sleep and a wake-up.
-//! Spinning for work that comes later is not only wasted: the operating system charges the time to
-//! the thread and lets it wait longer after its wake-up (measured on a busy machine: 2 ms until a
-//! woken worker ran, in one of a hundred cases). So a worker spins for
-//! [`Builder::spin`](crate::runtime::Builder::spin) as long as that pays, and half as long each time that it
-//! did not.
+//! Work often arrives within microseconds, and spinning for it is cheaper than a sleep and a
+//! wake-up. Spinning for work that comes later is not only wasted: the operating system charges the
+//! time to the thread and lets it wait longer after its wake-up (measured on a busy machine: 2 ms
+//! until a woken worker ran, in one of a hundred cases). So a worker spins for
+//! [`Builder::spin`](crate::runtime::Builder::spin) as long as that pays, and half as long each
+//! time that it did not.
 //!
 //! # Two workers that wait for each other
 //!
-//! Two tasks on two workers that talk to each other can keep both workers asleep: each waits until the
-//! other is woken, which takes longer than it spins (30 µs on a virtual machine), although each
+//! Two tasks on two workers that talk to each other can keep both workers asleep: each waits until
+//! the other is woken, which takes longer than it spins (30 µs on a virtual machine), although each
 //! answers within a microsecond. Two rules lead out of that:
 //!
 //! - what counts is when the sleeper was *called*, not when it was awake: a worker that was called
 //!   soon would have found the work by spinning;
-//! - after [`SLEEPS`] sleeps in a row it spins once for [`LONG`] times as long and, if that pays, up to
-//!   [`TRIES`] times more. Meanwhile it is awake when the answer of its partner comes, answers at
-//!   once, and so teaches the partner that spinning pays. If the waits stay long, it was not such a
-//!   pair, and the worker sleeps as before.
+//! - after [`SLEEPS`] sleeps in a row it spins once for [`LONG`] times as long and, if that pays,
+//!   up to [`TRIES`] times more. Meanwhile it is awake when the answer of its partner comes,
+//!   answers at once, and so teaches the partner that spinning pays. If the waits stay long, it was
+//!   not such a pair, and the worker sleeps as before.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -152,8 +152,8 @@ mod tests {
         }
     }
 
-    /// Waits that are too long for a spin, but not for a long one: of a thousand not more than a tenth
-    /// are spun through.
+    /// Waits that are too long for a spin, but not for a long one: of a thousand not more than a
+    /// tenth are spun through.
     #[test]
     fn long_waits_are_slept_through() {
         let policy = SpinPolicy::new(SPIN);

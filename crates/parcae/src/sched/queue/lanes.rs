@@ -1,10 +1,9 @@
 //! A long list that can be taken from quickly.
 //!
-//! Records that waited for long are no longer in the cache, and a linked list says where the
-//! next one is only in the record before it: each would be waited for, one after the other. So
-//! the list is dealt out to [`LANES`] chains in turn, and taking from it asks for the next record of a
-//! lane well before its turn comes round again. Memory then has several requests at a time to
-//! work on.
+//! Records that waited for long are no longer in the cache, and a linked list says where the next
+//! one is only in the record before it: each would be waited for, one after the other. So the list
+//! is dealt out to [`LANES`] chains in turn, and taking from it asks for the next record of a lane
+//! well before its turn comes round again. Memory then has several requests at a time to work on.
 //!
 //! ```text
 //!   lane 0   0   4   8        front: the lane of the oldest task

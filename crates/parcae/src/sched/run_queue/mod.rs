@@ -34,13 +34,13 @@
 //!
 //! - every [`INBOX_INTERVAL`] picks `inbox_pinned` is emptied into `pinned`;
 //! - every [`FAIRNESS`] picks the pick begins with a queue that the order reaches last. There are
-//!   six such places ([`RunQueue::pick_neglected`]) and each is first in turn, so a task at the head
-//!   of any queue is picked after at most 6 × `FAIRNESS` picks of its worker.
+//!   six such places ([`RunQueue::pick_neglected`]) and each is first in turn, so a task at the
+//!   head of any queue is picked after at most 6 × `FAIRNESS` picks of its worker.
 //!
 //! # The last look before sleep
 //!
-//! A worker that found nothing announces its sleep, then looks again at every queue that it may take
-//! from and that other threads push to ([`RunQueues::has_work_for`]): its `inbox_pinned`, the
+//! A worker that found nothing announces its sleep, then looks again at every queue that it may
+//! take from and that other threads push to ([`RunQueues::has_work_for`]): its `inbox_pinned`, the
 //! `inbox_shared` and deque of every active worker, and the global queues. Each of them answers
 //! *not empty* for every push that happened before. The proof in `sched::idle` needs exactly this.
 //! `lifo` and `pinned` are not among them: the worker itself is the only one to fill them, and it
@@ -267,8 +267,8 @@ impl RunQueue {
         self.pick_normal(tick)
     }
 
-    /// A task of High or Low priority. Started and unstarted tasks take turns: otherwise a task that
-    /// yields until another has run could wait for ever.
+    /// A task of High or Low priority. Started and unstarted tasks take turns: otherwise a task
+    /// that yields until another has run could wait for ever.
     #[inline]
     fn pick_at(
         &self,

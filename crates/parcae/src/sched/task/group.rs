@@ -21,10 +21,10 @@
 //!
 //! # Why no wake-up is lost, and nobody touches a group that is gone
 //!
-//! The owner parks until it reads 0. Whoever brings the counter to 0 unparks the owner, after
-//! the counter; the state word latches an unpark that comes early. The owner may read 0 and
-//! go on (and free the group, which is on its stack) before the last child calls unpark: a
-//! child therefore copies the owner's handle *before* it counts down, and touches nothing of the group after.
+//! The owner parks until it reads 0. Whoever brings the counter to 0 unparks the owner, after the
+//! counter; the state word latches an unpark that comes early. The owner may read 0 and go on (and
+//! free the group, which is on its stack) before the last child calls unpark: a child therefore
+//! copies the owner's handle *before* it counts down, and touches nothing of the group after.
 
 use super::TaskRef;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
@@ -239,8 +239,8 @@ mod models {
     }
 
     /// The owner is a task that has not begun and stands for a thread (`nursery::foreign`): it is
-    /// parked from the beginning, and whoever wakes it runs it. It runs once, and the thread goes on
-    /// only when both children are counted.
+    /// parked from the beginning, and whoever wakes it runs it. It runs once, and the thread goes
+    /// on only when both children are counted.
     #[test]
     fn group_complete_against_a_thread() {
         explore("group_complete_against_a_thread", None, || {

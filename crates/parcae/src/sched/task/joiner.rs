@@ -1,13 +1,13 @@
 //! The joiner of a task: one word in its record that says who is told of its end.
 //!
-//! Either a task of the same scheduler, which is unparked: that needs no allocation. Or an object of
-//! the layer above with a [`JoinHook`], where any number of others wait (`wait::End`). The lowest bit
-//! tells them apart.
+//! Either a task of the same scheduler, which is unparked: that needs no allocation. Or an object
+//! of the layer above with a [`JoinHook`], where any number of others wait (`wait::End`). The
+//! lowest bit tells them apart.
 //!
 //! The word is written once, by the holder of the handle, before it sets JOIN. The worker that
 //! finishes the task reads it if JOIN is set (`task::state` has the orders). A hook is counted, and
-//! JOIN has one count: it goes to the thread that takes JOIN out of the state word, by finishing the
-//! task or by letting go of it.
+//! JOIN has one count: it goes to the thread that takes JOIN out of the state word, by finishing
+//! the task or by letting go of it.
 
 use super::Task;
 use crate::sched::Shared;

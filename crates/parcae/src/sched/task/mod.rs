@@ -1,10 +1,10 @@
 //! Tasks: the record, the closure in it, and the group that waits for it.
 //!
-//! A record is 128 bytes: one cache line for the scheduler, one for the closure, which is boxed if it
-//! is larger. Records live in slabs (`slab.rs`), whose memory keeps its type until the scheduler is
-//! gone, so that a stale handle may always read a state word. A task has no stack before its first
-//! wait: it is called on the strand of the worker that takes it, and keeps that strand if it parks or
-//! yields.
+//! A record is 128 bytes: one cache line for the scheduler, one for the closure, which is boxed if
+//! it is larger. Records live in slabs (`slab.rs`), whose memory keeps its type until the scheduler
+//! is gone, so that a stale handle may always read a state word. A task has no stack before its
+//! first wait: it is called on the strand of the worker that takes it, and keeps that strand if it
+//! parks or yields.
 //!
 //! The place of the closure is used again: for the strand of a suspended task and for the result of
 //! an ended one. `overlay.rs` has the phases; [`TaskMarks`] say which one it is.
@@ -56,8 +56,8 @@ pub(crate) struct Traits {
     pub(crate) stack: StackSize,
 }
 
-/// A record. Fields are written by the owner of the task in its present phase; the state word orders
-/// that (see `state.rs`).
+/// A record. Fields are written by the owner of the task in its present phase; the state word
+/// orders that (see `state.rs`).
 #[repr(C, align(64))]
 pub(crate) struct Task {
     link: Link<Task>,
@@ -69,8 +69,8 @@ pub(crate) struct Task {
     id: AtomicU64,
     pub(crate) traits: Cell<Traits>,
     marks: Cell<TaskMarks>,
-    /// 0, or more than any count of a checkpoint: the task takes the slow path of its next checkpoint.
-    /// A hint, which may come to the record's next task.
+    /// 0, or more than any count of a checkpoint: the task takes the slow path of its next
+    /// checkpoint. A hint, which may come to the record's next task.
     pub(crate) signal: AtomicU32,
     overlay: Overlay,
     /// The frame that the task is in; null outside of one.
@@ -97,8 +97,8 @@ impl TaskMarks {
     const STARTED: u8 = 1;
     /// There is a result in the record. Set by the task; cleared when the result is taken.
     const OUTPUT: u8 = 2;
-    /// The task may not move and has waited: its worker counts it (`Worker::pinned`). Set at its first
-    /// wait; stays set.
+    /// The task may not move and has waited: its worker counts it (`Worker::pinned`). Set at its
+    /// first wait; stays set.
     const PINNED: u8 = 4;
 
     #[inline]

@@ -7,9 +7,9 @@
 //! | suspended | the strand that the task has left | its worker | the worker that resumes it |
 //! | ended | its result, or a box with it; nothing if there is none | the task | the holder of its handle, or its last worker |
 //!
-//! The record's [`TaskMarks`](super::TaskMarks) say which phase it is: unstarted until STARTED is set, ended
-//! with a result once OUTPUT is set. Debug builds keep a tag beside the content and check it at every
-//! access.
+//! The record's [`TaskMarks`](super::TaskMarks) say which phase it is: unstarted until STARTED is
+//! set, ended with a result once OUTPUT is set. Debug builds keep a tag beside the content and
+//! check it at every access.
 
 use crate::stack::fiber::strand::Strand;
 use std::cell::UnsafeCell;

@@ -110,14 +110,14 @@ impl Slab {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows every record that there is, free ones too. They stay what they are, so the lock is not held
-    /// meanwhile.
+    /// Shows every record that there is, free ones too. They stay what they are, so the lock is not
+    /// held meanwhile.
     pub(crate) fn each(&self, mut show: impl FnMut(&Task)) {
         let chunks = self.lock().chunks.clone();
         for chunk in chunks {
             for index in 0..CHUNK {
-                // SAFETY: a record of a chunk, which lives as long as the scheduler. Only its atomic fields are
-                // used by somebody who does not own the task.
+                // SAFETY: a record of a chunk, which lives as long as the scheduler. Only its
+                // atomic fields are used by somebody who does not own the task.
                 show(unsafe { chunk.add(index).as_ref() });
             }
         }

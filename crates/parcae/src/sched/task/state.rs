@@ -33,18 +33,18 @@
 //! # Bits
 //!
 //! - `WAKE`: set by a waker that finds the task QUEUED, OWNED or OBSERVED; cleared when the task is
-//!   taken out of a queue, and by a park that it aborts. Excludes nothing. A WAKE that is left over from an
-//!   earlier wait makes one park return at once: spurious, which waiters must stand anyway.
+//!   taken out of a queue, and by a park that it aborts. Excludes nothing. A WAKE that is left over
+//!   from an earlier wait makes one park return at once: spurious, which waiters must stand anyway.
 //! - `CANCEL`: set once, by whoever asks the task to end; cleared when the record is recycled.
 //! - `HELD`: set when the task is spawned with a handle; cleared when the handle goes first. Who
 //!   comes second frees the record: see below.
-//! - `JOIN`: set once, by the holder of the handle, after it has put into the record who is to be told of the
-//!   end; cleared by it when it lets go. Whoever finishes the task tells that one.
+//! - `JOIN`: set once, by the holder of the handle, after it has put into the record who is to be
+//!   told of the end; cleared by it when it lets go. Whoever finishes the task tells that one.
 //! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
-//! - `generation`: counts the lives of the record. A handle names (record, generation);
-//!   with another generation it is stale, and nothing happens. 40 bits: a record that is
-//!   reused ten million times a second wraps after thirty hours, and then a handle must have been kept
-//!   for exactly that many lives to be mistaken; the mistake is one spurious wake.
+//! - `generation`: counts the lives of the record. A handle names (record, generation); with
+//!   another generation it is stale, and nothing happens. 40 bits: a record that is reused ten
+//!   million times a second wraps after thirty hours, and then a handle must have been kept for
+//!   exactly that many lives to be mistaken; the mistake is one spurious wake.
 //!
 //! # Why no wake-up is lost
 //!
@@ -58,23 +58,23 @@
 //!    the check sees the condition.
 //! 2. Between dequeue and park: it sets WAKE, the CAS to PARKED fails, the task is queued again.
 //! 3. After the park: the waker sees PARKED, wins or loses the CAS to QUEUED, and the winner
-//!    enqueues it; the loser's wake is covered by the winner's, which comes first in the order of the
-//!    word, and by rule 1 or 2.
+//!    enqueues it; the loser's wake is covered by the winner's, which comes first in the order of
+//!    the word, and by rule 1 or 2.
 //!
-//! Whoever observes a parked task takes it out of the wakers' reach for that time: a wake that comes
-//! meanwhile sets WAKE, and the observer, which ends by a CAS on the same word, finds it and enqueues the
-//! task in the waker's place, or makes it PARKED again if there was none.
+//! Whoever observes a parked task takes it out of the wakers' reach for that time: a wake that
+//! comes meanwhile sets WAKE, and the observer, which ends by a CAS on the same word, finds it and
+//! enqueues the task in the waker's place, or makes it PARKED again if there was none.
 //!
 //! No two wakers enqueue: only one CAS from PARKED succeeds. Nobody runs a stack in use:
 //! PARKED and QUEUED are only published from another stack.
 //!
 //! # Who frees a record that somebody holds a handle to
 //!
-//! The worker finishes the task by a CAS that keeps HELD, the holder lets go by a CAS that
-//! clears it; both are on this word, so one is second. If the worker is second it finds HELD
-//! gone and recycles the record, after all that the holder did with it; HELD is never set
-//! again, so a worker that does not find it needs no CAS. If the holder is second it finds DONE, and takes the result out of the
-//! record and recycles it. The worker reads who joins *before* its CAS: afterwards the
+//! The worker finishes the task by a CAS that keeps HELD, the holder lets go by a CAS that clears
+//! it; both are on this word, so one is second. If the worker is second it finds HELD gone and
+//! recycles the record, after all that the holder did with it; HELD is never set again, so a worker
+//! that does not find it needs no CAS. If the holder is second it finds DONE, and takes the result
+//! out of the record and recycles it. The worker reads who joins *before* its CAS: afterwards the
 //! record may be another task's already.
 //!
 //! What was rejected: a latch beside the state (needs two fences and a proof across two
@@ -298,7 +298,8 @@ impl StateWord {
     }
 
     /// PARKED → OBSERVED, by anybody, if the task of this generation is parked. True: until
-    /// [`unobserve`](StateWord::unobserve) the task stays where it is, and its stack is the caller's to read.
+    /// [`unobserve`](StateWord::unobserve) the task stays where it is, and its stack is the
+    /// caller's to read.
     pub(crate) fn observe(&self, generation: Generation) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
         while seen & (PHASE | GENERATION) == PARKED | generation.0 {

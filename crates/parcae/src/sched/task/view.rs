@@ -1,5 +1,5 @@
-//! The states of a task as the specification names them: views of the state word (`state.rs`) and, at
-//! the end, of the result.
+//! The states of a task as the specification names them: views of the state word (`state.rs`) and,
+//! at the end, of the result.
 
 use std::fmt;
 

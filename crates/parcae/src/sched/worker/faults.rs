@@ -1,45 +1,46 @@
-//! Panics of the runtime itself: what is in a worker's hands is put back.
+//! Panics of the runtime itself: guards put back the tasks that a worker holds.
 //!
 //! A panic in the loop is a defect of the runtime, and the rest of the runtime should survive it:
-//! the worker is restarted with its queues (`strand_main`, [`Worker::recover`]). What it had taken
-//! out of a queue at that moment is in no queue, so each place that has something in hand has a
-//! guard which puts it back while the panic unwinds. Guards are forgotten on the way on, and cost
+//! the worker is restarted with its queues (`strand_main`, [`Worker::recover`]). A task that it had
+//! taken out of a queue at that moment is in no queue, so each place that holds one has a guard
+//! which puts it back while the panic unwinds. Guards are forgotten on the normal path, and cost
 //! nothing there: they only exist as landing pads.
 //!
-//! | in hand | guard | where it goes |
+//! | held | guard | goes back to |
 //! |---|---|---|
-//! | a task that was picked, until it is called or switched to | [`TaskGuard`] | the private queue |
-//! | tasks on their way from one queue to another | [`ChainGuard`] | private or global queue |
-//! | what was left on the last stack ([`AfterSwitch`](super::AfterSwitch)) | [`AfterSwitchGuard`] | `after_switch`, and tried again |
+//! | a task that was picked, until it is called or switched to | [`TaskGuard`] | the pinned queue |
+//! | tasks on their way from one queue to another | [`ChainGuard`] | the pinned or the global queue |
+//! | the follow-up of a switch | [`AfterSwitchGuard`] | `after_switch`, and tried again |
 //! | a task whose closure has returned | [`FinishGuard`] | `unfinished`, which `recover` finishes |
 //! | a task that has ended and is not counted | [`CountGuard`] | counted in either case |
 //! | being counted as a searcher or a sleeper | [`IdleGuard`] | taken back from the idle protocol |
 //!
 //! # Why no task is lost, and none runs twice
 //!
-//! At any moment a task belongs to one of: a queue, a worker's `handoff`, `after_switch` or `unfinished`, a guard,
-//! its own stack (it runs), a waker (PARKED). Each step moves it from one to the next, and between
-//! two of them nothing can unwind: they are assignments. A guard is made in the same way right
-//! after the task was taken, and forgotten right before it is given on. So a panic finds each task
-//! with exactly one owner, and that one keeps it or puts it into a queue of this worker, which goes on.
-//! A task is called once because its closure is moved out of the record when it is: what is put
-//! back was not called, or is suspended, or has only to be finished.
+//! At any moment a task belongs to one of: a queue, a worker's `handoff`, `after_switch` or
+//! `unfinished`, a guard, its own stack (it runs), a waker (PARKED). Each step moves it from one to
+//! the next, and between two of them nothing can unwind: they are assignments. A guard is made in
+//! the same way right after the task was taken, and forgotten right before it is given on. So a
+//! panic finds each task with exactly one owner, which keeps it or puts it into a queue of this
+//! worker. A task is called once because the call moves its closure out of the record: a task that
+//! is put back was not called, or is suspended, or has only to be finished.
 //!
 //! The phase of a task in hand is QUEUED, or OWNED by this worker if it was claimed already. Both
-//! may be in the private queue: `claim` accepts a task that the worker owns. `TaskGuard` uses no other
-//! queue because an OWNED task may not be taken by others.
+//! may be in the pinned queue: `claim` accepts a task that the worker owns. `TaskGuard` uses no
+//! other queue because an OWNED task may not be taken by others.
 //!
-//! What runs on a task's own stack (`leave_stack`) must not unwind into the task: choosing the next
-//! one is caught there, and if it fails the loop goes on, on a spare stack. `settle` runs on
-//! whichever stack comes next, and never unwinds. Neither does waking a task (`Shared::follow_up`):
-//! what can fail there is only to write the event, and that is contained.
+//! Code of the runtime on a task's own stack (`leave_stack`) must not unwind into the task. A panic
+//! while choosing the next task is caught there, and the loop goes on, on a spare stack. `settle`
+//! runs on the next stack, whose task may be another one, and never unwinds. Neither does waking a
+//! task (`Shared::follow_up`): only writing the event can fail there, and that is contained.
 //!
 //! A wake-up of a *worker* that is lost in the middle is made up for: `recover` looks whether work
 //! waits, and wakes another worker for it.
 //!
 //! # Tests
 //!
-//! [`FaultPoint`] names the places at which a test makes the worker panic. They are compiled for tests only.
+//! [`FaultPoint`] names the places at which a test makes the worker panic. They are compiled for
+//! tests only.
 //!
 //! [`TaskGuard`]: crate::sched::run_queue::TaskGuard
 //! [`ChainGuard`]: crate::sched::run_queue::ChainGuard
@@ -102,7 +103,7 @@ steps! {
     Resume,
     /// When its closure has returned.
     Finish,
-    /// When its end was published, before anybody was told.
+    /// When its end was published, before its joiner was told.
     Tell,
     /// Before children that have ended are counted.
     Count,
@@ -178,7 +179,7 @@ pub(crate) fn fault_in_loop(shared: &Shared, step: FaultPoint) {
     let _ = (shared, step);
 }
 
-/// Does something that nothing depends on, and keeps its panic. For what is rarely done.
+/// Does something that nothing depends on, and keeps its panic. Cold: used on rare paths.
 #[cold]
 pub(crate) fn contain(act: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(act)) {
@@ -186,7 +187,7 @@ pub(crate) fn contain(act: impl FnOnce()) {
     }
 }
 
-/// What was left on the last stack.
+/// The follow-up of the last switch.
 pub(super) struct AfterSwitchGuard<'w> {
     worker: &'w Worker,
     after_switch: super::AfterSwitch,
@@ -251,7 +252,7 @@ impl Drop for FinishGuard<'_> {
     }
 }
 
-/// A child that has ended: it is counted with this, whatever happens before.
+/// A child that has ended: dropping this counts it, also while a panic unwinds.
 pub(super) struct CountGuard<'w> {
     pub(super) worker: &'w Worker,
     pub(super) group: Option<NonNull<Group>>,
@@ -269,7 +270,7 @@ impl Drop for CountGuard<'_> {
     }
 }
 
-/// What a worker that looks for work counts as.
+/// The standing of an idle worker in the idle protocol.
 pub(super) struct IdleGuard<'w> {
     worker: &'w Worker,
     pub(super) searching: Cell<bool>,
@@ -281,7 +282,7 @@ impl<'w> IdleGuard<'w> {
         IdleGuard { worker, searching: Cell::new(searching), asleep: Cell::new(false) }
     }
 
-    /// The worker has found work, leaves, or stays what it is: it counts as the caller says.
+    /// The worker has found work, leaves, or stays as it is: the caller sees to its standing.
     pub(super) fn done(self) {
         forget(self);
     }
@@ -304,12 +305,13 @@ impl Drop for IdleGuard<'_> {
 }
 
 impl Worker {
-    /// The first thing after a panic in the loop. What was in hand was put back by guards.
+    /// The first thing after a panic in the loop. Guards have put back the tasks that it held.
     #[cold]
     pub(super) fn recover(&self) {
         self.current.set(None);
         if self.asleep.take() {
-            // Under the deterministic executor: it was about to go to the thread_stack as a sleeper.
+            // Under the deterministic executor: it was about to return to the thread's stack as a
+            // sleeper.
             self.shared.idle.stay_awake(self.index);
             self.searching.set(true);
         }
@@ -325,11 +327,11 @@ impl Worker {
         }
     }
 
-    /// What is left to do could not be done, over and over: going on would lose a task.
+    /// A follow-up failed over and over: going on would lose a task.
     #[cold]
     pub(super) fn give_up(what: &str) -> ! {
         let text = format!("parcae: {what}; this is a defect of the runtime, which cannot go on\n");
-        // If nobody reads it there is nobody to tell.
+        // A message that cannot be written is lost: there is nothing else to do.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         std::process::abort()
     }

@@ -1,4 +1,4 @@
-//! Workers: who runs tasks, one step at a time.
+//! Workers: they run tasks, one step at a time.
 //!
 //! Its queues, and the order in which it looks at them, are its `RunQueue` (`sched::run_queue`).
 //!
@@ -11,21 +11,22 @@
 //!
 //! # Leaving a stack
 //!
-//! A task that waits leaves its strand by `leave`, saying what is to become of it
-//! ([`AfterSwitch`]). That is done *after* the switch, by whoever runs next on this worker
-//! (`settle`): only then is the stack quiescent, and only then may the task be published as
-//! parked or queued. With threads, `leave` picks the next task itself and, if that has a
-//! strand, switches straight to it: a yield is one switch.
+//! A task that waits leaves its strand by `leave`, with a follow-up ([`AfterSwitch`]). The
+//! follow-up is done *after* the switch, on the next stack of this worker (`settle`): only then is
+//! the left stack quiescent, and only then may the task be published as parked or queued. With
+//! threads, `leave` picks the next task itself and, if that has a strand, switches straight to it:
+//! a yield is one switch.
 //!
 //! # Panics in the loop
 //!
-//! A panic of the runtime itself, at whichever step, restarts the worker with its queues, and loses
-//! no task: see [`faults`] for what is in hand when, and who puts it back.
+//! A panic of the runtime itself, at any step, restarts the worker with its queues, and loses no
+//! task: [`faults`] lists the guards that put tasks back.
 //!
 //! # Thread-local data
 //!
-//! One variable, the current worker, read through [`with_current`]. A strand may come back on another
-//! thread (movable tasks), so no `&Worker` is used after a switch: the worker is asked for again.
+//! One variable, the current worker, read through [`with_current`]. A strand may come back on
+//! another thread (movable tasks), so no `&Worker` is used after a switch: the worker is asked for
+//! again.
 
 mod deferred;
 pub(crate) mod events;
@@ -62,7 +63,7 @@ const SPARES: usize = 16;
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
-    /// What others see of this worker: its place in `shared`.
+    /// The part of this worker that other threads see, in `shared`.
     remote: NonNull<Remote>,
     queue: RunQueue,
     /// The task that runs; none in the loop.
@@ -98,7 +99,7 @@ pub(crate) struct Worker {
     pub(crate) events: EventWriter,
 }
 
-/// What is to become of the strand that was just left, and of the task on it.
+/// The follow-up of a switch: for the strand that was left, and the task on it.
 #[derive(Debug, Clone, Copy)]
 enum AfterSwitch {
     Nothing,
@@ -121,7 +122,7 @@ impl EndedChildren {
     const NONE: EndedChildren = EndedChildren { group: None, children: 0 };
 }
 
-/// What a step did.
+/// Outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stepped {
     /// Ran a task, or a part of one.
@@ -139,8 +140,8 @@ thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The worker that this thread is at the moment, or null. Never inlined: the address of a thread-local
-/// variable must not be remembered over a switch.
+/// The worker that this thread is at the moment, or null. Never inlined: the address of a
+/// thread-local variable must not be remembered over a switch.
 #[inline(never)]
 fn current() -> *const Worker {
     CURRENT.with(Cell::get)
@@ -183,7 +184,7 @@ pub(crate) fn stack_end() -> usize {
     strand.map_or(0, |strand| unsafe { strand.as_ref() }.stack_end())
 }
 
-/// Says whose stack this is, for the report of an overflow.
+/// Labels the stack with the name of its task, for the report of an overflow.
 pub(crate) fn label_stack(name: &str) {
     if let Some(strand) = with_current(|worker| worker.strand.get()).flatten() {
         // SAFETY: the strand that this runs on.
@@ -191,8 +192,8 @@ pub(crate) fn label_stack(name: &str) {
     }
 }
 
-/// Whether the thread is unwinding. The count of panics is the thread's, so nothing may be
-/// switched to. The caller will ask again; whoever it waits for runs on another worker, or
+/// Whether the thread is unwinding. The count of panics is the thread's, so no other stack may be
+/// switched to. The caller will ask again; the task that it waits for runs on another worker, or
 /// after the unwind.
 fn must_not_switch() -> bool {
     let panicking = std::thread::panicking();
@@ -202,7 +203,7 @@ fn must_not_switch() -> bool {
     panicking
 }
 
-/// Says which worker this thread is, none with null; returns which one it was.
+/// Makes a worker the current one of this thread, or none with null; returns the previous one.
 #[inline(never)]
 pub(crate) fn make_current(worker: *const Worker) -> *const Worker {
     CURRENT.with(|current| current.replace(worker))
@@ -335,9 +336,8 @@ impl Worker {
         }
     }
 
-    /// Tells a group which of its children have ended here, when the worker turns to anything else
-    /// than another child of it: only then can the group be complete. Says whether
-    /// there were any.
+    /// Counts the children of a group that have ended here, when the worker turns to anything else
+    /// than another child of it: only then can the group be complete. `None` if there were none.
     #[inline]
     pub(crate) fn count_ended(&self) -> Option<()> {
         if !self.has_deferred.get() && self.ended.get().group.is_none() {
@@ -373,9 +373,9 @@ impl Worker {
         }
     }
 
-    // ----- what a task does -------------------------------------------------------------
+    // ----- called by tasks -------------------------------------------------------------
 
-    /// Lets others run. Nothing happens if there are none.
+    /// Lets other tasks run. Nothing happens if there are none.
     pub(crate) fn yield_now(&self) {
         let Some(task) = self.current.get() else { return };
         if must_not_switch() {
@@ -415,7 +415,7 @@ impl Worker {
         }
     }
 
-    /// A task that was parked was woken on this worker, which may run it.
+    /// Queues a task that was woken on this worker, which may run it.
     pub(crate) fn woken(&self, task: NonNull<Task>, migratable: bool) {
         self.stats().woken.bump();
         if migratable {

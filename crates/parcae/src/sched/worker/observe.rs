@@ -1,4 +1,4 @@
-//! What others may see of a worker, and how a temporary one leaves.
+//! Observing a worker from a signal handler, and trimming it.
 
 use super::Worker;
 use crate::base::error::TaskInfo;
@@ -6,16 +6,17 @@ use crate::base::error::TaskInfo;
 impl Worker {
     /// Which task runs, as seen by a handler that has interrupted this worker's thread.
     ///
-    /// The task may be about to start or to end, and its record half-written. So the frame is believed only if it
-    /// lies on the stack that the worker is on, which is mapped, and names that very task.
+    /// The task may be about to start or to end, and its record half-written. So the frame is
+    /// believed only if it lies on the stack that the worker is on, which is mapped, and names that
+    /// very task.
     ///
     /// # Safety
     ///
     /// To be called on the worker's own thread.
     pub(crate) unsafe fn observe(&self) -> Option<TaskInfo> {
         let (task, strand) = (self.current.get()?, self.strand.get()?);
-        // SAFETY: the record and the strand that the thread is on are live; the stack of that strand
-        // is mapped.
+        // SAFETY: the record and the strand that the thread is on are live; the stack of that
+        // strand is mapped.
         unsafe {
             // The record of the strand is at the top of its stack.
             let stack = strand.as_ref().stack_end()..strand.as_ptr().addr();
@@ -28,10 +29,10 @@ impl Worker {
         self.index >= self.shared.config.workers
     }
 
-    /// Gives back what it keeps for later: strands without a task, and free records.
+    /// Gives back spare strands and free records.
     pub(crate) fn trim(&self) {
         while let Some(strand) = self.spares.get() {
-            // SAFETY: spares belong to the worker; nobody uses them again.
+            // SAFETY: spares belong to the worker, and are not used again.
             unsafe {
                 self.spares.set(strand.as_ref().next.take());
                 (*self.stacks.get())

@@ -84,8 +84,8 @@ impl Worker {
         self.deadlines_passed.set(rest != Rest::Nothing);
     }
 
-    /// Becomes a sleeper of the idle protocol; false if there is work after all. For virtual workers,
-    /// which do not spin and whose executor sleeps for them.
+    /// Becomes a sleeper of the idle protocol; false if there is work after all. For virtual
+    /// workers, which do not spin and whose executor sleeps for them.
     pub(super) fn fall_asleep(&self) -> bool {
         let idle = &self.shared.idle;
         if let Some(task) = self.pick_anywhere() {
@@ -107,8 +107,8 @@ impl Worker {
         true
     }
 
-    /// With threads: spins for a while, then sleeps until called. Leaves a task to run in `handoff`.
-    /// False if the worker is to leave.
+    /// With threads: spins for a while, then sleeps until called. Leaves a task to run in
+    /// `handoff`. False if the worker is to leave.
     pub(super) fn wait_for_work(&self) -> bool {
         let shared = &self.shared;
         let resting = &self.remote().thread.resting;
@@ -147,8 +147,8 @@ impl Worker {
             shared.idle.fall_asleep(self.index, searching.take());
             guard.asleep.set(true);
             self.fault(FaultPoint::Asleep);
-            // After the fence of `fall_asleep`: of the workers that ran the last tasks, at least the
-            // one whose fence comes last sees that all have ended, and tells the others.
+            // After the fence of `fall_asleep`: of the workers that ran the last tasks, at least
+            // the one whose fence comes last sees that all have ended, and tells the others.
             if shared.is_stopping() && shared.live() == 0 {
                 shared.idle.leave(self.index);
                 guard.done();
@@ -160,8 +160,8 @@ impl Worker {
                 self.note_rest(EventKind::Awake);
                 return false;
             }
-            // Work after all, or woken. A worker that was chosen is a searcher already, and its token
-            // is spent or on its way; otherwise its bit is still set, and it takes it back.
+            // Work after all, or woken. A worker that was chosen is a searcher already, and its
+            // token is spent or on its way; otherwise its bit is still set, and it takes it back.
             shared.idle.stay_awake(self.index);
             guard.asleep.set(false);
             searching.set(true);
@@ -206,12 +206,13 @@ impl Worker {
         true
     }
 
-    /// Sleeps in the poller, until a wake or the worker's next deadline. False if the worker retires.
+    /// Sleeps in the poller, until a wake or the worker's next deadline. False if the worker
+    /// retires.
     ///
-    /// A temporary worker retires when it was not called for a while. It must not if a task that may
-    /// not move has waited here and not ended: that task comes back to this worker's inbox, and to no
-    /// other place. Otherwise no work can come for this worker alone, and its queues were empty at
-    /// the last look. (Movable tasks that it ran last are woken into the global queue, see
+    /// A temporary worker retires when it was not called for a while. It must not if a task that
+    /// may not move has waited here and not ended: that task comes back to this worker's inbox, and
+    /// to no other place. Otherwise no work can come for this worker alone, and its queues were
+    /// empty at the last look. (Movable tasks that it ran last are woken into the global queue, see
     /// `Shared::follow_up`.)
     fn poll(&self) -> bool {
         let shared = &self.shared;

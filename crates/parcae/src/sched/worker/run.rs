@@ -79,8 +79,8 @@ impl Worker {
                     // SAFETY: claimed, and it has no strand, so it has not run.
                     Ok(()) => unsafe { Task::run(task) },
                     Err(error) => {
-                        // What the closure owns is dropped outside of any task: there is no
-                        // strand to wait on.
+                        // The closure's values are dropped outside of any task: there is no strand
+                        // to wait on.
                         self.current.set(None);
                         // SAFETY: as above.
                         unsafe { Task::refuse(task, error) }
@@ -92,8 +92,9 @@ impl Worker {
         }
     }
 
-    /// Goes on with the loop on a strand of another size, which starts with this task. The task again
-    /// if this strand has that size; nothing if it went there, or there is no stack for it and it is refused.
+    /// Goes on with the loop on a strand of another size, which starts with this task. Returns the
+    /// task if this strand has that size; `None` if it runs elsewhere, or was refused for lack of a
+    /// stack.
     #[cold]
     fn dispatch_elsewhere<'w>(
         &self,
@@ -171,7 +172,7 @@ impl Worker {
         };
         self.current.set(None);
         self.stats().ended.bump();
-        // In the end, and if telling of it fails: what happens until then may use the group.
+        // Last, and also if telling the joiner fails: until then the group may be used.
         let _counts = CountGuard { worker: self, group };
         if let Err(payload) = outcome {
             let surplus = match group {
@@ -200,7 +201,7 @@ impl Worker {
     }
 }
 
-/// The base of every strand: the loop of whichever worker is on it.
+/// The base of every strand: the loop of the worker that is on it.
 pub(super) unsafe extern "C" fn strand_main(_: *mut ()) {
     if let Some(strand) = with_current(|worker| worker.strand.get()).flatten() {
         // SAFETY: just entered for the first time.
@@ -226,7 +227,8 @@ pub(super) unsafe extern "C" fn strand_main(_: *mut ()) {
                 });
             }
         }));
-        // A panic in the runtime itself: the worker goes on, with its queues and what it had in guard.
+        // A panic in the runtime itself: the worker goes on, with its queues and the tasks that it
+        // held.
         let Err(payload): Result<std::convert::Infallible, _> = turn;
         discard(payload);
         failed = true;

@@ -1,4 +1,4 @@
-//! Leaving and entering stacks: what becomes of a strand, and of the task on it.
+//! Leaving and entering stacks, and the follow-up of a switch.
 
 use super::faults::{AfterSwitchGuard, FaultPoint, contain};
 use super::run::strand_main;
@@ -23,8 +23,8 @@ enum Next {
 }
 
 impl Worker {
-    /// Switches from `here` to `to`, and settles what the next one leaves behind when this
-    /// strand is entered again.
+    /// Switches from `here` to `to`. When this strand is entered again, does the follow-up of the
+    /// switch that entered it.
     ///
     /// # Safety
     ///
@@ -85,12 +85,13 @@ impl Worker {
             self.count_ended();
             return Next::ThreadStack;
         }
-        // Deadlines that have passed are for the loop: what they set off may need more of a stack
+        // Deadlines that have passed are for the loop: their callbacks may need more of a stack
         // than a task has.
         let next = if self.deadlines_passed.get() { None } else { self.pick() };
         match next {
             Some(next) if next == task => {
-                // It yielded, and there is nobody else here: others may wait for what ended before.
+                // It yielded, and there is no other task here: owners of groups may wait for
+                // children that ended before.
                 let guard = TaskGuard::new(&self.queue, next);
                 self.count_ended();
                 self.note_end_of_turn(EventKind::Alone, this);
@@ -131,8 +132,8 @@ impl Worker {
         }
     }
 
-    /// Where the worker goes on when it has failed to choose: the loop, which looks again. What
-    /// was in guard was put back.
+    /// Where the worker goes on when it has failed to choose: the loop, which looks again. Guards
+    /// have put back the tasks that it held.
     #[cold]
     fn choose_after_a_panic(&self, payload: Box<dyn std::any::Any + Send>) -> Next {
         discard(payload);
@@ -145,8 +146,7 @@ impl Worker {
         }
     }
 
-    /// Does what had to wait until the last strand was left. Does not unwind: this may be the stack of
-    /// a task.
+    /// Does the follow-up of the last switch. Does not unwind: this may be the stack of a task.
     #[inline]
     pub(crate) fn settle(&self) {
         if !matches!(self.after_switch.get(), AfterSwitch::Nothing)
@@ -186,7 +186,7 @@ impl Worker {
                 };
                 match parking {
                     Parking::Parked => self.stats().parked.bump(),
-                    // Still ours: behind those who were ready.
+                    // Still ours: behind the tasks that were ready.
                     Parking::Woken => {
                         let guard = TaskGuard::new(&self.queue, task);
                         self.fault(FaultPoint::SettleWoken);
@@ -205,7 +205,7 @@ impl Worker {
         }
     }
 
-    /// Lets any worker go on with a task whose stack was left.
+    /// Queues a task that has left its stack where any worker may resume it.
     fn requeue(&self, task: NonNull<Task>) {
         // SAFETY: the task is OWNED by this worker until `release`.
         let priority = unsafe {
@@ -230,7 +230,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes a strand that runs the loop.
+    /// Takes a spare strand, which runs the loop.
     pub(super) fn spare(&self) -> NonNull<Strand> {
         let Some(strand) = self.spares.get() else {
             // `ensure_spare` came before every start of a task.
@@ -257,8 +257,8 @@ impl Worker {
 }
 
 impl Worker {
-    /// Between two steps: back to the executor, or to sleep. Never inlined: every task's stack has the loop at its
-    /// base, and few have this.
+    /// Between two steps: back to the executor, or to sleep. Never inlined: every stack has the
+    /// loop at its base, and few have this.
     #[inline(never)]
     pub(super) fn rest(&self, stepped: Stepped) {
         self.fault(FaultPoint::Rest);
@@ -286,7 +286,7 @@ impl Worker {
     /// Runs from the thread's own stack until a strand comes back to it.
     pub(crate) fn go(&self) {
         if self.asleep.take() {
-            self.searching.set(true); // whoever took our bit counted us
+            self.searching.set(true); // counted by the thread that took our bit
             // Contained: below this there is no loop that would go on.
             contain(|| self.note_rest(EventKind::Awake));
         }

@@ -1,4 +1,5 @@
-//! What a worker counts. Written by the worker alone, on a line of its own; read by anybody.
+//! Counters of a worker. Written by the worker alone, on a cache line of their own; read by any
+//! thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -69,8 +70,8 @@ stats! {
 }
 
 impl Stats {
-    /// Moves whenever the worker does: with every step, also of a task that yields to nobody, or has not
-    /// finished spawning.
+    /// Changes with every step of the worker, also with yields that find no other task, and with
+    /// spawns.
     pub(crate) fn pulse(&self) -> u64 {
         let Stats { spawned_here, executed, yielded, slept, restarts, .. } = self;
         [spawned_here, executed, yielded, slept, restarts].map(Counter::get).into_iter().sum()
@@ -104,6 +105,6 @@ impl Counter {
     }
 
     pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) // statistics
     }
 }

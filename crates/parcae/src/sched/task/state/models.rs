@@ -102,8 +102,8 @@ fn two_unparkers() {
     });
 }
 
-/// What an observer does: looks at the stack of a parked task, writes into it, and carries out the wake that came
-/// meanwhile. Returns whether the task ended there.
+/// What an observer does: looks at the stack of a parked task, writes into it, and carries out the
+/// wake that came meanwhile. Returns whether the task ended there.
 fn observe(task: &Modelled, generation: Generation, worker: usize) -> bool {
     if !task.word.observe(generation) {
         return false;
@@ -118,8 +118,8 @@ fn observe(task: &Modelled, generation: Generation, worker: usize) -> bool {
     }
 }
 
-/// Somebody looks at a task that is parked and woken at the same time: the task ends exactly once, and its
-/// stack is one's at a time.
+/// Somebody looks at a task that is parked and woken at the same time: the task ends exactly once,
+/// and its stack is one's at a time.
 #[test]
 fn observe_against_unpark() {
     explore("state::observe_against_unpark", BOUND, || {
@@ -371,8 +371,9 @@ fn finish_against_join() {
     });
 }
 
-/// Somebody joins and gives up, because it was cancelled, while the task ends: one of the two
-/// frees the record; the worker may tell the one that does not wait any more. What JOIN stands for goes to one of them.
+/// Somebody joins and gives up, because it was cancelled, while the task ends: one of the two frees
+/// the record; the worker may tell the one that does not wait any more. What JOIN stands for goes
+/// to one of them.
 #[test]
 fn finish_against_join_and_give_up() {
     explore("state::finish_against_join_and_give_up", BOUND, || {
