@@ -38,11 +38,11 @@ pub use crate::view::sysmon::MonitorOpts;
 pub struct EngineOpts {
     /// Number of workers.
     pub workers: usize,
-    /// What random numbers start from.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Whom to steal from.
+    /// Choice of victims.
     pub victims: Victims,
-    /// How long a worker looks for work before it sleeps.
+    /// How long a worker spins before it sleeps.
     pub spin: Duration,
     /// Reserved size of a stack.
     pub stack_size: StackSize,
@@ -52,11 +52,11 @@ pub struct EngineOpts {
     pub max_stacks: usize,
     /// Threads for calls that block.
     pub blocking: BlockingLimits,
-    /// What happens to tasks that wait in vain; none for what is usual with the executor.
+    /// Action on a deadlock; `None` for the default of the executor.
     pub on_deadlock: Option<OnDeadlock>,
-    /// What is measured.
+    /// Extent of measurements.
     pub measure: Measure,
-    /// Who watches the workers.
+    /// The monitor of the workers.
     pub monitor: MonitorOpts,
 }
 
@@ -208,7 +208,7 @@ impl Engine {
         // Not this thread's own token, which the program may use: this one is for nothing else.
         // SAFETY: as the caller says: the node is there until the end was announced.
         unsafe { end.register(node, Waiter::Future(Arc::clone(ended).into()), None) };
-        // SAFETY: nobody else knows the record yet.
+        // SAFETY: no other thread knows the record yet.
         let record = unsafe { task.task.as_ref() };
         record.joiner.set(Some(End::joiner(end)));
         record.state.join(); // it is in no queue, so it has not ended
@@ -244,7 +244,7 @@ impl Engine {
         traits: Traits,
         task: impl FnOnce(NonNull<Task>, Start) + Send + 'static,
     ) -> crate::Result<u64> {
-        // SAFETY: owns what it uses; records live as long as the scheduler.
+        // SAFETY: the closure is `'static`; records live as long as the scheduler.
         unsafe {
             let spawned = self.submit(traits, task)?;
             let id = spawned.task.as_ref().id();

@@ -57,7 +57,7 @@ impl BareOwner {
 }
 
 impl BareStealer {
-    /// The oldest item; none also if somebody else was faster.
+    /// The oldest item; none also if another thread was faster.
     #[inline]
     pub fn steal(&self) -> Option<&'static u64> {
         match self.0.steal() {

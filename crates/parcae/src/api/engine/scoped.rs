@@ -29,13 +29,13 @@ impl Engine {
 
     /// Spawns a task from any thread.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) {
-        // SAFETY: owns what it uses.
+        // SAFETY: the closure is `'static`.
         unsafe { self.spawn_unchecked(task) }
     }
 
     /// # Safety
     ///
-    /// What the closure borrows outlives the task.
+    /// Values that the closure borrows outlive the task.
     unsafe fn spawn_unchecked(&self, closure: impl FnOnce() + Send) {
         // SAFETY: as the caller says.
         unsafe {
@@ -43,7 +43,7 @@ impl Engine {
         };
     }
 
-    /// Under the deterministic executor: steps until nobody can run.
+    /// Under the deterministic executor: steps until no task can run.
     pub fn run_until_idle(&self) {
         if let Some(conductor) = self.conductor() {
             conductor.run_until(|| conductor.is_stuck());
@@ -107,7 +107,7 @@ pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&scope)));
     scope.group.close();
     while !scope.group.is_empty() {
-        // A request to end has been passed on to nobody yet: children are waited for.
+        // Requests to end are not passed on to children: they are waited for.
         worker::with_current(Worker::wait);
     }
     if let Some(payload) = scope.group.take_panic() {
@@ -172,7 +172,7 @@ pub(super) fn current_task() -> TaskRef {
     worker::with_current(Worker::task).flatten().expect("called on a task")
 }
 
-/// Lets others run.
+/// Lets other tasks run.
 #[inline]
 pub fn yield_now() {
     worker::with_current(Worker::yield_now);

@@ -1,8 +1,8 @@
 //! A worker's queue of stealable tasks: a bounded Chase–Lev deque of pointers.
 //!
 //! The owner pushes and pops at the bottom (last in, first out), thieves take from the top
-//! (first in, first out). The deque holds addresses; it never looks at what they point to,
-//! never frees it, and forgets what is in it when it is dropped.
+//! (first in, first out). The deque holds addresses; it never reads the tasks behind
+//! them, never frees them, and forgets its content when it is dropped.
 //!
 //! # Indices and ownership
 //!
@@ -17,7 +17,7 @@
 //!
 //! | word | written by | moves |
 //! |---|---|---|
-//! | `top` | whoever claims the oldest tasks, by CAS | only up |
+//! | `top` | owner and thieves that claim the oldest tasks, by CAS | only up |
 //! | `bottom` | the owner | up by a push, down by a pop, which may take it back |
 //! | slot | the owner, in `push` | |
 //! | `top_seen` | the owner, for itself | only up, `top_seen <= top` |
@@ -35,7 +35,7 @@
 //! - **pop**, two or more tasks by `top_seen`: take `bottom` down to `b`, full fence, read `top`.
 //!   Below `b`: task `b` is ours. Equal: the last task, thieves may be after it, so claim it on
 //!   `top` like one of them. Above: a thief has it. After the last two, `bottom` goes back up.
-//! - **pop**, one task by `top_seen`: claim it on `top` at once. Nobody else moves `bottom`, so
+//! - **pop**, one task by `top_seen`: claim it on `top` at once. No other thread moves `bottom`, so
 //!   there is nothing to take down, and nothing to fence. This is the case of a worker that
 //!   spawns and runs tasks one by one.
 //! - **steal**: read `top`, full fence, read `bottom`, read the slot, claim by CAS on `top`.
@@ -62,7 +62,7 @@
 //!    that slot for task `t + CAPACITY` only after it has seen `top > t`. If the CAS succeeds, it
 //!    is itself that step of `top`, so it was before; if it fails, what was read is dropped
 //!    without a look. For this the CAS releases and every read that feeds `top_seen` acquires.
-//! 5. *What was written to a task before `push` is seen by who takes it.* A thief reads `bottom`
+//! 5. *Writes to a task before `push` are seen by its taker.* A thief reads `bottom`
 //!    with acquire from the push's release store, or from the decrement of a later pop, which
 //!    for this reason releases too: since C++20 a plain store does not continue the release
 //!    sequence of an older one.
@@ -128,7 +128,7 @@ const _: () = assert!(CAPACITY.is_power_of_two());
 #[repr(align(128))]
 struct PaddedWord(AtomicU64);
 
-/// What owner and thieves share. The module header has the table of who writes what.
+/// The part that owner and thieves share. The module header has the table of writers.
 struct Deque<T> {
     top: PaddedWord,
     bottom: PaddedWord,
@@ -176,7 +176,7 @@ impl<T> DequeOwner<T> {
         // Published by the store below. That no thief still wants the slot's former task is
         // known from `top_seen` (header, 4).
         self.deque.slot(bottom).store(task.as_ptr(), Relaxed);
-        // Pairs with the load of `bottom` in `claim`: who sees the index sees the slot
+        // Pairs with the load of `bottom` in `claim`: a thief that sees the index sees the slot
         // and all that was written to the task before.
         self.deque.bottom.0.store(bottom + 1, Release);
         Ok(())
@@ -226,7 +226,7 @@ impl<T> DequeOwner<T> {
     }
 
     /// Takes the oldest half, rounded up, but no more than [`OVERFLOW`], and hands it out oldest
-    /// first. For a full deque: what is taken goes to a queue that all workers look at.
+    /// first. For a full deque: the taken tasks go to a queue that all workers look at.
     ///
     /// `into` may push to this deque. It must not panic: the tasks that it was not yet called
     /// with would be lost.
@@ -239,7 +239,7 @@ impl<T> DequeOwner<T> {
                 break 0;
             }
             // Competes with the CAS in `claim`. All of `top..top + count` is in the
-            // deque: the one who could pop from it is here. On failure Acquire, as in
+            // deque: the one thread that could pop from it is here. On failure Acquire, as in
             // `look_at_top`, for the value becomes `top_seen`. Success: as in `claim_last`.
             match self.deque.top.0.compare_exchange(top, top + count, SeqCst, Acquire) {
                 Ok(_) => break count,
@@ -284,7 +284,7 @@ impl<T> DequeOwner<T> {
 
     /// `bottom`, as this half left it.
     fn bottom(&self) -> u64 {
-        // Only the owner writes it: its last store is what it reads.
+        // Only the owner writes it: it reads its own last store.
         let bottom = self.deque.bottom.0.load(Relaxed);
         let seen = self.top_seen.get();
         debug_assert!(seen <= bottom && bottom - seen <= CAPACITY as u64, "{seen}..{bottom}");
@@ -306,11 +306,11 @@ impl<T> fmt::Debug for DequeOwner<T> {
     }
 }
 
-/// What came of an attempt to steal.
+/// Outcome of an attempt to steal.
 pub(crate) enum Steal<T> {
     /// There was nothing to take.
     Empty,
-    /// Somebody else took the task. There may be more, and trying again is worth it.
+    /// Another thread took the task. There may be more, and trying again is worth it.
     Retry,
     /// A task. It is the caller's now.
     Task(NonNull<T>),
@@ -364,7 +364,7 @@ impl<T> Stealer<T> {
     }
 
     /// Takes the oldest task to run, and moves more of them to the thief's own deque, as long
-    /// as nobody else competes: at most `limit`, at most what fits there, and at most half of
+    /// as no other thread competes: at most `limit`, at most what fits there, and at most half of
     /// the tasks (rounded up) with the one to run.
     ///
     /// The moved tasks keep their order: the youngest is the next that `into` pops.

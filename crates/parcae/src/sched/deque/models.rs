@@ -1,7 +1,7 @@
 //! The deque under loom: every interleaving, and every value that a weak memory may give.
 //!
 //! In each model the main thread owns the deque. A task holds a plain cell, written just before
-//! the push and changed by who takes it: loom reports a task that is seen too early or taken by
+//! the push and changed by its taker: loom reports a task that is seen too early or taken by
 //! two, the count at the end one that got lost.
 //!
 //! ```sh
@@ -84,7 +84,7 @@ impl Tasks {
         owner.pop().map(|task| self.run(task)).is_some()
     }
 
-    /// After all threads were joined: runs what is left; then every task was run, once.
+    /// After all threads were joined: runs the rest; then every task was run, once.
     fn finish(&self, owner: &DequeOwner<Task>) {
         while self.pop(owner) {}
         assert_eq!(owner.len(), 0);
@@ -170,7 +170,7 @@ fn overflow_against_thieves() {
 }
 
 /// Purpose: a batch moves several tasks while the owner pops from the other end; they meet in
-/// the middle. What was moved is the thief's to pop, and the owner steals it back.
+/// the middle. The moved tasks are the thief's to pop, and the owner steals it back.
 #[test]
 fn steal_batch_against_pop() {
     explore("deque::steal_batch_against_pop", None, || {
@@ -194,7 +194,7 @@ fn steal_batch_against_pop() {
     });
 }
 
-/// Purpose: publication by `push`. What the owner wrote to the task is there for the thief that
+/// Purpose: publication by `push`. The owner's writes to the task are seen by the thief that
 /// finds it, and the slot holds it.
 // rule: S0-DEQUE-2, S0-DEQUE-5, S4-SPAWN-3
 #[test]
@@ -211,7 +211,7 @@ fn push_publishes_the_task() {
 }
 
 /// Purpose: publication by `pop`. A thief that learns `bottom` from the owner's decrement takes
-/// an older task, and sees what was written to that.
+/// an older task, and sees the writes to that.
 #[test]
 fn pop_publishes_the_tasks_below() {
     explore("deque::pop_publishes_the_tasks_below", None, || {

@@ -18,7 +18,7 @@ fn number(task: NonNull<u8>) -> usize {
     task.addr().get() - 1
 }
 
-/// What was stolen, where nobody competes.
+/// The stolen task, where no thread competes.
 fn stolen(steal: Steal<u8>) -> Option<usize> {
     match steal {
         Steal::Empty => None,

@@ -14,7 +14,7 @@
 //! compare-and-swap that fails is repeated, and each failure means that another push or a
 //! take succeeded. In exchange
 //!
-//! - a push takes effect in one instant. What is pushed is there, whole;
+//! - a push takes effect in one instant: the task is there, whole;
 //! - "empty" is one load of one word, so that a worker's last look before it sleeps is
 //!   exact (see [`super`]);
 //! - any number of takers is allowed: each swap gets a different set of records. Hence a
@@ -92,13 +92,13 @@ impl<T: Linked> Inbox<T> {
     /// Takes everything, in the order of the pushes.
     ///
     /// May run on several threads at a time: they get disjoint sets, each in order. The
-    /// cost is one swap and a walk over what was taken; an empty inbox costs one load.
+    /// cost is one swap and a walk over the taken tasks; an empty inbox costs one load.
     pub(crate) fn drain(&self) -> Chain<T> {
         if self.is_empty() {
             return Chain::new(); // without a write to a line that pushers share
         }
         // Acquire: pairs with the exchange of every `push` whose task is taken here. It
-        // need not release anything: what the next pusher gets from it is a null.
+        // need not release anything: the next pusher gets a null from it.
         let Some(top) = NonNull::new(self.top.swap(ptr::null_mut(), Ordering::Acquire)) else {
             return Chain::new(); // another taker was faster
         };
@@ -123,7 +123,7 @@ impl<T: Linked> Inbox<T> {
     /// Takes everything on behalf of a worker that does not: a thief's [`drain`].
     ///
     /// Safe next to the owner's `drain`, and next to other thieves. The thief must pass on
-    /// what it may not run itself (started fibers belong to their worker).
+    /// tasks that it may not run itself (started fibers belong to their worker).
     ///
     /// [`drain`]: Inbox::drain
     pub(crate) fn rescue(&self) -> Chain<T> {
@@ -139,7 +139,7 @@ impl<T> fmt::Debug for Inbox<T> {
 
 impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
-        // Relaxed: `&mut` says that nobody else is left.
+        // Relaxed: `&mut`: no other thread is left.
         let top = self.top.load(Ordering::Relaxed);
         debug_assert!(
             top.is_null() || std::thread::panicking(),

@@ -5,35 +5,35 @@
 //! While the list is not empty, pushes go to the list; takers empty the ring first, then
 //! take from the list and move up to [`REFILL`] tasks from it to the ring. Consequences:
 //!
-//! - Nothing in the list starves. What can overtake a task in the list is what the ring
+//! - Nothing in the list starves. A task in the list can be overtaken by the tasks that the ring
 //!   held, and one push (or chain) per thread that had found the list empty just before.
 //! - Tasks of one producer keep their order. Its task A in the list, its next task B:
 //!   either the list still shows non-empty, then B goes behind A in the list; or A has been
 //!   taken, or has its position in the ring, and B gets a later one.
 //! - The one exception: another pusher sleeps between claim and publication of its slot, and
-//!   the list is not empty. Takers then serve the list, rather than nobody, and what stands
-//!   behind that slot in the ring is overtaken.
+//!   the list is not empty. Takers then serve the list, rather than none, and tasks
+//!   behind that slot in the ring are overtaken.
 //!
 //! A backlog that stays larger than the ring costs a lock for each push and one for every
 //! `REFILL` takes. That is the price of the bounded ring, and the order is kept for it.
 //!
 //! # What `is_empty` and `pop` promise
 //!
-//! *If a push happened before `is_empty`, and nobody took its task, the answer is false.*
+//! *If a push happened before `is_empty`, and its task was not taken, the answer is false.*
 //! A push into the ring has moved `tail`, a push into the list has made `spilled` non-zero,
 //! and one word is coherent. A task that moves from the list to the ring is seen in one or
 //! the other: it is in the ring before `spilled` goes down (release), and `is_empty` reads
 //! `spilled` first (acquire) and the ring afterwards. The other way round it could miss it.
 //!
-//! *If a push happened before `pop`, and nobody took its task, `pop` finds a task, unless
+//! *If a push happened before `pop`, and its task was not taken, `pop` finds a task, unless
 //! the ring's first position is claimed and not published, and the list is empty.* So `pop`
 //! may return `None` although `is_empty` is false, for as long as some other thread is in
 //! the middle of a push. A worker that re-checks with `is_empty` stays awake for that time.
 //! It could as well sleep: the thread in the middle of its push has its look for sleepers
-//! still before it, will find this worker and wake it, and the worker then takes what was
-//! hidden, and what stood behind it.
+//! still before it, will find this worker and wake it, and the worker then takes the
+//! hidden task and those behind it.
 //!
-//! `push` blocks on nothing but the list's lock, under which nobody waits or allocates and
+//! `push` blocks on nothing but the list's lock, under which no thread waits or allocates and
 //! at most [`REFILL`] tasks (and a caller's batch) are moved.
 
 use super::lanes::Lanes;
@@ -44,7 +44,7 @@ use crate::base::shim::{Mutex, MutexGuard, PoisonError};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Slots of the ring. 4096 is what the scheduler's specification names; four under loom.
+/// Slots of the ring. 4096 is the number of the specification; four under loom.
 const CAPACITY: usize = if cfg!(loom) { 4 } else { 4096 };
 
 /// How many tasks go from the list to the ring at once: enough that the lock is rare, few
@@ -124,7 +124,7 @@ impl<T: Linked> Inject<T> {
     }
 
     /// Whether there is nothing in it: what a worker asks last before it sleeps. The module
-    /// says what is promised.
+    /// has the promise.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         // The list first, then the ring: tasks move in that direction. Against a push that
@@ -151,8 +151,8 @@ impl<T: Linked> Inject<T> {
     /// Whether a taker has to look into the list.
     #[inline]
     pub(super) fn has_spilled(&self) -> bool {
-        // Acquire: pairs with the store in `set_spilled`. Zero says that what was in the
-        // list before is now to be found in the ring, by the loads that follow.
+        // Acquire: pairs with the store in `set_spilled`. Zero says that the former
+        // content of the list is now to be found in the ring, by the loads that follow.
         let spilled = self.spilled.load(Ordering::Acquire);
         spilled != 0
     }
@@ -184,7 +184,7 @@ impl<T: Linked> Inject<T> {
 
     /// Publishes the length of the list. Under its lock, after the tasks have moved.
     fn set_spilled(&self, list: &MutexGuard<'_, Lanes<T>>) {
-        // Release: who reads zero finds in the ring what was moved there before; pairs
+        // Release: a reader of zero finds the moved tasks in the ring; pairs
         // with the loads in `has_spilled` and `may_use_ring`.
         self.spilled.store(list.len(), Ordering::Release);
     }

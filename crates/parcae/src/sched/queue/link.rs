@@ -22,9 +22,9 @@ pub(crate) unsafe trait Linked: Sized {
     unsafe fn link(this: NonNull<Self>) -> NonNull<Link<Self>>;
 }
 
-/// What a record carries to be queued: the next record of the queue it is in.
+/// The link of a record: the next record of the queue that it is in.
 ///
-/// The pointer is written by whoever has the record and read by whoever gets it, never by
+/// The pointer is written by the thread that has the record and read by the next one, never by
 /// two at a time. It is atomic only because a queue's taker may belong to another thread
 /// than its pusher; the order comes from the queue's own words, so that every access here
 /// is relaxed, which is a plain move on the machines we run on.
@@ -119,7 +119,7 @@ pub(super) unsafe fn leave<T: Linked>(task: NonNull<T>) {
 
 /// An owned list of tasks, first in, first out.
 ///
-/// Whoever has the chain has the right to run its tasks, and the duty: dropping a chain
+/// The owner of the chain has the right to run its tasks, and the duty: dropping a chain
 /// that is not empty loses them, which debug builds report.
 ///
 /// `head` and `tail` are both null or both not; `len` tasks hang between them, the last

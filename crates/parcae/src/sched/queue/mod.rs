@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`Inbox`] | any thread | its worker, or a thief that rescues | one word, links |
 //! | [`Inject`] | any thread | any worker | ring of 4096, then links under a lock |
-//! | [`Chain`] | whoever has it | whoever has it | links, plain moves; a worker's own queues, and what batches travel in |
+//! | [`Chain`] | its owner | its owner | links, plain moves; the private queues of a worker, and batches |
 //!
 //! # Who owns what
 //!
@@ -22,7 +22,7 @@
 //! # Orderings
 //!
 //! Enqueue is release, dequeue is acquire: whatever the pusher did to the record, and what
-//! happened before, is visible to whoever takes it. There is one pair per way in:
+//! happened before, is visible to the taker. There is one pair per way in:
 //!
 //! | way | release | acquire |
 //! |---|---|---|
@@ -47,16 +47,15 @@
 //!   who sleeps? wake one             is_empty of every queue it serves? then sleep
 //! ```
 //!
-//! *No task is left while its worker sleeps unwoken.* Of two full fences one comes first. If
-//! it is the producer's, the worker's `is_empty` reads what the push wrote: `top`, `tail` or
-//! `spilled`, or a later value of that word, which means that somebody took the task, or
-//! moved it from the list to the ring (`is_empty` looks in that order and finds it). If it
-//! is the worker's, the producer sees the announcement and wakes it. The argument is per
-//! push and does not ask what other pushes are in the middle of: a pusher that has claimed
-//! a slot of the ring and not published it makes `pop` say `None` for the tasks behind its
-//! own, but `is_empty` says false from the claim on, and the unfinished pusher makes its
-//! own look for sleepers after it published. Nothing waits for a wake-up that was already
-//! spent.
+//! *No task is left while its worker sleeps unwoken.* Of two full fences one comes first. If it is
+//! the producer's, the worker's `is_empty` reads the word that the push wrote: `top`, `tail` or
+//! `spilled`, or a later value of that word, which means that the task was taken, or moved it from
+//! the list to the ring (`is_empty` looks in that order and finds it). If it is the worker's, the
+//! producer sees the announcement and wakes it. The argument is per push and does not ask what
+//! other pushes are in the middle of: a pusher that has claimed a slot of the ring and not
+//! published it makes `pop` say `None` for the tasks behind its own, but `is_empty` says false from
+//! the claim on, and the unfinished pusher makes its own look for sleepers after it published.
+//! Nothing waits for a wake-up that was already spent.
 //!
 //! *Into an inbox only the first has to look.* A push that finds tasks there may skip
 //! fence and look. Take the push that found the inbox empty, the last one before it: its

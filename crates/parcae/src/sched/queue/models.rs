@@ -76,7 +76,7 @@ fn taken(task: NonNull<Task>) -> usize {
     task.id
 }
 
-/// Pushes tasks; nobody sleeps yet.
+/// Pushes tasks; no worker sleeps yet.
 fn fill<Q: Queue>(world: &World<Q>, tasks: std::ops::Range<usize>) {
     for id in tasks {
         let _ = world.queue.put(world.task(id));
@@ -87,7 +87,7 @@ fn ids(mut chain: Chain<Task>) -> Vec<usize> {
     (&mut chain).map(taken).collect()
 }
 
-/// What the models need of a queue.
+/// A queue, as the models use it.
 trait Queue: Send + Sync + 'static {
     /// Adds a task; whether the caller has to look for a sleeper.
     fn put(&self, task: NonNull<Task>) -> bool;
@@ -161,7 +161,7 @@ fn spawn<Q: Queue, R: 'static>(
     thread::spawn(move || body(&world))
 }
 
-/// What a producer of the sleep protocol does.
+/// A producer of the sleep protocol.
 fn submit<Q: Queue>(world: &World<Q>, id: usize) {
     if world.queue.put(world.task(id)) {
         fence(Ordering::SeqCst); // producer's: pairs with the worker's in `work`
@@ -172,8 +172,8 @@ fn submit<Q: Queue>(world: &World<Q>, id: usize) {
     }
 }
 
-/// What a worker of the sleep protocol does until it has `want` tasks or goes to sleep.
-/// Gives what it took.
+/// A worker of the sleep protocol, until it has `want` tasks or goes to sleep. Returns the tasks
+/// that it took.
 fn work<Q: Queue>(world: &World<Q>, want: usize) -> Vec<usize> {
     let mut got = Vec::new();
     while got.len() < want {
@@ -213,7 +213,7 @@ fn nothing_left_behind<Q: Queue>(world: &World<Q>, mut got: Vec<usize>, want: us
 }
 
 /// Two producers and a worker that may sleep, over a queue that holds `already` tasks.
-/// Gives what the worker took before it slept, and whether it was woken.
+/// Returns the tasks that the worker took before it slept, and whether it was woken.
 fn sleep<Q: Queue>(queue: Q, already: usize) -> (Vec<usize>, bool) {
     let all = already + 2;
     let world = World::new(queue, all);
@@ -275,7 +275,7 @@ fn inbox_drain_rescue() {
     });
 }
 
-/// What was written to a task before its push is there after the take, also for a task
+/// Writes to a task before its push are seen after the take, also for a task
 /// that lies below another's push (the release sequence of `top`).
 // rule: S4-MEM-7
 #[test]

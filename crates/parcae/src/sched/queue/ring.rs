@@ -33,9 +33,9 @@ const TRIES: usize = if cfg!(loom) { 2 } else { 32 };
 /// the exchange fails, and how long its last task stays hidden behind the first.
 const BATCH: usize = 64;
 
-/// What the sequence number of a slot shows beyond its position: ready to push.
+/// Sequence number of a slot, relative to its position: ready to push.
 const FREE: usize = 0;
-/// What the sequence number of a slot shows beyond its position: ready to take.
+/// Sequence number of a slot, relative to its position: ready to take.
 const PUBLISHED: usize = 1;
 
 /// A counter alone on its cache line, and on the one that is fetched along with it.

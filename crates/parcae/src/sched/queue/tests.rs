@@ -334,7 +334,7 @@ fn inbox_loses_and_doubles_nothing() {
     assert!(inbox.is_empty());
 }
 
-/// The sleep protocol with real threads that really sleep: whoever found the inbox empty
+/// The sleep protocol with real threads that really sleep: the pusher that found the inbox empty
 /// wakes the owner, and the owner gets everything.
 #[test]
 fn inbox_owner_that_sleeps_is_woken() {

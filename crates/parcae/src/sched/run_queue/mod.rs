@@ -87,7 +87,7 @@ const INBOX_INTERVAL: u32 = 8;
 const VICTIMS: usize = 4;
 /// The most tasks that are taken from the global queue at once.
 const GLOBAL_BATCH: usize = 32;
-/// The most tasks that are stolen at once; half of what the victim has otherwise.
+/// The most tasks that are stolen at once; at most half of the victim's.
 const STEAL_BATCH: usize = 256;
 
 /// The worker's part in a pick: it is told where tasks came from, and wakes others.

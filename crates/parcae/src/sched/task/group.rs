@@ -2,7 +2,7 @@
 //!
 //! The counter is *biased*. Only the owner spawns, so it counts children in a plain cell;
 //! each child that ends takes one off an atomic that began at a number that no one reaches.
-//! When the owner has spawned its last child it takes off what is missing to make zero mean
+//! When the owner has spawned its last child it subtracts the rest, so that zero means
 //! "all ended":
 //!
 //! ```text
@@ -19,12 +19,13 @@
 //! a row counts them together when it turns to something else (see `worker`): while it
 //! runs a child the group is not complete anyway.
 //!
-//! # Why no wake-up is lost, and nobody touches a group that is gone
+//! # Why no wake-up is lost, and no thread touches a group that is gone
 //!
-//! The owner parks until it reads 0. Whoever brings the counter to 0 unparks the owner, after the
-//! counter; the state word latches an unpark that comes early. The owner may read 0 and go on (and
-//! free the group, which is on its stack) before the last child calls unpark: a child therefore
-//! copies the owner's handle *before* it counts down, and touches nothing of the group after.
+//! The owner parks until it reads 0. The worker that brings the counter to 0 unparks the owner
+//! after that; the state word latches an unpark that comes early. The owner may read 0 and go on
+//! (and free the group, which is on its stack) before the last child calls unpark: a child
+//! therefore copies the owner's handle *before* it counts down, and touches nothing of the group
+//! after.
 
 use super::TaskRef;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
@@ -90,14 +91,14 @@ impl Group {
 
     /// Says that there will be no more children. The owner's, once.
     pub(crate) fn close(&self) {
-        // Relaxed: `is_empty` below acquires what the children released.
+        // Relaxed: `is_empty` below acquires the writes of the children.
         let spawned = self.spawned.load(Ordering::Relaxed); // the owner's own
         self.remaining.fetch_sub(BIAS - spawned, Ordering::Relaxed);
     }
 
     /// Whether all children have ended, after `close`.
     pub(crate) fn is_empty(&self) -> bool {
-        // Acquire: pairs with the Release of `complete`: what the children did is seen.
+        // Acquire: pairs with the Release of `complete`: the owner sees the writes of the children.
         self.remaining.load(Ordering::Acquire) == 0
     }
 
@@ -105,8 +106,8 @@ impl Group {
     ///
     /// # Safety
     ///
-    /// Each child is counted once, when nothing of it is left that could use what the owner
-    /// lent it. The group may be gone when this returns.
+    /// Each child is counted once, when nothing of it is left that could use borrows from
+    /// the owner. The group may be gone when this returns.
     pub(crate) unsafe fn complete(group: *const Group, children: usize) -> Option<TaskRef> {
         // SAFETY: the owner does not leave before these children are counted.
         unsafe {
@@ -150,7 +151,7 @@ mod models {
     struct World {
         /// Stands for the owner's stack, where the group is: written when the owner leaves.
         stack: UnsafeCell<bool>,
-        /// What a child did, for the owner to see.
+        /// The work of a child, for the owner to see.
         work: [UnsafeCell<bool>; 2],
         group: Group,
         owner: TaskRef,
@@ -198,7 +199,7 @@ mod models {
                 // SAFETY: checked by loom.
                 work.with(|work| assert!(unsafe { *work }, "counted before it was done"));
             }
-            // SAFETY: checked by loom: nobody may touch the group any more.
+            // SAFETY: checked by loom: the group is not touched any more.
             self.stack.with_mut(|left| unsafe { *left = true });
         }
     }
@@ -239,8 +240,8 @@ mod models {
     }
 
     /// The owner is a task that has not begun and stands for a thread (`nursery::foreign`): it is
-    /// parked from the beginning, and whoever wakes it runs it. It runs once, and the thread goes
-    /// on only when both children are counted.
+    /// parked from the beginning, and its waker runs it. It runs once, and the thread goes on
+    /// only when both children are counted.
     #[test]
     fn group_complete_against_a_thread() {
         explore("group_complete_against_a_thread", None, || {
@@ -286,7 +287,7 @@ mod models {
                 // SAFETY: checked by loom.
                 work.with(|work| assert!(unsafe { *work }, "counted before it was done"));
             }
-            // SAFETY: checked by loom: nobody may touch the group any more.
+            // SAFETY: checked by loom: the group is not touched any more.
             world.stack.with_mut(|left| unsafe { *left = true });
             children.into_iter().for_each(|child| child.join().unwrap());
             assert_eq!(runs.load(Ordering::Acquire), 1, "the proxy runs once");

@@ -1,4 +1,4 @@
-//! The joiner of a task: one word in its record that says who is told of its end.
+//! The joiner of a task: one word in its record that names the waiter to tell of its end.
 //!
 //! Either a task of the same scheduler, which is unparked: that needs no allocation. Or an object
 //! of the layer above with a [`JoinHook`], where any number of others wait (`wait::End`). The

@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// How urgent a task is. A hint: nobody starves (see `run_queue`).
+/// How urgent a task is. A hint: no task starves (see `run_queue`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Priority {
@@ -46,7 +46,7 @@ pub enum Priority {
     High,
 }
 
-/// What is fixed about a task when it is spawned.
+/// Properties of a task that are fixed when it is spawned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits {
     pub(crate) priority: Priority,
@@ -75,7 +75,7 @@ pub(crate) struct Task {
     overlay: Overlay,
     /// The frame that the task is in; null outside of one.
     frame: Cell<FramePtr>,
-    /// Who waits for the end of this task; read if JOIN is set.
+    /// The waiter to tell of the end of this task; read if JOIN is set.
     pub(crate) joiner: Cell<Option<Joiner>>,
 }
 
@@ -110,12 +110,12 @@ impl TaskMarks {
 /// How a task ended: with a payload if it panicked.
 pub(crate) type Outcome = Result<(), Box<dyn std::any::Any + Send>>;
 
-/// What a task's closure is called for.
+/// The purpose of calling a task's closure.
 #[derive(Debug)]
 pub(crate) enum Start {
     /// To do its work.
     Run,
-    /// To give up what it owns: there is no stack for it.
+    /// To drop its values: there is no stack for it.
     Refused(StackError),
 }
 
@@ -143,7 +143,7 @@ unsafe impl Send for TaskRef {}
 unsafe impl Sync for TaskRef {}
 
 impl Task {
-    /// A record that is nobody's task yet.
+    /// A free record.
     pub(crate) fn free() -> Task {
         Task {
             link: Link::new(),
@@ -168,8 +168,8 @@ impl Task {
     ///
     /// # Safety
     ///
-    /// The caller holds the record. What the closure borrows outlives the task; what it owns
-    /// may be sent to another thread.
+    /// The caller holds the record. Values that the closure borrows outlive the task; values that
+    /// it owns may be sent to another thread.
     #[inline]
     pub(crate) unsafe fn fill<F: FnOnce(NonNull<Task>, Start)>(
         task: NonNull<Task>,
@@ -193,10 +193,11 @@ impl Task {
         }
     }
 
-    /// The number of the task; of whichever has the record, for one who does not keep it alive.
+    /// The number of the task. A caller that does not keep the task alive may get that of the
+    /// record's next task.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
-        self.id.load(Ordering::Relaxed) // the caller has the task, or checks its generation after it
+        self.id.load(Ordering::Relaxed) // Relaxed: published with the task
     }
 
     fn mark(&self, bit: u8) {
@@ -353,7 +354,7 @@ impl Task {
     /// The caller has the record of a task that has ended.
     #[inline]
     pub(crate) unsafe fn drop_output(task: NonNull<Task>) {
-        // SAFETY: as the caller says: what is called now takes the result and drops it.
+        // SAFETY: as the caller says. The call takes the result and drops it.
         unsafe {
             let this = task.as_ref();
             if this.has_output() {
@@ -363,7 +364,11 @@ impl Task {
     }
 }
 
-/// What a free record would call.
+/// The call of a free record.
+///
+/// # Safety
+///
+/// None needed: it does not return.
 unsafe fn nothing(_: NonNull<Task>, _: Start) -> Outcome {
     unreachable!("a record without a task was called")
 }

@@ -27,7 +27,7 @@ union OverlayContent {
     output: Space,
 }
 
-/// What the content is.
+/// Kind of the content.
 #[cfg(debug_assertions)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OverlayTag {

@@ -1,8 +1,8 @@
-//! Slabs: memory for task records that stays what it is.
+//! Slabs: type-stable memory for task records.
 //!
 //! Records are allocated in chunks, never freed before the scheduler is, and never used for
 //! anything else: a stale handle can always read the state word of "its" record. A worker
-//! keeps free records of its own; what is too many or too few moves to and from the shared
+//! keeps free records of its own; surplus and shortage move to and from the shared
 //! ones in batches, under a mutex.
 //!
 //! Free records are kept as arrays of pointers and not as lists through the records: a list
@@ -110,14 +110,14 @@ impl Slab {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows every record that there is, free ones too. They stay what they are, so the lock is not
-    /// held meanwhile.
+    /// Shows every record that there is, free ones too. Memory of records keeps its type, so the
+    /// lock is not held meanwhile.
     pub(crate) fn each(&self, mut show: impl FnMut(&Task)) {
         let chunks = self.lock().chunks.clone();
         for chunk in chunks {
             for index in 0..CHUNK {
                 // SAFETY: a record of a chunk, which lives as long as the scheduler. Only its
-                // atomic fields are used by somebody who does not own the task.
+                // atomic fields are used by a thread that does not own the task.
                 show(unsafe { chunk.add(index).as_ref() });
             }
         }

@@ -12,10 +12,10 @@
 //! | phase | set when | left when | the stack belongs to | may change the phase |
 //! |---|---|---|---|---|
 //! | FREE | the record is in the slab | spawned | there is none | the holder of the record |
-//! | QUEUED | spawned; woken; yielded by a task that may move | a worker takes it out of its queue | nobody: quiescent, or none yet | whoever dequeues it |
+//! | QUEUED | spawned; woken; yielded by a task that may move | a worker takes it out of its queue | none: quiescent, or no stack yet | the worker that dequeues it |
 //! | OWNED | a worker dequeued it | it parks, yields or ends | worker `owner`: it runs there or waits in that worker's private queue | that worker |
-//! | PARKED | its worker left the stack and found no WAKE | somebody wakes it | nobody: quiescent | whoever wins the CAS to QUEUED |
-//! | OBSERVED | somebody looks at a parked task (`inspect`) | it has seen enough | the observer, to read | the observer |
+//! | PARKED | its worker left the stack and found no WAKE | a waker wakes it | none: quiescent | the waker that wins the CAS to QUEUED |
+//! | OBSERVED | an observer looks at a parked task (`inspect`) | the observer has seen enough | the observer, to read | the observer |
 //! | DONE | its closure has returned | the record is recycled | its worker again | the holder of the record |
 //!
 //! The same states under the names of the documents that specify the runtime:
@@ -35,11 +35,11 @@
 //! - `WAKE`: set by a waker that finds the task QUEUED, OWNED or OBSERVED; cleared when the task is
 //!   taken out of a queue, and by a park that it aborts. Excludes nothing. A WAKE that is left over
 //!   from an earlier wait makes one park return at once: spurious, which waiters must stand anyway.
-//! - `CANCEL`: set once, by whoever asks the task to end; cleared when the record is recycled.
+//! - `CANCEL`: set once, by a request to end the task; cleared when the record is recycled.
 //! - `HELD`: set when the task is spawned with a handle; cleared when the handle goes first. Who
 //!   comes second frees the record: see below.
-//! - `JOIN`: set once, by the holder of the handle, after it has put into the record who is to be
-//!   told of the end; cleared by it when it lets go. Whoever finishes the task tells that one.
+//! - `JOIN`: set once, by the holder of the handle, after it has put the joiner into the
+//!   record; cleared by it when it lets go. The worker that finishes the task tells the joiner.
 //! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
 //! - `generation`: counts the lives of the record. A handle names (record, generation); with
 //!   another generation it is stale, and nothing happens. 40 bits: a record that is reused ten
@@ -54,21 +54,21 @@
 //! OWNED to PARKED, done by the worker *after* it has left the stack. All three are on one
 //! word, so they are ordered:
 //!
-//! 1. The wake comes before the dequeue: the dequeue reads what the waker wrote (acquire), so
+//! 1. The wake comes before the dequeue: the dequeue acquires the waker's writes, so
 //!    the check sees the condition.
 //! 2. Between dequeue and park: it sets WAKE, the CAS to PARKED fails, the task is queued again.
 //! 3. After the park: the waker sees PARKED, wins or loses the CAS to QUEUED, and the winner
 //!    enqueues it; the loser's wake is covered by the winner's, which comes first in the order of
 //!    the word, and by rule 1 or 2.
 //!
-//! Whoever observes a parked task takes it out of the wakers' reach for that time: a wake that
+//! An observer takes a parked task out of the wakers' reach for that time: a wake that
 //! comes meanwhile sets WAKE, and the observer, which ends by a CAS on the same word, finds it and
 //! enqueues the task in the waker's place, or makes it PARKED again if there was none.
 //!
-//! No two wakers enqueue: only one CAS from PARKED succeeds. Nobody runs a stack in use:
+//! No two wakers enqueue: only one CAS from PARKED succeeds. No worker runs a stack in use:
 //! PARKED and QUEUED are only published from another stack.
 //!
-//! # Who frees a record that somebody holds a handle to
+//! # Freeing a record with a handle
 //!
 //! The worker finishes the task by a CAS that keeps HELD, the holder lets go by a CAS that clears
 //! it; both are on this word, so one is second. If the worker is second it finds HELD gone and
@@ -77,7 +77,7 @@
 //! out of the record and recycles it. The worker reads who joins *before* its CAS: afterwards the
 //! record may be another task's already.
 //!
-//! What was rejected: a latch beside the state (needs two fences and a proof across two
+//! Rejected: a latch beside the state (needs two fences and a proof across two
 //! words; S4's traps 1, 5, 6 and 13), and a `fetch_or` in `unpark` (would set a bit in
 //! the next life of a recycled record).
 
@@ -103,7 +103,7 @@ const GENERATION: u64 = !0 << GENERATION_SHIFT;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
-/// What a waker has to do.
+/// The duty of a waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// The task was parked and is QUEUED now: the caller owns it and must put it into a
@@ -118,16 +118,16 @@ pub(crate) enum Woken {
     Stale,
 }
 
-/// What is left to do for whoever finished a task.
+/// The duty of the worker that finished a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished<J> {
-    /// Nobody holds a handle: the record is the caller's, to be recycled.
+    /// There is no handle: the record is the caller's, to be recycled.
     Free,
     /// The record is the holder's now. This one waits for it, if any.
     Held(Option<J>),
 }
 
-/// What is left to do for whoever lets go of a handle.
+/// The duty of a holder that lets go of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LetGo {
     /// The task goes on; its worker will free the record.
@@ -136,16 +136,16 @@ pub(crate) enum LetGo {
     Done,
 }
 
-/// Whether somebody waits for the end of a task.
+/// Whether a task has a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordHandle {
-    /// Nobody can.
+    /// It has none.
     None,
-    /// Whoever has the handle may.
+    /// Its holder may join the task.
     Held,
 }
 
-/// What became of a park.
+/// Outcome of a park.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parking {
     /// The task is PARKED. It may already run elsewhere: touch nothing of it any more.
@@ -167,7 +167,7 @@ pub(crate) enum Phase {
     Gone,
 }
 
-/// What the word said.
+/// The content of a state word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) generation: Generation,
@@ -183,9 +183,10 @@ impl StateWord {
         StateWord(AtomicU64::new(FREE))
     }
 
-    /// FREE → QUEUED, by the holder of the record, before anybody else can know it.
+    /// FREE → QUEUED, by the holder of the record, before any other thread can know it.
     pub(crate) fn spawn(&self, handle: RecordHandle) -> Generation {
-        // Relaxed: the holder wrote it last, or got the record from whoever did, by a lock.
+        // Relaxed: the holder wrote it last, or got the record through a lock from the thread that
+        // did.
         let word = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(word & PHASE, FREE, "spawned a record that is in use");
         // Relaxed: published by the queue that the task is put into. A store may overwrite
@@ -196,8 +197,8 @@ impl StateWord {
         Generation(word & GENERATION)
     }
 
-    /// QUEUED → OWNED by `worker`, by whoever took the task out of a queue. Nothing happens to a
-    /// task that the worker owns already.
+    /// QUEUED → OWNED by `worker`, by the worker that took the task out of a queue. Nothing happens
+    /// to a task that the worker owns already.
     #[inline]
     pub(crate) fn claim(&self, worker: usize) {
         // Relaxed: phase and owner are the caller's to change; only the bits may differ.
@@ -211,7 +212,7 @@ impl StateWord {
         loop {
             let next = seen & !(PHASE | WAKE | OWNER) | OWNED | owner_bits(worker);
             // Acquire: pairs with the Release of `unpark` in a waker that found the task
-            // queued: what it made true is seen by the task's next check. Release: a later
+            // queued: its writes are seen by the task's next check. Release: a later
             // waker that reads OWNED here hands its wake on to the owner by the same word.
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -223,7 +224,7 @@ impl StateWord {
     /// OWNED → QUEUED, by the owner, after it left the task's stack: a yield of a task that
     /// other workers may take.
     pub(crate) fn release(&self) {
-        // Release: pairs with the Acquire of `claim`: whoever runs the task next sees its
+        // Release: pairs with the Acquire of `claim`: the worker that runs the task next sees its
         // stack as it was left. The bits are kept.
         let before = self.0.fetch_sub(OWNED - QUEUED, Ordering::Release);
         debug_assert_eq!(before & PHASE, OWNED, "released a task that was not owned");
@@ -241,9 +242,9 @@ impl StateWord {
             } else {
                 (seen & !WAKE, Parking::Woken)
             };
-            // Release: pairs with the Acquire of the CAS in `unpark`: the waker, and whoever
-            // it gives the task to, see the stack as it was left. Acquire: pairs with the
-            // Release of an `unpark` that set WAKE: the task sees what it was woken for.
+            // Release: pairs with the Acquire of the CAS in `unpark`: the waker, and the worker
+            // that it gives the task to, see the stack as it was left. Acquire: pairs with the
+            // Release of an `unpark` that set WAKE: the task sees the writes before the wake.
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return parking,
                 Err(now) => seen = now,
@@ -275,8 +276,8 @@ impl StateWord {
                 QUEUED | OWNED | OBSERVED => (seen | WAKE | bits, Woken::Noted),
                 _ => return Woken::Stale,
             };
-            // Release: pairs with the Acquire in `claim` or `park`: what the waker made true
-            // is seen by the task. Acquire: pairs with the Release of `park`: the stack.
+            // Release: pairs with the Acquire in `claim` or `park`: the task sees the waker's writes.
+            // Acquire: pairs with the Release of `park`: the stack.
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return woken,
                 Err(now) => seen = now,
@@ -284,9 +285,9 @@ impl StateWord {
         }
     }
 
-    /// What the word says at this moment, from anywhere.
+    /// The content of the word at this moment. For any thread.
     pub(crate) fn look(&self) -> Look {
-        let word = self.0.load(Ordering::Relaxed); // a look: whoever acts on it does a CAS
+        let word = self.0.load(Ordering::Relaxed); // Relaxed: a hint; a caller that acts on it does a CAS
         let owner = || ((word & OWNER) >> OWNER_SHIFT) as usize - 1;
         let phase = match word & PHASE {
             QUEUED => Phase::Queued,
@@ -297,7 +298,7 @@ impl StateWord {
         Look { generation: Generation(word & GENERATION), phase }
     }
 
-    /// PARKED → OBSERVED, by anybody, if the task of this generation is parked. True: until
+    /// PARKED → OBSERVED, by any thread, if the task of this generation is parked. True: until
     /// [`unobserve`](StateWord::unobserve) the task stays where it is, and its stack is the
     /// caller's to read.
     pub(crate) fn observe(&self, generation: Generation) -> bool {
@@ -327,8 +328,8 @@ impl StateWord {
                 let owner = ((seen & OWNER) >> OWNER_SHIFT) as usize - 1;
                 (seen & !PHASE | QUEUED, Woken::Enqueue { owner })
             };
-            // Release: pairs with the Acquire of the next `unpark` or `observe`: what the observer
-            // wrote. Acquire: pairs with the Release of an `unpark` that set WAKE.
+            // Release: pairs with the Acquire of the next `unpark` or `observe`: the observer's
+            // writes. Acquire: pairs with the Release of an `unpark` that set WAKE.
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return woken,
                 Err(now) => seen = now,
@@ -343,7 +344,7 @@ impl StateWord {
     }
 
     /// OWNED → DONE, by the owner, when the closure has returned to the worker's loop and its
-    /// result is in the record. `joiner` reads who waits for it; it may be called more
+    /// result is in the record. `joiner` reads the joiner; it may be called more
     /// than once.
     #[inline]
     pub(crate) fn finish<J>(&self, mut joiner: impl FnMut() -> J) -> Finished<J> {
@@ -352,17 +353,17 @@ impl StateWord {
         debug_assert_eq!(seen & PHASE, OWNED, "finished a task that was not owned");
         loop {
             if seen & HELD == 0 {
-                // Pairs with the Release in `let_go`: what the holder last did with the record
+                // Pairs with the Release in `let_go`: the holder's last use of the record
                 // comes before what its next task does.
                 fence(Ordering::Acquire);
                 // Release: pairs with the Acquire of `is_done`. It may overwrite a WAKE or
-                // CANCEL: nobody waits for those any more. A waker's CAS comes before it in the
+                // CANCEL: they have no reader any more. A waker's CAS comes before it in the
                 // order of the word, or reads this value or a later one and fails.
                 self.replace(seen & GENERATION | DONE, Ordering::Release);
                 return Finished::Free;
             }
             if seen & JOIN != 0 {
-                // Pairs with the Release in `join`: who waits is read below.
+                // Pairs with the Release in `join`: the joiner is read below.
                 fence(Ordering::Acquire);
             }
             let waiting = (seen & JOIN != 0).then(&mut joiner);
@@ -380,7 +381,7 @@ impl StateWord {
     pub(crate) fn join(&self) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
         while seen & PHASE != DONE {
-            // Release: pairs with the Acquire in `finish`: who waits.
+            // Release: pairs with the Acquire in `finish`: the joiner.
             match self.0.compare_exchange_weak(
                 seen,
                 seen | JOIN,
@@ -438,7 +439,7 @@ impl StateWord {
 
     /// Whether the task of this generation has ended.
     pub(crate) fn is_done(&self, generation: Generation) -> bool {
-        // Acquire: pairs with the Release of `finish`: what the task did is seen.
+        // Acquire: pairs with the Release of `finish`: the caller sees the writes of the task.
         let word = self.0.load(Ordering::Acquire);
         word & GENERATION != generation.0 || word & PHASE == DONE
     }
@@ -446,12 +447,12 @@ impl StateWord {
     /// Whether the task waits to be woken.
     #[cfg(all(test, loom))]
     pub(crate) fn is_parked(&self) -> bool {
-        // Acquire: pairs with the Release of whoever woke it.
+        // Acquire: pairs with the Release in `unpark`.
         let word = self.0.load(Ordering::Acquire);
         word & PHASE != OWNED
     }
 
-    /// The generation, asked by somebody who keeps the task alive.
+    /// The generation, asked by a caller that keeps the task alive.
     pub(crate) fn generation(&self) -> Generation {
         Generation(self.0.load(Ordering::Relaxed) & GENERATION)
     }

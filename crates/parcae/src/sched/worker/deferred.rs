@@ -2,7 +2,7 @@
 //!
 //! The worker flushes the batch when it turns to anything else than another child of the same
 //! group, before it counts the ended children (`Worker::count_ended`). Other workers may flush it
-//! earlier (`Shared::flush_deferred`). The scheduler does not know what is in the batch: the
+//! earlier (`Shared::flush_deferred`). The scheduler does not know the content of the batch: the
 //! accounts of ended tasks, today (`scope::budget::returned`).
 
 use std::any::Any;

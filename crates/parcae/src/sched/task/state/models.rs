@@ -1,9 +1,9 @@
 //! The state word under loom.
 //!
-//! The stack of the task is modelled as a cell that loom watches: whoever runs the task
-//! writes to it, so two workers on one stack, or a worker that does not see what the last
-//! one left, is an error that loom finds. The same goes for what is in the record of a task
-//! that somebody holds a handle to. Run: `.ci/run loom`.
+//! The stack of the task is modelled as a cell that loom watches: the worker that runs the task
+//! writes to it, so two workers on one stack, or a worker that does not see the writes of the last
+//! one, is an error that loom finds. The same goes for the result in the record of a task with a
+//! handle. Run: `.ci/run loom`.
 
 use super::*;
 use crate::base::shim::explore;
@@ -15,7 +15,7 @@ use loom::thread;
 /// Preemptions that a schedule may have: enough for every bug that was put in on purpose.
 const BOUND: Option<usize> = Some(4);
 
-/// A task: its word, its stack, and what it waits for.
+/// A task: its word, its stack, and its condition.
 struct Modelled {
     word: StateWord,
     stack: UnsafeCell<u32>,
@@ -32,8 +32,8 @@ fn modelled() -> (Arc<Modelled>, Generation) {
     (Arc::new(task), generation)
 }
 
-/// What a worker does with a task that it dequeued: run it until its condition holds.
-/// Returns whether the task ended; otherwise it is parked and somebody else's.
+/// A worker with a task that it dequeued: runs it until its condition holds.
+/// Returns whether the task ended; otherwise it is parked.
 fn run(task: &Modelled, worker: usize) -> bool {
     task.word.claim(worker);
     loop {
@@ -62,7 +62,7 @@ fn wake(task: &Modelled, generation: Generation, worker: usize) -> bool {
     }
 }
 
-/// A park against an unpark: the task ends exactly once, whoever ends it.
+/// A park against an unpark: the task ends exactly once.
 // rule: S0-STATE-7, S0-WTLS-7, S4-INV-1, S4-MEM-2, S4-MEM-3, S4-MEM-4, S4-MEM-5, S4-MEM-6
 // rule: S4-MEM-10, S4-PARK-3, S4-PARK-5, S4-PARK-7, S4-PARK-9, S4-PARK-10, S4-PARK-11, S4-PARK-14
 // rule: S4-PARK-16, S4-TERM-4, S4-TERM-6, S4-UNPARK-1, S4-UNPARK-2, S4-UNPARK-3, S4-UNPARK-4
@@ -102,7 +102,7 @@ fn two_unparkers() {
     });
 }
 
-/// What an observer does: looks at the stack of a parked task, writes into it, and carries out the
+/// An observer: looks at the stack of a parked task, writes into it, and carries out the
 /// wake that came meanwhile. Returns whether the task ended there.
 fn observe(task: &Modelled, generation: Generation, worker: usize) -> bool {
     if !task.word.observe(generation) {
@@ -118,8 +118,8 @@ fn observe(task: &Modelled, generation: Generation, worker: usize) -> bool {
     }
 }
 
-/// Somebody looks at a task that is parked and woken at the same time: the task ends exactly once,
-/// and its stack is one's at a time.
+/// An observer looks at a task that is parked and woken at the same time: the task ends exactly
+/// once, and its stack is one's at a time.
 #[test]
 fn observe_against_unpark() {
     explore("state::observe_against_unpark", BOUND, || {
@@ -238,12 +238,12 @@ fn a_recycled_record_is_not_woken() {
     });
 }
 
-/// A record with a handle: what the holder and the worker share beside the word.
+/// A record with a handle: the data that holder and worker share beside the word.
 struct Held {
     word: StateWord,
     /// The result; none after it was taken.
     place: UnsafeCell<Option<u32>>,
-    /// Who joins. Written in every life of the record; none if nobody has in this one.
+    /// The joiner. Written in every life of the record; `None` if there is none in this one.
     joiner: UnsafeCell<Option<u32>>,
     /// Something that the holder may look at as long as it holds.
     id: UnsafeCell<u32>,
@@ -269,8 +269,8 @@ fn held() -> Arc<Held> {
 }
 
 impl Held {
-    /// Whoever has the record takes the result and makes it another task's, which writes all
-    /// over it: loom reports anybody who still looks.
+    /// The thread that has the record takes the result and makes it another task's, which writes
+    /// all over it: loom reports a thread that still looks.
     fn free(&self) {
         let relaxed = std::sync::atomic::Ordering::Relaxed; // a figure for the end
         assert!(!self.freed.swap(true, relaxed), "freed twice");
@@ -283,7 +283,7 @@ impl Held {
         self.word.recycle();
     }
 
-    /// The worker: the result, then the end. Returns who is to be unparked.
+    /// The worker: the result, then the end. Returns the task to unpark.
     fn finish(&self) -> Option<u32> {
         // SAFETY: the model's claim, which loom checks.
         self.place.with_mut(|place| unsafe { *place = Some(RESULT) });
@@ -341,7 +341,7 @@ fn finish_against_let_go() {
     });
 }
 
-/// A task ends when somebody joins it: that one is unparked, or sees that it has ended, and
+/// A task ends while another joins it: that one is unparked, or sees that it has ended, and
 /// has the result.
 // rule: S4-ORD-3
 #[test]
@@ -371,9 +371,9 @@ fn finish_against_join() {
     });
 }
 
-/// Somebody joins and gives up, because it was cancelled, while the task ends: one of the two frees
-/// the record; the worker may tell the one that does not wait any more. What JOIN stands for goes
-/// to one of them.
+/// A task joins another and gives up, because it was cancelled, while the task ends: one of the two
+/// frees the record; the worker may tell the one that does not wait any more. JOIN's count goes to
+/// one of them.
 #[test]
 fn finish_against_join_and_give_up() {
     explore("state::finish_against_join_and_give_up", BOUND, || {
@@ -390,7 +390,7 @@ fn finish_against_join_and_give_up() {
     });
 }
 
-/// Somebody cancels the task while it ends and its holder lets go: neither bit gets into the
+/// The task is cancelled while it ends and its holder lets go: neither bit gets into the
 /// record's next life.
 #[test]
 fn finish_against_cancel_and_let_go() {
