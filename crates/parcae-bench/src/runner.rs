@@ -11,7 +11,7 @@ pub trait Observer {
 /// The result of a case: one number per round, at least one.
 #[derive(Debug)]
 pub struct Figure {
-    /// What was measured.
+    /// The case.
     pub case: Case,
     /// Sorted, the least first.
     samples: Vec<f64>,

@@ -14,7 +14,7 @@ use crate::report::significant;
 use crate::runner::Figure;
 use std::fmt;
 
-/// Who asks for it.
+/// The origin of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The specification (S0).
@@ -48,7 +48,7 @@ pub struct Target {
     pub workload: &'static str,
     /// The variant's name.
     pub variant: &'static str,
-    /// Who asks for it.
+    /// The origin of a target.
     pub kind: Kind,
     /// The limit.
     pub limit: Limit,

@@ -99,14 +99,14 @@ enum {
     PARCAE_DETERMINISTIC = 1,
 };
 
-/* What happens to the other children when one fails. */
+/* Policies for the failure of a child. */
 enum {
     PARCAE_FAIL_FAST = 0,
     PARCAE_ISOLATE = 1,
     PARCAE_COLLECT = 2,
 };
 
-/* What happens to a child that has used up its budget. */
+/* Policies for a child that has exhausted its budget. */
 enum {
     PARCAE_INHERIT = 0,
     PARCAE_REFILL = 1,
@@ -256,8 +256,8 @@ typedef struct parcae_nursery_opts {
     uint64_t timeout_ns;
     /* Stack size of a child, in bytes; 0: the runtime's default. */
     size_t stack_size;
-    /* What a child draws at a time from a nursery that counts; NULL: 10000 ops, 1 MiB,
-     * 100 channel_ops, 10 syscalls. The first child of a nursery with less gets all of it. */
+    /* How much a child draws at a time from a counted nursery; NULL: 10000 ops, 1 MiB,
+     * 100 channel_ops, 10 syscalls, and less from a small nursery. */
     const janus_budget *slice;
 } parcae_nursery_opts;
 PARCAE_ASSERT(parcae_nursery_opts, sizeof(parcae_nursery_opts) == 64);

@@ -143,7 +143,8 @@ pub(crate) fn with_object<H, R>(
             _ => ROOT.objects.get(handle, kind)?,
         };
         if thing.kind() != kind {
-            return ROOT.objects.get(handle, kind).and_then(|thing| use_it(&thing)); // says what is wrong
+            // Returns the error.
+            return ROOT.objects.get(handle, kind).and_then(|thing| use_it(&thing));
         }
         let answer = use_it(&thing);
         caller.known[place].set(Some((handle.addr(), thing)));

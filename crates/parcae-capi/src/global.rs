@@ -381,8 +381,13 @@ fn start(config: Config) -> Result<Global, Fault> {
     Ok(Global { runtime, profile, deterministic, stall, thread, handle })
 }
 
+/// Marks the child of a fork.
+///
+/// # Safety
+///
+/// Safe at any time; the signature is that of `pthread_atfork`.
 unsafe extern "C" fn after_fork() {
-    ROOT.forked.store(true, Ordering::Relaxed);
+    ROOT.forked.store(true, Ordering::Relaxed); // the child has one thread
 }
 
 fn build<P: Profile>(

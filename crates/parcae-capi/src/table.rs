@@ -141,7 +141,8 @@ impl<T: Object> Table<T> {
     pub(crate) fn remove<H>(&self, handle: *mut H, kind: T::Kind) -> Result<T, Fault> {
         let (index, slot, mut entry) = self.find(handle, kind)?;
         let object = entry.object.take().ok_or_else(|| stale(handle, kind))?;
-        let generation = (slot.generation.load(Ordering::Relaxed) + 1) % GENERATIONS; // written under this lock
+        // Relaxed: written under this lock.
+        let generation = (slot.generation.load(Ordering::Relaxed) + 1) % GENERATIONS;
         // Release: pairs with the Acquire of `is_live`. A caller that reads the old generation came
         // first.
         slot.generation.store(generation, Ordering::Release);

@@ -132,8 +132,8 @@ c_struct! {
         timeout_ns: u64,
         /// Stack size of a child, in bytes; 0: the runtime's default.
         stack_size: usize,
-        /// What a child draws at a time from a nursery that counts; NULL: 10000 ops, 1 MiB,
-        /// 100 channel_ops, 10 syscalls. The first child of a nursery with less gets all of it.
+        /// How much a child draws at a time from a counted nursery; NULL: 10000 ops, 1 MiB,
+        /// 100 channel_ops, 10 syscalls, and less from a small nursery.
         slice: *const Budget,
     }
 }
@@ -249,9 +249,9 @@ constants! {
     profiles { CORE = 0, SERVICE = 1, CLUSTER = 2, SOVEREIGN = 3 }
     /// Executors.
     executors { THREADS = 0, DETERMINISTIC = 1 }
-    /// What happens to the other children when one fails.
+    /// Policies for the failure of a child.
     failures { FAIL_FAST = 0, ISOLATE = 1, COLLECT = 2 }
-    /// What happens to a child that has used up its budget.
+    /// Policies for a child that has exhausted its budget.
     policies { INHERIT = 0, REFILL = 1, SUSPEND = 2, FAIL = 3 }
     /// Priorities of a child.
     priorities { NORMAL = 0, LOW = 1, HIGH = 2 }

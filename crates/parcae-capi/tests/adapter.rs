@@ -6,7 +6,7 @@ mod source;
 
 use source::{Of, Static, code, fields, package, paths, statics};
 
-/// What differs between what is there and what is allowed.
+/// The difference between the found and the allowed names.
 fn difference<'a>(
     found: impl IntoIterator<Item = String>,
     allowed: impl IntoIterator<Item = &'a str>,
@@ -149,7 +149,7 @@ fn thread_local_state_is_the_caller_context_and_the_scheduler_does_not_know_it()
     }
 }
 
-/// The adapter's nursery is the wrapped one. What else is kept, for which caller, is this.
+/// The adapter's nursery is the wrapped one. The other state, and its caller, are listed here.
 // rule: S0-ADAPT-4, S0-ADAPT-5, S0-ADAPT-6, S0-TLS-4
 #[test]
 fn a_nursery_of_the_adapter_is_the_wrapped_one_and_nothing_else() {

@@ -1,9 +1,9 @@
 //! The frozen part of the ABI, written down once more by hand, from the specification: sections 3.4
 //! to 3.6 (adapter, contracts, results), 2.6 (life of the runtime) and 13 (exports for compilers).
 //!
-//! The header is printed from the code, and so changes with it. This file does not: whoever changes
-//! a frozen name, signature, layout or number has to change it here as well, and the major version
-//! with it.
+//! The header is printed from the code, and so changes with it. This file does not: a change of a
+//! frozen name, signature, layout or number has to be made here as well, together with the major
+//! version.
 
 use parcae_capi::api::{SECTIONS, nursery, rt, scheduler};
 use parcae_capi::decl::Function;
@@ -74,7 +74,7 @@ const SHORT_NAMES: &[&str] = &[
     "typedef janus_runtime Runtime;",
 ];
 
-/// What is wrong with a list of declarations.
+/// The problems of a list of declarations.
 fn faults<'d>(declared: impl Iterator<Item = &'d Function> + Clone) -> Vec<String> {
     let mut faults = Vec::new();
     for (result, name, params) in FROZEN {

@@ -1,4 +1,4 @@
-//! What a spawn does not do. Alone in its process, whose threads it counts.
+//! A spawn neither waits nor starts a thread. Alone in its process, because it counts threads.
 
 use parcae_capi::api::nursery::{
     janus_nursery_await_all, janus_nursery_create, janus_nursery_spawn,

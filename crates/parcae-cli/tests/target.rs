@@ -191,7 +191,7 @@ fn one_screen_goes_into_a_pipe() {
     );
 }
 
-/// Somebody who answers one connection: a line for each request, then closes.
+/// A server that answers one connection: a line for each request, then closes.
 fn answers(path: &Path, lines: &'static [&'static str]) -> JoinHandle<()> {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {
@@ -350,8 +350,7 @@ fn without_permission_it_says_whose_it_is() {
     let mut command = folder.parcae();
     command.arg("dump").arg(&path);
     if UnixStream::connect(&path).is_ok() {
-        // Root may do everything. Somebody else may not; they have to be able to run the program,
-        // though.
+        // Root may do everything. Another user may not, but has to be able to run the program.
         command.uid(65534).gid(65534);
         if command.output().is_err() {
             eprintln!(

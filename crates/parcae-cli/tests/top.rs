@@ -119,7 +119,7 @@ fn open() -> (OwnedFd, OwnedFd) {
     // SAFETY: both numbers are written to; a name and settings are not asked for.
     let opened = unsafe { libc::openpty(&mut ours, &mut theirs, none, none.cast(), &size) };
     assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: just opened, and nobody else's. Only the copies for the child are to be inherited.
+    // SAFETY: just opened, and owned here. Only the copies for the child are to be inherited.
     unsafe {
         libc::fcntl(ours, libc::F_SETFD, libc::FD_CLOEXEC);
         libc::fcntl(theirs, libc::F_SETFD, libc::FD_CLOEXEC);

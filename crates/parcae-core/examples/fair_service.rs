@@ -34,7 +34,7 @@ fn yielder(entity: usize, _: u64) -> (u64, Option<u64>) {
     (if entity == 0 { 20 } else { 700 }, None)
 }
 
-/// What each had, whenever that changed.
+/// The service of each entity, whenever it changed.
 fn simulate(behaviour: Behaviour) -> [Vec<(u64, u64)>; 3] {
     let mut queue = FairQueue::new([Slot::EMPTY; 3], [], LIMITS).expect("the limits hold");
     let ids = WEIGHTS.map(|weight| {
@@ -156,7 +156,7 @@ fn panel(
         let mut last = (f64::MIN, f64::MIN);
         for &(time, had) in line {
             let (x, y) = (x(time as f64 / 1e3), y(had as f64 / 1e3));
-            // What is closer than that is one point to the eye.
+            // Closer points are not distinguishable.
             if (x - last.0).abs().max((y - last.1).abs()) >= 0.5 {
                 write!(points, "{x:.1},{y:.1} ")?;
                 last = (x, y);

@@ -113,14 +113,14 @@ impl Floor {
 /// The dispatched work, and its time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next<T> {
-    /// Who runs.
+    /// The dispatched work.
     pub who: Who<T>,
     /// When to pick again at the latest, because the fair class's reserve begins then. Only for
     /// realtime work while the fair class is runnable.
     pub until: Option<u64>,
 }
 
-/// Who runs.
+/// The dispatched work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who<T> {
     /// The first of the realtime queue. It stays there until it is taken out.

@@ -393,7 +393,7 @@ impl<I: Memory<IslandSlot>, M: Memory<MemberSlot>> Islands<I, M> {
         })
     }
 
-    /// What was known when it was admitted.
+    /// The evidence of its admission.
     pub fn evidence(&self, island: IslandId) -> Option<Evidence> {
         self.islands.get(island).map(|island| island.evidence)
     }
@@ -475,7 +475,7 @@ pub enum NotAdmitted {
     },
     /// A lease cannot be granted.
     Lease(lease::Refused),
-    /// There is no such worker, or someone has it on lease.
+    /// There is no such worker, or it is leased.
     NoWorker {
         /// Of which context.
         nth: usize,
@@ -496,7 +496,7 @@ pub enum NotAdmitted {
     Worker {
         /// Which one.
         worker: u8,
-        /// What it lacks.
+        /// The reason.
         why: Rejected,
     },
 }

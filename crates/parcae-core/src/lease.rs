@@ -59,7 +59,7 @@ use crate::context::{ContextId, ContextSlot, Contexts, Endpoint, PartySlot};
 use crate::slab::{Key, Memory, Slab, Slot};
 use core::fmt;
 
-/// For whom a lease is.
+/// The owner of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// The process or service; its leases end with it.
@@ -112,11 +112,11 @@ impl Chores {
 /// The terms of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// For whom.
+    /// The owner.
     pub owner: Owner,
     /// Which workers.
     pub workers: WorkerSet,
-    /// What for.
+    /// The purpose.
     pub mode: Mode,
     /// Chores that must be kept off the workers.
     pub excludes: Chores,
@@ -167,7 +167,7 @@ pub enum Cause {
     Housekeeping,
 }
 
-/// Whose leases.
+/// The leases of an owner or a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Whose {
     /// Those of a process or service, which exits.
@@ -309,7 +309,7 @@ impl<M: Memory<LeaseSlot>> Leases<M> {
     ///
     /// # Errors
     ///
-    /// What the proof lacks. The lease stays granted.
+    /// The first gap of the proof. The lease stays granted.
     pub fn activate<C: Memory<ContextSlot>, P: Memory<PartySlot>>(
         &mut self,
         lease: LeaseId,

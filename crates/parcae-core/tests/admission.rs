@@ -159,7 +159,7 @@ mod answers {
 const HYPERPERIOD: u64 = 240;
 const PERIODS: [u64; 14] = [5, 6, 8, 10, 12, 15, 16, 20, 24, 30, 40, 60, 80, 120];
 
-/// What sets are made of.
+/// Random sets of contexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Kind {
     name: &'static str,
@@ -241,7 +241,7 @@ fn fits_by_definition(set: &[Demand], edge: f64) -> bool {
     })
 }
 
-/// What no scheduler could beat: preemption at any time, no overruns, no bands, no blocking.
+/// An ideal scheduler: preemption at any time, no overruns, no bands, no blocking.
 fn is_feasible_at_all(set: &[Demand]) -> bool {
     (1..=2 * HYPERPERIOD).all(|t| {
         let due = |d: &Demand| match t.checked_sub(d.deadline) {
@@ -252,7 +252,7 @@ fn is_feasible_at_all(set: &[Demand]) -> bool {
     })
 }
 
-/// What runs on a context.
+/// The work on a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     /// Jobs as long as the budget, a period apart or a little more.

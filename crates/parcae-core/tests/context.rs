@@ -220,7 +220,7 @@ mod calls {
         table.unregister(gone, 1).unwrap();
         assert_eq!(table.donate(client, gone, FREE, 1), Err(Refused::StaleParty));
         assert_eq!((table.holder(context), table.left(context, 1)), (Some(client), Some(49)));
-        // Calling back who waits would close a circle.
+        // Calling a waiting party would close a cycle.
         let _call = table.donate(client, server, FREE, 1).unwrap();
         assert_eq!(table.donate(server, client, FREE, 1), Err(Refused::Waits));
     }
@@ -316,7 +316,7 @@ mod calls {
             let (context, client, servers, calls) = chain::<3>(&mut table);
             let off = if destroy { table.destroy(context, 9) } else { table.recall(context, 9) };
             assert_eq!(off, Ok(Some(servers[2])));
-            // Answers still reach those who wait, in any order, without time.
+            // Answers still reach the waiting callers, in any order, without a context.
             for nth in [1, 2] {
                 let back = table.give_back(calls[nth], 10).unwrap();
                 assert_eq!((back.caller, back.context), (servers[nth - 1], None));
@@ -378,7 +378,7 @@ mod handles {
         let (party, context) = bound(&mut table, Params::new(5, 50));
         table.destroy(context, 0).unwrap();
         table.unregister(party, 0).unwrap();
-        // The slots have new owners, whom the old handles must not reach.
+        // The slots have new owners, which the old handles must not reach.
         let (new_party, new_context) = running(&mut table, Params::new(7, 70));
         assert_eq!(new_context.index(), context.index());
         assert_eq!(new_party.index(), party.index());

@@ -107,8 +107,8 @@ fn who_blocks_with_its_last_budget_has_no_timeout() {
     assert_eq!(events(&mut table).len(), 1, "now it wants to run");
 }
 
-/// The problem of a budget that ends inside a server: the server's own endpoint hears of it,
-/// and whoever listens there revokes the call.
+/// The problem of a budget that ends inside a server: the server's own endpoint gets the event, and
+/// its listener revokes the call.
 #[test]
 fn a_server_hears_of_its_callers_budget_and_the_call_is_aborted() {
     let own = Endpoint { port: 1, badge: 1 };

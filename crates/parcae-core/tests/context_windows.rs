@@ -1,5 +1,5 @@
-//! What a context can use in a window of time, by brute force over recorded traces; and what
-//! always holds between contexts and parties, under random operations.
+//! The use of a context in a window of time, by brute force over recorded traces; and the
+//! invariants of contexts and parties under random operations.
 
 mod random;
 
@@ -138,8 +138,8 @@ fn a_window_of_hard_cbs_holds_what_is_due_around_it() {
     assert!(doubled > 0, "which is why there is the sliding window");
 }
 
-/// What admission is told about a context is true: the work released and due within a
-/// window is within the demand function, plus one check distance.
+/// The demand of a context in admission is correct: the work released and due within a window is
+/// within the demand function, plus one check distance.
 #[test]
 fn demand_in_every_window_is_what_admission_assumes() {
     let random = &mut Random(0xd3);

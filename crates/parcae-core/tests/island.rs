@@ -53,7 +53,7 @@ const PLAN: Plan<'static> = Plan {
     response: Response::Stop,
 };
 
-/// What an island could have taken.
+/// The resources that an island could have taken.
 fn taken(islands: &All, site: &Site) -> (u64, usize, usize, WorkerSet) {
     let [first, second] = &site.tables;
     (islands.memory_free(), first.vacant(), second.vacant(), site.leases.housekeeping())

@@ -123,7 +123,7 @@ fn activation_needs_every_part_of_the_proof() {
     assert!(leases.activate(lease, PROOF, &table).unwrap().is_some());
     assert_eq!(leases.activate(lease, PROOF, &table), Err(Refused::NotGranted));
 
-    // What it does not exclude may stay.
+    // Chores that it does not exclude may stay.
     let tolerant = Terms { excludes: Chores::TIMERS, ..terms(account, 2) };
     let mut there: Table = Contexts::new(2, [ContextSlot::EMPTY; 2], [PartySlot::EMPTY; 2]);
     there.create(Params::new(1, 2), 0).unwrap();

@@ -1,4 +1,5 @@
-//! What is left alone: other items, what the compiler runs, macros, calls, and async blocks.
+//! Code that is left alone: other items, code that the compiler evaluates, macros, calls, and async
+//! blocks.
 
 #![allow(clippy::never_loop, clippy::useless_vec)] // no more code than is to be left alone
 

@@ -25,7 +25,7 @@ impl Arrival {
     #[inline]
     pub(super) fn record(&self) {
         let now = self.now();
-        let waited = now.saturating_sub(self.spawned.load(Ordering::Relaxed)); // the spawn published it
+        let waited = now.saturating_sub(self.spawned.load(Ordering::Relaxed)); // by the spawner
         self.waited.store(waited.max(1), Ordering::Release);
     }
 

@@ -197,7 +197,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the tasks of a scheduler of futures share.
+/// State that the tasks of a scheduler of futures share.
 struct Gate {
     waiting: AtomicUsize,
     done: AtomicUsize,

@@ -234,7 +234,7 @@ impl Tally {
         TALLIES[SLOT.with(|slot| *slot)].0.fetch_add(1, Ordering::Release);
     }
 
-    /// What has been counted until now.
+    /// The count so far.
     pub(super) fn now() -> Tally {
         Tally(TALLIES.iter().map(|slot| slot.0.load(Ordering::Acquire)).sum())
     }

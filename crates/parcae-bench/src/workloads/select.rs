@@ -1,7 +1,7 @@
 //! `select`: the cost of waiting for the first of four channels.
 //!
 //! `ready4`: there are values in all four, put there beforehand, and one task takes them out by
-//! selecting; nobody waits. `idle4`: all four are empty and have room for one value; another task
+//! selecting without waiting. `idle4`: all four are empty and have room for one value; another task
 //! sends to each in turn, and waits for an answer before it goes on, so every select waits. A
 //! figure there is a value selected and answered.
 //!

@@ -36,7 +36,7 @@ fn find_any(cap: *mut Cap) -> Result<Thing, Fault> {
     answer
 }
 
-/// Only whoever has the runtime, and no task, mints.
+/// Only the owner of the runtime mints, on a thread, and no task.
 fn mint() -> Result<Arc<global::Global>, Fault> {
     if parcae::foreign::task_id().is_some() {
         let text = "a task does not mint capabilities: do it on a thread, and hand them to tasks";

@@ -96,7 +96,7 @@ fn try_recv<T>(channel: &Arc<Channel<T>>) -> Result<Option<T>, Fault> {
     at_once(channel.receiver.try_recv().map_err(Error::from))
 }
 
-/// Closes a channel for whoever waits, and takes its handle back.
+/// Closes a channel, which wakes its waiters, and removes its handle.
 fn destroy<T>(channel: Option<Arc<Channel<T>>>) {
     if let Some(channel) = channel {
         channel.sender.close();

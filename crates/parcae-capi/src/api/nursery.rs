@@ -44,7 +44,7 @@ c_api! {
 /// The part of the header that does not change.
 pub const FROZEN: &[crate::decl::Function] = FUNCTIONS;
 
-/// An argument on its way to a task. What it points to is the program's business.
+/// An argument on its way to a task. Its target belongs to the program.
 #[derive(Clone, Copy)]
 pub(crate) struct Argument(*mut c_void);
 
@@ -68,7 +68,7 @@ fn create(opts: parcae::NurseryOpts, accounts: Accounts) -> Result<*mut c_void, 
     })
 }
 
-/// What was added to the frozen part.
+/// Functions beyond the frozen ones.
 pub mod more {
     use super::*;
     use crate::boundary::{sized, text};

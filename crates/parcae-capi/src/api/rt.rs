@@ -33,7 +33,7 @@ pub(crate) fn expand(worker_count: u32, deterministic_seed: u64) -> Config {
     Config { workers: worker_count, executor, seed: deterministic_seed, ..global::defaults() }
 }
 
-/// What was added to the frozen part.
+/// Functions beyond the frozen ones.
 pub mod more {
     use super::*;
     use crate::api::nursery::Argument;

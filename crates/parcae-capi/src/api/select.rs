@@ -15,9 +15,9 @@ use std::time::Duration;
 #[derive(Default)]
 pub(crate) struct Cases {
     cases: Vec<Case>,
-    /// Somebody waits: the cases are out.
+    /// A wait is in progress, and has taken the cases.
     busy: bool,
-    /// What the winner received.
+    /// The value that the winner received.
     winner: Option<(usize, Won)>,
 }
 
@@ -84,7 +84,7 @@ fn wait(cases: &[Case]) -> parcae::Result<(usize, Won)> {
     select.wait()
 }
 
-/// What the case with this index received, if it won.
+/// The value that the case with this index received, if it won.
 fn won(select: *mut c_void, case: i32) -> Result<Won, Fault> {
     let cases = find!(select, Select);
     let winner = lock(&cases).winner;

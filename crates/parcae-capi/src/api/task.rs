@@ -14,7 +14,7 @@ use parcae::{Priority, TaskHandle, foreign};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-/// Spawns a child of the innermost nursery, which nobody joins by itself.
+/// Spawns a child of the innermost nursery, without a handle.
 pub(crate) fn spawn(call: impl FnOnce() -> i64 + Send + 'static) -> Result<Int, Fault> {
     caller::current(|caller| {
         caller.with_nursery(std::ptr::null_mut(), |open| {

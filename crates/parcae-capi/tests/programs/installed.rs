@@ -82,7 +82,7 @@ pub(crate) fn compiler(test: &str, source: &str) -> Option<PathBuf> {
     found
 }
 
-/// What the compiler says; options come before the sources.
+/// The compiler's output; options come before the sources.
 pub(crate) fn compile(
     compiler: &Path,
     options: &[&str],

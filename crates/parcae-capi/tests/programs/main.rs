@@ -132,7 +132,7 @@ fn restart() {
     passes("restart", &["-std=gnu99", rounds], Linked::Shared);
 }
 
-/// Whose the last error is, and how long its text lives.
+/// The owner of the last error, and the lifetime of its text.
 #[test]
 fn errors() {
     passes("errors", &["-std=gnu99"], Linked::Shared);
@@ -201,7 +201,7 @@ fn tokens() {
     passes("tokens", &["-std=gnu99"], Linked::Shared);
 }
 
-/// What a profile allows, and capabilities.
+/// Profiles and capabilities.
 // rule: S0-CREATE-5
 #[test]
 fn profiles() {

@@ -1,8 +1,8 @@
 //! Reads Rust sources as far as rules about them need it: items, not lines.
 //!
 //! Comments and literals are blanked first, and what is compiled for tests only is cut, so a rule
-//! sees code and nothing else. What the reader does not understand it reports by a name that no
-//! list has, such as `$name` of a macro.
+//! sees code and nothing else. Code that the reader does not understand is reported by a name that
+//! no list has, such as `$name` of a macro.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ pub(crate) struct Demo {
     pub(crate) name: &'static str,
     /// In a few words.
     pub(crate) about: &'static str,
-    /// What the output shows.
+    /// A description of the output.
     look: &'static str,
     run: fn(&Stage, Size) -> parcae::Result<()>,
 }

@@ -20,7 +20,7 @@ pub(super) const DEMO: Demo = Demo {
 const PAYERS: u64 = 4;
 const PAYMENTS: u64 = 3;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, PartialEq)]
 struct Run {
     balance: u64,
@@ -40,7 +40,7 @@ fn pay(seed: u64) -> parcae::Result<Run> {
                 n.spawn(|cx| {
                     for _ in 0..PAYMENTS {
                         let balance = account.load(Ordering::Relaxed);
-                        cx.yield_now()?; // anybody may pay in here
+                        cx.yield_now()?; // another task may pay in between
                         account.store(balance + 1, Ordering::Relaxed);
                         cx.yield_now()?;
                     }

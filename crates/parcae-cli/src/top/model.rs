@@ -29,7 +29,7 @@ pub(crate) struct Task {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Wait {
-    /// What it waits for.
+    /// The reason of the wait.
     pub(crate) what: String,
     pub(crate) time: Duration,
 }

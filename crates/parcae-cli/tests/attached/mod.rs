@@ -52,7 +52,8 @@ impl Folder {
         // Paths of sockets are short, those of build folders need not be.
         let name = format!("parcae-{}-{test:.20}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        // Programs put sockets only where nobody else may write, whatever the umask is here.
+        // Programs create sockets only in folders that no other user may write to, whatever the
+        // umask is here.
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(folder.join("parcae")).unwrap();
         Folder(folder)

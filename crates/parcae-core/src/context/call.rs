@@ -184,8 +184,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(interrupted)
     }
 
-    /// Ends a party. A context that was lent to it goes back to the caller, whom this
-    /// returns; one of its own is free again; calls past it close over it.
+    /// Ends a party. A context that was lent to it returns to the caller, which this returns; its
+    /// own context becomes free; calls past it close over it.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ pub struct Params {
     pub workers: WorkerSet,
     /// How the budget is replenished.
     pub refill: Refill,
-    /// What happens after an overrun.
+    /// The response to an overrun.
     pub overrun: Overrun,
     /// The endpoint for timeouts: a party had to stop for lack of budget.
     pub timeout: Option<Endpoint>,
@@ -131,7 +131,7 @@ pub enum Refill {
     },
 }
 
-/// What happens after an overrun. All use is charged in any case, over as many periods as
+/// The response to an overrun. All use is charged in any case, over as many periods as
 /// necessary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overrun {

@@ -21,7 +21,7 @@ pub enum Refused {
     StaleParty,
     /// The call was returned or revoked.
     StaleCall,
-    /// The context is bound already, or someone holds it.
+    /// The context is bound or held already.
     Bound,
     /// The context is not bound.
     NotBound,

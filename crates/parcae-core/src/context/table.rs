@@ -230,8 +230,9 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(interrupted)
     }
 
-    /// New terms. What was used under the old ones is not given again: unless the budget is
-    /// whole, the new one begins when the old would have been whole, a longer period counted.
+    /// Changes the parameters. Budget used under the old ones is not granted again: unless the
+    /// budget is whole, the new one begins when the old one would have been whole, counting the
+    /// longer period.
     ///
     /// # Errors
     ///
@@ -253,9 +254,9 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(())
     }
 
-    /// A party without a context: passive until one is bound or lent to it. Nothing is
-    /// inherited from whoever registers it. Its own timeout endpoint, if it has one, hears of
-    /// budgets that end while it holds them: so a server learns that a caller's is used up.
+    /// A party without a context: passive until one is bound or lent to it. Nothing is inherited
+    /// from the registering party. Its own timeout endpoint, if it has one, gets the timeouts of
+    /// contexts that it holds: so a server learns that a caller's budget is used up.
     ///
     /// # Errors
     ///
@@ -314,8 +315,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
         Ok(interrupted)
     }
 
-    /// Takes a context out, for another worker's table. What it has used stays used, and its
-    /// events go along; who held it is not known there.
+    /// Removes a context, for another worker's table. Its use and its pending events move with it;
+    /// its holder does not.
     ///
     /// # Errors
     ///

@@ -113,7 +113,7 @@ fn best_effort_has_its_floor_in_every_window() {
     }
 }
 
-/// What it had before counts: realtime work gets all the rest.
+/// Earlier service counts: realtime work gets all the rest.
 #[test]
 fn the_floor_is_a_floor_and_not_a_bonus() {
     let floor = Floor::new(1_000, 50).unwrap();

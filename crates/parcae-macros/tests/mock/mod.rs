@@ -12,7 +12,7 @@ thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
 }
 
-/// What a call unwinds with when there is no budget left.
+/// The panic payload when there is no budget left.
 #[derive(Debug)]
 pub struct Exhausted;
 

@@ -7,8 +7,8 @@ struct Unit;
 #[budgeted]
 impl Unit {
     const fn new() -> Self {
-    //~ error: a `const fn` cannot be budgeted: the compiler may evaluate it, where there is no budget;
-    //~    use a plain function
+    //~ error: a `const fn` cannot be budgeted: the compiler may evaluate it, where there is no
+    //~    budget; use a plain function
         Self
     }
 
@@ -20,8 +20,8 @@ impl Unit {
 #[budgeted]
 mod module {
     pub const fn one() -> u32 {
-    //~ error: a `const fn` cannot be budgeted: the compiler may evaluate it, where there is no budget;
-    //~    use a plain function
+    //~ error: a `const fn` cannot be budgeted: the compiler may evaluate it, where there is no
+    //~    budget; use a plain function
         1
     }
 }

@@ -11,12 +11,12 @@ use std::{fmt, io};
 pub enum StackError {
     /// The requested size is 0 or above [`StackSize::MAX`].
     Size {
-        /// What was asked for, in bytes.
+        /// The requested size in bytes.
         requested: usize,
     },
     /// The requested guard is absurdly large.
     GuardSize {
-        /// What was asked for, in bytes.
+        /// The requested size in bytes.
         requested: usize,
     },
     /// The pool's own limit was reached, [`StackOpts::max_stacks`](super::StackOpts::max_stacks).
@@ -26,7 +26,7 @@ pub enum StackError {
     },
     /// The system refused to reserve memory.
     Reserve {
-        /// What was asked for, in bytes.
+        /// The requested size in bytes.
         bytes: usize,
         /// The limit that was hit, as far as it can be told.
         limit: Limit,
@@ -40,7 +40,7 @@ pub enum StackError {
     },
     /// There is no heap memory for the pool's own records.
     Heap {
-        /// What was asked for, in bytes.
+        /// The requested size in bytes.
         bytes: usize,
     },
     /// The alternate signal stack, which overflow reports run on, could not be
@@ -59,7 +59,7 @@ pub enum Limit {
     AddressSpace {
         /// The limit in bytes.
         limit: u64,
-        /// What the process uses, in bytes.
+        /// The address space in use, in bytes.
         used: u64,
     },
     /// The limit of the process's mappings (`vm.max_map_count`).

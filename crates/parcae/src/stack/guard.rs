@@ -83,6 +83,7 @@ impl Guards {
 
     #[cfg(test)]
     pub(super) fn limit_mprotect(&mut self, limit: u64) {
+        // Relaxed: a count.
         self.mprotect_limit = MPROTECTED.load(Ordering::Relaxed) + limit;
     }
 

@@ -75,7 +75,7 @@ impl StackOpts {
         self
     }
 
-    /// What happens when a fiber runs into its guard.
+    /// The response to a stack overflow.
     pub fn on_overflow(mut self, on_overflow: OnOverflow) -> StackOpts {
         self.on_overflow = on_overflow;
         self
@@ -100,7 +100,7 @@ pub enum Zeroing {
     BetweenDomains,
 }
 
-/// What happens when a fiber runs into its guard.
+/// The response to a stack overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnOverflow {

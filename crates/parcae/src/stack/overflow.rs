@@ -116,9 +116,9 @@ impl Label {
         for (word, chunk) in self.name.iter().zip(bytes.chunks(8)) {
             let mut full = [0; 8];
             full[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_ne_bytes(full), Ordering::Relaxed);
+            word.store(u64::from_ne_bytes(full), Ordering::Relaxed); // see above
         }
-        self.id.store(id, Ordering::Relaxed);
+        self.id.store(id, Ordering::Relaxed); // see above
         self.len.store(bytes.len() as u32, Ordering::Relaxed); // at most 48
     }
 
@@ -151,10 +151,11 @@ impl Label {
     }
 
     fn name(&self, buffer: &mut [u8; NAME_WORDS * 8]) -> usize {
-        // Relaxed: for the report only.
         for (word, out) in self.name.iter().zip(buffer.chunks_mut(8)) {
+            // Relaxed: for the report only.
             out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
+        // Relaxed: as above.
         (self.len.load(Ordering::Relaxed) as usize).min(buffer.len())
     }
 }

@@ -173,10 +173,9 @@ impl StackPool {
 
     /// A new trust domain, different from all others of this process.
     pub fn trust_domain(&self) -> TrustDomain {
-        // Relaxed: only its uniqueness counts. Not the pool's, so that a domain of another
-        // pool is never mistaken for one of this.
+        // Per process, not per pool, so that domains of different pools are never equal.
         static NEXT: AtomicU64 = AtomicU64::new(TrustDomain::DEFAULT.0 + 1);
-        TrustDomain(NEXT.fetch_add(1, Ordering::Relaxed))
+        TrustDomain(NEXT.fetch_add(1, Ordering::Relaxed)) // only unique
     }
 
     /// How this pool guards its stacks on this system.
@@ -198,17 +197,18 @@ impl StackPool {
         let quarantined = shared.quarantined.load(Ordering::Relaxed);
         let idle_or_abandoned = cached + quarantined;
         StackStats {
-            reserved: shared.reserved.load(Ordering::Relaxed),
-            arenas: shared.arenas.load(Ordering::Relaxed),
-            created: shared.created.load(Ordering::Relaxed),
+            reserved: shared.reserved.load(Ordering::Relaxed), // a statistic
+            arenas: shared.arenas.load(Ordering::Relaxed),     // a statistic
+            created: shared.created.load(Ordering::Relaxed),   // a statistic
+            // Relaxed: a count.
             in_use: shared.out.load(Ordering::Relaxed).saturating_sub(idle_or_abandoned),
             quarantined,
             cached,
             warm,
             cold,
-            trims: shared.trims.load(Ordering::Relaxed),
-            wipes: shared.wipes.load(Ordering::Relaxed),
-            unguarded: shared.unguarded.load(Ordering::Relaxed),
+            trims: shared.trims.load(Ordering::Relaxed), // a statistic
+            wipes: shared.wipes.load(Ordering::Relaxed), // a statistic
+            unguarded: shared.unguarded.load(Ordering::Relaxed), // a statistic
         }
     }
 
@@ -342,8 +342,8 @@ impl PoolShared {
 
     /// Counts one slot as taken out, if the limit allows it.
     fn count_out(&self) -> bool {
-        // Relaxed: the limit holds because the update is one read-modify-write.
         let more = |out| (out < self.max_stacks).then_some(out + 1);
+        // Relaxed: the limit holds because the update is one read-modify-write.
         self.out.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
@@ -383,7 +383,7 @@ impl PoolShared {
                 // Relaxed: statistics.
                 self.created.fetch_add(1, Ordering::Relaxed);
                 if kind == GuardKind::Off {
-                    self.unguarded.fetch_add(1, Ordering::Relaxed);
+                    self.unguarded.fetch_add(1, Ordering::Relaxed); // a statistic
                 }
                 Ok(slot)
             }
@@ -422,8 +422,9 @@ impl PoolShared {
         // SAFETY: newly created, so no other thread can reach it. Relaxed: statistics.
         unsafe {
             (*arena.as_ptr()).next = class.arenas.replace(arena);
+            // Relaxed: a statistic.
             self.reserved.fetch_add((*arena.as_ptr()).len(), Ordering::Relaxed);
-            self.arenas.fetch_add(1, Ordering::Relaxed);
+            self.arenas.fetch_add(1, Ordering::Relaxed); // a statistic
             Arena::next_unused(arena).ok_or(StackError::Heap { bytes: 0 })
         }
     }

@@ -79,9 +79,9 @@ pub(super) fn find(addr: usize) -> Option<Geometry> {
         // Relaxed: ordered by the Acquire load of `base` above and the fence below.
         let arena = Geometry {
             base,
-            len: entry.len.load(Ordering::Relaxed),
-            stride: entry.stride.load(Ordering::Relaxed),
-            guard: entry.guard.load(Ordering::Relaxed),
+            len: entry.len.load(Ordering::Relaxed), // as said above
+            stride: entry.stride.load(Ordering::Relaxed), // as said above
+            guard: entry.guard.load(Ordering::Relaxed), // as said above
         };
         // The loads above come before the second load of the version. Pairs with the fence in
         // `claim`: a reader that has read a field of a later arena sees the later version.

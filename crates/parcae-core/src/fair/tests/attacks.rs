@@ -1,10 +1,10 @@
-//! Those who would have more than their share. Every test names the defence that it
-//! shows to be needed; `mutations/fair.txt` switches these off, one by one.
+//! Entities that try to get more than their share. Every test names the defence that it proves
+//! necessary; `mutations/fair.txt` switches these off, one by one.
 
 use super::*;
 
-/// S3's gate of short sleepers. Runs to just before the end of its slice, naps, and is back
-/// before anybody noticed. Defence: debt is kept over sleep.
+/// S3's gate of short sleepers. Runs to just before the end of its slice, naps, and returns.
+/// Defence: debt is kept across sleep.
 // rule: S3-GATE-6
 #[test]
 fn a_micro_sleeper_gains_nothing() {
@@ -101,9 +101,8 @@ fn instant_yielders_starve_no_one() {
     assert!(turns[hog.index()] >= 990, "{turns:?}");
 }
 
-/// Runs a short slice, is removed, and comes back as somebody else, at no lag and due before
-/// anybody else. Defence: debtors that are removed linger as nobody's, and push V ahead of
-/// who is owed.
+/// Runs a short slice, is removed, and returns as a new entity, without lag and with the earliest
+/// deadline. Defence: removed debtors linger without an owner, and push V ahead of the others.
 #[test]
 fn coming_back_as_somebody_else_does_not_starve_others() {
     let mut queue = queue(64);
@@ -156,7 +155,7 @@ fn migration_ping_pong_gains_nothing() {
     assert!(had >= time / 2 - 20_000, "nor does it lose: {had} of {time}");
 }
 
-/// Hops without running: rounding favours nobody who moves.
+/// Moves between queues without running: rounding does not favour it.
 #[test]
 fn hopping_makes_no_credit() {
     let mut queues = [queue(3), queue(3)];
@@ -265,8 +264,8 @@ fn hand_off(queue: &mut Queue, group: GroupId) -> (u64, u64, u32) {
     (hogged, pair, handed)
 }
 
-/// Somebody who sleeps most of the time runs at once when it wakes up, though the processor
-/// is busy: it has credit or nothing, and a short request.
+/// An entity that sleeps most of the time runs immediately when it wakes, even on a busy processor:
+/// it has no debt, and a short request.
 #[test]
 fn sleepers_wait_for_one_turn_at_most() {
     let mut queue = queue(12);

@@ -1,5 +1,5 @@
-//! What the theory promises, in real service and exact arithmetic: lag stays within its
-//! bound, shares follow weights, nobody waits forever, picking is O(log n).
+//! The guarantees of the theory, in real service and exact arithmetic: lag stays within its bound,
+//! shares follow weights, no entity waits forever, picking is O(log n).
 
 use super::*;
 
@@ -161,7 +161,7 @@ fn coming_and_going_moves_v_by_the_lag_and_no_more() {
     }
 }
 
-/// S3's gate: everybody hogs.
+/// S3's gate: all entities hog.
 // rule: S3-EEVDF-3, S3-GATE-5
 #[test]
 fn cpu_hogs_share_by_weight() {

@@ -1,4 +1,4 @@
-//! The queue against plain models, and against those who would cheat it.
+//! The queue against plain models, and against entities that cheat.
 
 mod attacks;
 mod bounds;

@@ -1,6 +1,6 @@
 //! The queue against a model that is too simple to be wrong: no origin, no tree, no carried
-//! remainder, no wrapping; every answer from the definitions, in wide integers, by looking
-//! at everybody. Both get the same random operations and must agree on everything visible.
+//! remainder, no wrapping; every answer from the definitions, in wide integers, over all entities.
+//! Both get the same random operations and must agree on everything visible.
 
 use super::super::average::{Average, MAX_LAG};
 use super::super::scale::SHIFT;
@@ -38,9 +38,9 @@ impl Entity {
 struct Group {
     id: GroupId,
     entity: Option<EntityId>,
-    /// V while nobody is counted.
+    /// V while no entity is counted.
     last: i128,
-    /// Who ran last, if its request is not served.
+    /// The entity that ran last, if its request is not served.
     ran: Option<EntityId>,
 }
 
@@ -472,7 +472,7 @@ impl Pair {
             let v = self.queue.virtual_time(group.id).unwrap();
             assert_eq!(v, sum.div_euclid(weight) as u64, "V of group {g}");
             assert_eq!(self.queue.runnable(group.id).unwrap(), self.model.runnable(g));
-            // In the tree are exactly those who are counted, in order.
+            // The tree contains exactly the counted entities, in order.
             let waiting = self.queue.groups[g].ready.audit(&self.queue.nodes);
             let mut expected: Vec<_> =
                 self.model.counted(g).map(|e| &self.model.entities[e]).collect();
@@ -485,7 +485,7 @@ impl Pair {
             // All lags sum to zero, but for rounding each of them down.
             let lags: i128 = self.model.counted(g).map(|e| self.model.lag(e)).sum();
             assert!(lags <= 0 && lags >= -(self.model.counted(g).count() as i128));
-            // Whoever waits, somebody is eligible.
+            // If an entity waits, one is eligible.
             let anybody = self.model.counted(g).next().is_some();
             assert_eq!(self.model.counted(g).any(|e| self.model.eligible(e)), anybody);
         }

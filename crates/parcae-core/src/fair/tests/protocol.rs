@@ -1,4 +1,4 @@
-//! What is refused, and that a refusal changes nothing.
+//! Refused operations, and that a refusal changes nothing.
 
 use super::*;
 use std::string::ToString;
@@ -111,7 +111,7 @@ fn limits_that_contradict_each_other_are_refused() {
     assert!(Limits::NANOS.hold() && Limits::OPS.hold());
 }
 
-/// Whoever cannot be taken in comes back, with all that it is owed.
+/// An entity that cannot join is returned, with its lag.
 #[test]
 fn a_refused_departure_is_returned() {
     let mut from = queue(2);

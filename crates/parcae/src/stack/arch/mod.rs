@@ -18,8 +18,8 @@
 //!
 //! `CONTEXT-SWITCH-INVARIANTS.md` beside this file lists the registers that the switch preserves
 //! and clobbers, and its permitted callers. The layouts are asserted at compile time in the
-//! architecture's Rust file; the C harness in `tests/parcae_stacks` also tests the assembly without any
-//! Rust.
+//! architecture's Rust file; the C harness in `tests/parcae_stacks` also tests the assembly without
+//! any Rust.
 
 #[cfg(not(all(
     target_os = "linux",

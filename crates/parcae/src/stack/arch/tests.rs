@@ -5,9 +5,9 @@
 //! is written for a [`Form`] and runs with each, and
 //! [`contexts_left_by_one_form_are_resumed_by_the_other`] mixes them.
 //!
-//! The C harness in `tests/parcae_stacks` covers what needs no Rust (registers, alignment, unwinding) for the
-//! external form, on both architectures; here is what concerns Rust frames and the initial frame as
-//! Rust builds it, and all that for the inlined form.
+//! The C harness in `tests/parcae_stacks` covers what needs no Rust (registers, alignment,
+//! unwinding) for the external form, on both architectures; here is what concerns Rust frames and
+//! the initial frame as Rust builds it, and all that for the inlined form.
 
 use super::*;
 use std::cell::Cell;

@@ -239,8 +239,8 @@ impl Fiber {
             return Err(FiberError::ShadowStack);
         }
         stack.arm_thread().map_err(FiberError::Stack)?;
-        // Relaxed: ids only have to be unique.
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: ids only have to be unique.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         stack.label().set(id, name);
 
