@@ -208,8 +208,8 @@ pub enum ErrorKind {
     /// panic: a task cannot wait there.
     Unwinding,
     /// A checkpoint, a wait, or another operation of the runtime, in code that runs under
-    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) and may be abandoned at any time. It was
-    /// not begun.
+    /// [`Cx::contain_overflow`](crate::Cx::contain_overflow) and may be abandoned at any time. It
+    /// was not begun.
     Contained,
     /// A channel is closed, and nothing is left in it.
     ChannelClosed,
@@ -426,8 +426,8 @@ impl Error {
     /// call with a timeout, [`Cx::timeout`](crate::Cx::timeout),
     /// [`NurseryOpts::timeout`](crate::NurseryOpts::timeout).
     ///
-    /// A task that is cancelled because a nursery around it has exceeded its deadline gets an
-    /// error that [is cancelled](Error::is_cancelled) and not timed out: a retry is of no use there.
+    /// A task that is cancelled because a nursery around it has exceeded its deadline gets an error
+    /// that [is cancelled](Error::is_cancelled) and not timed out: a retry is of no use there.
     pub fn is_timed_out(&self) -> bool {
         match self.inner.kind {
             ErrorKind::TimedOut => true,

@@ -9,9 +9,9 @@
 //!
 //! A thread that finds the lock taken spins for about the length of a section, [`SPINS`] rounds. If
 //! the lock is still taken, its holder was most likely preempted: the thread yields the processor
-//! [`YIELDS`] times, then naps for [`NAP`] at a time. A nap lets a holder of lower realtime priority
-//! run on the same processor, which a yield does not. There are no wake-ups, so none can be lost;
-//! the price is up to one nap more when a holder is preempted for long.
+//! [`YIELDS`] times, then naps for [`NAP`] at a time. A nap lets a holder of lower realtime
+//! priority run on the same processor, which a yield does not. There are no wake-ups, so none can
+//! be lost; the price is up to one nap more when a holder is preempted for long.
 //!
 //! # Not for
 //!

@@ -1,4 +1,4 @@
-//! What the scheduler asks of the storeys above it.
+//! The host of a scheduler: callbacks into the storeys above it.
 //!
 //! `Shared` has what workers need. The parts of a runtime that workers do not need (the monitor,
 //! threads for blocking calls, tallies of nurseries, the deadlock policy) belong to the [`Host`]:

@@ -1,18 +1,20 @@
-//! What is known of nurseries: how long their tasks ran, waited and starved, how many there are and were, what they spent.
+//! Tallies of nurseries: how long their tasks ran, waited and starved, the number of tasks, and the
+//! budget used.
 //!
-//! Only where times are measured. Nurseries of the same name share one [`Tally`], for good: that is what names are
-//! for. One without a name has a tally of its own while it is open; then it is added to that of all unnamed ones, so that
-//! a server that opens a nursery for each request does not grow.
+//! Only if times are measured. Nurseries of the same name share one [`Tally`] for ever: that is the
+//! purpose of names. A nursery without a name has a tally of its own while it is open; then it is
+//! added to that of all unnamed nurseries, so that a server that opens a nursery for each request
+//! does not grow.
 
 use crate::scope::budget::{Budget, Pool};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The most names. Nurseries with others are counted with the unnamed.
+/// Limit of names. Nurseries with further names are counted with the unnamed ones.
 const MOST_NAMES: usize = 1024;
 
-/// TallyFigures of one nursery, or of all of one name. Relaxed: nothing depends on them.
+/// Counters of one nursery, or of all nurseries of one name. Relaxed throughout: statistics only.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     ran: AtomicU64,
@@ -21,18 +23,18 @@ pub(crate) struct Tally {
     spawned: AtomicU64,
     finished: AtomicU64,
     failed: AtomicU64,
-    /// Of nurseries that have ended.
+    /// Budget used by nurseries that have ended.
     spent: Mutex<Budget>,
 }
 
 impl Tally {
     pub(crate) fn spawned(&self) {
-        self.spawned.fetch_add(1, Ordering::Relaxed);
+        self.spawned.fetch_add(1, Ordering::Relaxed); // statistics
     }
 
     pub(crate) fn ended(&self, failed: bool) {
         let counter = if failed { &self.failed } else { &self.finished };
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.fetch_add(1, Ordering::Relaxed); // statistics
     }
 
     /// Adds the times of a task, in ticks.
@@ -44,7 +46,7 @@ impl Tally {
         }
     }
 
-    /// The nursery ends, and has used up so much.
+    /// Adds the budget that an ended nursery has used.
     pub(crate) fn spend(&self, spent: Budget) {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).absorb(spent);
     }
@@ -59,13 +61,13 @@ impl Tally {
             (&self.failed, &other.failed),
         ];
         for (total, part) in all {
-            total.fetch_add(part.load(Ordering::Relaxed), Ordering::Relaxed);
+            total.fetch_add(part.load(Ordering::Relaxed), Ordering::Relaxed); // statistics
         }
         self.spend(*other.spent.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(crate) fn read(&self) -> TallyFigures {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed); // statistics
         // Ended first: a task that ends meanwhile counts as live.
         let (finished, failed) = (get(&self.finished), get(&self.failed));
         TallyFigures {
@@ -78,7 +80,7 @@ impl Tally {
     }
 }
 
-/// What a tally says. Times in ticks: ran, waited, starved.
+/// The values of a tally. Times in ticks: ran, waited, starved.
 pub(crate) struct TallyFigures {
     pub(crate) ticks: [u64; 3],
     pub(crate) live: u64,
@@ -96,7 +98,7 @@ struct TallyTable {
     named: BTreeMap<Arc<str>, Arc<Tally>>,
     unnamed: Arc<Tally>,
     roots: Arc<Tally>,
-    /// Nurseries that have not ended, by their number.
+    /// Nurseries that have not ended, by id.
     open: HashMap<u64, TalliedNursery>,
 }
 
@@ -118,9 +120,9 @@ pub(crate) struct TallyEntry {
 pub(crate) enum TallyKey {
     Roots,
     Named(Arc<str>),
-    /// One without a name, which is open.
+    /// An open nursery without a name.
     Number(u64),
-    /// Those without a name that have ended.
+    /// Ended nurseries without a name.
     Unnamed,
 }
 
@@ -129,7 +131,7 @@ impl Tallies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// That of root tasks.
+    /// The tally of root tasks.
     pub(crate) fn roots(&self) -> Arc<Tally> {
         Arc::clone(&self.lock().roots)
     }
@@ -148,7 +150,7 @@ impl Tallies {
             Some(name) => Arc::clone(state.named.entry(Arc::clone(name)).or_default()),
             None => Arc::default(),
         };
-        // A pool without limits counts nothing, and may be shared with others.
+        // An unlimited pool counts nothing, and may be shared with other nurseries.
         let pool = if pool.is_unlimited() { Weak::new() } else { Arc::downgrade(pool) };
         state.open.insert(number, TalliedNursery { name, tally: Arc::clone(&tally), pool });
         tally
@@ -162,7 +164,7 @@ impl Tallies {
         }
     }
 
-    /// What all of them say.
+    /// The values of all tallies.
     pub(crate) fn read(&self) -> Vec<TallyEntry> {
         let state = self.lock();
         let mut named: BTreeMap<&Arc<str>, TallyEntry> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Observers: dumps and deadlocks, traces, statistics, the monitor of stalled workers, and the socket
-//! by which another process looks in.
+//! Observers: dumps and deadlocks, traces, statistics, the monitor of stalled workers, and the
+//! socket for other processes.
 
 pub mod attach;
 pub mod inspect;

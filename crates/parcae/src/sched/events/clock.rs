@@ -1,17 +1,17 @@
 //! The clock of timestamps: a counter that is cheap to read.
 //!
-//! The system's clock costs four times as much as a whole yield. The processor's counter costs less,
-//! and serves as a clock where it runs at a constant rate (`cpuid` says so; on aarch64 it always
-//! does). The length of a tick is computed when a recording is read, from two readings of both
-//! clocks that are far apart.
+//! The system's clock costs four times as much as a whole yield. The processor's counter costs
+//! less, and serves as a clock where it runs at a constant rate (`cpuid` says so; on aarch64 it
+//! always does). The length of a tick is computed when a recording is read, from two readings of
+//! both clocks that are far apart.
 //!
 //! Under the deterministic executor a tick is a step.
 
 use crate::sched::timers::{Nanos, STEP};
 use std::time::{Duration, Instant};
 
-/// Least time between the two readings. The clocks are read to about 100 ns, which is 5 in a million
-/// of this.
+/// Least time between the two readings. The clocks are read to about 100 ns, which is 5 in a
+/// million of this.
 const BASELINE: Duration = Duration::from_millis(20);
 
 /// A source of ticks, with its first reading.

@@ -7,8 +7,8 @@ use super::ring::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// All events of a run. Behind a mutex because a foreign thread may spawn or wake; such a run is not
-/// reproducible.
+/// All events of a run. Behind a mutex because a foreign thread may spawn or wake; such a run is
+/// not reproducible.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     /// Advanced by the executor alone. Relaxed: its readers are on the same thread.

@@ -5,19 +5,19 @@
 //! garbage without undefined behaviour; two counters tell it which events to discard.
 //!
 //! ```text
-//!   write event n:   begun = n + 1                       read:  end = done (Acquire)
-//!                    fence(Release)                              copy [max(cursor, end - N) .. end)
-//!                    words of slot n mod N (Relaxed)             fence(Acquire)
-//!                    done = n + 1 (Release)                      discard events below begun - N
+//!   write event n:  begun = n + 1                    read:  end = done (Acquire)
+//!                   fence(Release)                          copy [max(cursor, end - N) .. end)
+//!                   words of slot n mod N (Relaxed)         fence(Acquire)
+//!                   done = n + 1 (Release)                  discard events below begun - N
 //! ```
 //!
 //! *No event is read before it is written*: `end` pairs with the Release of `done`, so the words of
 //! all events below it are visible.
 //!
 //! *No overwritten event is returned*: let a reader's word of event `n` come from event
-//! `m = n + k·N`, k ≥ 1. That word was stored after the writer's fence, and the reader's fence comes
-//! after its load. So the fences pair and the reader sees `begun ≥ m + 1 > n + N`: `n` is below
-//! `begun - N` and discarded.
+//! `m = n + k·N`, k ≥ 1. That word was stored after the writer's fence, and the reader's fence
+//! comes after its load. So the fences pair and the reader sees `begun ≥ m + 1 > n + N`: `n` is
+//! below `begun - N` and discarded.
 //!
 //! The last event may be held back (`stage`): it is written, and published by `commit` or with the
 //! next one. A worker writes the start of a task before the task's name and spawn location are
@@ -118,8 +118,8 @@ impl EventRing {
         let end = self.done();
         let first = (*cursor).max(end.saturating_sub(size));
         for n in first..end {
-            // Relaxed: written before `done`; or overwritten, which is noticed below.
             let slot = self.slot(n);
+            // Relaxed: written before `done`; or overwritten, which is noticed below.
             out.push(std::array::from_fn(|i| slot[i].load(Ordering::Relaxed)));
         }
         // Pairs with the fence in `write`.

@@ -68,8 +68,8 @@ impl Conductor {
         }
     }
 
-    /// Steps until all tasks have ended, no task can run, or it is too late; only on the thread that
-    /// made the conductor.
+    /// Steps until all tasks have ended, no task can run, or it is too late; only on the thread
+    /// that made the conductor.
     pub(crate) fn drain(&self, late: impl Fn() -> bool) {
         if thread::current().id() == self.thread {
             self.run_until(|| self.shared.live() == 0 || self.is_stuck() || late());

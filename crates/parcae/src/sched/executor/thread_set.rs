@@ -147,8 +147,8 @@ impl ThreadSet {
         thread.resting.begin();
         state.present -= 1;
         if state.present == 0 {
-            // No worker is left to monitor, or to wake. `ThreadExecutor::drain` would do the same, but it
-            // may not be running.
+            // No worker is left to monitor, or to wake. `ThreadExecutor::drain` would do the same,
+            // but it may not be running.
             self.shared.monitor.stop();
             drop(state);
             self.shared.timer_thread.stop();
@@ -234,8 +234,8 @@ impl ThreadSet {
         self.leave_under(state, index);
     }
 
-    /// Calls `act` with the id of this worker's thread, if the thread may be probed by a signal. The
-    /// thread does not end meanwhile.
+    /// Calls `act` with the id of this worker's thread, if the thread may be probed by a signal.
+    /// The thread does not end meanwhile.
     pub(crate) fn with_thread<R>(
         &self,
         slot: usize,

@@ -90,12 +90,12 @@ impl ThreadExecutor {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all tasks have ended, then ends the workers, the monitor, the threads of blocking
-    /// calls and the timer thread. Waits for ever without a deadline. The gate is shut, so no task
-    /// comes in meanwhile.
+    /// Waits until all tasks have ended, then ends the workers, the monitor, the threads of
+    /// blocking calls and the timer thread. Waits for ever without a deadline. The gate is shut, so
+    /// no task comes in meanwhile.
     ///
-    /// ThreadExecutor that are late are left behind: they end by themselves, when their tasks do, and keep
-    /// the memory that they use until then.
+    /// ThreadExecutor that are late are left behind: they end by themselves, when their tasks do,
+    /// and keep the memory that they use until then.
     pub(crate) fn drain(&self, deadline: Option<Instant>) -> Drained {
         if worker::is_current_of(&self.shared) {
             return Drained::Inside;

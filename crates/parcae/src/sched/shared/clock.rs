@@ -34,7 +34,7 @@ impl Shared {
     pub(crate) fn coarse_now(&self) -> Nanos {
         match &self.log {
             Some(log) => log.now().saturating_mul(STEP),
-            None => self.coarse.load(Ordering::Relaxed),
+            None => self.coarse.load(Ordering::Relaxed), // see `now`
         }
     }
 
@@ -93,8 +93,8 @@ impl Shared {
         rest
     }
 
-    /// Acts on overdue deadlines. For any thread, at any time. Leaves alone a wheel whose worker looks
-    /// after it.
+    /// Acts on overdue deadlines. For any thread, at any time. Leaves alone a wheel whose worker
+    /// looks after it.
     pub(crate) fn fire_overdue(&self, now: Nanos) {
         for (ring, grace) in self.timers.graces() {
             if ring.overdue(grace) <= now {

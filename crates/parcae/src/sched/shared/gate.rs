@@ -57,8 +57,8 @@ mod models {
     use loom::sync::atomic::AtomicUsize;
     use loom::thread;
 
-    /// Two spawners against a shut: tasks that are counted when the gate is empty are all that there
-    /// ever are.
+    /// Two spawners against a shut: tasks that are counted when the gate is empty are all that
+    /// there ever are.
     // rule: S4-SHUT-5
     #[test]
     fn spawn_against_shut() {

@@ -69,8 +69,8 @@ pub(crate) struct Shared {
     pub(crate) queues: RunQueues,
     pub(crate) idle: Idle,
     pub(crate) slab: Slab,
-    /// Held by an observer of tasks. Two observers at a time would miss the tasks that the other one
-    /// holds still.
+    /// Held by an observer of tasks. Two observers at a time would miss the tasks that the other
+    /// one holds still.
     pub(crate) looking: std::sync::Mutex<()>,
     pub(crate) stacks: StackPool,
     /// Set once: workers leave when all tasks have ended.
@@ -418,7 +418,8 @@ impl Shared {
         // Ended first: a task that ends between the two sums counts as live.
         let ended: u64 = self.remotes.iter().map(|remote| remote.stats.completed()).sum();
         let inside: u64 = self.remotes.iter().map(|remote| remote.stats.spawned()).sum();
-        // Acquire: pairs with no Release; keeps the load behind the sum of ended tasks.
+        // Acquire: needs no partner, not even `fetch_add`; keeps the load behind the sum of ended
+        // tasks.
         let outside = self.outside.load(Ordering::Acquire) - OUTSIDE;
         (inside + outside).saturating_sub(ended)
     }

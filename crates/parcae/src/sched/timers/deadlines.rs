@@ -11,8 +11,9 @@
 //! | a worker's wheel | its tasks, while they run on it | the worker; if it is stuck, the [timer thread](super::thread) | any thread |
 //! | the last wheel | threads that are no workers | the timer thread | any thread |
 //!
-//! Each wheel has a lock, which usually one thread alone uses, and beside it a word `next`: no later
-//! than its earliest deadline. A worker without a due deadline reads that word and nothing else.
+//! Each wheel has a lock, which usually one thread alone uses, and beside it a word `next`: no
+//! later than its earliest deadline. A worker without a due deadline reads that word and nothing
+//! else.
 //!
 //! # States of a timer
 //!
@@ -24,10 +25,10 @@
 //!                    cancelled
 //! ```
 //!
-//! *Armed*: its node is linked in a wheel. It leaves that state under the wheel's lock, once: unlinking
-//! a node ends that life of it, so one of fire and disarm finds the node, and the other finds another
-//! serial number. The action is moved out of the node in the same critical section, and the node is
-//! not used afterwards.
+//! *Armed*: its node is linked in a wheel. It leaves that state under the wheel's lock, once:
+//! unlinking a node ends that life of it, so one of fire and disarm finds the node, and the other
+//! finds another serial number. The action is moved out of the node in the same critical section,
+//! and the node is not used afterwards.
 //!
 //! *Firing*: the action is a value on the stack of the firing thread. It is carried out after the
 //! lock was released, so that callbacks may arm and disarm timers. Disarming a timer that is firing
@@ -40,21 +41,22 @@
 //! A busy worker reads `next` every 61 picks, and the clock only if there is a deadline; before it
 //! sleeps, always. It sleeps until `next`, not in ticks, so no wake-up is wasted. No other thread
 //! arms a timer in its wheel while it sleeps, so it cannot oversleep. After it has fired, it sleeps
-//! for at least [`PACE`]: where deadlines are dense, one wake-up serves many; a single deadline is as
-//! precise as possible.
+//! for at least [`PACE`]: where deadlines are dense, one wake-up serves many; a single deadline is
+//! as precise as possible.
 //!
 //! # Lateness
 //!
-//! Timers are never early: a deadline is rounded up to a whole tick of [`REAL_UNIT`], 65.5 µs, about
-//! the timer slack of the kernel (50 µs). So a timer is late by at most that and the time to wake a
-//! thread; where deadlines are dense and workers idle, by [`PACE`] more, half a millisecond; if its
-//! worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a step. There, timers fire
-//! in the order of their deadlines; those of the same step fire by worker, then in the order of arming.
+//! Timers are never early: a deadline is rounded up to a whole tick of [`REAL_UNIT`], 65.5 µs,
+//! about the timer slack of the kernel (50 µs). So a timer is late by at most that and the time to
+//! wake a thread; where deadlines are dense and workers idle, by [`PACE`] more, half a millisecond;
+//! if its worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a step. There,
+//! timers fire in the order of their deadlines; those of the same step fire by worker, then in the
+//! order of arming.
 //!
 //! Rejected: nodes on the stack of the waiting task (deadlines of tokens and nurseries move with
-//! their owners, and 48 bytes in a slab cost no allocation either); a heap (logarithmic, and disarming
-//! leaves garbage or needs positions); wheels without locks (a foreign thread that disarms would have
-//! to leave a message, and the node would live on until it is read).
+//! their owners, and 48 bytes in a slab cost no allocation either); a heap (logarithmic, and
+//! disarming leaves garbage or needs positions); wheels without locks (a foreign thread that
+//! disarms would have to leave a message, and the node would live on until it is read).
 
 use super::wheel::{Tick, TimerEntry, Wheel};
 use crate::base::shim::atomic::{AtomicU64, Ordering};
@@ -216,8 +218,8 @@ impl<T> SharedWheel<T> {
     /// No later than the earliest deadline.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
-        // Relaxed: a worker reads its own value; the timer thread's reading is ordered by the fences
-        // of `Horizon`.
+        // Relaxed: a worker reads its own value; the timer thread's reading is ordered by the
+        // fences of `Horizon`.
         self.next.load(Ordering::Relaxed)
     }
 
@@ -309,7 +311,7 @@ impl<T> SharedWheel<T> {
         // Relaxed: written under the lock; the timer thread's reading is ordered by the fences of
         // `Horizon`.
         if next != self.next() {
-            self.next.store(next, Ordering::Relaxed);
+            self.next.store(next, Ordering::Relaxed); // see above
         }
         next
     }

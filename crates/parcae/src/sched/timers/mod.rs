@@ -1,5 +1,5 @@
-//! Deadlines: a timing wheel for each worker, and the thread that fires the timers of stuck workers.
-//! The scheduler's clock is in `sched::shared`.
+//! Deadlines: a timing wheel for each worker, and the thread that fires the timers of stuck
+//! workers. The scheduler's clock is in `sched::shared`.
 
 mod deadlines;
 #[cfg(all(test, loom))]

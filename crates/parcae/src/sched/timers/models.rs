@@ -84,7 +84,8 @@ fn two_fire_while_a_node_is_reused() {
     });
 }
 
-/// A timer thread that checks and falls asleep while a timer is armed. Returns the end of its sleep.
+/// A timer thread that checks and falls asleep while a timer is armed. Returns the end of its
+/// sleep.
 fn fall_asleep(horizon: &Horizon, ring: &SharedWheel<()>) -> Nanos {
     loop {
         if let Some(until) = horizon.sleep(4, || ring.overdue(0)) {

@@ -1,18 +1,18 @@
 //! The timer thread: fires deadlines when their worker does not.
 //!
 //! A worker fires the timers of its own wheel. A worker that is stuck in a task cannot, and perhaps
-//! it is that very task whose time is over. So a thread, started with the first deadline, waits until
-//! a timer is *overdue*: due for [`GRACE`](super::deadlines::GRACE) without its worker having fired it.
-//! Timers of threads that are no workers have no worker, and are overdue when they are due.
-//! [`Shared::fire_overdue`] does the work; any thread may call it, at any time.
+//! it is that very task whose time is over. So a thread, started with the first deadline, waits
+//! until a timer is *overdue*: due for [`GRACE`](super::deadlines::GRACE) without its worker having
+//! fired it. Timers of threads that are no workers have no worker, and are overdue when they are
+//! due. [`Shared::fire_overdue`] does the work; any thread may call it, at any time.
 //!
 //! # Wake-ups
 //!
 //! The word `until` is the end of the thread's sleep. A setter of a deadline that would be overdue
-//! earlier unparks the thread. The thread keeps to that time even if the deadline is disarmed at once,
-//! and looks for the next one only when the time has come. So a wait with a timeout of a second that
-//! is over in a microsecond, a million times in a row, unparks it once a second. While many deadlines
-//! pass, it wakes up once per grace period; without deadlines it sleeps.
+//! earlier unparks the thread. The thread keeps to that time even if the deadline is disarmed at
+//! once, and looks for the next one only when the time has come. So a wait with a timeout of a
+//! second that is over in a microsecond, a million times in a row, unparks it once a second. While
+//! many deadlines pass, it wakes up once per grace period; without deadlines it sleeps.
 //!
 //! ```text
 //! setter of a deadline                  timer thread
@@ -26,9 +26,9 @@
 //! # Why it does not oversleep
 //!
 //! The fences are in one total order. If the setter's comes first, the thread reads its `next` in
-//! step 3. If the thread's comes first, the setter reads the new `until`, or a lower one that another
-//! setter has written, which unparks. An unpark that comes before the sleep is latched by the
-//! [`Parker`].
+//! step 3. If the thread's comes first, the setter reads the new `until`, or a lower one that
+//! another setter has written, which unparks. An unpark that comes before the sleep is latched by
+//! the [`Parker`].
 //!
 //! The thread holds the scheduler weakly, and only while it checks: it does not keep it alive.
 
@@ -55,14 +55,14 @@ impl Horizon {
     pub(crate) fn must_tell(&self, overdue: Nanos) -> bool {
         // Pairs with the fence in `sleep`.
         fence(Ordering::SeqCst); // the setter's
-        // Relaxed: ordered by the fence. Of several earlier deadlines one setter unparks: the minimum
-        // decides.
+        // Relaxed: ordered by the fence. Of several earlier deadlines one setter unparks: the
+        // minimum decides.
         overdue < self.until.load(Ordering::Relaxed)
             && overdue < self.until.fetch_min(overdue, Ordering::Relaxed)
     }
 
-    /// Before the thread sleeps: until when it may; `None` if it has to check again. `overdue` reads
-    /// the wheels.
+    /// Before the thread sleeps: until when it may; `None` if it has to check again. `overdue`
+    /// reads the wheels.
     pub(crate) fn sleep(&self, now: Nanos, overdue: impl Fn() -> Nanos) -> Option<Nanos> {
         // Relaxed: a setter that lowers it meanwhile also unparks.
         let promised = self.until.load(Ordering::Relaxed);

@@ -1,42 +1,42 @@
 //! A hierarchical timing wheel: values, each with the tick at which it is due.
 //!
-//! After Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). One thread at a time;
-//! the length of a tick and the lock are the business of `deadlines`.
+//! After Varghese and Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). One thread at a
+//! time; the length of a tick and the lock are the business of `deadlines`.
 //!
 //! # Layout
 //!
-//! A tick has 60 bits: ten digits of six bits. Level `l` has a slot for each value of digit `l`. All
-//! values before the tick `elapsed` were taken out, and
+//! A tick has 60 bits: ten digits of six bits. Level `l` has a slot for each value of digit `l`.
+//! All values before the tick `elapsed` were taken out, and
 //!
 //! > a value lies at the level of the highest digit in which its tick differs from `elapsed`
 //! > (at level 0 if none does), in the slot of that digit.
 //!
 //! That is invariant, so a value's slot follows from its tick and is not stored. It follows that
 //!
-//! - all ticks of level `l` come before all of level `l + 1`, and within a level in the order of the slots:
-//!   the first slot of the lowest level in use holds the earliest value;
+//! - all ticks of level `l` come before all of level `l + 1`, and within a level in the order of
+//!   the slots: the first slot of the lowest level in use holds the earliest value;
 //! - a slot of level 0 holds one tick;
 //! - nothing wraps around: there is a place for every tick, however far away.
 //!
-//! `elapsed` never enters a slot of a higher level that is in use without emptying it first: its values
-//! move down, in order (a *cascade*). A value moves down at most nine times: constant time, amortised.
-//! Values of the same tick stay in the order in which they came, since those on a higher level came
-//! earlier.
+//! `elapsed` never enters a slot of a higher level that is in use without emptying it first: its
+//! values move down, in order (a *cascade*). A value moves down at most nine times: constant time,
+//! amortised. Values of the same tick stay in the order in which they came, since those on a higher
+//! level came earlier.
 //!
 //! # Costs
 //!
 //! `insert`, `remove` and `next` take constant time: bit sets show which slots are in use. A slot
 //! remembers the earliest tick that was put into it since it was empty. After the removal of that
-//! very value this may be too early, never too late; `next` is exact again when the slot cascades or
-//! empties.
+//! very value this may be too early, never too late; `next` is exact again when the slot cascades
+//! or empties.
 //!
-//! Nodes lie in chunks that never move, linked by index: no allocation per value. A large wheel that
-//! runs empty returns its chunks. A serial number tells the lives of a node apart.
+//! Nodes lie in chunks that never move, linked by index: no allocation per value. A large wheel
+//! that runs empty returns its chunks. A serial number tells the lives of a node apart.
 //!
 //! # Limits
 //!
-//! A cascade moves a whole slot at once. A million timers between the same two boundaries are a million
-//! moves in a row.
+//! A cascade moves a whole slot at once. A million timers between the same two boundaries are a
+//! million moves in a row.
 
 /// A point in time, in units of the caller's choice.
 pub(crate) type Tick = u64;

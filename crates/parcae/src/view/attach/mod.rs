@@ -1,4 +1,4 @@
-//! Letting another process look inside: a Unix socket that a program opens on purpose.
+//! Inspection by other processes: a Unix socket that a program opens on purpose.
 //!
 //! ```no_run
 //! use parcae::attach::AttachOpts;
@@ -9,19 +9,21 @@
 //! # Ok::<(), parcae::Error>(())
 //! ```
 //!
-//! It shows what [`dump`](crate::Runtime::dump) and [`stats`](crate::Runtime::stats) show. It changes nothing unless
-//! the program says so: [`AttachOpts::allow_cancel`], and [`AttachOpts::allow_recharge`], which takes a capability
-//! and cannot give more than that has. The socket belongs to the user who runs the program and to nobody else (mode 0600).
+//! It gives access to [`dump`](crate::Runtime::dump) and [`stats`](crate::Runtime::stats). It
+//! changes nothing unless the program allows it: [`AttachOpts::allow_cancel`], and
+//! [`AttachOpts::allow_recharge`], which takes a capability and cannot grant more than that has.
+//! The socket belongs to the user who runs the program, and to no other user (mode 0600).
 //!
 //! # The protocol
 //!
-//! A request is a line of words, an answer is a line of JSON. Requests on one connection are answered in turn.
+//! A request is a line of words, an answer is a line of JSON. Requests on one connection are
+//! answered in turn.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `hello` | `{"parcae":"0.1.0","pid":1,"program":"…","workers":2,"may":["cancel","recharge"]}` |
 //! | `dump` | as [`Dump::to_json`](crate::inspect::Dump::to_json); `dump full` has whole stacks |
-//! | `tasks` | the same without `frames`, which take longest: for one who asks every second |
+//! | `tasks` | the same without `frames`, which take longest: for periodic requests |
 //! | `task TASK` | one of the tasks of `dump`, by its `id` or its `label` |
 //! | `text` | `{"text":"…"}`: the dump as people read it; `text full` has whole stacks |
 //! | `stats` | `{"live":3,"workers":[{"executed":9,…}]}` |
@@ -30,14 +32,15 @@
 //! | `recharge NURSERY ops=100 memory=4096 …` | `{"ok":true}` |
 //! | `trace start events=N` | `{"ok":true}`: each worker keeps its last N events, see [`trace`](crate::trace) |
 //! | `trace stop` | `{"bytes":N,"lost":N}`, and after that line so many bytes, as [`Trace::write_chrome`](crate::trace::Trace::write_chrome) |
-//! | anything else, or what is not allowed | `{"error":"…"}` |
+//! | any other request, or one that is not allowed | `{"error":"…"}` |
 //!
-//! # Who owns what
+//! # Ownership
 //!
-//! One thread listens, and each of up to [`CONNECTIONS`] connections has its own. They hold the scheduler weakly, so they
-//! do not keep a runtime alive; when it is gone they say so. Dropping [`Attached`] wakes the listener through a
-//! pipe, shuts the connections down, and waits for their threads: no request runs after it. A client that does not read
-//! is cut off after five seconds. The socket's file is `Bound`'s, which removes no other.
+//! One thread listens, and each of up to [`CONNECTIONS`] connections has its own thread. They hold
+//! the scheduler weakly, so they do not keep a runtime alive; without a runtime, answers are
+//! errors. Dropping [`Attached`] wakes the listener through a pipe, shuts the connections down, and
+//! joins their threads: no request runs after it. A client that does not read is cut off after five
+//! seconds. `Bound` owns the socket's file, and removes no other.
 
 mod recording;
 mod requests;
@@ -47,7 +50,7 @@ mod tests;
 
 use crate::sched::Shared;
 use crate::scope::cap::CapBudget;
-use recording::Recorder;
+use recording::ClientRecording;
 use requests::Server;
 use socket::Bound;
 use std::collections::HashMap;
@@ -63,16 +66,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The most connections at a time; another one is told to come later.
+/// Limit of connections at a time; another one is refused.
 pub const CONNECTIONS: usize = 8;
-/// How long a client may take to read an answer.
+/// Time that a client has to read an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the listener waits when it cannot take a connection.
+/// Pause of the listener after it could not accept a connection.
 const RETRY: Duration = Duration::from_millis(50);
 /// The longest request.
 const LONGEST: u64 = 4096;
 
-/// What a program lets others see and do.
+/// Options of the socket: its path, and the allowed requests.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct AttachOpts {
@@ -82,51 +85,51 @@ pub struct AttachOpts {
 }
 
 impl AttachOpts {
-    /// Looking only, at the [usual place](default_dir).
+    /// Inspection only, in the [default directory](default_dir).
     pub fn new() -> AttachOpts {
         AttachOpts::default()
     }
 
-    /// Another place for the socket.
+    /// Another path for the socket.
     pub fn path(mut self, path: impl Into<PathBuf>) -> AttachOpts {
         self.path = Some(path.into());
         self
     }
 
-    /// Others may cancel tasks.
+    /// Allows clients to cancel tasks.
     pub fn allow_cancel(mut self) -> AttachOpts {
         self.cancel = true;
         self
     }
 
-    /// Others may recharge nurseries, with as much as the capability has.
+    /// Allows clients to recharge nurseries, within the limits of the capability.
     pub fn allow_recharge(mut self, cap: CapBudget) -> AttachOpts {
         self.recharge = Some(cap);
         self
     }
 }
 
-/// Where sockets are if nobody says otherwise: `$XDG_RUNTIME_DIR/parcae`, or `parcae-UID` among the temporary files.
-/// Each is called by the number of its process, and of the runtime in it.
+/// The default directory of sockets: `$XDG_RUNTIME_DIR/parcae`, or `parcae-UID` among the temporary
+/// files. A socket is named by the id of its process, and the number of the runtime in it.
 pub fn default_dir() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir).join("parcae"),
-        // SAFETY: asks only.
+        // SAFETY: has no preconditions.
         _ => std::env::temp_dir().join(format!("parcae-{}", unsafe { libc::getuid() })),
     }
 }
 
-/// A socket that others may use; gone when it is dropped.
+/// An open socket; removed when this is dropped.
 pub struct Attached {
-    /// Dropped last: its file goes when nobody serves it any more.
+    /// Dropped last: its file is removed when the socket is no longer served.
     bound: Bound,
-    /// Dropping it tells the listener to end.
+    /// Dropping it ends the listener.
     stop: Option<UnixStream>,
     listener: Option<JoinHandle<()>>,
 }
 
 impl Attached {
-    /// Where the socket is.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         self.bound.path()
     }
@@ -136,7 +139,7 @@ impl Drop for Attached {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(listener) = self.listener.take() {
-            let _ = listener.join(); // it has said what it had to say
+            let _ = listener.join(); // a panic there was reported already
         }
     }
 }
@@ -169,9 +172,9 @@ pub(crate) fn open(shared: Weak<Shared>, opts: AttachOpts) -> io::Result<Attache
     Ok(Attached { bound, stop: Some(stop), listener: Some(thread) })
 }
 
-/// A place that no other runtime of this process has.
+/// A path that no other runtime of this process has.
 fn usual_path() -> io::Result<PathBuf> {
-    /// How many places there were.
+    /// Number of paths so far.
     static PLACES: AtomicU64 = AtomicU64::new(0);
     let dir = default_dir();
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
@@ -186,11 +189,11 @@ fn usual_path() -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     sweep(&dir);
-    let number = PLACES.fetch_add(1, Ordering::Relaxed); // only to be another one each time
+    let number = PLACES.fetch_add(1, Ordering::Relaxed); // only its uniqueness counts
     Ok(dir.join(format!("{}-{number}.sock", std::process::id())))
 }
 
-/// Removes what programs have left that are no more: they were killed, or ended without dropping it.
+/// Removes sockets of programs that were killed, or ended without dropping them.
 fn sweep(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -199,18 +202,18 @@ fn sweep(dir: &Path) {
         if let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok())
             && !Path::new(&format!("/proc/{pid}")).exists()
         {
-            // It may be of another container, whose numbers are not ours: then somebody listens.
+            // It may belong to a process of another container; then a program listens on it.
             let _ = socket::remove_dead(&path);
         }
     }
 }
 
-/// Whether the other end is of our user, or root's. The mode of the socket says the same, but not in the moment between
-/// making it and setting that.
+/// Whether the peer is of the same user, or root. The mode of the socket ensures the same, but not
+/// in the moment between creating it and setting the mode.
 fn is_ours(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the descriptor is open, and there is room for as much as `size` says.
+    // SAFETY: the descriptor is open, and there is room for `size` bytes.
     let told = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -236,10 +239,10 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
         let stream = match listener.accept() {
             Ok((stream, _)) if is_ours(&stream) => stream,
             Ok(_) => continue,
-            // Nobody there: a signal has ended the wait, or the client has gone again.
+            // No connection: a signal has ended the wait, or the client has gone again.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(_) => {
-                thread::sleep(RETRY); // no descriptor to be had, most likely
+                thread::sleep(RETRY); // out of descriptors, most likely
                 continue;
             }
         };
@@ -252,7 +255,7 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
         let Ok(end) = stream.try_clone() else { continue };
         let server = Arc::clone(server);
         let thread = thread::Builder::new().name("parcae-attach".into());
-        // A client that is gone is no error of ours.
+        // A client that is gone is no error.
         let serve_one = move || {
             let closes = Closes(stream);
             drop(talk(&closes.0, &server));
@@ -268,7 +271,8 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, server: &Arc<Server>) {
     }
 }
 
-/// Ends its connection with itself, for the client too: the listener has another descriptor of it.
+/// Shuts its connection down when it is dropped, for the client too: the listener has another
+/// descriptor of it.
 struct Closes(UnixStream);
 
 impl Drop for Closes {
@@ -290,7 +294,7 @@ fn wait_for_either(listener: i32, stopped: i32) -> bool {
 fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut requests = BufReader::new(stream);
-    let mut recorder = Recorder::default();
+    let mut recorder = ClientRecording::default();
     loop {
         let mut line = Vec::new();
         let mut limited = io::Read::take(&mut requests, LONGEST);

@@ -1,8 +1,8 @@
-//! Recording for a client.
+//! Recordings of clients.
 //!
-//! A recording belongs to the connection that has started it, and ends with it: a client that is gone leaves nothing
-//! behind that costs. While it is on it holds the scheduler's records, though not its workers: a runtime ends as
-//! ever.
+//! A recording belongs to the connection that has started it, and ends with it: a client that is
+//! gone leaves no cost behind. While it is on, it keeps the scheduler's records alive, but not its
+//! workers: a runtime ends as usual.
 
 use super::requests::{error, number, ok};
 use crate::base::json::Object;
@@ -10,17 +10,17 @@ use crate::sched::Shared;
 use crate::view::trace::{self, Recording, TraceOpts};
 use std::sync::Arc;
 
-/// The most events of each worker that a client may ask for: 32 MiB in rings, some hundred as JSON.
+/// Limit of events per worker for a client: 32 MiB in rings, some hundred MiB as JSON.
 const MOST: u64 = 1 << 20;
 
-/// What a connection has recorded.
+/// The recording of a connection.
 #[derive(Default)]
-pub(super) struct Recorder {
+pub(super) struct ClientRecording {
     recording: Option<Recording>,
 }
 
-impl Recorder {
-    /// The answer to `trace …`: a line, and what follows it.
+impl ClientRecording {
+    /// The answer to `trace …`: a line, and the trace after it.
     pub(super) fn answer(&mut self, shared: Arc<Shared>, words: &[&str]) -> Vec<u8> {
         let answer = match words {
             ["start", opts @ ..] => self.start(shared, opts),

@@ -1,6 +1,6 @@
-//! What can be asked, and what is answered.
+//! Requests and their answers.
 
-use super::recording::Recorder;
+use super::recording::ClientRecording;
 use crate::base::error::TaskId;
 use crate::base::json::{Object, string};
 use crate::sched::Shared;
@@ -9,7 +9,7 @@ use crate::scope::cap::CapBudget;
 use crate::view::inspect::{Detector, Dump, PAUSE};
 use std::sync::Weak;
 
-/// What a socket gives access to.
+/// The runtime that a socket gives access to, and the allowed requests.
 pub(super) struct Server {
     shared: Weak<Shared>,
     cancel: bool,
@@ -21,8 +21,9 @@ impl Server {
         Server { shared, cancel, recharge }
     }
 
-    /// The answer to a request on a connection: one line, and what may follow it.
-    pub(super) fn answer(&self, request: &str, recorder: &mut Recorder) -> Vec<u8> {
+    /// The answer to a request on a connection: one line, and a trace after it if one was
+    /// requested.
+    pub(super) fn answer(&self, request: &str, recorder: &mut ClientRecording) -> Vec<u8> {
         let mut words = request.split_whitespace();
         let words = (words.next(), words.collect::<Vec<_>>());
         let mut answer = match (self.shared.upgrade(), words) {
@@ -97,7 +98,7 @@ impl Server {
     }
 }
 
-/// One task with its stack. The others' stacks are not walked for it.
+/// One task with its backtrace. The stacks of other tasks are not walked for it.
 fn one_task(shared: &Shared, task: &str) -> Result<String, String> {
     let found = Dump::task_of(shared, task_number(task)?).ok_or_else(|| no_task(task))?;
     Ok(found.to_json())
@@ -113,7 +114,7 @@ fn text(text: &str) -> String {
     out
 }
 
-/// The number of a task, as such or as it is printed: `0.7`, `root.3`.
+/// The id of a task, as a number or as it is printed: `0.7`, `root.3`.
 fn task_number(text: &str) -> Result<u64, String> {
     let Some((origin, nth)) = text.split_once('.') else { return number(text) };
     let first = match origin {
@@ -122,7 +123,7 @@ fn task_number(text: &str) -> Result<u64, String> {
     };
     let id =
         first.zip(nth.parse().ok()).and_then(|(first, nth): (u64, u64)| first.checked_add(nth));
-    // Not every pair of numbers is one that is printed.
+    // Not every pair of numbers is an id.
     let printed = id.filter(|id| TaskId(*id).to_string() == text);
     printed.ok_or_else(|| format!("`{text}` is no number of a task, like 0.7 or root.3"))
 }

@@ -1,8 +1,9 @@
-//! The socket's file: where it is bound, and when it may be removed.
+//! The socket's file: binding and removal.
 //!
-//! A path is the caller's, and anything may be there already. Two rules keep other files safe:
+//! The path comes from the caller, and any file may be there already. Two rules keep other files
+//! safe:
 //!
-//! 1. *Binding* removes a file only if it is a socket of this user to which nobody listens: a
+//! 1. *Binding* removes a file only if it is a socket of this user on which no program listens: a
 //!    program that was killed has left it. The kernel refuses a connection to a regular file in
 //!    the same way (`ECONNREFUSED`), so the type of the file is asked for first, and symbolic
 //!    links are not followed. Everything else is an error, and stays.
@@ -10,8 +11,8 @@
 //!    The kernel keeps the inode while the socket is open, so its number cannot come to another
 //!    file before the listener is closed, which happens after the comparison.
 //!
-//! Between a look and the removal another program may put its own file there. The window is two
-//! system calls long and closed in neither direction: POSIX has no "unlink if it is this one".
+//! Between the check and the removal another program may put its own file there. The window is two
+//! system calls long, and cannot be closed: POSIX has no "unlink if it is this file".
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -28,7 +29,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Listens at a path, where a program that is gone may have left its socket.
+    /// Listens on a path, where a program that is gone may have left its socket.
     pub(super) fn at(path: PathBuf) -> io::Result<Bound> {
         let listener = UnixListener::bind(&path).or_else(|error| {
             if error.kind() != io::ErrorKind::AddrInUse {
@@ -40,12 +41,12 @@ impl Bound {
         let identity = identity(&fs::symlink_metadata(&path)?);
         let bound = Bound { path, identity, listener };
         fs::set_permissions(&bound.path, Permissions::from_mode(0o600))?;
-        // It only waits for connections where it can be told to end.
+        // Not blocking: the listener waits in `poll`, where it can be told to end.
         bound.listener.set_nonblocking(true)?;
         Ok(bound)
     }
 
-    /// Where the socket is.
+    /// Path of the socket.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -69,11 +70,11 @@ fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
-/// Removes a socket of this user to which nobody listens.
+/// Removes a socket of this user on which no program listens.
 ///
 /// # Errors
 ///
-/// If something else is there, or somebody listens. It stays then.
+/// If the path is another file, or a program listens on it. The file stays then.
 pub(super) fn remove_dead(path: &Path) -> io::Result<()> {
     let refuse = |kind, text: &str| {
         Err(io::Error::new(kind, format!("{} {text}; choose another path", path.display())))
@@ -88,7 +89,7 @@ pub(super) fn remove_dead(path: &Path) -> io::Result<()> {
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-        // Not for a stream, without permission, or overrun: somebody has it.
+        // Not a stream, no permission, or a full backlog: the socket is in use.
         Ok(_) | Err(_) => {
             return refuse(io::ErrorKind::AddrInUse, "is in use by another program");
         }

@@ -140,8 +140,8 @@ fn others_cancel_and_recharge_where_they_may() {
     other.unwrap().join().unwrap();
 }
 
-/// What a program has left that was killed goes when the next one looks for a place; what belongs to one that runs, and what is no
-/// socket of ours, stays.
+/// A socket that a killed program has left is removed when the next program opens one; sockets of
+/// running programs, and files that are no sockets of ours, stay.
 #[test]
 fn what_dead_programs_have_left_is_swept_away() {
     let dir = std::env::temp_dir().join(format!("parcae-sweep-{}", std::process::id()));
@@ -190,7 +190,7 @@ fn a_socket_goes_with_its_owner_and_a_stale_one_is_replaced() {
     assert!(rt.attach(AttachOpts::new().path("/nowhere/at/all.sock")).is_err());
 }
 
-/// Nothing but a socket that nobody serves is replaced: neither a file, nor a folder, nor a link and
+/// Only a socket that no program serves is replaced: neither a file, nor a folder, nor a link and
 /// what it leads to, nor a socket of another kind.
 #[test]
 fn other_files_at_its_place_stay() {
@@ -264,7 +264,7 @@ fn too_many_and_too_long_are_turned_away() {
     drop(attached);
 }
 
-/// What the client of a connection that has ended reads: nothing more.
+/// The client of a connection that has ended reads no more.
 fn rest(stream: &UnixStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut rest = String::new();
@@ -300,7 +300,7 @@ fn what_is_no_text_is_answered_like_any_nonsense() {
 fn a_signal_does_not_keep_the_listener() {
     extern "C" fn nothing(_: libc::c_int) {}
     let signal = libc::SIGRTMIN() + 5;
-    // SAFETY: a handler that does nothing, for a signal that nobody else here uses.
+    // SAFETY: a handler that does nothing, for a signal that no other test uses.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as usize;

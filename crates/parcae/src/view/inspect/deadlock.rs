@@ -8,19 +8,19 @@
 //! | [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) | threads | the same and guesses; also that all tasks wait, none with a timeout. Reported as [`Possible`](Certainty::Possible), never acted on |
 //! | the conductor | deterministic | all tasks asleep without a deadline, whatever for; if one is exempt, proven cycles of the others |
 //!
-//! *Why a join and the end of a nursery are proof.* Both waits end when known tasks have ended, and a
-//! parked task ends only after its own wait has. Only a cancellation from outside could intervene,
-//! which is always possible and no reason to stay silent.
+//! *Why a join and the end of a nursery are proof.* Both waits end when known tasks have ended, and
+//! a parked task ends only after its own wait has. Only a cancellation from outside could
+//! intervene, which is always possible and no reason to stay silent.
 //!
 //! *Why a lock is not.* A guard is `Send`: the holder of a lock is the owner of the guard, and the
-//! lock knows only the task that took it. The guard may be with another task, with a thread, or in a
-//! channel. Tracking it would make every lock and unlock slower, so the holder is a guess, and no wait
-//! is ended because of a guess. The same holds for the ends of a channel: their number is known,
-//! their owners are not.
+//! lock knows only the task that took it. The guard may be with another task, with a thread, or in
+//! a channel. Tracking it would make every lock and unlock slower, so the holder is a guess, and no
+//! wait is ended because of a guess. The same holds for the ends of a channel: their number is
+//! known, their owners are not.
 //!
-//! *Why every wait is, under the deterministic executor.* Only tasks run there, on one thread. When no
-//! task can run and no deadline is left, only another thread could change that, and a program that
-//! depends on one is not deterministic. A program that does so knowingly uses
+//! *Why every wait is, under the deterministic executor.* Only tasks run there, on one thread. When
+//! no task can run and no deadline is left, only another thread could change that, and a program
+//! that depends on one is not deterministic. A program that does so knowingly uses
 //! [`Cx::external`](crate::Cx::external). Calls on threads of the runtime (`blocking`) end by
 //! themselves and are exempt.
 //!
@@ -28,12 +28,12 @@
 //!
 //! Tasks are read one after another, and may run in between. So there are two scans, and only waits
 //! that both have seen count: the same wait of the same task, identified by its count of waits. A
-//! task that was in the same wait in both scans was in it from the end of the first to the beginning
-//! of the second. That is one moment for all of them.
+//! task that was in the same wait in both scans was in it from the end of the first to the
+//! beginning of the second. That is one moment for all of them.
 //!
 //! A waker that has made the condition true and is about to wake the task would be missed in that
-//! moment. Under the deterministic executor there is none; with threads the scans are [`PAUSE`] apart,
-//! longer than a thread is preempted on a machine that works.
+//! moment. Under the deterministic executor there is none; with threads the scans are [`PAUSE`]
+//! apart, longer than a thread is preempted on a machine that works.
 
 use super::TaskSnapshot;
 use super::graph::{Graph, Trust};
@@ -55,12 +55,13 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnDeadlock {
-    /// No automatic detection. [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) still works.
+    /// No automatic detection. [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) still
+    /// works.
     Ignore,
     /// Report once, on standard error. The default with threads.
     Report,
-    /// End the waits with [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock), which has the report.
-    /// The default under the deterministic executor.
+    /// End the waits with [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock), which has the
+    /// report. The default under the deterministic executor.
     Fail,
     /// Report, then abort the process.
     Abort,
@@ -84,8 +85,8 @@ pub struct Deadlock {
 pub enum Certainty {
     /// Only the listed tasks could end their waits.
     Proven,
-    /// Probable; but a guard or the end of a channel may have been moved to another task, or a thread
-    /// outside of the runtime may act. Only
+    /// Probable; but a guard or the end of a channel may have been moved to another task, or a
+    /// thread outside of the runtime may act. Only
     /// [`Runtime::find_deadlock`](crate::Runtime::find_deadlock) returns this.
     Possible,
 }
@@ -161,8 +162,8 @@ pub(crate) struct Detector {
 }
 
 impl Detector {
-    /// Scans. Returns a deadlock that the last scan, at least [`PAUSE`] ago, has seen too, unless it
-    /// was returned before.
+    /// Scans. Returns a deadlock that the last scan, at least [`PAUSE`] ago, has seen too, unless
+    /// it was returned before.
     pub(crate) fn scan(&mut self, shared: &Shared, trust: Trust) -> Option<Deadlock> {
         let tasks = look::all(shared, Stacks::Left);
         // A task that has moved since counts as running.

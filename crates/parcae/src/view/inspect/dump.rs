@@ -65,8 +65,8 @@ impl Dump {
         Some(task)
     }
 
-    /// Shows whole backtraces, as text and as JSON: also functions of the runtime and of the standard
-    /// library. For text, `{:#}` does the same.
+    /// Shows whole backtraces, as text and as JSON: also functions of the runtime and of the
+    /// standard library. For text, `{:#}` does the same.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -305,7 +305,8 @@ fn rough(time: Duration) -> String {
 struct Tree<'d> {
     tasks: &'d [TaskSnapshot],
     by_nursery: HashMap<u64, Vec<&'d TaskSnapshot>>,
-    /// Numbers for backtraces that are shown alike; they may differ in functions that are not shown.
+    /// Numbers for backtraces that are shown alike; they may differ in functions that are not
+    /// shown.
     looks: HashMap<&'d Frames, usize>,
     shown: Shown,
 }

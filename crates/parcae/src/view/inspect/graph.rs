@@ -16,9 +16,9 @@ use std::collections::HashMap;
 pub(crate) enum Trust {
     /// Waits that only known tasks can end: joins and the ends of nurseries.
     Proof,
-    /// Guesses as well: the ends of a channel are with the task that made it or with its descendants
-    /// ([`EndedBy::Family`]), and a lock is held by the task that took it ([`EndedBy::Stack`]). Both are
-    /// wrong where an end or a guard was given away.
+    /// Guesses as well: the ends of a channel are with the task that made it or with its
+    /// descendants ([`EndedBy::Family`]), and a lock is held by the task that took it
+    /// ([`EndedBy::Stack`]). Both are wrong where an end or a guard was given away.
     Guess,
 }
 

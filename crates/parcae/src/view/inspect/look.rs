@@ -1,19 +1,19 @@
 //! Reading tasks from outside.
 //!
-//! All records of a scheduler are in its slab, so tasks need not register anywhere and spawning pays
-//! nothing for inspection. The phase of a task decides how much of it can be read:
+//! All records of a scheduler are in its slab, so tasks need not register anywhere and spawning
+//! pays nothing for inspection. The phase of a task decides how much of it can be read:
 //!
-//! - *parked*: everything. The observer takes the task out of the wakers' reach (`cx::observed`), so
-//!   its stack is quiescent and the frame on it can be read. A wake that comes meanwhile is carried
-//!   out when the observer is done. That takes some microseconds: the observer only copies.
+//! - *parked*: everything. The observer takes the task out of the wakers' reach (`cx::observed`),
+//!   so its stack is quiescent and the frame on it can be read. A wake that comes meanwhile is
+//!   carried out when the observer is done. That takes some microseconds: the observer only copies.
 //! - *queued or running*: its id and its worker, from the atomics of its record. All other fields
 //!   belong to the task.
 //!
 //! The observer waits for no task: the slab's lock is held for the copy of a list, a channel's lock
-//! is only tried. So it works when the system is stuck, and on a thread of its own. It does wait for
-//! another observer (`Shared::looking`), for one task at a time. A task that one observer holds still
-//! would look to the other as if it were about to run, and a deadlock would be missed for good,
-//! because a system in which all tasks wait is scanned only once.
+//! is only tried. So it works when the system is stuck, and on a thread of its own. It does wait
+//! for another observer (`Shared::looking`), for one task at a time. A task that one observer holds
+//! still would look to the other as if it were about to run, and a deadlock would be missed for
+//! good, because a system in which all tasks wait is scanned only once.
 //!
 //! Different tasks are read at different moments; `deadlock.rs` deals with that.
 

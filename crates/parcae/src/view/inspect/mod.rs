@@ -1,8 +1,8 @@
 //! Dumps of all tasks, and detection of deadlocks.
 //!
 //! [`Runtime::dump`](crate::Runtime::dump) shows all tasks of a runtime: the wait of each, its
-//! duration, nursery, budget and backtrace. It needs no worker to cooperate, so it works when all of
-//! them are stuck.
+//! duration, nursery, budget and backtrace. It needs no worker to cooperate, so it works when all
+//! of them are stuck.
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -40,8 +40,8 @@
 //! tasks that join each other, or their own ancestors. A wait that a thread outside of the runtime
 //! might end is no deadlock, so an idle server prints nothing.
 //! [`find_deadlock`](crate::Runtime::find_deadlock) is for a suspected deadlock. It also finds
-//! probable ones, such as two locks taken in opposite order, a lock taken twice, or a group of tasks
-//! that all receive from each other; [`Certainty`] tells them apart.
+//! probable ones, such as two locks taken in opposite order, a lock taken twice, or a group of
+//! tasks that all receive from each other; [`Certainty`] tells them apart.
 //!
 //! *Under the deterministic executor* there is no outside: when all tasks wait and no deadline is
 //! left, all of them are deadlocked, whatever the waits are for.
@@ -78,8 +78,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A task, as seen from outside. Of a queued task, only id, state and worker are known; of a running
-/// one also its name and spawn location.
+/// A task, as seen from outside. Of a queued task, only id, state and worker are known; of a
+/// running one also its name and spawn location.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct TaskSnapshot {

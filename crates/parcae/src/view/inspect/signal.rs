@@ -52,7 +52,8 @@ struct SignalSlot {
 static TABLE: [SignalSlot; SLOTS] =
     [const { SignalSlot { signal: AtomicI32::new(FREE), event: AtomicI32::new(-1) } }; SLOTS];
 
-/// Signals that are handled here, with their former dispositions. Its lock also guards taking a slot.
+/// Signals that are handled here, with their former dispositions. Its lock also guards taking a
+/// slot.
 static HANDLED: Mutex<Vec<Handled>> = Mutex::new(Vec::new());
 
 struct Handled {

@@ -1,4 +1,4 @@
-//! What is seen of tasks, and which waits are in vain.
+//! Dumps of tasks, and detection of deadlocks.
 
 use super::*;
 use crate::prelude::*;
@@ -142,7 +142,7 @@ fn a_dump_is_taken_while_all_workers_are_stuck() {
     waits.cancel();
 }
 
-/// Nothing is lost, woken twice or delayed for good by somebody who looks all the time.
+/// An observer that reads all the time loses, doubles or delays no wake-up.
 #[test]
 fn looking_does_not_disturb() {
     let rt = Runtime::builder().workers(2).build().unwrap();
@@ -251,7 +251,8 @@ fn part_of_a_program_deadlocks_while_the_rest_goes_on() {
         }
         Ok(())
     });
-    // Locked twice; a circle of channels within a family; a lock whose holder waits for who wants it.
+    // Locked twice; a circle of channels within a family; a lock whose holder waits for who wants
+    // it.
     let twice = rt.handle().spawn(|_| {
         let lock = Mutex::new(());
         let _guard = lock.lock()?;
@@ -295,7 +296,8 @@ fn what_may_still_end_is_no_deadlock() {
     let rt = Runtime::builder().workers(2).on_deadlock(OnDeadlock::Ignore).build().unwrap();
     let notify = Arc::new(Notify::new());
     let release = Arc::clone(&notify);
-    // Receives from a sibling that may yet send; waits for a lock whose holder sleeps; with a timeout; by declaration.
+    // Receives from a sibling that may yet send; waits for a lock whose holder sleeps; with a
+    // timeout; by declaration.
     let family = rt.handle().spawn(move |cx| {
         let (tx, rx) = channel::<u32>(0);
         cx.nursery(|n| {
@@ -358,7 +360,7 @@ fn channels_of_other_threads_are_not_suspected() {
 #[test]
 fn all_asleep_is_told_at_once_and_only_then() {
     seeds(|rt| {
-        // Nobody is left to give a permit back.
+        // No task is left to return a permit.
         let outcome = rt.run(|_| discard(Semaphore::new(0).acquire()));
         assert!(deadlock(outcome).all);
         // Time passes: not all are asleep before it has.
@@ -373,7 +375,7 @@ fn all_asleep_is_told_at_once_and_only_then() {
             })
         });
         outcome.unwrap();
-        // Whoever is told lets go of what it has: the runtime is as good as before.
+        // A task that was ended releases what it holds: the runtime works as before.
         let told = AtomicBool::new(false);
         let outcome: crate::Result<()> = rt.run(|cx| {
             let (_tx, rx) = channel::<u32>(0);
@@ -434,13 +436,13 @@ fn threads_fail_what_provably_waits_in_vain() {
         give.send(root).unwrap();
         token
     };
-    dump_when(&rt, |dump| dump.tasks.len() == 1); // both have ended, and nobody has cancelled them
+    dump_when(&rt, |dump| dump.tasks.len() == 1); // both have ended, and were not cancelled
     assert!(!token.is_cancelled());
     go_on.store(false, Ordering::Relaxed);
     busy.unwrap().join().unwrap();
 }
 
-/// What the monitor would say after two looks at tasks that do not move.
+/// The monitor's verdict after two scans of tasks that do not move.
 fn monitor_says(rt: &Runtime) -> Option<Deadlock> {
     rt.engine().with_shared(|shared| {
         let mut detector = Detector::default();
@@ -495,7 +497,7 @@ fn what_a_thread_may_end_is_not_reported() {
             discard(rx.recv())
         }
     })));
-    // A guard that goes to a thread: whoever took the lock waits for a child that wants it.
+    // A guard that goes to a thread: the task that took the lock waits for a child that wants it.
     tasks.push(spawn(Box::new(move |cx| {
         let guard = lock.lock()?;
         ends.send(Box::new(move || drop(guard))).unwrap();
@@ -517,7 +519,7 @@ fn what_a_thread_may_end_is_not_reported() {
     }
 }
 
-/// A guard that another task has: nobody is ended whose lock somebody may still give back.
+/// A guard that another task has: no wait is ended whose lock may still be released.
 #[test]
 fn a_guard_that_travels_is_no_deadlock() {
     for seed in 0..20 {
@@ -577,7 +579,7 @@ fn all_asleep_is_a_deadlock_whatever_for() {
     });
 }
 
-/// One that is declared to be ended from outside is waited for, and so are those who wait for it.
+/// An external wait is exempt, and so are the tasks that wait for its task.
 #[test]
 fn an_external_wait_is_exempt() {
     for seed in 0..20 {

@@ -1,10 +1,10 @@
-//! The figures of a snapshot by name, in one list: what exporters go through.
+//! The metrics of a snapshot by name, in one list for exporters.
 
 use super::{Histogram, NurseryFigures, Snapshot, Which, WorkerFigures};
 use crate::scope::budget::Resource;
 use std::time::Duration;
 
-/// What a figure is.
+/// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FamilyKind {
     /// Only grows.
@@ -13,16 +13,16 @@ pub(super) enum FamilyKind {
     Gauge,
 }
 
-/// One figure, of everybody who has it.
+/// One metric, with all its samples.
 pub(super) struct Family {
     pub(super) name: String,
     pub(super) help: &'static str,
     pub(super) kind: FamilyKind,
-    /// Labels with their values, and the figure.
+    /// Labels with their values, and the sample.
     pub(super) samples: Vec<(Vec<(&'static str, String)>, f64)>,
 }
 
-/// The histograms, which have a form of their own.
+/// The histograms, which have another form.
 pub(super) fn histograms(snapshot: &Snapshot) -> [(&'static str, &'static str, &Histogram); 2] {
     [
         ("parcae_wake_to_run_seconds", "Time from being ready to running.", &snapshot.wake_to_run),
@@ -35,7 +35,7 @@ pub(super) fn bounds() -> impl Iterator<Item = Duration> {
     (0..25).map(|power| Duration::from_micros(1 << power))
 }
 
-/// What a nursery has used up, by resource.
+/// Budget that a nursery has used, by resource.
 pub(super) fn spent(nursery: &NurseryFigures) -> impl Iterator<Item = (Resource, u64)> + '_ {
     Resource::ALL.into_iter().map(|resource| (resource, nursery.spent.get(resource)))
 }
@@ -94,7 +94,7 @@ fn workers(snapshot: &Snapshot, families: &mut Vec<Family>) {
     add("parcae_worker_asleep_seconds_total".into(), "Time asleep.", FamilyKind::Counter, &asleep);
 }
 
-/// Nurseries without a name are one, open or not: their numbers would be labels without end.
+/// Nurseries without a name count as one: their ids would make an unbounded number of labels.
 fn nurseries(snapshot: &Snapshot, families: &mut Vec<Family>) {
     let mut known: Vec<(String, NurseryFigures)> = Vec::new();
     for nursery in &snapshot.nurseries {

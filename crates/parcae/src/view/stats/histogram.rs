@@ -4,7 +4,7 @@ use crate::sched::events::Rate;
 use crate::sched::events::histogram::{BUCKETS, HistogramCounts, lowest};
 use std::time::Duration;
 
-/// How often which length was seen, of a [`Snapshot`](super::Snapshot). Lengths are known to a sixteenth of themselves.
+/// A histogram of durations in a [`Snapshot`](super::Snapshot), exact to a sixteenth of each value.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// The lowest and the next higher length of each bucket that is not empty, in nanoseconds, and its count.
+    /// Lower and upper bound of each bucket that is not empty, in nanoseconds, and its count.
     buckets: Vec<(u64, u64, u64)>,
     sum: u64,
 }
@@ -37,22 +37,22 @@ impl Histogram {
         Histogram { buckets, sum: rate.nanos(sum) }
     }
 
-    /// How many were counted.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.2).sum()
     }
 
-    /// All of them together.
+    /// Sum of all values.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum)
     }
 
-    /// The average; zero if there are none.
+    /// The average; zero without values.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.sum.checked_div(self.count()).unwrap_or(0))
     }
 
-    /// The length that this part of all is not longer than: 0.5 for the median. Zero if there are none.
+    /// The quantile for this part of all values: 0.5 for the median. Zero without values.
     pub fn quantile(&self, part: f64) -> Duration {
         let wanted = (part.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -65,13 +65,13 @@ impl Histogram {
         Duration::ZERO
     }
 
-    /// How many were not longer than this.
+    /// Number of values that are not longer than this.
     pub fn up_to(&self, length: Duration) -> u64 {
         let most = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         self.buckets.iter().filter(|bucket| bucket.0.midpoint(bucket.1) <= most).map(|b| b.2).sum()
     }
 
-    /// The buckets that are not empty: from, to, how many.
+    /// The buckets that are not empty: lower bound, upper bound, count.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, Duration, u64)> {
         let nanos = Duration::from_nanos;
         self.buckets.iter().map(move |&(low, high, count)| (nanos(low), nanos(high), count))

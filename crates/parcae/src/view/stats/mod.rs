@@ -1,4 +1,4 @@
-//! Figures: what a runtime has done, for people and for monitoring.
+//! Metrics of a runtime, for people and for monitoring.
 //!
 //! [`Runtime::stats`](crate::Runtime::stats) takes all of them at once:
 //!
@@ -18,21 +18,24 @@
 //! let snapshot = rt.stats();
 //! let parsers = snapshot.nursery("parsers").unwrap();
 //! assert_eq!((parsers.finished, parsers.live), (10, 0));
-//! assert!(snapshot.to_prometheus().contains("parcae_nursery_finished_total{nursery=\"parsers\"} 10"));
+//! let text = snapshot.to_prometheus();
+//! assert!(text.contains("parcae_nursery_finished_total{nursery=\"parsers\"} 10"));
 //! # Ok::<(), parcae::Error>(())
 //! ```
 //!
-//! Counters are always there: each worker keeps its own, and nobody waits for anybody to read them. *Times* need a clock, which costs as
-//! much as a yield, so they are measured where [`Builder::measure`](crate::runtime::Builder::measure) asks for it:
+//! Counters are always on: each worker keeps its own, and reading them makes no worker wait.
+//! *Times* need a clock, which costs as much as a yield, so they are measured only if
+//! [`Builder::measure`](crate::runtime::Builder::measure) asks for them:
 //!
 //! | | |
 //! |---|---|
-//! | of a worker | how long it ran tasks, and slept |
-//! | of the tasks of a nursery | how long they ran, waited, and *starved*: could run and did not |
+//! | of a worker | time spent running tasks, and asleep |
+//! | of the tasks of a nursery | time spent running, waiting, and *starving*: ready, but not running |
 //! | histograms | turns, and the time from being ready (woken, or having yielded) to running |
 //!
-//! A task that has not started does not count as starving: [`trace`](crate::trace) shows when it was spawned and
-//! started. A task's times are added to its nursery's when it waits, at the end of a slice of its budget, and when it ends.
+//! A task that has not started does not count as starving: [`trace`](crate::trace) shows when it
+//! was spawned and started. A task's times are added to its nursery's when it waits, at the end of
+//! a slice of its budget, and when it ends.
 
 mod families;
 mod histogram;
@@ -53,7 +56,7 @@ use crate::scope::tally::{Tallies, TallyEntry, TallyKey};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is measured; see [`Builder::measure`](crate::runtime::Builder::measure).
+/// The metrics that are collected; see [`Builder::measure`](crate::runtime::Builder::measure).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Measure {
@@ -64,27 +67,27 @@ pub enum Measure {
     Times,
 }
 
-/// All figures of a runtime. Those of different workers are not from the very same moment.
+/// All metrics of a runtime. Different workers are read at slightly different moments.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// When it was taken: since the runtime was built.
+    /// Time of the snapshot, since the runtime was built.
     pub at: Duration,
-    /// Tasks that have not ended.
+    /// Number of tasks that have not ended.
     pub live: u64,
-    /// Tasks in the queue that all workers share.
+    /// Number of tasks in the queue that all workers share.
     pub queued: usize,
     /// Stacks that overflowed and are never used again, see
     /// [`Cx::contain_overflow`](crate::Cx::contain_overflow).
     pub quarantined_stacks: usize,
     /// Each worker, and the temporary workers that were started.
     pub workers: Vec<WorkerFigures>,
-    /// Nurseries, where times are measured: root tasks, those with a name, those without one that are open, and the
-    /// rest of those without one.
+    /// Nurseries, if times are measured: the root tasks, nurseries by name, open nurseries without
+    /// a name, and all ended ones without a name.
     pub nurseries: Vec<NurseryFigures>,
-    /// From being ready to running, where times are measured.
+    /// Time from ready to running, if times are measured.
     pub wake_to_run: Histogram,
-    /// How long a task ran before it yielded, waited or ended, where times are measured.
+    /// Length of turns: from running to yield, wait or end, if times are measured.
     pub run_length: Histogram,
 }
 
@@ -92,13 +95,13 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerFigures {
-    /// What it counted.
+    /// Its counters.
     pub counters: WorkerStats,
-    /// Tasks in its queue that others may take.
+    /// Number of tasks in its queue that other workers may take.
     pub queued: usize,
-    /// How long it ran tasks, where times are measured.
+    /// Time spent running tasks, if times are measured.
     pub busy: Duration,
-    /// How long it slept, where times are measured.
+    /// Time asleep, if times are measured.
     pub asleep: Duration,
 }
 
@@ -106,37 +109,37 @@ pub struct WorkerFigures {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NurseryFigures {
-    /// Which nursery.
+    /// The nursery.
     pub which: Which,
-    /// How many nurseries that is, of those that have not ended.
+    /// Number of nurseries that these are, without ended ones.
     pub open: u64,
     /// Tasks that have not ended.
     pub live: u64,
-    /// Tasks that have ended without failing.
+    /// Number of tasks that have ended without failing.
     pub finished: u64,
-    /// Tasks that have failed.
+    /// Number of tasks that have failed.
     pub failed: u64,
-    /// How long they ran.
+    /// Time spent running.
     pub ran: Duration,
-    /// How long they waited.
+    /// Time spent waiting.
     pub waited: Duration,
-    /// How long they could have run and did not.
+    /// Time spent ready, but not running.
     pub starved: Duration,
-    /// What they have used up, of what the nursery counts.
+    /// Budget used, of the components that the nursery counts.
     pub spent: Budget,
 }
 
-/// Which nursery, or nurseries, [`NurseryFigures`] are about.
+/// The nursery, or nurseries, of [`NurseryFigures`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Which {
-    /// None: root tasks.
+    /// The root tasks.
     Roots,
-    /// All that have this name.
+    /// All nurseries with this name.
     Named(Arc<str>),
-    /// The one with this number, which is open and has no name.
+    /// The open nursery with this id, which has no name.
     Number(u64),
-    /// Those without a name that have ended.
+    /// Ended nurseries without a name.
     Unnamed,
 }
 
@@ -178,7 +181,7 @@ impl Snapshot {
     pub(crate) fn of(shared: &Shared) -> Snapshot {
         let tracer = &shared.tracer;
         let measured = !tracer.times.is_empty();
-        // Waits a little for a good rate, if the runtime is young.
+        // Sleeps a little for a good rate, if the runtime is young.
         let rate = if measured { shared.rate() } else { Rate::nanoseconds() };
         let now = shared.ticks();
         let worker = |(index, remote): (usize, &crate::sched::Remote)| {
@@ -212,7 +215,7 @@ impl Snapshot {
         }
     }
 
-    /// The nurseries of this name, where times are measured.
+    /// The nurseries with this name, if times are measured.
     pub fn nursery(&self, name: &str) -> Option<&NurseryFigures> {
         self.nurseries.iter().find(|nursery| nursery.which == Which::Named(name.into()))
     }
@@ -222,7 +225,7 @@ impl Snapshot {
         self.workers.iter().fold(WorkerStats::default(), |sum, worker| sum + worker.counters)
     }
 
-    /// The figures as JSON: times in nanoseconds, in the order of the fields.
+    /// The metrics as JSON: times in nanoseconds, in the order of the fields.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let mut all = Object::begin(&mut out);

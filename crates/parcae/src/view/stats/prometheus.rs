@@ -5,7 +5,7 @@ use super::{Histogram, Snapshot};
 use std::fmt::Write;
 
 impl Snapshot {
-    /// The figures in Prometheus's text format, version 0.0.4: what an endpoint for scraping answers.
+    /// The metrics in Prometheus's text format, version 0.0.4, for an endpoint for scraping.
     ///
     /// ```
     /// use parcae::prelude::*;

@@ -4,20 +4,20 @@ use super::Snapshot;
 use super::families::{self, FamilyKind};
 use metrics::{Label, counter, gauge};
 
-/// What is published of a histogram: the recorder has its own, which cannot be filled from counts.
+/// Published quantiles of a histogram: the recorder's own histograms cannot be filled from counts.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 impl Snapshot {
-    /// Hands all figures to the recorder of the `metrics` crate, under the names that
-    /// [`to_prometheus`](Snapshot::to_prometheus) has. To be called now and then; of histograms it publishes quantiles,
-    /// as gauges with the label `quantile`. With the feature `metrics`.
+    /// Publishes all metrics to the recorder of the `metrics` crate, under the names of
+    /// [`to_prometheus`](Snapshot::to_prometheus). To be called periodically. Histograms are
+    /// published as quantiles: gauges with the label `quantile`. With the feature `metrics`.
     ///
     /// ```
     /// use parcae::prelude::*;
     ///
     /// let rt = Runtime::builder().workers(1).build()?;
     /// rt.run(|_| Ok(()))?;
-    /// rt.stats().publish(); // to nobody, as long as the program has no recorder
+    /// rt.stats().publish(); // without effect unless the program has a recorder
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn publish(&self) {
@@ -26,7 +26,7 @@ impl Snapshot {
                 let labels: Vec<Label> =
                     labels.into_iter().map(|(name, value)| Label::new(name, value)).collect();
                 match family.kind {
-                    // Those that are no integers are seconds: the recorder's counters are integers.
+                    // Seconds are no integers, as the recorder's counters are.
                     FamilyKind::Counter if family.name.ends_with("_seconds_total") => {
                         gauge!(family.name.clone(), labels).set(value);
                     }

@@ -104,7 +104,8 @@ fn who_starves_is_seen() {
     .unwrap();
     let snapshot = rt.stats();
     let crowd = snapshot.nursery("crowd").unwrap();
-    // Twenty take turns on one worker, which takes a step for each: nineteen twentieths of the time they wait for it.
+    // Twenty take turns on one worker, which takes a step for each: nineteen twentieths of the time
+    // they wait for it.
     assert!(crowd.starved > crowd.ran * 10, "{crowd:?}");
     assert_eq!(crowd.waited, Duration::ZERO);
     assert!(snapshot.wake_to_run.count() >= 200);

@@ -6,25 +6,25 @@
 //!
 //! # Each check
 //!
-//! 1. *Heartbeats.* A worker counts its steps anyway; the monitor compares the counts. A worker that
-//!    does not rest and whose count has not changed is *still* ([`heartbeat`]).
+//! 1. *Heartbeats.* A worker counts its steps anyway; the monitor compares the counts. A worker
+//!    that does not rest and whose count has not changed is *still* ([`heartbeat`]).
 //! 2. *Stalls.* A worker that has been still for `stall_after` is reported: its task, for how long,
 //!    its backtrace ([`probe`]), and whether it computes or blocks ([`mod@thread_state`]). Once per
 //!    stall, and at most once in [`REPORT_INTERVAL`] ([`report`]).
 //! 3. *Temporary workers.* If there is work that any worker could take, no worker rests, and fewer
 //!    workers make progress than configured, another one is started (`executor::thread_set`).
 //! 4. *Deadlocks.* Tasks are scanned for deadlocks ([`patrol`]).
-//! 5. *Safety nets.* Work that waits while a worker rests, at two checks in a row, is announced again;
-//!    overdue deadlines are fired. Neither should ever be needed.
+//! 5. *Safety nets.* Work that waits while a worker rests, at two checks in a row, is announced
+//!    again; overdue deadlines are fired. Neither should ever be needed.
 //!
 //! # Cost
 //!
-//! None for busy workers: the counts exist for statistics. A worker that goes to rest and back stores
-//! a flag of its own, with a fence on the way back. The monitor checks every [`TICK`], which reads a
-//! few words per worker. When all workers have rested and no task has made a step for [`QUIET`], it
-//! sleeps until the next deadline, if there is one, so an idle process is not woken. The first worker
-//! that goes back to work wakes it (`sched::monitor`): a system call, at most once in `QUIET`. The
-//! thread is started with the first task that is spawned from outside.
+//! None for busy workers: the counts exist for statistics. A worker that goes to rest and back
+//! stores a flag of its own, with a fence on the way back. The monitor checks every [`TICK`], which
+//! reads a few words per worker. When all workers have rested and no task has made a step for
+//! [`QUIET`], it sleeps until the next deadline, if there is one, so an idle process is not woken.
+//! The first worker that goes back to work wakes it (`sched::monitor`): a system call, at most once
+//! in `QUIET`. The thread is started with the first task that is spawned from outside.
 //!
 //! # Numbers
 //!
@@ -166,8 +166,8 @@ impl Monitor {
             match self.check(Instant::now()) {
                 NextCheck::After(time) => parker.park(Some(time)),
                 NextCheck::WhenWoken if parker.try_sleep(|| self.all_still_rest()) => {
-                    // Until a worker goes back to work. Or until a deadline: it may wake no task, but
-                    // then no task waits for time any more, and may be deadlocked.
+                    // Until a worker goes back to work. Or until a deadline: it may wake no task,
+                    // but then no task waits for time any more, and may be deadlocked.
                     parker.park(threads.shared().until_next_deadline());
                     self.patrol.wake();
                 }
@@ -209,7 +209,8 @@ impl Monitor {
             self.patrol.work(shared, now);
             return NextCheck::After(if waits && held_up > 0 { URGENT } else { TICK });
         }
-        // Read after the resting flags: steps that a worker made before it went to rest are counted.
+        // Read after the resting flags: steps that a worker made before it went to rest are
+        // counted.
         let steps = steps(shared);
         if std::mem::replace(&mut self.steps, steps) != steps {
             self.quiet_since = None;
@@ -250,8 +251,8 @@ impl Monitor {
         Some(verdict)
     }
 
-    /// Whether a worker that has been still for so long is held up, and not for lack of a processor:
-    /// then another thread would not help.
+    /// Whether a worker that has been still for so long is held up, and not for lack of a
+    /// processor: then another thread would not help.
     fn is_held_up(&mut self, slot: usize, age: Duration) -> bool {
         let heartbeat = &mut self.heartbeats[slot];
         if is_blocked(&self.threads, slot) {

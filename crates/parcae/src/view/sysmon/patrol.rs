@@ -1,24 +1,24 @@
 //! Periodic scans for deadlocks.
 //!
-//! A deadlock is a proven cycle that two scans have seen, [`PAUSE`] apart (`inspect::deadlock`). The
-//! monitor acts by itself, so it makes no guesses: a wait that the outside might end is left alone.
-//! While workers work there is a scan every [`EVERY`]. When all workers have come to rest there are
-//! two, so that a program in which all tasks wait is told without delay. Then the state cannot change
-//! until a worker wakes up.
+//! A deadlock is a proven cycle that two scans have seen, [`PAUSE`] apart (`inspect::deadlock`).
+//! The monitor acts by itself, so it makes no guesses: a wait that the outside might end is left
+//! alone. While workers work there is a scan every [`EVERY`]. When all workers have come to rest
+//! there are two, so that a program in which all tasks wait is told without delay. Then the state
+//! cannot change until a worker wakes up.
 //!
 //! # Why no deadlock is missed for good
 //!
 //! The monitor sleeps only if no task has made a step since before the first of the two scans: it
-//! compares the workers' counts of steps at every check, and once more when it has announced its sleep
-//! (`MonitorParker::try_sleep`). A task that came from outside, ran and parked between two checks has
-//! made a step, so the two scans start again.
+//! compares the workers' counts of steps at every check, and once more when it has announced its
+//! sleep (`MonitorParker::try_sleep`). A task that came from outside, ran and parked between two
+//! checks has made a step, so the two scans start again.
 //!
 //! # Cost
 //!
-//! A scan takes a few hundred nanoseconds per live task. The next scan waits for a hundred times the
-//! processor time of the last: at most a hundredth of one processor, or two where tasks work and rest
-//! in turn. Only the second of two scans at rest does not wait, because there is no third. Processor
-//! time counts: a scan that was preempted does not delay the next one.
+//! A scan takes a few hundred nanoseconds per live task. The next scan waits for a hundred times
+//! the processor time of the last: at most a hundredth of one processor, or two where tasks work
+//! and rest in turn. Only the second of two scans at rest does not wait, because there is no third.
+//! Processor time counts: a scan that was preempted does not delay the next one.
 
 use super::thread_state::own_time;
 use crate::sched::Shared;

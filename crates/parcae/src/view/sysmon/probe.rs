@@ -11,33 +11,33 @@
 //! | ANSWERING | the handler writes the answer and owns it | the handler, to ANSWERED |
 //! | ANSWERED | the requester owns the answer | the requester, to 0 |
 //!
-//! A signal that arrives after the requester gave up finds another value and does nothing. A requester
-//! that finds ANSWERING, left over from an earlier one that timed out, makes no request. So the answer
-//! has one owner at any time.
+//! A signal that arrives after the requester gave up finds another value and does nothing. A
+//! requester that finds ANSWERING, left over from an earlier one that timed out, makes no request.
+//! So the answer has one owner at any time.
 //!
 //! # Restrictions of the handler
 //!
 //! It runs on the signal stack of the worker's thread, in the middle of the task: perhaps inside of
 //! the allocator, or with any lock held. So it does not allocate, lock, or format.
 //!
-//! - *Return addresses* come from `_Unwind_Backtrace` into a fixed array. The unwinder finds its tables
-//!   by `_dl_find_object`, which glibc ≥ 2.35 offers and which takes no lock. Without it, addresses are
-//!   not collected, because the unwinder would take a lock that the task may hold. The first call,
-//!   which sets the unwinder up, is made when the handler is installed. Limit: code that was announced
-//!   by `__register_frame` (JIT compilers) makes older unwinders (gcc ≤ 12) take a lock; programs with
-//!   such code switch the signal off.
-//! - *The running task* is read from the worker itself: the handler is on its thread, so it does not
-//!   change meanwhile; half-written values are detected (`Worker::observe`). Names are shared by
-//!   counting references.
+//! - *Return addresses* come from `_Unwind_Backtrace` into a fixed array. The unwinder finds its
+//!   tables by `_dl_find_object`, which glibc ≥ 2.35 offers and which takes no lock. Without it,
+//!   addresses are not collected, because the unwinder would take a lock that the task may hold.
+//!   The first call, which sets the unwinder up, is made when the handler is installed. Limit: code
+//!   that was announced by `__register_frame` (JIT compilers) makes older unwinders (gcc ≤ 12) take
+//!   a lock; programs with such code switch the signal off.
+//! - *The running task* is read from the worker itself: the handler is on its thread, so it does
+//!   not change meanwhile; half-written values are detected (`Worker::observe`). Names are shared
+//!   by counting references.
 //!
 //! Function names are looked up afterwards, by the requesting thread.
 //!
 //! # Side effects
 //!
 //! The handler is installed with the first request, with `SA_RESTART`: restartable calls are
-//! restarted. Others (`poll`, `epoll_wait`, `nanosleep` …) return `EINTR` once; the standard library
-//! repeats them. Foreign signals of the same number go to the handler that was there before; our
-//! signals carry a value that no other sender uses.
+//! restarted. Others (`poll`, `epoll_wait`, `nanosleep` …) return `EINTR` once; the standard
+//! library repeats them. Foreign signals of the same number go to the handler that was there
+//! before; our signals carry a value that no other sender uses.
 
 use crate::base::error::TaskInfo;
 use crate::sched::worker;
@@ -111,15 +111,15 @@ pub(super) fn probe(tid: i32, signal: i32) -> Option<ProbeAnswer> {
     if REQUEST.load(Ordering::Acquire) == ANSWERED {
         drop(take_answer()); // to an earlier request
     }
-    // Release: pairs with the Acquire in `handler`, whose CAS comes after the answer was taken. Only a
-    // requester leaves 0.
+    // Release: pairs with the Acquire in `handler`, whose CAS comes after the answer was taken.
+    // Only a requester leaves 0.
     let asked = REQUEST.compare_exchange(0, tid as u64, Ordering::Release, Ordering::Relaxed);
     asked.ok()?;
     let sent = send(tid, signal);
     let deadline = Instant::now() + PATIENCE;
     let mut pause = Duration::from_micros(20);
+    // Acquire: pairs with the Release in `handler`.
     while REQUEST.load(Ordering::Acquire) != ANSWERED {
-        // Acquire: pairs with the Release in `handler`.
         if !sent || Instant::now() >= deadline {
             // Relaxed: no answer was written, or it is being written and is left alone.
             let took_back =
@@ -220,13 +220,18 @@ fn unwinder_takes_no_lock() -> bool {
     unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()).is_null() }
 }
 
+/// The signal handler.
+///
+/// # Safety
+///
+/// Called by the kernel, as a handler with `SA_SIGINFO`.
 unsafe extern "C" fn handler(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: the kernel passes a valid siginfo; `si_value` is set for queued signals. `errno` is this
-    // thread's, and is restored because the interrupted code may be about to read it.
+    // SAFETY: the kernel passes a valid siginfo; `si_value` is set for queued signals. `errno` is
+    // this thread's, and is restored because the interrupted code may be about to read it.
     unsafe {
         let errno = *libc::__errno_location();
         if (*info).si_code != libc::SI_QUEUE || (*info).si_value().sival_ptr != mark() {

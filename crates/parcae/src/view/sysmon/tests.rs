@@ -71,8 +71,8 @@ fn eventually(mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Blocks a worker until there is a report as it is asked for. There may be others before: a machine that has no
-/// processor for a worker makes it look stuck anywhere, or not answer.
+/// Blocks a worker until there is a report as it is asked for. There may be others before: a
+/// machine that has no processor for a worker makes it look stuck anywhere, or not answer.
 fn next_that(rt: &Runtime, stalls: &Stalls, good: fn(&StallReport) -> bool) -> StallReport {
     let report = rt.run(|cx| {
         loop {
@@ -86,7 +86,8 @@ fn next_that(rt: &Runtime, stalls: &Stalls, good: fn(&StallReport) -> bool) -> S
     report.unwrap()
 }
 
-/// Runs `task` as a named child, again and again, and returns the first report that is as it is asked for.
+/// Runs `task` as a named child, again and again, and returns the first report that is as it is
+/// asked for.
 fn report_of(task: fn(&AtomicBool), good: fn(&StallReport) -> bool) -> StallReport {
     let (rt, stalls) = reporting(1);
     let started = Instant::now();
@@ -127,7 +128,7 @@ fn report_of_one(rt: &Runtime, stalls: &Stalls, task: fn(&AtomicBool)) -> StallR
 fn a_stall_that_the_question_ends_is_reported_all_the_same() {
     use super::examine::StallEvidence::{InTask, NoAnswer, OutsideTask};
     for rests in [false, true] {
-        // What was answered inside of the task counts, whatever came after.
+        // An answer inside of the task counts, whatever came after.
         assert!(InTask { pulse: 7 }.shows_stall(7, rests));
         // Another step was made before the answer: it is another task, or none.
         for sight in [InTask { pulse: 8 }, OutsideTask { pulse: 8 }, NoAnswer { pulse: 8 }] {
@@ -230,7 +231,7 @@ fn a_hook_that_panics_does_not_end_the_monitor() {
     }
 }
 
-/// Waiting, sleeping, and yielding to nobody are no stalls; neither is a task that does nothing but spawn.
+/// Waiting, sleeping, and yields without effect are no stalls; neither is a task that only spawns.
 // rule: S4-BEAT-1
 #[test]
 fn tasks_that_wait_or_yield_are_not_reported() {
@@ -247,7 +248,8 @@ fn tasks_that_wait_or_yield_are_not_reported() {
     })
     .unwrap();
     drop(rt);
-    // A machine that stops a worker for that long, or whoever has a lock that it needs, is no test of this.
+    // A machine that preempts a worker, or the holder of a lock that it needs, for that long is no
+    // test of this.
     assert!(stalls.rest().iter().all(|stall| stall.kind != StallKind::Computing));
 }
 
@@ -286,8 +288,8 @@ fn the_monitor_sleeps_when_all_rest_and_is_back_when_there_is_work() {
     }
 }
 
-/// Between two looks one task ends and another parks: for the monitor all have rested all the time, and the two scans have
-/// seen different tasks. The other is looked at twice as well.
+/// Between two looks one task ends and another parks: for the monitor all have rested all the time,
+/// and the two scans have seen different tasks. The other is looked at twice as well.
 #[test]
 fn a_task_that_parked_between_two_looks_is_found() {
     // Its own monitor does not look for deadlocks; the one that we drive does.
@@ -402,7 +404,7 @@ fn there_are_no_more_temporary_workers_than_allowed() {
 fn at_most_one_temporary_worker_starts_in_an_interval() {
     let monitor = MonitorOpts { temporary_idle: LONG, ..MonitorOpts::default() };
     let engine = Engine::new(EngineOpts { workers: 1, monitor, ..EngineOpts::default() }).unwrap();
-    // Nothing was spawned, so nobody else watches.
+    // Nothing was spawned, so no other monitor runs.
     let mut monitor = monitor_of(&engine.shared());
     let now = Instant::now();
     monitor.start_another(now);
@@ -412,7 +414,8 @@ fn at_most_one_temporary_worker_starts_in_an_interval() {
     assert_eq!(engine.shared().active_slots(), 3);
 }
 
-/// Work for which nobody was woken, which must not happen: the monitor makes up for it at the second look.
+/// Work for which no worker was woken, which must not happen: the monitor repairs it at the second
+/// check.
 // rule: S4-SYSMON-2
 #[test]
 fn work_that_was_overlooked_is_announced_again() {
@@ -503,7 +506,8 @@ fn a_movable_task_outlives_the_temporary_worker_that_it_parked_on() {
     results.recv_timeout(LONG).unwrap();
 }
 
-/// Many rounds of stuck workers, with work that comes while temporary ones retire: all of it is done.
+/// Many rounds of stuck workers, with work that comes while temporary ones retire: all of it is
+/// done.
 // rule: S4-BEAT-2, S4-SYSMON-9
 #[test]
 fn no_work_is_lost_while_temporary_workers_come_and_go() {

@@ -1,4 +1,4 @@
-//! Whether a trace makes sense: what a validator checks.
+//! Validation of traces, and counts of events.
 
 use super::Trace;
 use crate::sched::events::kind::unpack;
@@ -6,8 +6,8 @@ use crate::sched::events::{EventKind, Words};
 use std::collections::HashMap;
 use std::fmt;
 
-/// How often what happened, in a [`Trace`]. The names are those of [`WorkerStats`](crate::stats::WorkerStats), and so are the numbers if nothing
-/// is missing.
+/// Counts of events in a [`Trace`]. Names and, in a complete trace, numbers are those of
+/// [`WorkerStats`](crate::stats::WorkerStats).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EventCounts {
@@ -15,7 +15,7 @@ pub struct EventCounts {
     pub spawned_here: u64,
     /// Tasks spawned from outside.
     pub spawned_outside: u64,
-    /// Times that a task was run or gone on with.
+    /// Turns of tasks.
     pub executed: u64,
     /// Tasks that ended.
     pub ended: u64,
@@ -29,7 +29,7 @@ pub struct EventCounts {
     pub slept: u64,
 }
 
-/// What is wrong with a trace.
+/// A contradiction in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
     at: usize,
@@ -44,7 +44,7 @@ impl fmt::Display for Flaw {
 
 impl std::error::Error for Flaw {}
 
-/// Where a task is in its life.
+/// State of a task in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Ready,
@@ -54,7 +54,8 @@ enum State {
 }
 
 impl State {
-    /// What has to be before this happens to a task, and what is after it; none if it does not matter, or does not change.
+    /// The states of a task before and after this event; `None` if the state does not matter, or
+    /// does not change.
     fn change(kind: EventKind) -> (Option<State>, Option<State>) {
         match kind {
             EventKind::Start | EventKind::Resume => (Some(State::Ready), Some(State::Running)),
@@ -72,10 +73,10 @@ impl State {
     }
 }
 
-/// What a worker does.
+/// State of a worker in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
-    /// Not known: the beginning is missing.
+    /// Unknown: the beginning is missing.
     Unknown,
     Nothing,
     Runs(u64),
@@ -83,13 +84,13 @@ enum Doing {
 }
 
 impl Trace {
-    /// Checks that the trace makes sense: the time of a worker does not go back, its turns do not overlap; and, if nothing was
-    /// lost, that each task goes through its states in order: nothing happens to it before it was spawned or after it has
-    /// ended, and it goes on only after it has yielded or was woken.
+    /// Checks the trace. Timestamps of a worker do not decrease, and its turns do not overlap. If
+    /// no event was lost, each task also goes through its states in order: it has no event before
+    /// its spawn or after its end, and resumes only after it has yielded or was woken.
     ///
     /// # Errors
     ///
-    /// The first event that does not fit.
+    /// The first contradiction.
     pub fn check(&self) -> Result<(), Flaw> {
         let mut times = vec![0; self.workers + 1];
         let mut doing = vec![Doing::Unknown; self.workers];
@@ -130,7 +131,7 @@ impl Trace {
         let fits = match (known, before) {
             (Some(state), Some(before)) => state == before,
             (Some(_), None) => kind != EventKind::Spawn,
-            // One that was there when the recording began.
+            // A task that was there when the recording began.
             (None, Some(_)) => !self.complete,
             (None, None) => true,
         };
@@ -143,7 +144,7 @@ impl Trace {
         Ok(())
     }
 
-    /// How often what happened.
+    /// Counts of events.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -177,7 +178,7 @@ impl Trace {
     }
 }
 
-/// What a worker does after an event of its own.
+/// State of a worker after an event of its own.
 fn turn(doing: Doing, kind: EventKind, task: u64) -> Result<Doing, String> {
     let (fits, next) = match kind {
         EventKind::Start | EventKind::Resume => (doing == Doing::Nothing, Doing::Runs(task)),

@@ -1,11 +1,13 @@
 //! Traces for Perfetto and Chrome: the JSON of the Trace Event Format.
 //!
-//! Two processes: the first has a track for each worker, with a slice for each turn of a task; the second has a track for each task, with what it
-//! did from beginning to end: *ready*, running, or waiting, under the name of what for. A wake-up is an arrow from the
-//! turn of whoever woke to the turn that it led to. Thefts, cancellations, budgets and timers are marks.
+//! The trace shows two processes. The first has a track for each worker, with a slice for each turn
+//! of a task. The second has a track for each task, with its states from beginning to end: *ready*,
+//! running, or waiting, under the name of the wait. A wake-up is an arrow from the waking task's
+//! turn to the turn that follows from it. Steals, cancellations, budgets and timers are marks.
 //!
-//! Events come one after the other, in the order of time, and what is remembered of them is bounded by the tasks that are live. Slices are
-//! written when they end. Where events are missing a slice begins or ends with what is there.
+//! Events come in the order of time, and the writer's memory is bounded by the number of live
+//! tasks. Slices are written when they end. Where events are missing, a slice begins or ends with
+//! the nearest known event.
 
 use super::Trace;
 use super::event::{TraceEvent, What};
@@ -25,7 +27,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// What the writer fails with.
+    /// The error of the writer.
     pub fn write_chrome(&self, out: impl Write) -> io::Result<()> {
         let mut chrome = Chrome::new(out, self.workers, u64::MAX, Arc::clone(&self.known))?;
         for event in self.events() {
@@ -38,13 +40,13 @@ impl Trace {
 
 /// A file that is being written.
 pub(super) struct Chrome<W> {
-    /// How many workers have the names of their tracks.
+    /// Number of workers whose tracks have names.
     named: usize,
     known: Arc<Known>,
     out: W,
     workers: HashMap<Option<usize>, WorkerTrack>,
     tasks: HashMap<u64, TaskTrack>,
-    /// How many tasks have a track, which is the number of the last.
+    /// Number of tasks with a track, which is also the number of the last track.
     tracks: u64,
     arrows: u64,
     /// The latest time so far.
@@ -58,7 +60,7 @@ pub(super) struct Chrome<W> {
 
 #[derive(Default)]
 struct WorkerTrack {
-    /// The task whose turn it is, and since when.
+    /// The task whose turn it is, and the start of the turn.
     turn: Option<(u64, Duration)>,
     asleep: Option<Duration>,
 }
@@ -72,7 +74,7 @@ struct TaskTrack {
     arrow: Option<u64>,
 }
 
-/// What a task does.
+/// State of a task's track.
 enum Doing {
     Unknown,
     Ready,
@@ -81,7 +83,7 @@ enum Doing {
 }
 
 const HEAD: &str = "{\"traceEvents\":[\n";
-/// What the end of a file takes at most.
+/// The most bytes that the end of a file takes.
 const ENDING: u64 = 256;
 
 impl<W: Write> Chrome<W> {
@@ -114,7 +116,7 @@ impl<W: Write> Chrome<W> {
         Ok(chrome)
     }
 
-    /// Gives the tracks of so many workers their names. Temporary ones come later, if at all.
+    /// Names the tracks of this many workers. Temporary workers come later, if at all.
     fn name_workers(&mut self, workers: usize) -> io::Result<()> {
         for worker in self.named..workers {
             let name = format!("worker {worker}");
@@ -124,7 +126,7 @@ impl<W: Write> Chrome<W> {
         Ok(())
     }
 
-    /// What happened next.
+    /// Adds an event.
     pub(super) fn event(&mut self, event: &TraceEvent) -> io::Result<()> {
         let &TraceEvent { at, worker, task, ref what } = event;
         self.now = self.now.max(at);
@@ -171,13 +173,14 @@ impl<W: Write> Chrome<W> {
         }
     }
 
-    /// Events are missing: what is known of turns and tasks may be wrong.
+    /// Events are missing: the known turns and states may be wrong.
     pub(super) fn gap(&mut self) {
         self.workers.clear();
         self.tasks.clear();
     }
 
-    /// Ends the file, with what goes on. Returns how much was written and how many entries did not fit.
+    /// Ends the file, and all open slices. Returns the writer, the bytes written and the number of
+    /// entries that did not fit.
     pub(super) fn finish(mut self, lost: u64) -> io::Result<(W, u64, u64)> {
         let now = self.now;
         let mut turns: Vec<_> =
@@ -200,7 +203,7 @@ impl<W: Write> Chrome<W> {
         Ok((self.out, self.written + ending.len() as u64, left_out))
     }
 
-    // ----- what a task does ---------------------------------------------------------------
+    // ----- tracks of tasks ----------------------------------------------------------------
 
     /// The task, which has a track from now on.
     fn task(&mut self, id: u64, at: Duration) -> io::Result<&mut TaskTrack> {
@@ -217,7 +220,7 @@ impl<W: Write> Chrome<W> {
         self.tasks.get_mut(&id).ok_or_else(|| unreachable!("just inserted"))
     }
 
-    /// Ends what the task did, and begins the next.
+    /// Ends the task's state, and begins the next one.
     fn change(&mut self, id: u64, next: Doing, at: Duration) -> io::Result<()> {
         let task = self.task(id, at)?;
         let since = std::mem::replace(&mut task.since, at);

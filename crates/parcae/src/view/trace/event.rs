@@ -16,90 +16,90 @@ fn reason(extra: u64, table: &NameTable) -> Arc<str> {
     word.unwrap_or_else(fixed)
 }
 
-/// Something that happened, with everything that is known about it.
+/// An event of a task or a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceEvent {
-    /// When: since the runtime was built. Virtual under the deterministic executor.
+    /// Time since the runtime was built. Virtual under the deterministic executor.
     pub at: Duration,
-    /// On which worker; none for other threads.
+    /// The worker; `None` for other threads.
     pub worker: Option<usize>,
-    /// To which task: its number. 0 if it was the worker itself.
+    /// Id of the task; 0 for an event of the worker itself.
     pub task: u64,
-    /// What.
+    /// The event itself.
     pub what: What,
 }
 
-/// What happened.
+/// Kind of a [`TraceEvent`], with its details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
     /// The task was spawned.
     Spawned {
-        /// By which task; 0 for the outside.
+        /// The spawning task; 0 for other threads.
         by: u64,
     },
     /// It runs for the first time.
     Started {
-        /// What it is called.
+        /// Its name.
         name: Option<Arc<str>>,
         /// Where it was spawned.
         spawned_at: Option<&'static Location<'static>>,
     },
     /// It runs again.
     Resumed,
-    /// It lets others run.
+    /// It yields.
     Yielded,
-    /// It would have let others run, but there are none.
+    /// It yields, but no other task is ready.
     YieldedToNobody,
     /// It waits.
     Parked {
-        /// For what: "receive", "mutex", "its children".
+        /// Reason of the wait: "receive", "mutex", "its children".
         reason: Arc<str>,
-        /// For the end of this task.
+        /// The task whose end it waits for.
         of: Option<u64>,
     },
-    /// It was woken while it was about to wait, and is ready again.
+    /// It was woken before its wait took effect, and is ready again.
     WokenEarly,
     /// It was woken, and is ready.
     Woken {
-        /// By which task, or what it left to its worker to do; 0 for the outside.
+        /// The waking task, also if its worker did it on its behalf; 0 for other threads.
         by: u64,
-        /// The worker that it goes to.
+        /// The worker that it is queued on.
         to: usize,
     },
-    /// Tasks were stolen, of which this is the first.
+    /// Tasks were stolen; this is the first of them.
     Stolen {
-        /// The worker that they were taken from.
+        /// The victim.
         from: usize,
     },
     /// It has used up its budget.
     Exhausted {
-        /// Of what.
+        /// The resource.
         resource: Resource,
     },
-    /// It has got more.
+    /// It got more budget.
     Recharged {
-        /// Of what.
+        /// The resource.
         resource: Resource,
     },
-    /// It was told that it is to end.
+    /// It has learned that it is cancelled.
     Cancelled {
-        /// Why.
+        /// The reason.
         reason: CancelReason,
     },
     /// It has ended.
     Finished,
-    /// A deadline has passed, for which it waits.
+    /// A deadline of its wait has passed.
     TimerFired,
-    /// The worker has nothing to do and sleeps.
+    /// The worker falls asleep for lack of work.
     Slept,
     /// The worker was woken.
     Awoke,
 }
 
 impl What {
-    /// What these words say; none if that is no event.
+    /// Decodes an event; `None` if the words are no event.
     pub(super) fn of(words: &Words, table: &NameTable) -> Option<(Option<usize>, What)> {
         let (kind, worker, extra) = unpack(words)?;
         let detail = words[3];

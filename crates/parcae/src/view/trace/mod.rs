@@ -1,7 +1,7 @@
-//! Traces: what every task and worker did, and when.
+//! Traces: the events of all tasks and workers, with timestamps.
 //!
-//! A recording keeps the last events of each worker in a ring that overwrites itself, like the flight recorder of an aeroplane: it can be on for
-//! as long as the program runs, and shows what happened just before something went wrong.
+//! A recording keeps the last events of each worker in a ring, like a flight recorder: it can be on
+//! for as long as the program runs, and shows the last moments before a failure.
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -27,16 +27,17 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | look at the last moments, now and then | [`Recording::snapshot`] |
-//! | record everything into a file | [`Runtime::trace_to`](crate::Runtime::trace_to) |
+//! | read the last events while the recording goes on | [`Recording::snapshot`] |
+//! | record all events into a file | [`Runtime::trace_to`](crate::Runtime::trace_to) |
 //! | count and search | [`Trace::events`], [`Trace::counts`] |
-//! | see it | [`Trace::write_chrome`], for Perfetto and Chrome |
+//! | view it | [`Trace::write_chrome`], for Perfetto and Chrome |
 //!
-//! Off, it costs a comparison where something could be recorded. On, each switch of tasks costs one reading of the processor's clock and two
-//! events of 32 bytes; the README has figures. Nobody ever waits for a reader.
+//! Off, it costs a comparison per event. On, each task switch costs one reading of the processor's
+//! clock and two events of 32 bytes. No task ever waits for a reader.
 //!
-//! Under the deterministic executor everything is recorded anyway ([`Runtime::event_log`](crate::Runtime::event_log) has the bytes), with virtual
-//! time. A recording there is a part of that log.
+//! Under the deterministic executor all events are recorded anyway
+//! ([`Runtime::event_log`](crate::Runtime::event_log) returns the bytes), with virtual time. A
+//! recording there is a part of that log.
 
 mod check;
 mod chrome;
@@ -54,7 +55,7 @@ pub use stream::{Streamed, Streaming};
 pub(crate) use recording::start;
 pub(crate) use stream::start as start_streaming;
 
-/// How a recording is set up.
+/// Options of a recording.
 ///
 /// ```
 /// use parcae::trace::TraceOpts;
@@ -76,19 +77,19 @@ impl Default for TraceOpts {
 }
 
 impl TraceOpts {
-    /// 16384 events of each worker, which is half a MiB; files of any size.
+    /// 16384 events per worker, which is half a MiB; files of any size.
     pub fn new() -> TraceOpts {
         TraceOpts::default()
     }
 
-    /// How many events of each worker are kept, of 32 bytes each: 64 to 16 million, rounded up to a power of two. A later recording of the
-    /// same runtime has at least as many as the one before.
+    /// Number of events that are kept per worker, of 32 bytes each: 64 to 16 million, rounded up to
+    /// a power of two. A later recording of the same runtime keeps at least as many.
     pub fn events(mut self, events: usize) -> TraceOpts {
         self.events = events.clamp(64, 1 << 24).next_power_of_two();
         self
     }
 
-    /// How large a file may become. What comes after that is counted and not written.
+    /// Limit of the file's size. Further entries are counted and not written.
     pub fn max_bytes(mut self, bytes: u64) -> TraceOpts {
         self.max_bytes = bytes;
         self

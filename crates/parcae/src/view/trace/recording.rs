@@ -1,4 +1,4 @@
-//! Recordings, and what they become.
+//! Recordings in memory, and the traces they produce.
 
 use super::TraceOpts;
 use super::event::{TraceEvent, What};
@@ -14,13 +14,13 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why nothing is recorded.
+/// Failure to start a recording.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TraceError {
     /// Another recording of the same runtime has not been stopped.
     Busy,
-    /// The file.
+    /// The file could not be created.
     Io(io::Error),
 }
 
@@ -44,24 +44,24 @@ impl std::error::Error for TraceError {
     }
 }
 
-/// What is read of a scheduler, and how far it was read.
+/// Reads the events of a scheduler, with a cursor per ring.
 pub(super) struct EventReader {
     pub(super) shared: Arc<Shared>,
-    /// Of each worker's ring.
+    /// Cursor of each worker's ring.
     workers: Vec<u64>,
     outside: u64,
-    /// Under the deterministic executor: of the log.
+    /// Under the deterministic executor: the cursor of the log.
     log: usize,
-    /// Whether no task was there when it began.
+    /// Whether the recording began before the first task.
     from_the_start: bool,
-    /// Otherwise those that had a name and could be asked for it.
+    /// Otherwise, labels of the tasks that were there, as far as they could be read.
     pub(super) known: Arc<Known>,
 }
 
-/// What tasks are called that were there before the first event.
+/// Labels of tasks that were there before the first event.
 pub(super) type Known = HashMap<u64, String>;
 
-/// What a task is called in a trace.
+/// The label of a task in a trace.
 pub(super) fn label(id: TaskId, name: Option<&str>, place: Option<&Location<'_>>) -> String {
     match (name, place) {
         (Some(name), _) => format!("{name} #{id}"),
@@ -70,21 +70,21 @@ pub(super) fn label(id: TaskId, name: Option<&str>, place: Option<&Location<'_>>
     }
 }
 
-/// Labels of the tasks that are there.
+/// Labels of the present tasks.
 fn known(shared: &Shared) -> Known {
     let tasks = Dump::tasks_of(shared).into_iter();
-    // Of one that neither its record nor its worker tells more of, its number says as much.
+    // A task of which neither name nor spawn location is known gets its label from its id.
     let told = tasks.filter(|task| task.name.is_some() || task.spawned_at.is_some());
     told.map(|task| (task.id.as_u64(), label(task.id, task.name.as_deref(), task.spawned_at)))
         .collect()
 }
 
-/// What was read.
+/// Events that were read together.
 #[derive(Debug, Default)]
 pub(super) struct EventBatch {
-    /// In the order of time; of one worker in the order in which it wrote them.
+    /// In the order of time; events of one worker in the order in which it wrote them.
     pub(super) events: Vec<Words>,
-    /// How many events of each worker, and of the outside, were overwritten before.
+    /// Number of overwritten events of each worker, and of other threads.
     pub(super) lost: Vec<(Option<usize>, u64)>,
 }
 
@@ -112,7 +112,7 @@ impl EventReader {
         Ok(EventReader { known: Arc::new(known), shared, workers, outside, log, from_the_start })
     }
 
-    /// Copies what has happened since the last time.
+    /// Copies the events since the last call.
     pub(super) fn read(&mut self) -> EventBatch {
         let mut batch = EventBatch::default();
         if let Some(log) = &self.shared.log {
@@ -136,7 +136,7 @@ impl EventReader {
 }
 
 impl EventBatch {
-    /// Stable: what has the same stamp stays in the order in which its worker wrote it.
+    /// Stable: events of one worker with the same stamp stay in order.
     pub(super) fn sort(&mut self) {
         self.events.sort_by_key(|words| words[0]);
     }
@@ -149,7 +149,7 @@ impl Drop for EventReader {
     }
 }
 
-/// A recording that goes on; see [`Runtime::trace`](crate::Runtime::trace). Dropping it ends it.
+/// A running recording; see [`Runtime::trace`](crate::Runtime::trace). Dropping it ends it.
 pub struct Recording {
     source: EventReader,
     /// Where the recording began.
@@ -164,7 +164,7 @@ pub(crate) fn start(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Recording, 
 }
 
 impl Recording {
-    /// What was recorded so far, as far as there was room for it. The recording goes on.
+    /// The events so far, as far as there was room for them. The recording goes on.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -204,7 +204,7 @@ impl fmt::Debug for Recording {
     }
 }
 
-/// What happened in a runtime for some time.
+/// The events of a runtime in some period.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -227,7 +227,7 @@ pub struct Trace {
     pub(super) table: Arc<NameTable>,
     pub(super) workers: usize,
     pub(super) known: Arc<Known>,
-    /// Nothing is missing: it began before the first task, and nothing was lost.
+    /// The recording began before the first task, and no event was lost.
     pub(super) complete: bool,
 }
 
@@ -237,28 +237,29 @@ impl Trace {
         self.batch.events.iter().filter_map(|words| decode(words, &self.table, self.rate))
     }
 
-    /// How many events there are.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.batch.events.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.batch.events.is_empty()
     }
 
-    /// How many events were overwritten; more fit with [`TraceOpts::events`].
+    /// Number of events that were overwritten; more fit with [`TraceOpts::events`].
     pub fn lost(&self) -> u64 {
         self.batch.lost.iter().map(|lost| lost.1).sum()
     }
 
-    /// Whether nothing is missing: no task was there when the recording began, and nothing was lost.
+    /// Whether no event is missing: the recording began before the first task, and no event was
+    /// lost.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 }
 
-/// What the words of an event say.
+/// Decodes an event.
 pub(super) fn decode(words: &Words, table: &NameTable, rate: Rate) -> Option<TraceEvent> {
     let (worker, what) = What::of(words, table)?;
     Some(TraceEvent {

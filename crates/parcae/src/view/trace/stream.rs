@@ -1,11 +1,12 @@
 //! Recording into a file while the program runs.
 //!
-//! A thread reads the rings every few milliseconds and writes what is new. Nobody waits for it: when more happens than it can write, the oldest
-//! events of a ring are overwritten and counted. Its memory is bounded: what the rings hold, and a few words for each live
-//! task.
+//! A thread reads the rings every few milliseconds and writes the new events. No task waits for it:
+//! when events come faster than it can write, the oldest ones of a ring are overwritten and
+//! counted. Its memory is bounded: the contents of the rings, and a few words for each live task.
 //!
-//! Events of one worker come in order, but what one worker wrote may be read before what another wrote earlier. So what is younger than the
-//! moment at which reading began is kept for the next time, and sorted in.
+//! Events of one worker come in order, but an event of one worker may be read before an earlier one
+//! of another worker. So events that are younger than the start of the reading are kept for the
+//! next round, and sorted in.
 
 use super::TraceOpts;
 use super::chrome::Chrome;
@@ -21,28 +22,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the thread sleeps, while little and while much happens.
+/// Pause of the thread, with few and with many events.
 const CALM: Duration = Duration::from_millis(20);
 const BUSY: Duration = Duration::from_millis(1);
 
-/// A recording into a file that goes on; see [`Runtime::trace_to`](crate::Runtime::trace_to). Dropping it ends it, and forgets what went
-/// wrong.
+/// A running recording into a file; see [`Runtime::trace_to`](crate::Runtime::trace_to). Dropping
+/// it ends it, and ignores errors.
 pub struct Streaming {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<io::Result<Streamed>>>,
 }
 
-/// What was recorded into a file.
+/// Summary of a recording into a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Streamed {
-    /// How many events were read.
+    /// Number of events that were read.
     pub events: u64,
-    /// How many were overwritten before they could be read; more fit with [`TraceOpts::events`].
+    /// Number of events that were overwritten before they could be read; more fit with
+    /// [`TraceOpts::events`].
     pub lost: u64,
-    /// Entries that were not written because the file was full; see [`TraceOpts::max_bytes`].
+    /// Number of entries that were not written because the file was full; see
+    /// [`TraceOpts::max_bytes`].
     pub left_out: u64,
-    /// How large the file is.
+    /// Size of the file.
     pub bytes: u64,
 }
 
@@ -65,12 +68,12 @@ pub(crate) fn start(
     Ok(Streaming { stop, thread: Some(thread.map_err(TraceError::Io)?) })
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Writer {
     source: EventReader,
     chrome: Chrome<BufWriter<File>>,
     rate: Rate,
-    /// Events that were too young the last time.
+    /// Events that were too young in the last round.
     held: EventBatch,
 }
 
@@ -78,7 +81,7 @@ impl Writer {
     fn run(mut self, stop: &AtomicBool, busy: usize) -> io::Result<Streamed> {
         let (mut events, mut lost) = (0, 0);
         loop {
-            // Before reading: whoever was told to stop has read everything after that.
+            // Before reading: events before the stop are then read in this round.
             let last = stop.load(Ordering::Acquire); // pairs with the Release in `tell`
             let (new, gone) = self.read(last)?;
             (events, lost) = (events + new as u64, lost + gone);
@@ -93,7 +96,8 @@ impl Writer {
         Ok(Streamed { events, lost, left_out, bytes })
     }
 
-    /// Writes what is new and old enough, or everything. Returns how much was read and how much lost.
+    /// Writes the new events that are old enough, or all of them. Returns the numbers of events
+    /// read and lost.
     fn read(&mut self, everything: bool) -> io::Result<(usize, u64)> {
         let young = if everything { u64::MAX } else { self.source.shared.ticks() };
         let mut batch = self.source.read();
@@ -102,7 +106,7 @@ impl Writer {
         if lost > 0 {
             self.chrome.gap();
         }
-        // Those that were held come first where times are equal: they were written first.
+        // Held events come first where times are equal: they were written first.
         let mut events = std::mem::take(&mut self.held.events);
         events.append(&mut batch.events);
         batch.events = events;
@@ -122,11 +126,11 @@ impl Writer {
 }
 
 impl Streaming {
-    /// Ends the recording, when everything is in the file.
+    /// Ends the recording, after writing all events to the file.
     ///
     /// # Errors
     ///
-    /// What went wrong with the file.
+    /// The file could not be written.
     pub fn stop(mut self) -> io::Result<Streamed> {
         self.tell();
         match self.thread.take().map(JoinHandle::join) {

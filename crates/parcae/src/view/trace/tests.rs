@@ -71,7 +71,8 @@ fn counted(sum: WorkerStats, outside: u64) -> EventCounts {
     }
 }
 
-/// Everything that was spawned has ended, and the workers have nothing to do: nothing is counted any more.
+/// Everything that was spawned has ended, and the workers have nothing to do: nothing is counted
+/// any more.
 fn calm_down(rt: &Runtime) {
     let mut before = None;
     loop {

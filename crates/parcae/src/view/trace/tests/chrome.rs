@@ -1,4 +1,4 @@
-//! What Perfetto gets: parsed again, and checked.
+//! The JSON for Perfetto, parsed again and checked.
 
 use super::*;
 
@@ -119,8 +119,8 @@ fn value(rest: &mut &str) -> Json {
     Json::Number(number.parse().unwrap_or_else(|_| panic!("no number: {number} {after:.40}")))
 }
 
-/// What a viewer demands: slices of a track do not overlap, arrows begin and end in slices, one after the other; every track has a
-/// name. Returns all entries.
+/// The rules of a viewer: slices of a track do not overlap, arrows begin and end in slices, one
+/// after the other; every track has a name. Returns all entries.
 pub(super) fn check(text: &str) -> Vec<Json> {
     let file = parse(text);
     let entries = file.list("traceEvents").to_vec();

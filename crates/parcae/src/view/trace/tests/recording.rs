@@ -1,4 +1,4 @@
-//! What recordings hold.
+//! The contents of recordings.
 
 use super::*;
 use crate::sched::events::{EventKind, Words};
