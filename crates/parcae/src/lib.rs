@@ -113,7 +113,7 @@ pub mod task {
     pub use crate::base::error::{TaskId, TaskInfo};
     pub use crate::sched::task::Priority;
     pub use crate::sched::task::waker::Waker;
-    pub use crate::scope::cx::{Cx, Each, Expiry, Strips};
+    pub use crate::scope::cx::{Chunks, Cx, Each, Expiry};
 }
 
 pub mod nursery {

@@ -29,7 +29,7 @@ const LARGEST_CYCLE: usize = 13;
 const AWAY: &[(&str, &str)] = &[
     // `Cx::nursery` and the methods of time are documented where they are explained.
     ("scope::nursery", "Cx"),
-    ("scope::nursery", "Terms"),
+    ("scope::nursery", "TaskSettings"),
     ("sync::time", "Cx"),
     ("sync::time", "Frame"),
 ];

@@ -2,7 +2,7 @@
 //!
 //! `not_taken` is one checkpoint on its fast path: a loop with one in each round minus the same
 //! loop without. The others are loops of real programs as ratios to the plain loop, which runs in
-//! the same call: cut into strips, with a checkpoint in each round, and under `#[budgeted]`. All
+//! the same call: cut into chunks, with a checkpoint in each round, and under `#[budgeted]`. All
 //! run on a task, alone on one worker.
 
 use super::runtimes;
@@ -29,13 +29,13 @@ pub(super) static CHECKPOINT: Workload = Workload {
             better: Better::Lower,
             sides: &[Side::new(Peer::Parcae, not_taken)],
         },
-        ratio("sum_strips", "adding up numbers, in strips", &[side!(SUM, strips)]),
+        ratio("sum_strips", "adding up numbers, in chunks", &[side!(SUM, chunks)]),
         ratio("sum_naive", "adding up numbers, a checkpoint for each", &[side!(SUM, naive)]),
         ratio("sum_budgeted", "adding up numbers, #[budgeted]", &[side!(SUM, budgeted)]),
-        ratio("hash_strips", "hashing bytes one by one, in strips", &[side!(HASH, strips)]),
+        ratio("hash_strips", "hashing bytes one by one, in chunks", &[side!(HASH, chunks)]),
         ratio("hash_naive", "hashing bytes, a checkpoint for each", &[side!(HASH, naive)]),
         ratio("hash_budgeted", "hashing bytes, #[budgeted]", &[side!(HASH, budgeted)]),
-        ratio("matrix_strips", "a product of matrices, strips of rows", &[side!(MATRIX, strips)]),
+        ratio("matrix_strips", "a product of matrices, chunks of rows", &[side!(MATRIX, chunks)]),
         ratio("matrix_naive", "a product of matrices, a checkpoint for each multiplication", {
             &[side!(MATRIX, naive)]
         }),
@@ -50,7 +50,7 @@ const fn ratio(name: &'static str, about: &'static str, sides: &'static [Side]) 
 /// A loop over some data, in four forms with the same result.
 struct Program {
     plain: Form,
-    strips: Form,
+    chunks: Form,
     naive: Form,
     budgeted: Form,
 }
@@ -135,10 +135,10 @@ fn not_taken(scale: &Scale) -> Result<f64, Failure> {
 
 static SUM: Program = Program {
     plain: |_, data| Ok(sum_plain(&data.numbers)),
-    strips: |cx, data| {
+    chunks: |cx, data| {
         let mut sum = 0_u64;
-        for strip in cx.strips(0..data.numbers.len()) {
-            sum = data.numbers[strip?].iter().fold(sum, |sum, &n| sum.wrapping_add(n));
+        for chunk in cx.chunks(0..data.numbers.len()) {
+            sum = data.numbers[chunk?].iter().fold(sum, |sum, &n| sum.wrapping_add(n));
         }
         Ok(sum)
     },
@@ -179,10 +179,10 @@ fn mix(hash: u64, byte: u8) -> u64 {
 
 static HASH: Program = Program {
     plain: |_, data| Ok(hash_plain(&data.bytes)),
-    strips: |cx, data| {
+    chunks: |cx, data| {
         let mut hash = 0;
-        for strip in cx.strips(0..data.bytes.len()) {
-            hash = data.bytes[strip?].iter().fold(hash, |hash, &byte| mix(hash, byte));
+        for chunk in cx.chunks(0..data.bytes.len()) {
+            hash = data.bytes[chunk?].iter().fold(hash, |hash, &byte| mix(hash, byte));
         }
         Ok(hash)
     },
@@ -222,10 +222,10 @@ static MATRIX: Program = Program {
         Ok(digest(&product))
     },
     // A row of the product for each step: the inner loops are as they were.
-    strips: |cx, data| {
+    chunks: |cx, data| {
         let mut product = vec![0.0; SIDE * SIDE];
-        for strip in cx.strips(0..SIDE) {
-            for row in strip? {
+        for chunk in cx.chunks(0..SIDE) {
+            for row in chunk? {
                 matrix_row(&data.matrices, row, &mut product[row * SIDE..][..SIDE]);
             }
         }

@@ -73,7 +73,7 @@ pub fn meter() -> Option<*mut Meter> {
 ///
 /// As for [`Cx::checkpoint`](crate::Cx::checkpoint).
 pub fn attend() -> Result<()> {
-    cx::current().map_or(Ok(()), |frame| frame.attend())
+    cx::current().map_or(Ok(()), |frame| frame.checkpoint_slow())
 }
 
 /// Yields, if called on a task.
@@ -106,7 +106,7 @@ pub fn balance() -> Budget {
 
 /// Account of the running task.
 pub fn account() -> Option<Account> {
-    cx::current().map(|frame| Account::of(frame.terms(), frame.pool()))
+    cx::current().map(|frame| Account::of(frame.settings(), frame.pool()))
 }
 
 /// The number of the running task.

@@ -8,6 +8,7 @@
 //! own, or one whose pool it draws on.
 
 use crate::base::error::{Error, Result};
+use crate::sched::Shared;
 use crate::sched::task::TaskRef;
 use crate::scope::budget::{Pool, Resource, Shortfall, UNLIMITED};
 use crate::scope::cx::Frame;
@@ -75,8 +76,12 @@ impl Errands {
     /// # Errors
     ///
     /// One that says what to do.
-    pub(crate) fn check_spawn(&self, nursery: Option<(TaskRef, &Arc<Pool>)>) -> Result<()> {
-        let (threads, here) = (self.lock(), thread::current().id());
+    pub(crate) fn check_spawn(
+        shared: &Shared,
+        nursery: Option<(TaskRef, &Arc<Pool>)>,
+    ) -> Result<()> {
+        let Some(errands) = shared.part::<Errands>() else { return Ok(()) };
+        let (threads, here) = (errands.lock(), thread::current().id());
         let Some((_, by)) = threads.iter().find(|(id, _)| *id == here) else { return Ok(()) };
         if nursery.is_some_and(|(owner, pool)| owner == by.task || Arc::ptr_eq(pool, &by.pool)) {
             return Ok(());

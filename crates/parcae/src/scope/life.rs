@@ -16,7 +16,7 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::task::{Start, Task};
 use crate::scope::budget::Budget;
-use crate::scope::cx::{Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::cx::{Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::profile::Profile;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -25,10 +25,10 @@ use std::ptr::NonNull;
 pub(crate) struct Birth<'t> {
     pub(crate) record: NonNull<Task>,
     pub(crate) start: Start,
-    pub(crate) terms: &'t Terms,
-    /// Drawn from the pool of the terms.
+    pub(crate) settings: &'t TaskSettings,
+    /// Drawn from the pool of the settings.
     pub(crate) account: Budget,
-    pub(crate) kinship: Kinship,
+    pub(crate) pool_owner: PoolOwner,
     pub(crate) origin: Origin,
 }
 
@@ -68,9 +68,9 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
     sign: impl FnOnce(Error, &Frame) -> Error,
     keep: impl FnOnce(&Frame, Result<T>, Ending) -> K,
 ) -> (K, Leaving) {
-    let Birth { record, start, terms, account, kinship, origin } = birth;
+    let Birth { record, start, settings, account, pool_owner, origin } = birth;
     // SAFETY: as the caller says.
-    let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, terms, account, kinship, origin) });
+    let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, settings, account, pool_owner, origin) });
     let frame = cx.frame();
     frame.enter();
     let refused = match start {
@@ -96,7 +96,7 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
         }
     };
     frame.span().end(output.as_ref().err());
-    if let Some(tally) = &terms.tally {
+    if let Some(tally) = &settings.tally {
         tally.ended(ending == Ending::Failed);
     }
     let kept = catch_unwind(AssertUnwindSafe(|| keep(frame, output, ending)));

@@ -303,7 +303,7 @@ impl<R> Slot<R> {
 fn pool() -> Result<Option<(Arc<Inner>, Option<Errand>)>> {
     let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
     parking::checkpoint(frame)?;
-    let shared = &frame.terms().shared;
+    let shared = &frame.settings().shared;
     // Under the deterministic executor calls are made in place.
     let pool = shared.part::<Pool>().filter(|_| !shared.config.deterministic);
     Ok(pool.map(|pool| (Arc::clone(&pool.inner), Errand::of(frame))))

@@ -193,7 +193,7 @@ mod tests {
         let removed = rt.run(|_| {
             let frame = cx::current().unwrap();
             // SAFETY: the task is here until both were removed.
-            let borrow = || unsafe { Waiter::borrowed(&frame.terms().shared, frame.task_ref()) };
+            let borrow = || unsafe { Waiter::borrowed(&frame.settings().shared, frame.task_ref()) };
             let (mut here, mut there) = (borrow(), borrow());
             here.upgrade();
             assert!(matches!(here, Waiter::Borrowed(_)), "a worker keeps its scheduler anyway");

@@ -9,7 +9,7 @@ use crate::sched::Victims;
 use crate::scope::budget::{Budget, OnExhausted, Pool, Slice};
 use crate::scope::cancel::Node;
 use crate::scope::cap::{AuditLevel, Mint};
-use crate::scope::cx::{Preempt, Terms};
+use crate::scope::cx::{Preempt, TaskSettings};
 use crate::scope::profile::Profile;
 use crate::stack::{StackError, StackSize};
 use crate::view::inspect::OnDeadlock;
@@ -309,12 +309,12 @@ impl<P: Profile> Builder<P> {
         let clock = move || shared.now();
         let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
         let pool = Arc::new(Pool::new(self.budget, None));
-        let terms = Terms {
+        let settings = TaskSettings {
             nursery: 0,
             owner: 0,
             shared: engine.shared(),
             node: Node::root(),
-            usual: pool.usual(P::ROOT),
+            default_grant: pool.default_grant(P::ROOT),
             pool,
             grant: Slice::named(P::ROOT),
             child_grant: self.slice.map_or(Slice::default_of(P::CHILD), Slice::named),
@@ -326,10 +326,10 @@ impl<P: Profile> Builder<P> {
             name: None,
             tally: engine.root_tally().filter(|_| measure == Measure::Times),
         };
-        let terms = Arc::new(terms);
-        let root: Weak<dyn Any + Send + Sync> = Arc::downgrade(&terms) as _;
-        let _ = terms.shared.root.set(root); // the first and only time
-        Ok(Runtime { handle: Handle::new(Arc::new(RuntimeInner { engine, terms, mint })) })
+        let settings = Arc::new(settings);
+        let root: Weak<dyn Any + Send + Sync> = Arc::downgrade(&settings) as _;
+        let _ = settings.shared.root.set(root); // the first and only time
+        Ok(Runtime { handle: Handle::new(Arc::new(RuntimeInner { engine, settings, mint })) })
     }
 }
 

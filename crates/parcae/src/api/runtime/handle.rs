@@ -3,7 +3,7 @@
 use super::{RootTask, RuntimeInner, root};
 use crate::base::error::Result;
 use crate::scope::cap::CapSpawn;
-use crate::scope::cx::{Cx, Terms};
+use crate::scope::cx::{Cx, TaskSettings};
 use crate::scope::nursery::SpawnOpts;
 use crate::scope::profile::{Profile, Service, Sovereign, SpawnsFreely};
 use std::fmt;
@@ -29,8 +29,8 @@ impl<P: Profile> Handle<P> {
         &self.inner
     }
 
-    pub(super) fn terms(&self) -> &Arc<Terms> {
-        &self.inner.terms
+    pub(super) fn settings(&self) -> &Arc<TaskSettings> {
+        &self.inner.settings
     }
 
     /// The same handle under the default profile, for adapters.
@@ -116,7 +116,7 @@ impl Handle<Sovereign> {
         opts: SpawnOpts,
         task: impl FnOnce(&Cx<Sovereign>) -> Result<T> + Send + 'static,
     ) -> Result<RootTask<T>> {
-        cap.check_issuer(&self.inner.terms.issuer)?;
+        cap.check_issuer(&self.inner.settings.issuer)?;
         let permit = cap.admit()?;
         root::spawn(&self.inner, opts, Some((cap.ceiling(), permit)), task)
     }

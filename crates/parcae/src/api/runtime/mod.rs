@@ -43,7 +43,7 @@ use crate::scope::cap::{
     Audit, BudgetLimits, CapBudget, CapChannel, CapSpawn, ChannelLimits, Delegation, Mint,
     SpawnLimits,
 };
-use crate::scope::cx::{self, Cx, Terms};
+use crate::scope::cx::{self, Cx, TaskSettings};
 use crate::scope::nursery::{Account, Nursery, NurseryOpts, SpawnOpts};
 use crate::scope::profile::{Profile, Service, Spawns};
 use std::fmt;
@@ -82,13 +82,13 @@ pub struct Runtime<P: Profile = Service> {
 pub(crate) struct RuntimeInner {
     engine: Engine,
     /// Counted on its own: root tasks hold it and do not keep the engine alive.
-    terms: Arc<Terms>,
+    settings: Arc<TaskSettings>,
     mint: Mint,
 }
 
 impl RuntimeInner {
-    pub(crate) fn terms(&self) -> &Terms {
-        &self.terms
+    pub(crate) fn settings(&self) -> &TaskSettings {
+        &self.settings
     }
 
     /// Starts the monitor of the workers, for tasks that do not come in through the engine.
@@ -248,18 +248,18 @@ impl<P: Profile> Runtime<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn token(&self) -> CancelToken {
-        CancelToken::of(&self.terms().node)
+        CancelToken::of(&self.settings().node)
     }
 
     /// The seed of all random choices: from [`Builder::seed`], [`Builder::deterministic`] or the
     /// environment variable `PARCAE_SEED`. For messages about a run that has to be repeated.
     pub fn seed(&self) -> u64 {
-        self.terms().shared.config.seed
+        self.settings().shared.config.seed
     }
 
     /// The state of the runtime's budget: granted, left, held by tasks, spent.
     pub fn budget(&self) -> Standing {
-        cx::live_standing(&self.terms().shared, &self.terms().pool)
+        cx::live_standing(&self.settings().shared, &self.settings().pool)
     }
 
     /// The account of the runtime. It recharges the runtime's budget by the authority of a
@@ -282,7 +282,7 @@ impl<P: Profile> Runtime<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn account(&self) -> Account {
-        Account::of(self.terms(), &self.terms().pool)
+        Account::of(self.settings(), &self.settings().pool)
     }
 
     /// Ends the runtime within a time limit: refuses new tasks, cancels the existing ones and waits
@@ -368,7 +368,7 @@ impl<P: Profile> Deref for Runtime<P> {
 
 impl<P: Profile> Drop for Runtime<P> {
     fn drop(&mut self) {
-        self.terms().node.cancel(CancelReason::Shutdown);
+        self.settings().node.cancel(CancelReason::Shutdown);
     }
 }
 

@@ -8,10 +8,10 @@ use crate::scope::budget::{Budget, Ceiling, Pool, Resource, Slice};
 use crate::scope::cancel::{CancelToken, Node};
 use crate::scope::cap::TaskPermit;
 use crate::scope::cx::parking::{Deadline, Ended};
-use crate::scope::cx::{self, Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::errand::Errands;
 use crate::scope::life::{self, Birth};
-use crate::scope::nursery::{Account, Own, SpawnOpts};
+use crate::scope::nursery::{Account, NamedBudget, SpawnOpts};
 use crate::scope::profile::Profile;
 use crate::wait::{End, Polled, Waiter, Why};
 use crate::wait::{Ends, TaskEnd};
@@ -31,7 +31,7 @@ pub(super) fn run<P: Profile, R: Send>(
     opts: SpawnOpts,
     task: impl FnOnce(&Cx<P>) -> Result<R> + Send,
 ) -> Result<R> {
-    if let Some(reason) = inner.terms.node.reason() {
+    if let Some(reason) = inner.settings.node.reason() {
         return Err(Error::cancelled(reason));
     }
     inner.engine.check_outside();
@@ -49,7 +49,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     cap: Option<(Ceiling, TaskPermit)>,
     task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
 ) -> Result<RootTask<T>> {
-    if inner.terms.node.is_cancelled() {
+    if inner.settings.node.is_cancelled() {
         return Err(Error::new(ErrorKind::ShuttingDown));
     }
     let slot = Arc::new(Slot { output: Mutex::new(None), end: End::new() });
@@ -57,8 +57,8 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     let (ceiling, permit) = cap.unzip();
     let slice = Slice::default_of(P::ROOT);
     let plan = Plan::new(inner, opts, ceiling, slice)?;
-    let node = Arc::clone(&plan.terms.node);
-    let (terms, own) = (Arc::clone(&inner.terms), plan.loan.to.clone());
+    let node = Arc::clone(&plan.settings.node);
+    let (settings, own) = (Arc::clone(&inner.settings), plan.loan.to.clone());
     let id = inner.engine.spawn_task(plan.traits, move |record, start| {
         let output = plan.carry_out(record, start, task, |output| answer.keep(output));
         drop(permit);
@@ -66,14 +66,14 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
             answer.set(output);
         }
     })?;
-    let home = Arc::as_ptr(&inner.terms.shared).addr();
-    Ok(RootTask { slot, node, terms, own, polled: Polled::default(), id, home })
+    let home = Arc::as_ptr(&inner.settings.shared).addr();
+    Ok(RootTask { slot, node, settings, own, polled: Polled::default(), id, home })
 }
 
 /// What a root task runs under.
 struct Plan {
     /// With a node of its own: what it cancels there is not the runtime.
-    terms: Terms,
+    settings: TaskSettings,
     /// What was drawn for it.
     loan: Loan,
     origin: Origin,
@@ -123,13 +123,13 @@ impl Plan {
         slice: Slice,
     ) -> Result<Plan> {
         let origin = Origin { name: opts.name.clone(), spawned_at: Location::caller() };
-        let traits = opts.traits(inner.terms.shared.usual_traits());
-        let mut terms = inner.terms.for_root();
-        terms.grant = slice.under(terms.on_exhausted);
-        let from = Arc::clone(&terms.pool);
-        let own = Own::of(&terms, opts.budget, ceiling);
+        let traits = opts.traits(inner.settings.shared.usual_traits());
+        let mut settings = inner.settings.for_root();
+        settings.grant = slice.under(settings.on_exhausted);
+        let from = Arc::clone(&settings.pool);
+        let own = NamedBudget::of(&settings, opts.budget, ceiling);
         let spawner =
-            cx::current().filter(|frame| Arc::ptr_eq(&frame.terms().shared, &terms.shared));
+            cx::current().filter(|frame| Arc::ptr_eq(&frame.settings().shared, &settings.shared));
         let paid = match spawner {
             Some(frame) => {
                 frame.refuse_contained()?;
@@ -137,11 +137,8 @@ impl Plan {
                 false
             }
             None => {
-                terms
-                    .shared
-                    .part::<Errands>()
-                    .map_or(Ok(()), |errands| errands.check_spawn(None))?;
-                pay(&terms)?;
+                Errands::check_spawn(&settings.shared, None)?;
+                pay(&settings)?;
                 true
             }
         };
@@ -151,10 +148,10 @@ impl Plan {
             let drawn = loan.from.draw(own.first, Resource::Ops);
             loan.account = drawn;
             own.check(drawn).map_err(Error::short)?;
-            terms = terms.with_budget(own, drawn);
-            loan.to = Some(Arc::clone(&terms.pool));
+            settings = settings.with_budget(own, drawn);
+            loan.to = Some(Arc::clone(&settings.pool));
         }
-        Ok(Plan { terms, loan, origin, traits })
+        Ok(Plan { settings, loan, origin, traits })
     }
 
     /// The task from beginning to end. `keep` is called with its result while it is still a task.
@@ -165,20 +162,20 @@ impl Plan {
         task: impl FnOnce(&Cx<P>) -> Result<R>,
         keep: impl FnOnce(Result<R>) -> K,
     ) -> K {
-        let Plan { terms, mut loan, origin, .. } = self;
+        let Plan { settings, mut loan, origin, .. } = self;
         loan.used = true;
         let account = match loan.to {
-            None => terms.pool.draw(terms.grant, Resource::Ops),
-            Some(_) => terms.pool.draw_all(),
+            None => settings.pool.draw(settings.grant, Resource::Ops),
+            Some(_) => settings.pool.draw_all(),
         };
-        if let Some(tally) = &terms.tally {
+        if let Some(tally) = &settings.tally {
             tally.spawned();
         }
-        let kinship = Kinship::Apart;
-        let birth = Birth { record, start, terms: &terms, account, kinship, origin };
+        let pool_owner = PoolOwner::Other;
+        let birth = Birth { record, start, settings: &settings, account, pool_owner, origin };
         let sign = |error, frame: &Frame| frame.sign(error);
         let keep = |_: &Frame, output, _| keep(output);
-        // SAFETY: this is the task; the terms outlive the call, and the account was drawn.
+        // SAFETY: this is the task; the settings outlive the call, and the account was drawn.
         let (output, leaving) = unsafe { life::live(birth, task, sign, keep) };
         drop(loan);
         leaving.finish();
@@ -188,10 +185,10 @@ impl Plan {
 
 /// Has the runtime's budget pay for the spawn of a root task. What ended children have left is
 /// asked for before this gives up.
-fn pay(terms: &Terms) -> Result<()> {
-    let paid = terms.pool.spawn(Budget::ZERO.into()).or_else(|_| {
-        terms.shared.flush_deferred();
-        terms.pool.spawn(Budget::ZERO.into())
+fn pay(settings: &TaskSettings) -> Result<()> {
+    let paid = settings.pool.spawn(Budget::ZERO.into()).or_else(|_| {
+        settings.shared.flush_deferred();
+        settings.pool.spawn(Budget::ZERO.into())
     });
     paid.map(drop).map_err(Error::short)
 }
@@ -203,7 +200,7 @@ pub struct RootTask<T> {
     slot: Arc<Slot<T>>,
     node: Arc<Node>,
     /// The runtime's, and the task's own pool if it has one.
-    terms: Arc<Terms>,
+    settings: Arc<TaskSettings>,
     own: Option<Arc<Pool>>,
     polled: Polled,
     /// Its number, and the address of its scheduler: for whoever looks for deadlocks.
@@ -259,7 +256,7 @@ impl<T> RootTask<T> {
     }
 
     fn why(&self) -> Why<'static> {
-        let at_home = |frame: &Frame| Arc::as_ptr(&frame.terms().shared).addr() == self.home;
+        let at_home = |frame: &Frame| Arc::as_ptr(&frame.settings().shared).addr() == self.home;
         if cx::current().is_some_and(at_home) { Why::Task(self.id) } else { Why::Elsewhere }
     }
 
@@ -315,7 +312,7 @@ impl<T> RootTask<T> {
     /// The budget that the task draws on: its own, or the runtime's. It recharges a task that is
     /// suspended, by the authority of a [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> Account {
-        Account::of(&self.terms, self.own.as_ref().unwrap_or(&self.terms.pool))
+        Account::of(&self.settings, self.own.as_ref().unwrap_or(&self.settings.pool))
     }
 
     /// What cancels the task, from anywhere.

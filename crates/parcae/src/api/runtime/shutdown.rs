@@ -80,7 +80,7 @@ impl fmt::Display for Shutdown {
 pub(super) fn shutdown(inner: &RuntimeInner, within: Duration) -> Shutdown {
     let engine = &inner.engine;
     engine.close();
-    inner.terms.node.cancel(CancelReason::Shutdown);
+    inner.settings.node.cancel(CancelReason::Shutdown);
     match engine.drain(within) {
         Drained::Ended { calls } => {
             Shutdown { live: 0, calls, threads: Threads::Left, survivors: Vec::new() }

@@ -88,7 +88,7 @@ pub(crate) struct Shared {
     pub(crate) timer_thread: Arc<TimerThread>,
     /// A weak reference to this, for threads that must not keep it alive.
     pub(crate) me: Weak<Shared>,
-    /// The root nursery's terms, for observers; opaque here. Set once, by the runtime.
+    /// The root nursery's settings, for observers; opaque here. Set once, by the runtime.
     pub(crate) root: OnceLock<Weak<dyn Any + Send + Sync>>,
     /// The last reading of the clock by any thread, roughly.
     pub(crate) coarse: AtomicU64,

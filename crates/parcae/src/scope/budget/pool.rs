@@ -165,15 +165,15 @@ impl<W: Sleeps> Pool<W> {
 
     /// As [`spawn`](Pool::spawn). Where the pool has plenty, children that are still to come are
     /// paid for too: each gets what is `usual`.
-    pub(crate) fn spawn_usual(&self, usual: Budget, wanted: Slice) -> Result<Budget, Shortfall> {
+    pub(crate) fn spawn_default(&self, usual: Budget, wanted: Slice) -> Result<Budget, Shortfall> {
         let mut state = self.lock();
         let mut each = usual;
         each.absorb(Budget::SPAWN);
-        for children in if state.is_usual(usual, wanted) { &PREPAID[..] } else { &[] } {
+        for children in if state.is_default(usual, wanted) { &PREPAID[..] } else { &[] } {
             if state.left.covers(each.times(4 * u64::from(*children))) {
                 state.pay(u64::from(*children));
                 state.draw(usual.times((*children).into()).into());
-                state.usual = usual;
+                state.prepaid_grant = usual;
                 // Relaxed: see the field. Under the lock, so it is never ahead of `state`.
                 self.prepaid.fetch_add(*children as usize - 1, Ordering::Relaxed);
                 return Ok(usual);
@@ -203,7 +203,7 @@ impl<W: Sleeps> Pool<W> {
     fn reclaim(&self, state: &mut State<W>) -> bool {
         let children = self.prepaid.swap(0, Ordering::Relaxed); // see the field
         if children > 0 {
-            state.unspawn(state.usual, children as u64);
+            state.unspawn(state.prepaid_grant, children as u64);
         }
         children > 0
     }
@@ -217,7 +217,7 @@ impl<W: Sleeps> Pool<W> {
 
     /// What a child draws from a full pool by the slice `grant`. Resources that the pool does not
     /// count are not counted by the child either, and it gets nothing of what the pool has not.
-    pub(crate) fn usual(&self, grant: Budget) -> Budget {
+    pub(crate) fn default_grant(&self, grant: Budget) -> Budget {
         let usual = |own, grant| match own {
             0 | UNLIMITED => own,
             _ => grant,

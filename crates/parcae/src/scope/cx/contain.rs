@@ -131,7 +131,7 @@ impl<P: Profile> Cx<P> {
         }
         arm_containing();
         // Not by the worker's cache: this is no hot path, and that one should stay small.
-        let on = frame.terms().shared.stacks.acquire(stack);
+        let on = frame.settings().shared.stacks.acquire(stack);
         let on = on.map_err(|error| Error::new(ErrorKind::NoStack(error)))?;
         let end = on.bottom().addr();
         let name = frame.origin().name.as_deref().unwrap_or_default();

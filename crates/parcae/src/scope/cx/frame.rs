@@ -9,14 +9,14 @@
 //!
 //! ```text
 //! slice > limit | signal   ⇒   slice -= 1, go on        (one comparison)
-//! otherwise                ⇒   attend: cancelled? end of the turn? out of budget?
+//! otherwise                ⇒   checkpoint_slow: cancelled? end of the turn? out of budget?
 //! ```
 //!
 //! `limit` is 0 until the node is cancelled, then larger than any slice. Two quantities bound what
 //! a task does before its next slow checkpoint:
 //!
 //! - the **turn**: ops until the task lets others run, at most `YIELD_INTERVAL`. A new turn starts
-//!   in [`Frame::attend`], after the task has yielded, and nowhere else;
+//!   in [`Frame::checkpoint_slow`], after the task has yielded, and nowhere else;
 //! - the **account**: ops that are paid for.
 //!
 //! `slice` is the part of both that checkpoints may use without a second look:
@@ -68,7 +68,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 /// What the tasks of a nursery, or a root task, run under. Outlives them.
-pub(crate) struct Terms {
+pub(crate) struct TaskSettings {
     /// The nursery's number, and that of the task that opened it; 0 for the runtime itself.
     pub(crate) nursery: u64,
     pub(crate) owner: u64,
@@ -78,7 +78,7 @@ pub(crate) struct Terms {
     /// How much a task draws at a time, of what is counted.
     pub(crate) grant: Slice,
     /// What that comes to if the pool has enough.
-    pub(crate) usual: Budget,
+    pub(crate) default_grant: Budget,
     /// What the children of its tasks draw, if nobody says otherwise.
     pub(crate) child_grant: Slice,
     /// Whose capabilities count.
@@ -94,10 +94,10 @@ pub(crate) struct Terms {
     pub(crate) tally: Option<Arc<Tally>>,
 }
 
-impl Terms {
+impl TaskSettings {
     /// The same, for a task that is cancelled by itself.
-    pub(crate) fn for_root(&self) -> Terms {
-        Terms {
+    pub(crate) fn for_root(&self) -> TaskSettings {
+        TaskSettings {
             shared: Arc::clone(&self.shared),
             node: self.node.child(),
             pool: Arc::clone(&self.pool),
@@ -132,13 +132,13 @@ pub(crate) struct Origin {
     pub(crate) spawned_at: &'static Location<'static>,
 }
 
-/// Whose pool a task draws on.
+/// The owner of the pool that a task draws on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kinship {
-    /// That of the nursery which waits for it.
-    Child,
-    /// Another, which may be gone when the task has ended: its own, or the runtime's.
-    Apart,
+pub(crate) enum PoolOwner {
+    /// The nursery that waits for the task.
+    Nursery,
+    /// The task itself, or the runtime: the pool may be gone when the task has ended.
+    Other,
 }
 
 /// What a running task has of its own. The first three fields are what a checkpoint looks at; adapters show
@@ -169,8 +169,8 @@ pub(crate) struct Frame {
     shields: Cell<u32>,
     /// When they cease to hold; none if they do not.
     grace: Cell<Option<Nanos>>,
-    terms: NonNull<Terms>,
-    kinship: Kinship,
+    settings: NonNull<TaskSettings>,
+    pool_owner: PoolOwner,
     origin: Origin,
     /// The lowest address that the task's stack may reach; 0 until somebody asks. Another value
     /// while it runs on another stack: see `away`.
@@ -213,23 +213,23 @@ impl Frame {
     ///
     /// # Safety
     ///
-    /// `terms` outlives the frame. `account` was drawn from its pool.
+    /// `settings` outlives the frame. `account` was drawn from its pool.
     #[inline]
     pub(crate) unsafe fn new(
         record: NonNull<Task>,
-        terms: &Terms,
+        settings: &TaskSettings,
         account: Budget,
-        kinship: Kinship,
+        pool_owner: PoolOwner,
         origin: Origin,
     ) -> Frame {
         let scope = ScopeRef {
-            node: NonNull::from(&terms.node),
-            pool: NonNull::from(&terms.pool),
+            node: NonNull::from(&settings.node),
+            pool: NonNull::from(&settings.pool),
             shields: 0,
         };
         Frame {
             slice: Cell::new(0),
-            limit: Cell::new(NonNull::from(terms.node.limit())),
+            limit: Cell::new(NonNull::from(settings.node.limit())),
             // SAFETY: the record of the running task, which does not outlive it.
             signal: unsafe { &(*record.as_ptr()).signal },
             record,
@@ -242,11 +242,11 @@ impl Frame {
             subscription: WaitNode::new(()),
             shields: Cell::new(0),
             grace: Cell::new(None),
-            terms: NonNull::from(terms),
-            kinship,
+            settings: NonNull::from(settings),
+            pool_owner,
             origin,
             stack_end: Cell::new(0),
-            seen: Seen::new(terms.shared.coarse_now()),
+            seen: Seen::new(settings.shared.coarse_now()),
             local: AtomicPtr::new(std::ptr::null_mut()),
             span: Span::new(),
         }
@@ -260,16 +260,16 @@ impl Frame {
         if let Some(name) = &self.origin.name {
             worker::label_stack(name);
         }
-        if self.terms().shared.tracer.is_on() {
+        if self.settings().shared.tracer.is_on() {
             let Origin { name, spawned_at } = &self.origin;
             worker::with_current(|worker| {
                 worker.note_origin(self.record().id(), spawned_at, name.as_ref());
             });
         }
-        let (origin, nursery) = (&self.origin, self.terms().name.as_deref());
+        let (origin, nursery) = (&self.origin, self.settings().name.as_deref());
         self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
         // Without a turn it lets others run at its first checkpoint.
-        if self.terms().preempt == Preempt::Never || random_turn(2) == 1 {
+        if self.settings().preempt == Preempt::Never || random_turn(2) == 1 {
             self.start_turn();
         }
     }
@@ -277,7 +277,7 @@ impl Frame {
     /// Ends the frame: gives back what is left of the account, and tells nobody any more.
     #[inline]
     pub(crate) fn leave(&self) {
-        if self.terms().tally.is_some() {
+        if self.settings().tally.is_some() {
             worker::with_current(|worker| self.seen.times.ran(worker.last_turn()));
             self.flush_times();
         }
@@ -293,7 +293,7 @@ impl Frame {
             return;
         }
         let (drawn, used) = (self.drawn.get(), self.used());
-        let returned = self.kinship == Kinship::Child
+        let returned = self.pool_owner == PoolOwner::Nursery
             // SAFETY: the pool is that of the nursery, which waits for this child.
             && worker::with_current(|worker| unsafe { return_account(worker, pool, &drawn, &used) })
                 .is_some();
@@ -307,9 +307,9 @@ impl Frame {
         unsafe { self.record.as_ref() }
     }
 
-    pub(crate) fn terms(&self) -> &Terms {
+    pub(crate) fn settings(&self) -> &TaskSettings {
         // SAFETY: as `new` demands.
-        unsafe { self.terms.as_ref() }
+        unsafe { self.settings.as_ref() }
     }
 
     pub(super) fn node(&self) -> &Arc<Node> {
@@ -326,7 +326,7 @@ impl Frame {
         TaskInfo {
             id: TaskId(self.record().id()),
             name: self.origin.name.clone(),
-            nursery: self.terms().name.clone(),
+            nursery: self.settings().name.clone(),
             spawned_at: self.origin.spawned_at,
         }
     }
@@ -362,12 +362,12 @@ impl Frame {
         }
         let Some(until) = self.grace.get() else { return (Node::root(), None) };
         let node = self.node().shielded_child();
-        let grace = self.terms().shared.at_for(until, Due::end_grace(&node));
+        let grace = self.settings().shared.at_for(until, Due::end_grace(&node));
         (node, Some(grace))
     }
 
     pub(crate) fn waker(&self) -> Waker {
-        Waker::new(Arc::clone(&self.terms().shared), self.task_ref())
+        Waker::new(Arc::clone(&self.settings().shared), self.task_ref())
     }
 
     /// The task, as others know it.
@@ -377,12 +377,12 @@ impl Frame {
 
     // ----- checkpoints ------------------------------------------------------------------
 
-    /// Charges one op; false if the task has to [`attend`](Frame::attend) to something, and
+    /// Charges one op; false if the task has to [`checkpoint_slow`](Frame::checkpoint_slow) to something, and
     /// nothing was charged.
     #[inline(always)]
     pub(crate) fn tick(&self) -> bool {
         let slice = self.slice.get();
-        // Relaxed, both: requests that are looked at again in `attend`.
+        // Relaxed, both: requests that are looked at again in `checkpoint_slow`.
         // SAFETY: the node is kept by the nursery, or it is `NEVER`.
         let limit = unsafe { self.limit.get().as_ref() }.load(Ordering::Relaxed);
         let signal = u64::from(self.signal.load(std::sync::atomic::Ordering::Relaxed));
@@ -395,13 +395,13 @@ impl Frame {
 
     /// What a checkpoint does that cannot simply go on; then charges the op.
     #[cold]
-    pub(crate) fn attend(&self) -> Result<()> {
+    pub(crate) fn checkpoint_slow(&self) -> Result<()> {
         if self.is_away() {
             return Err(self.refuse_away());
         }
         // Acquire: pairs with the Release in `TaskHandle::cancel`.
         self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
-        self.try_attend().inspect_err(|_| self.yield_to_others())
+        self.try_checkpoint_slow().inspect_err(|_| self.yield_to_others())
     }
 
     /// A task that ignores its errors lets others run all the same.
@@ -410,7 +410,7 @@ impl Frame {
         worker::with_current(Worker::yield_now);
     }
 
-    fn try_attend(&self) -> Result<()> {
+    fn try_checkpoint_slow(&self) -> Result<()> {
         self.check_cancelled()?;
         self.pay_for_memory()?;
         while self.slice.get() == 0 {
@@ -437,8 +437,8 @@ impl Frame {
     /// A new turn: the only place where a task gets one.
     #[inline]
     fn start_turn(&self) {
-        let interval = self.terms().interval;
-        self.turn.set(match self.terms().preempt {
+        let interval = self.settings().interval;
+        self.turn.set(match self.settings().preempt {
             Preempt::Never => interval,
             Preempt::Randomly => random_turn(interval),
         });
@@ -458,9 +458,9 @@ impl Frame {
 
     /// Charges up to `steps` ops at once, as many as the slice has; at least one.
     #[inline]
-    pub(super) fn strip(&self, steps: usize) -> Result<usize> {
+    pub(super) fn chunk(&self, steps: usize) -> Result<usize> {
         if !self.tick() {
-            self.attend()?;
+            self.checkpoint_slow()?;
         }
         let more = self.slice.get().min(steps as u64 - 1);
         self.slice.set(self.slice.get() - more);
@@ -546,7 +546,7 @@ impl Frame {
     #[inline]
     pub(crate) fn prepare_channel_op(&self) -> Result<()> {
         if !self.tick() {
-            self.attend()?;
+            self.checkpoint_slow()?;
         }
         if self.account.get().channel_ops == 0 {
             self.refill(Budget { channel_ops: 1, ..Budget::ZERO })?;
@@ -599,10 +599,10 @@ impl Frame {
         let (mut asked_all, mut told) = (false, false);
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
-            self.book();
+            self.report_spent();
             // Only what is short: the rest is for tasks that need it.
-            let wanted = self.terms().grant.only(short.resource, cost.get(short.resource));
-            let policy = self.terms().on_exhausted;
+            let wanted = self.settings().grant.only(short.resource, cost.get(short.resource));
+            let policy = self.settings().on_exhausted;
             let drawn = match policy {
                 // What it put into the pool of a nursery of its own it has not used up.
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
@@ -618,7 +618,7 @@ impl Frame {
             }
             // Siblings that have ended may have left some with the worker that they ended on. Once
             // more when the task is registered as waiting: see the header of `budget::pool`.
-            self.terms().shared.flush_deferred();
+            self.settings().shared.flush_deferred();
             match policy {
                 _ if !std::mem::replace(&mut asked_all, true) => {}
                 // The hook may wait, and so consume the wake of a recharge: the task registers again
@@ -651,7 +651,7 @@ impl Frame {
     /// Tells those who watch that the task has run out of something.
     fn tell_exhausted(&self, resource: Resource) {
         self.note_budget(EventKind::Exhausted, resource);
-        if let Some(hook) = &self.terms().on_exhausted_child {
+        if let Some(hook) = &self.settings().on_exhausted_child {
             self.run_hook(|| hook.call(&NurseryEvent::exhausted(self.info(), resource)));
         }
     }
@@ -675,7 +675,7 @@ impl Frame {
 
     /// Tells the pool what was used up of what was drawn there, since it is about to be asked anyway. Not of
     /// memory, which may be freed; and not while a nursery is open, whose pool may have it.
-    pub(super) fn book(&self) {
+    pub(super) fn report_spent(&self) {
         if self.node_is_own() {
             let (drawn, balance) = (self.drawn.get(), self.balance());
             let used = drawn.zip(balance, u64::saturating_sub).with_memory(0);
@@ -686,12 +686,12 @@ impl Frame {
 
     /// Whether the task has no nursery open.
     fn node_is_own(&self) -> bool {
-        std::ptr::eq(self.node(), &self.terms().node)
+        std::ptr::eq(self.node(), &self.settings().node)
     }
 
     /// Whether the task draws on a pool that it has filled itself.
     fn draws_on_its_own(&self) -> bool {
-        !std::ptr::eq(self.pool(), &self.terms().pool)
+        !std::ptr::eq(self.pool(), &self.settings().pool)
     }
 
     fn deposit(&self, drawn: Budget) {

@@ -77,7 +77,7 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
         while let Some(core) = inner {
             // SAFETY: on the stack of the observed task, which has not left the nursery.
             let core: &Core = unsafe { NonNull::as_ref(&core) };
-            let pool = &core.terms().pool;
+            let pool = &core.settings().pool;
             if pool.parent().is_some_and(|parent| Arc::ptr_eq(parent, frame.pool())) {
                 used = used.zip(pool.owners_part(), u64::saturating_sub);
             }
@@ -85,7 +85,7 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
             inner = core.outer();
         }
         see(frame.pool(), used);
-        see(&frame.terms().pool, Budget::ZERO);
+        see(&frame.settings().pool, Budget::ZERO);
     });
     let mut sum = Budget::ZERO;
     for Seen { pool: below, used } in seen.values() {

@@ -4,13 +4,13 @@ use super::Frame;
 use crate::base::error::Result;
 use std::fmt;
 
-/// Strips of a range; see [`Cx::strips`](super::Cx::strips).
-pub struct Strips<'c> {
+/// Chunks of a range; see [`Cx::chunks`](super::Cx::chunks).
+pub struct Chunks<'c> {
     pub(super) frame: &'c Frame,
     pub(super) rest: std::ops::Range<usize>,
 }
 
-impl Iterator for Strips<'_> {
+impl Iterator for Chunks<'_> {
     type Item = Result<std::ops::Range<usize>>;
 
     #[inline]
@@ -18,17 +18,17 @@ impl Iterator for Strips<'_> {
         if self.rest.is_empty() {
             return None;
         }
-        Some(self.frame.strip(self.rest.len()).map(|len| {
-            let strip = self.rest.start..self.rest.start + len;
-            self.rest.start = strip.end;
-            strip
+        Some(self.frame.chunk(self.rest.len()).map(|len| {
+            let chunk = self.rest.start..self.rest.start + len;
+            self.rest.start = chunk.end;
+            chunk
         }))
     }
 }
 
-impl fmt::Debug for Strips<'_> {
+impl fmt::Debug for Chunks<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Strips").field("rest", &self.rest).finish_non_exhaustive()
+        f.debug_struct("Chunks").field("rest", &self.rest).finish_non_exhaustive()
     }
 }
 
@@ -44,7 +44,7 @@ impl<I: Iterator> Iterator for Each<'_, I> {
     #[inline]
     fn next(&mut self) -> Option<Result<I::Item>> {
         if !self.frame.tick()
-            && let Err(error) = self.frame.attend()
+            && let Err(error) = self.frame.checkpoint_slow()
         {
             return Some(Err(error));
         }

@@ -44,16 +44,16 @@ impl Meter {
         if let Some(frame) = self.frame.map(|frame| unsafe { frame.as_ref() })
             && !frame.tick()
         {
-            Meter::attend(frame);
+            Meter::checkpoint_slow(frame);
         }
     }
 
     #[cold]
-    fn attend(frame: &Frame) {
+    fn checkpoint_slow(frame: &Frame) {
         if std::thread::panicking() {
             return; // cleaning up: neither waits nor panics again
         }
-        if let Err(error) = frame.attend() {
+        if let Err(error) = frame.checkpoint_slow() {
             Stop::unwind(error);
         }
     }

@@ -11,12 +11,13 @@ pub(crate) mod parking;
 
 pub use frame::Preempt;
 pub(crate) use frame::{
-    Frame, FrameReader, Grace, Kinship, LONGEST_SLICE, Origin, Outer, Shares, Terms, current,
+    Frame, FrameReader, Grace, LONGEST_SLICE, Origin, Outer, PoolOwner, Shares, TaskSettings,
+    current,
 };
 pub(crate) use live::live_standing;
-pub use loops::{Each, Strips};
+pub use loops::{Chunks, Each};
 pub use meter::Meter;
-pub(crate) use observed::{Observed, alone, live_state, suspended_apart};
+pub(crate) use observed::{Observed, alone, live_state, suspended_on_own_budget};
 
 use crate::base::error::{Result, TaskInfo};
 use crate::sched::Shared;
@@ -69,7 +70,7 @@ impl<P: Profile> Cx<P> {
     /// the task if somebody asked for that.
     ///
     /// A loop that may take long calls this in every round: it costs about a nanosecond. For
-    /// short loop bodies see [`strips`](Cx::strips).
+    /// short loop bodies see [`chunks`](Cx::chunks).
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl<P: Profile> Cx<P> {
     /// ```
     #[inline]
     pub fn checkpoint(&self) -> Result<()> {
-        if self.frame.0.tick() { Ok(()) } else { self.frame.0.attend() }
+        if self.frame.0.tick() { Ok(()) } else { self.frame.0.checkpoint_slow() }
     }
 
     /// Charges any cost to the task's budget, all of it or nothing: for operations that cost
@@ -166,7 +167,7 @@ impl<P: Profile> Cx<P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn account(&self) -> Account {
-        Account::of(self.frame.0.terms(), self.frame.0.pool())
+        Account::of(self.frame.0.settings(), self.frame.0.pool())
     }
 
     /// Lets others run that are ready. Costs no budget. A cancel point.
@@ -215,7 +216,7 @@ impl<P: Profile> Cx<P> {
     ///
     /// If the task was cancelled, or has used up its budget.
     pub fn sleep(&self, time: Duration) -> Result<()> {
-        self.frame.0.sleep_until(self.frame.0.terms().shared.later(time))?;
+        self.frame.0.sleep_until(self.frame.0.settings().shared.later(time))?;
         self.frame.0.check_cancelled()
     }
 
@@ -223,7 +224,7 @@ impl<P: Profile> Cx<P> {
     /// is dropped before.
     pub fn token_with_timeout(&self, time: Duration) -> (CancelToken, Expiry) {
         let (node, grace) = self.frame.0.child_node();
-        let shared = &self.frame.0.terms().shared;
+        let shared = &self.frame.0.settings().shared;
         let expiry = shared.at_for(shared.later(time), Due::expire(&node));
         node.set_expires(Some(time));
         (CancelToken::of(&node), Expiry { _deadline: expiry, _grace: grace })
@@ -302,7 +303,7 @@ impl<P: Profile> Cx<P> {
         self.frame.0.stack_left()
     }
 
-    /// Cuts a range into strips of at most [`yield_interval`](crate::runtime::Builder::yield_interval) steps, with a checkpoint before
+    /// Cuts a range into chunks of at most [`yield_interval`](crate::runtime::Builder::yield_interval) steps, with a checkpoint before
     /// each, which charges all its steps at once. The inner loop has nothing in it that keeps the compiler from
     /// unrolling and vectorising.
     ///
@@ -313,16 +314,16 @@ impl<P: Profile> Cx<P> {
     /// let rt = Runtime::builder().build()?;
     /// let sum = rt.run(|cx| {
     ///     let mut sum = 0;
-    ///     for strip in cx.strips(0..numbers.len()) {
-    ///         sum += numbers[strip?].iter().sum::<u64>();
+    ///     for chunk in cx.chunks(0..numbers.len()) {
+    ///         sum += numbers[chunk?].iter().sum::<u64>();
     ///     }
     ///     Ok(sum)
     /// })?;
     /// assert_eq!(sum, 4_999_950_000);
     /// # Ok::<(), parcae::Error>(())
     /// ```
-    pub fn strips(&self, range: std::ops::Range<usize>) -> Strips<'_> {
-        Strips { frame: &self.frame.0, rest: range }
+    pub fn chunks(&self, range: std::ops::Range<usize>) -> Chunks<'_> {
+        Chunks { frame: &self.frame.0, rest: range }
     }
 
     /// An iterator with a checkpoint before each item.

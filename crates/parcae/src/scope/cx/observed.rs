@@ -7,7 +7,7 @@
 //!
 //! [`StateWord::observe`]: crate::sched::task::state::StateWord::observe
 
-use super::{Frame, Terms};
+use super::{Frame, TaskSettings};
 use crate::sched::Shared;
 use crate::sched::task::state::{Generation, Phase};
 use crate::sched::task::{Task, TaskRef, TaskState};
@@ -85,11 +85,11 @@ pub(crate) fn live_state(shared: &Shared, task: TaskRef) -> Option<TaskState> {
 }
 
 /// Children of a nursery that are suspended on a budget of their own.
-pub(crate) fn suspended_apart(terms: &Terms) -> Vec<Suspended> {
+pub(crate) fn suspended_on_own_budget(settings: &TaskSettings) -> Vec<Suspended> {
     let mut found = Vec::new();
-    Observed::each(&terms.shared, |frame| {
-        let apart = !Arc::ptr_eq(frame.pool(), &terms.pool);
-        if frame.terms().nursery == terms.nursery
+    Observed::each(&settings.shared, |frame| {
+        let apart = !Arc::ptr_eq(frame.pool(), &settings.pool);
+        if frame.settings().nursery == settings.nursery
             && apart
             && let Some(Why::Budget(resource)) = frame.seen().why.get()
         {

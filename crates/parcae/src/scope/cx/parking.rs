@@ -46,7 +46,7 @@ impl Deadline {
     /// A time from now.
     pub(crate) fn after(time: Duration) -> Deadline {
         match current() {
-            Some(frame) => Deadline::Task(frame.terms().shared.later(time)),
+            Some(frame) => Deadline::Task(frame.settings().shared.later(time)),
             None => Instant::now().checked_add(time).map_or(Deadline::Never, Deadline::Thread),
         }
     }
@@ -54,7 +54,7 @@ impl Deadline {
     /// A point in time, by the clock of [`time::now`](crate::time::now).
     pub(crate) fn at(at: Instant) -> Deadline {
         match current() {
-            Some(frame) => Deadline::Task(frame.terms().shared.nanos(at)),
+            Some(frame) => Deadline::Task(frame.settings().shared.nanos(at)),
             None => Deadline::Thread(at),
         }
     }
@@ -63,7 +63,7 @@ impl Deadline {
     fn left(self, frame: Option<&Frame>) -> Option<Duration> {
         match self {
             Deadline::Task(at) => {
-                let now = frame?.terms().shared.now();
+                let now = frame?.settings().shared.now();
                 Some(Duration::from_nanos(at.saturating_sub(now)))
             }
             Deadline::Thread(at) => Some(at.saturating_duration_since(Instant::now())),
@@ -89,7 +89,7 @@ pub(crate) fn waiter() -> Waiter {
 pub(crate) unsafe fn borrowed_waiter(frame: Option<&Frame>) -> Waiter {
     match frame {
         // SAFETY: as the caller says.
-        Some(frame) => unsafe { Waiter::borrowed(&frame.terms().shared, frame.task_ref()) },
+        Some(frame) => unsafe { Waiter::borrowed(&frame.settings().shared, frame.task_ref()) },
         None => Waiter::Thread(std::thread::current()),
     }
 }
@@ -102,7 +102,7 @@ pub(crate) unsafe fn borrowed_waiter(frame: Option<&Frame>) -> Waiter {
 /// As for [`Cx::checkpoint`](crate::Cx::checkpoint).
 #[inline]
 pub(crate) fn checkpoint(frame: &Frame) -> Result<()> {
-    if frame.tick() { Ok(()) } else { frame.attend() }
+    if frame.tick() { Ok(()) } else { frame.checkpoint_slow() }
 }
 
 /// A wait that is over at once: a checkpoint, and others run.
@@ -126,7 +126,7 @@ pub(crate) fn charge(frame: Option<&Frame>) -> Option<Result<Ended>> {
     if std::thread::panicking() {
         return Some(Err(Error::new(ErrorKind::Unwinding)));
     }
-    if frame.tick() { None } else { Some(frame.attend().map(|()| Ended::Woken)) }
+    if frame.tick() { None } else { Some(frame.checkpoint_slow().map(|()| Ended::Woken)) }
 }
 
 /// Waits until the caller's waiter is woken, or until the deadline; may return early. `why` is shown
@@ -158,7 +158,7 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
     }
     match (frame, left) {
         (Some(frame), left) => {
-            let shared = &frame.terms().shared;
+            let shared = &frame.settings().shared;
             let _timer = match deadline {
                 Deadline::Task(at) if left.is_some() => {
                     Some(shared.at(at, Due::Wake(frame.task_ref())))

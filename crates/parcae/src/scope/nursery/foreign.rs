@@ -39,7 +39,7 @@ use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Closed, More, Pool, Resource, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::CapSpawn;
-use crate::scope::cx::{self, Cx, Outer, Shares, Terms};
+use crate::scope::cx::{self, Cx, Outer, Shares, TaskSettings};
 use crate::scope::profile::Service;
 use crate::sync::Event;
 use std::fmt;
@@ -75,14 +75,14 @@ impl OpenNursery {
     /// all nurseries that it opens later, and before the task ends. What its children run obeys the
     /// contract of [`SpawnOpts::migratable`], and what they use outlives them.
     pub unsafe fn open(runtime: &Handle<Service>, opts: NurseryOpts) -> Result<OpenNursery> {
-        let shared = &runtime.inner().terms().shared;
-        match cx::current().filter(|frame| Arc::ptr_eq(&frame.terms().shared, shared)) {
+        let shared = &runtime.inner().settings().shared;
+        match cx::current().filter(|frame| Arc::ptr_eq(&frame.settings().shared, shared)) {
             Some(frame) => {
                 let (core, shares) = Core::open(frame, opts)?;
                 let nursery = place(core, Some(NonNull::from(frame)));
                 // SAFETY: just made.
-                let terms = unsafe { &nursery.as_ref().core.terms };
-                let outer = frame.enter_nursery(terms, shares);
+                let settings = unsafe { &nursery.as_ref().core.settings };
+                let outer = frame.enter_nursery(settings, shares);
                 // SAFETY: as above.
                 frame.seen().nursery.set(Some(NonNull::from(unsafe { &nursery.as_ref().core })));
                 Ok(OpenNursery { nursery, owner: Some(Owner::Task { shares, outer }) })
@@ -93,22 +93,22 @@ impl OpenNursery {
 
     fn open_for_thread(runtime: &Handle<Service>, opts: NurseryOpts) -> Result<OpenNursery> {
         let runtime = Arc::clone(runtime.inner());
-        let terms = runtime.terms();
-        if let Some(reason) = terms.node.reason() {
+        let settings = runtime.settings();
+        if let Some(reason) = settings.node.reason() {
             return Err(Error::cancelled(reason));
         }
         // Its children may be the first tasks of the runtime, and they do not pass the engine.
         runtime.watch();
-        let (pool, drawn) = fund(terms, opts.budget)?;
+        let (pool, drawn) = fund(settings, opts.budget)?;
         let all_ended = Arc::new(Event::new());
-        let proxy = match proxy(terms, Arc::clone(&all_ended)) {
+        let proxy = match proxy(settings, Arc::clone(&all_ended)) {
             Ok(proxy) => proxy,
             Err(error) => {
-                terms.pool.settle(drawn, drawn);
+                settings.pool.settle(drawn, drawn);
                 return Err(error);
             }
         };
-        let core = opts.core(terms, terms.node.child(), pool, proxy);
+        let core = opts.core(settings, settings.node.child(), pool, proxy);
         let owner = Owner::Thread { proxy, all_ended, drawn, runtime };
         Ok(OpenNursery { nursery: place(core, None), owner: Some(owner) })
     }
@@ -182,12 +182,12 @@ impl OpenNursery {
                 // By the contract this is the task that opened it.
                 let Some(frame) = cx::current() else { abort("closed outside of its task") };
                 core.wait_for_children(frame);
-                frame.leave_nursery(&core.terms, shares, outer);
+                frame.leave_nursery(&core.settings, shares, outer);
             }
             Owner::Thread { runtime, proxy, all_ended, drawn } => {
                 core.group.close();
                 if core.group.is_empty() {
-                    core.terms.shared.unpark(proxy); // to end it
+                    core.settings.shared.unpark(proxy); // to end it
                 }
                 while !core.group.is_empty() {
                     // On a task of another runtime the wait is cut short if that is cancelled; this
@@ -196,11 +196,11 @@ impl OpenNursery {
                         worker::with_current(Worker::yield_now);
                     }
                 }
-                let _ = core.ended.set(core.terms.node.reason());
+                let _ = core.ended.set(core.settings.node.reason());
                 core.announce_end();
-                let above = &runtime.terms().pool;
-                if !Arc::ptr_eq(above, &core.terms.pool) {
-                    let Closed { left, topped_up } = core.terms.pool.close();
+                let above = &runtime.settings().pool;
+                if !Arc::ptr_eq(above, &core.settings.pool) {
+                    let Closed { left, topped_up } = core.settings.pool.close();
                     let mut drawn = drawn;
                     drawn.absorb(topped_up);
                     above.settle(drawn, left);
@@ -269,12 +269,12 @@ fn place(
 }
 
 /// The pool of a nursery that no task pays for, and what it has drawn on the runtime's.
-fn fund(terms: &Terms, budget: Option<Budget>) -> Result<(Arc<Pool>, Budget)> {
-    let above = &terms.pool;
+fn fund(settings: &TaskSettings, budget: Option<Budget>) -> Result<(Arc<Pool>, Budget)> {
+    let above = &settings.pool;
     if budget.is_none() && above.is_unlimited() {
         return Ok((Arc::clone(above), Budget::ZERO));
     }
-    let wanted = budget.unwrap_or(terms.grant.most());
+    let wanted = budget.unwrap_or(settings.grant.most());
     let drawn = above.draw(wanted, Resource::Ops);
     let given = if budget.is_some() { drawn.min(wanted) } else { drawn };
     if let Some(budget) = budget
@@ -283,14 +283,14 @@ fn fund(terms: &Terms, budget: Option<Budget>) -> Result<(Arc<Pool>, Budget)> {
         above.settle(drawn, drawn);
         return Err(Error::short(short));
     }
-    let more = || More { pool: Arc::clone(above), grant: terms.grant, ceiling: None };
+    let more = || More { pool: Arc::clone(above), grant: settings.grant, ceiling: None };
     let pool = Pool::new(given, budget.is_none().then(more)).filled_from(above);
     Ok((Arc::new(pool), drawn))
 }
 
 /// The task that stands for a thread: see the header.
-fn proxy(terms: &Terms, all_ended: Arc<Event>) -> Result<TaskRef> {
-    let shared = &terms.shared;
+fn proxy(settings: &TaskSettings, all_ended: Arc<Event>) -> Result<TaskRef> {
+    let shared = &settings.shared;
     let traits = Traits { migratable: true, ..shared.usual_traits() };
     // Until it is counted.
     let _entered = shared.gate.enter().ok_or(Error::new(ErrorKind::ShuttingDown))?;

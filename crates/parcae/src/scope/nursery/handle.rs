@@ -117,7 +117,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             Ok(Ended::Woken) => Ok(self.take()),
             Ok(Ended::TimedOut) => Err(self),
             // The child ends too: as in `join`.
-            Err(_) if self.core.terms.node.is_cancelled() => {
+            Err(_) if self.core.settings.node.is_cancelled() => {
                 self.own_frame().inspect(|frame| frame.untell());
                 Ok(self.join())
             }
@@ -127,8 +127,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// The caller, if it is a task of the child's runtime.
     fn own_frame(&self) -> Option<&'static Frame> {
-        let shared = &self.core.terms.shared;
-        cx::current().filter(|cx| Arc::ptr_eq(&cx.terms().shared, shared))
+        let shared = &self.core.settings.shared;
+        cx::current().filter(|cx| Arc::ptr_eq(&cx.settings().shared, shared))
     }
 
     /// Waits until the child has ended, and leaves the handle as it is. A cancel point.
@@ -176,7 +176,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         if let Err(error) = &mut output {
             this.add_place(error);
         }
-        this.core.terms.shared.recycle(this.task.task);
+        this.core.settings.shared.recycle(this.task.task);
         output
     }
 
@@ -214,7 +214,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
                 Ok(()) => {}
                 // Its nursery was cancelled, perhaps because this very child has failed:
                 // it ends, and says how.
-                Err(_) if self.core.terms.node.is_cancelled() && !std::thread::panicking() => {
+                Err(_) if self.core.settings.node.is_cancelled() && !std::thread::panicking() => {
                     frame.untell(); // the child's end is what the program hears of
                     // Looked at again: its end may be what we were woken for.
                     if !self.is_finished() {
@@ -249,7 +249,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn state(&self) -> TaskState {
-        if let Some(state) = cx::live_state(&self.core.terms.shared, self.task) {
+        if let Some(state) = cx::live_state(&self.core.settings.shared, self.task) {
             return state;
         }
         // Acquires what the task has left, which the look at its state did not.
@@ -286,7 +286,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             places.push((id, at));
         }
         drop(places);
-        self.core.terms.shared.ask_to_end(self.task);
+        self.core.settings.shared.ask_to_end(self.task);
     }
 
     /// Adds to a cancellation the place where it was asked for, and forgets that.
@@ -303,8 +303,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// The budget that the child draws on: its own, or its nursery's.
     pub fn account(&self) -> Account {
-        let pool = self.pool.as_ref().unwrap_or(&self.core.terms.pool);
-        Account::of(&self.core.terms, pool)
+        let pool = self.pool.as_ref().unwrap_or(&self.core.settings.pool);
+        Account::of(&self.core.settings, pool)
     }
 
     /// Moves budget from the nursery's to that of a child which has one of its own, and wakes
@@ -316,10 +316,10 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// child as much. Nothing is moved then.
     pub fn recharge(&self, amount: Budget) -> Result<()> {
         let Some(pool) = &self.pool else { return Ok(()) };
-        let above = &self.core.terms.pool;
+        let above = &self.core.settings.pool;
         // Siblings that have ended may have left some with the worker that they ended on.
         let again = |_| {
-            self.core.terms.shared.flush_deferred();
+            self.core.settings.shared.flush_deferred();
             pool.recharge_from(above, amount)
         };
         pool.recharge_from(above, amount)
@@ -344,7 +344,7 @@ impl<T> Drop for TaskHandle<'_, T> {
         }
         // SAFETY: as in `take`; the handle is not used again.
         let output = unsafe { self.output() };
-        self.core.terms.shared.recycle(self.task.task);
+        self.core.settings.shared.recycle(self.task.task);
         if let Err(error) = output
             && self.core.on_failure != OnFailure::FailFast
             && !error.ends_cancelled()

@@ -50,7 +50,7 @@ mod spawn;
 pub(crate) use event::Hook;
 pub use event::NurseryEvent;
 pub use handle::{TaskFuture, TaskHandle};
-pub(crate) use opts::Own;
+pub(crate) use opts::NamedBudget;
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 
 use crate::base::error::{Error, ErrorKind, Rank, Result};
@@ -63,7 +63,7 @@ use crate::sched::worker;
 use crate::scope::budget::{Budget, Pool, Shortfall, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::scope::cap::Issuer;
-use crate::scope::cx::{self, Cx, Frame, Grace, Shares, Terms};
+use crate::scope::cx::{self, Cx, Frame, Grace, Shares, TaskSettings};
 use crate::scope::profile::{Profile, Service, Spawns};
 use crate::scope::tally::Tallies;
 use crate::wait::Why;
@@ -93,11 +93,11 @@ pub enum NurseryState {
 /// What a child was paid.
 enum Paid {
     /// What is usual in its nursery.
-    Usual,
+    Default,
     /// Something else.
     Other(Budget),
-    /// Nothing yet: it gets a budget of its own.
-    Own,
+    /// Nothing yet: it gets a budget that is named.
+    Named,
 }
 
 /// What a nursery is made of, on its owner's stack.
@@ -105,7 +105,7 @@ enum Paid {
 pub(crate) struct Core {
     /// First, because a child's record points to it.
     group: Group,
-    terms: Terms,
+    settings: TaskSettings,
     on_failure: OnFailure,
     traits: Traits,
     /// Children that came to an end by a failure.
@@ -193,13 +193,13 @@ impl Core {
         while !self.group.is_empty() {
             // Not a cancel point: children that are cancelled end, and are waited for. They have
             // not heard of a request that went to this task alone.
-            if frame.was_asked_to_end() && !self.terms.node.is_cancelled() {
+            if frame.was_asked_to_end() && !self.settings.node.is_cancelled() {
                 self.cancel(CancelReason::Parent);
             }
             frame.leave_to_others(Why::Children);
         }
         frame.seen().nursery.set(self.outer);
-        let _ = self.ended.set(self.terms.node.reason());
+        let _ = self.ended.set(self.settings.node.reason());
         if self.on_event.is_some() {
             frame.run_hook(|| self.announce_end());
         }
@@ -215,24 +215,28 @@ impl Core {
     /// Pays for a child.
     #[inline]
     fn pay(&self) -> Result<Paid> {
-        if self.free || self.terms.pool.take_prepaid() { Ok(Paid::Usual) } else { self.pay_pool() }
+        if self.free || self.settings.pool.take_prepaid() {
+            Ok(Paid::Default)
+        } else {
+            self.pay_pool()
+        }
     }
 
     #[inline(never)]
     fn pay_pool(&self) -> Result<Paid> {
         if self.child_budget.is_some() {
-            return Ok(Paid::Own);
+            return Ok(Paid::Named);
         }
-        let Terms { pool, usual, grant, .. } = &self.terms;
-        let account = self.or_ask_all(|| pool.spawn_usual(*usual, *grant))?;
-        Ok(if account == *usual { Paid::Usual } else { Paid::Other(account) })
+        let TaskSettings { pool, default_grant, grant, .. } = &self.settings;
+        let account = self.or_ask_all(|| pool.spawn_default(*default_grant, *grant))?;
+        Ok(if account == *default_grant { Paid::Default } else { Paid::Other(account) })
     }
 
     /// Tries to draw. If there is not enough, siblings that have ended may have left some with the
     /// worker that they ended on: asks for that and tries again.
     fn or_ask_all<R>(&self, draw: impl Fn() -> Result<R, Shortfall>) -> Result<R> {
         let again = |_| {
-            self.terms.shared.flush_deferred();
+            self.settings.shared.flush_deferred();
             draw()
         };
         draw().or_else(again).map_err(|short| self.short(short))
@@ -240,12 +244,12 @@ impl Core {
 
     #[cold]
     fn short(&self, short: Shortfall) -> Error {
-        Error::short(short).bounded_by(self.terms.pool.bounded_by(short.resource))
+        Error::short(short).bounded_by(self.settings.pool.bounded_by(short.resource))
     }
 
     /// The terms, for an observer of the owner.
-    pub(crate) fn terms(&self) -> &Terms {
-        &self.terms
+    pub(crate) fn settings(&self) -> &TaskSettings {
+        &self.settings
     }
 
     /// Children that have not ended, for an observer of the owner.
@@ -266,7 +270,7 @@ impl Core {
         }
         let closing = self.closing.load(Ordering::Relaxed);
         let ended = closing && self.group.live() == 0;
-        match (self.terms.node.is_cancelled(), closing) {
+        match (self.settings.node.is_cancelled(), closing) {
             (true, _) if ended => NurseryState::Cancelled,
             (true, _) => NurseryState::Cancelling,
             (false, true) if ended => NurseryState::Closed,
@@ -286,13 +290,13 @@ impl Core {
     }
 
     fn cancel(&self, reason: CancelReason) {
-        self.terms.node.cancel(reason);
+        self.settings.node.cancel(reason);
     }
 
     /// Why the nursery is being cancelled, if it is. One whose parent or token is cancelled is
     /// cancelled too, even if the pass that cancels has not come here yet: see `cancel`.
     fn why_cancelled(&self) -> Option<CancelReason> {
-        let node = &self.terms.node;
+        let node = &self.settings.node;
         if let Some(reason) = node.reason() {
             return Some(reason);
         }
@@ -350,7 +354,7 @@ impl Core {
         if let Some(error) = failure {
             return Err(error);
         }
-        let reason = self.ended.get().copied().unwrap_or_else(|| self.terms.node.reason());
+        let reason = self.ended.get().copied().unwrap_or_else(|| self.settings.node.reason());
         match (value, reason) {
             (Some(value), None) => Ok(value),
             (Some(value), Some(CancelReason::Explicit)) if self.winds_down() => Ok(value),
@@ -360,7 +364,7 @@ impl Core {
 
     #[cold]
     fn cancelled(&self, reason: CancelReason, late: usize) -> Error {
-        Error::cancelled(reason).detailed(self.terms.node.detail()).with_others(late)
+        Error::cancelled(reason).detailed(self.settings.node.detail()).with_others(late)
     }
 }
 
@@ -487,7 +491,7 @@ impl<P: Spawns> Cx<P> {
             _env: PhantomData,
         };
         let core = &nursery.core;
-        let outer = frame.enter_nursery(&core.terms, shares);
+        let outer = frame.enter_nursery(&core.settings, shares);
         frame.seen().nursery.set(Some(NonNull::from(core)));
         let outcome = catch_unwind(AssertUnwindSafe(|| body(&nursery)));
         core.closing.store(true, Ordering::Relaxed);
@@ -503,11 +507,11 @@ impl<P: Spawns> Cx<P> {
             }
         };
         core.wait_for_children(frame);
-        frame.leave_nursery(&core.terms, shares, outer);
-        if core.terms.tally.is_some()
-            && let Some(tallies) = core.terms.shared.part::<Tallies>()
+        frame.leave_nursery(&core.settings, shares, outer);
+        if core.settings.tally.is_some()
+            && let Some(tallies) = core.settings.shared.part::<Tallies>()
         {
-            tallies.close(core.terms.nursery);
+            tallies.close(core.settings.nursery);
         }
         match value {
             Ok(value) => core.result(value),
@@ -521,7 +525,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// child has failed before, or the body returns an error of its own.
     #[track_caller]
     pub fn cancel(&self) {
-        self.core.terms.node.cancel_at(Location::caller());
+        self.core.settings.node.cancel_at(Location::caller());
     }
 
     /// Asks the children to end; what the body returns counts all the same. For a race of which
@@ -550,12 +554,12 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 
     /// Whether somebody asked the children to end.
     pub fn is_cancelled(&self) -> bool {
-        self.core.terms.node.is_cancelled()
+        self.core.settings.node.is_cancelled()
     }
 
     /// What cancels this nursery, from anywhere.
     pub fn token(&self) -> CancelToken {
-        CancelToken::of(&self.core.terms.node)
+        CancelToken::of(&self.core.settings.node)
     }
 
     /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`. A child
@@ -572,7 +576,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 
     /// How the nursery's budget stands.
     pub fn budget(&self) -> Standing {
-        cx::live_standing(&self.core.terms.shared, &self.core.terms.pool)
+        cx::live_standing(&self.core.settings.shared, &self.core.settings.pool)
     }
 
     /// Moves budget from the owner's account into the nursery's, and wakes children that are
@@ -585,7 +589,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     pub fn recharge(&self, amount: Budget) -> Result<()> {
         let owner = cx::current().filter(|frame| self.owner == Some(NonNull::from(*frame)));
         match owner {
-            Some(owner) => owner.recharge(&self.core.terms.pool, amount),
+            Some(owner) => owner.recharge(&self.core.settings.pool, amount),
             None => Err(Error::msg(
                 "only the task that opened a nursery recharges it from its own budget; elsewhere \
                  use `account().recharge` with a `CapBudget`",
@@ -596,15 +600,15 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// The tasks that wait for a recharge of the nursery's budget, and of what; and the children that
     /// wait for one of a budget of their own, which [`TaskHandle::recharge`] gives them.
     pub fn suspended(&self) -> Vec<Suspended> {
-        let mut tasks = self.core.terms.pool.suspended();
-        tasks.extend(cx::suspended_apart(&self.core.terms));
+        let mut tasks = self.core.settings.pool.suspended();
+        tasks.extend(cx::suspended_on_own_budget(&self.core.settings));
         tasks
     }
 
     /// What recharges this nursery from elsewhere, by the authority of a
     /// [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> Account {
-        Account::of(&self.core.terms, &self.core.terms.pool)
+        Account::of(&self.core.settings, &self.core.settings.pool)
     }
 }
 
@@ -618,9 +622,9 @@ pub struct Account {
 }
 
 impl Account {
-    pub(crate) fn of(terms: &Terms, pool: &Arc<Pool>) -> Account {
-        let shared = Weak::clone(&terms.shared.me);
-        Account { pool: Arc::clone(pool), issuer: Arc::clone(&terms.issuer), shared }
+    pub(crate) fn of(settings: &TaskSettings, pool: &Arc<Pool>) -> Account {
+        let shared = Weak::clone(&settings.shared.me);
+        Account { pool: Arc::clone(pool), issuer: Arc::clone(&settings.issuer), shared }
     }
 
     /// How it stands. After the runtime has ended, as far as it was known then.
@@ -665,7 +669,7 @@ impl fmt::Debug for Account {
 
 impl<P: Profile> fmt::Debug for Nursery<'_, '_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Nursery").field("name", &self.core.terms.name).finish_non_exhaustive()
+        f.debug_struct("Nursery").field("name", &self.core.settings.name).finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::sched::worker::{self, Worker};
 use crate::scope::budget::UNLIMITED;
 use crate::scope::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, Slice};
 use crate::scope::cancel::{CancelToken, Node, OnCancel};
-use crate::scope::cx::{Frame, Shares, Terms};
+use crate::scope::cx::{Frame, Shares, TaskSettings};
 use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
 use std::sync::atomic::AtomicBool;
@@ -266,9 +266,9 @@ impl NurseryOpts {
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let pool = frame.fund(self.budget)?;
         let (node, grace) = frame.child_node();
-        let mut core = self.core(frame.terms(), node, pool, owner);
+        let mut core = self.core(frame.settings(), node, pool, owner);
         core.grace = grace;
-        core.terms.owner = frame.record().id();
+        core.settings.owner = frame.record().id();
         core.outer = frame.seen().nursery.get();
         Ok((core, shares))
     }
@@ -276,7 +276,7 @@ impl NurseryOpts {
     /// The core of a nursery with this pool, cancelled by this node; of no task.
     pub(super) fn core(
         self,
-        outer: &Terms,
+        outer: &TaskSettings,
         node: Arc<Node>,
         pool: Arc<Pool>,
         owner: TaskRef,
@@ -289,13 +289,13 @@ impl NurseryOpts {
         let nursery = worker::with_current(Worker::fresh_id).unwrap_or(0);
         let tallies = || outer.shared.part::<Tallies>();
         let tally = || Some(tallies()?.open(nursery, self.name.as_ref(), &pool));
-        let terms = Terms {
+        let settings = TaskSettings {
             tally: outer.tally.as_ref().and_then(|_| tally()),
             nursery,
             owner: 0,
             shared: Arc::clone(&outer.shared),
             node,
-            usual: pool.usual(grant.most()),
+            default_grant: pool.default_grant(grant.most()),
             pool,
             grant,
             child_grant: grant,
@@ -312,11 +312,11 @@ impl NurseryOpts {
             stack: self.stack_size.unwrap_or(outer.shared.config.stack_size),
         };
         let expire = |time| {
-            let node = Arc::downgrade(&terms.node);
-            terms.shared.at_for(terms.shared.later(time), Due::Expire(node))
+            let node = Arc::downgrade(&settings.node);
+            settings.shared.at_for(settings.shared.later(time), Due::Expire(node))
         };
         let follow = |token: &CancelToken| -> OnCancel {
-            let node = Arc::downgrade(&terms.node);
+            let node = Arc::downgrade(&settings.node);
             token.on_cancel(move |reason| {
                 if let Some(node) = node.upgrade() {
                     node.cancel(reason);
@@ -324,19 +324,19 @@ impl NurseryOpts {
             })
         };
         if self.tokens.iter().any(CancelToken::expires) {
-            terms.node.set_expires(None); // either deadline may come first
+            settings.node.set_expires(None); // either deadline may come first
         } else if self.timeout.is_some() {
-            terms.node.set_expires(self.timeout);
+            settings.node.set_expires(self.timeout);
         }
-        if let Some(name) = &terms.name {
-            terms.node.set_label(name);
+        if let Some(name) = &settings.name {
+            settings.node.set_label(name);
         }
         Core {
             deadline: self.timeout.map(expire),
             grace: None,
             tokens: self.tokens.iter().map(follow).collect(),
             group: Group::new(owner),
-            terms,
+            settings,
             on_failure: self.on_failure,
             traits,
             failures: Failures::new(),
@@ -354,7 +354,7 @@ impl NurseryOpts {
 
 /// A budget of a task's own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Own {
+pub(crate) struct NamedBudget {
     /// The bound that somebody named, lowered to what a capability allows; unlimited where there is
     /// none.
     named: Budget,
@@ -369,17 +369,17 @@ pub(crate) struct Own {
 /// child by itself: enough for most.
 const ON_DEMAND: u64 = 16;
 
-impl Own {
-    /// What a task that is spawned under `terms` has of its own, if anything: the budget that its options name,
+impl NamedBudget {
+    /// What a task that is spawned under `settings` has of its own, if anything: the budget that its options name,
     /// the most that a capability allows.
     ///
     /// What is named is moved to the task at once and is never refilled: it binds. The rest is drawn
     /// as by other children, up to what the capability allows.
     pub(crate) fn of(
-        terms: &Terms,
+        settings: &TaskSettings,
         budget: Option<Budget>,
         ceiling: Option<Ceiling>,
-    ) -> Option<Own> {
+    ) -> Option<NamedBudget> {
         let ceiling = ceiling.filter(|ceiling| ceiling.most != Budget::UNLIMITED);
         let most = ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
         let named = match budget {
@@ -389,7 +389,7 @@ impl Own {
                 Budget::UNLIMITED
             }
         };
-        let (slice, fails) = (terms.grant, terms.on_exhausted == OnExhausted::Fail);
+        let (slice, fails) = (settings.grant, settings.on_exhausted == OnExhausted::Fail);
         let first = slice.most().zip(named, |slice, named| match named {
             // Under `Fail` there is no refill: a part of everything, whatever the slice is.
             UNLIMITED if fails => UNLIMITED,
@@ -403,7 +403,7 @@ impl Own {
         let parts = if fails { slice.once() } else { slice };
         let first = parts.between(named.counted(), first.min(most));
         let grant = parts.between(Budget::ZERO, grant.min(most));
-        Some(Own { named, first, grant, ceiling })
+        Some(NamedBudget { named, first, grant, ceiling })
     }
 
     /// Whether what could be had is enough: all that is named.
@@ -412,9 +412,9 @@ impl Own {
     }
 }
 
-impl Terms {
+impl TaskSettings {
     /// The same, for a task with a budget of its own, of which `account` was paid.
-    pub(crate) fn with_budget(&self, own: Own, account: Budget) -> Terms {
+    pub(crate) fn with_budget(&self, own: NamedBudget, account: Budget) -> TaskSettings {
         let fails = self.on_exhausted == OnExhausted::Fail;
         let grant = if fails { Slice::named(Budget::ZERO) } else { own.grant };
         let more = More { pool: Arc::clone(&self.pool), grant, ceiling: own.ceiling };
@@ -428,12 +428,12 @@ impl Terms {
         });
         let pool = Arc::new(Pool::new(granted, Some(more)));
         let grant = own.grant.between(Budget::ZERO, own.first.most().max(own.grant.most()));
-        Terms {
+        TaskSettings {
             nursery: self.nursery,
             owner: self.owner,
             shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
-            usual: pool.usual(grant.most()),
+            default_grant: pool.default_grant(grant.most()),
             pool,
             grant,
             child_grant: self.child_grant,

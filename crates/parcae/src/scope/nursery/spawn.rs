@@ -1,6 +1,6 @@
 //! From a closure to a task that runs and leaves its result.
 
-use super::opts::Own;
+use super::opts::NamedBudget;
 use super::{Core, Nursery, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle};
 use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
 use crate::base::reason::CancelReason;
@@ -10,7 +10,7 @@ use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, Ceiling};
 use crate::scope::cap::{CapSpawn, TaskPermit};
-use crate::scope::cx::{self, Cx, Frame, Kinship, Origin, Terms};
+use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::errand::Errands;
 use crate::scope::life::{self, Birth, Ending};
 use crate::scope::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
@@ -114,7 +114,7 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
         if cap.task_budget() != Budget::UNLIMITED {
             return self.spawn_with(cap, SpawnOpts::new(), child);
         }
-        cap.check_issuer(&self.core.terms.issuer)?;
+        cap.check_issuer(&self.core.settings.issuer)?;
         self.start(cap.admit()?, child)
     }
 
@@ -162,14 +162,14 @@ struct Extra {
     origin: Origin,
     account: Budget,
     /// A budget of its own.
-    own: Option<Terms>,
+    own: Option<TaskSettings>,
     permit: Option<TaskPermit>,
 }
 
 impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     /// A place for one task under a capability, and what bounds it.
     pub(super) fn authorize(&self, cap: &CapSpawn) -> Result<(Ceiling, TaskPermit)> {
-        cap.check_issuer(&self.core.terms.issuer)?;
+        cap.check_issuer(&self.core.settings.issuer)?;
         let permit = cap.admit()?;
         Ok((cap.ceiling(), permit))
     }
@@ -190,22 +190,24 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         self.check_open()?;
         let spawned_at = Location::caller();
         match self.core.pay()? {
-            Paid::Usual => {}
+            Paid::Default => {}
             Paid::Other(account) => {
                 let origin = Origin { name: None, spawned_at };
                 let extra = Extra { origin, account, own: None, permit: by.into_permit() };
-                return self.start_unusual(self.core.traits, extra, child);
+                return self.start_extended(self.core.traits, extra, child);
             }
-            Paid::Own => return self.start_own(SpawnOpts::new(), None, by.into_permit(), child),
+            Paid::Named => {
+                return self.start_named(SpawnOpts::new(), None, by.into_permit(), child);
+            }
         }
-        let usual = &self.core.terms.usual;
-        let task = self.submit(self.core.traits, usual, move |record, start| {
+        let grant = &self.core.settings.default_grant;
+        let task = self.submit(self.core.traits, grant, move |record, start| {
             // SAFETY: a child of this nursery.
             let core = unsafe { Core::of(record) };
-            let (terms, origin) = (&core.terms, Origin { name: None, spawned_at });
-            let (account, kinship) = (terms.usual, Kinship::Child);
-            let birth = Birth { record, start, terms, account, kinship, origin };
-            // SAFETY: the task itself; the terms are the nursery's, and the account was paid.
+            let (settings, origin) = (&core.settings, Origin { name: None, spawned_at });
+            let (account, pool_owner) = (settings.default_grant, PoolOwner::Nursery);
+            let birth = Birth { record, start, settings, account, pool_owner, origin };
+            // SAFETY: the task itself; the settings are the nursery's, and the account was paid.
             unsafe { run::<P, T, F>(birth, core, child) };
             drop(by);
         })?;
@@ -225,12 +227,12 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     {
         self.check_open()?;
         let (ceiling, permit) = cap.unzip();
-        self.start_own(opts, ceiling, permit, child)
+        self.start_named(opts, ceiling, permit, child)
     }
 
     /// A child with options, or with a budget of its own.
     #[track_caller]
-    fn start_own<T, F>(
+    fn start_named<T, F>(
         &'scope self,
         opts: SpawnOpts,
         ceiling: Option<Ceiling>,
@@ -241,17 +243,17 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
-        let (core, terms) = (&self.core, &self.core.terms);
-        let own = Own::of(terms, opts.budget.or(core.child_budget), ceiling);
-        let first = own.map_or(terms.grant, |own| own.first);
-        let account = core.or_ask_all(|| terms.pool.spawn(first))?;
-        let own = own.map(|own| terms.with_budget(own, account));
+        let (core, settings) = (&self.core, &self.core.settings);
+        let own = NamedBudget::of(settings, opts.budget.or(core.child_budget), ceiling);
+        let first = own.map_or(settings.grant, |own| own.first);
+        let account = core.or_ask_all(|| settings.pool.spawn(first))?;
+        let own = own.map(|own| settings.with_budget(own, account));
         let traits = opts.traits(core.traits);
         let origin = Origin { name: opts.name, spawned_at: Location::caller() };
-        self.start_unusual(traits, Extra { origin, account, own, permit }, child)
+        self.start_extended(traits, Extra { origin, account, own, permit }, child)
     }
 
-    fn start_unusual<T, F>(
+    fn start_extended<T, F>(
         &'scope self,
         traits: Traits,
         extra: Extra,
@@ -270,21 +272,21 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             let Extra { origin, account, own, permit } = *extra;
             match own {
                 None => {
-                    let (terms, kinship) = (&core.terms, Kinship::Child);
-                    let birth = Birth { record, start, terms, account, kinship, origin };
-                    // SAFETY: the task itself; the terms are the nursery's, and the account was paid.
+                    let (settings, pool_owner) = (&core.settings, PoolOwner::Nursery);
+                    let birth = Birth { record, start, settings, account, pool_owner, origin };
+                    // SAFETY: the task itself; the settings are the nursery's, and the account was paid.
                     unsafe { run::<P, T, F>(birth, core, child) };
                 }
                 Some(own) => {
-                    let (all, kinship) = (own.pool.draw_all(), Kinship::Apart);
-                    let terms = &own;
-                    let birth = Birth { record, start, terms, account: all, kinship, origin };
-                    // SAFETY: the task itself; the terms outlive the call, and all was drawn.
+                    let (all, pool_owner) = (own.pool.draw_all(), PoolOwner::Other);
+                    let settings = &own;
+                    let birth = Birth { record, start, settings, account: all, pool_owner, origin };
+                    // SAFETY: the task itself; the settings outlive the call, and all was drawn.
                     unsafe { run::<P, T, F>(birth, core, child) };
                     let closed = own.pool.close();
                     let mut drawn = account;
                     drawn.absorb(closed.topped_up);
-                    core.terms.pool.settle(drawn, closed.left);
+                    core.settings.pool.settle(drawn, closed.left);
                 }
             }
             drop(permit);
@@ -300,7 +302,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     {
         let core = NonNull::from(&self.core).cast::<Group>();
         let group = &self.core.group;
-        let spawned = worker::with_current_of(&self.core.terms.shared, |here| {
+        let spawned = worker::with_current_of(&self.core.settings.shared, |here| {
             let Some(worker) = here.filter(|worker| worker.runs(group.owner())) else {
                 return self.submit_as_guest(here, traits, closure);
             };
@@ -311,13 +313,13 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         });
         match spawned {
             Ok(task) => {
-                if let Some(tally) = &self.core.terms.tally {
+                if let Some(tally) = &self.core.settings.tally {
                     tally.spawned();
                 }
                 Ok(task)
             }
             Err(error) => {
-                self.core.terms.pool.unspawn(*account);
+                self.core.settings.pool.unspawn(*account);
                 Err(error)
             }
         }
@@ -337,7 +339,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
         let core = NonNull::from(&self.core).cast::<Group>();
-        let (pool, shared) = (&self.core.terms.pool, &self.core.terms.shared);
+        let (pool, shared) = (&self.core.settings.pool, &self.core.settings.shared);
         match here.and_then(|_| cx::current()) {
             Some(frame) if !Arc::ptr_eq(frame.pool(), pool) => {
                 frame.refuse_contained()?;
@@ -346,7 +348,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             Some(_) => {}
             None => {
                 let nursery = Some((self.core.group.owner(), pool));
-                shared.part::<Errands>().map_or(Ok(()), |errands| errands.check_spawn(nursery))?;
+                Errands::check_spawn(shared, nursery)?;
             }
         }
         self.core.group.add_shared();
@@ -367,12 +369,12 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
 
     #[inline]
     fn check_open(&self) -> Result<()> {
-        if self.core.terms.node.is_cancelled() { Err(self.not_open()) } else { Ok(()) }
+        if self.core.settings.node.is_cancelled() { Err(self.not_open()) } else { Ok(()) }
     }
 
     #[cold]
     fn not_open(&self) -> Error {
-        let reason = self.core.terms.node.reason();
+        let reason = self.core.settings.node.reason();
         reason.map_or_else(|| Error::new(ErrorKind::NurseryNotActive), Error::cancelled)
     }
 }

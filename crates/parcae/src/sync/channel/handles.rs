@@ -60,7 +60,7 @@ pub(super) fn pair<T>(
         senders: AtomicUsize::new(1),
         receivers: AtomicUsize::new(1),
         maker: AtomicU64::new(maker.map_or(0, |frame| frame.record().id())),
-        home: maker.map_or(0, |frame| Arc::as_ptr(&frame.terms().shared).addr()),
+        home: maker.map_or(0, |frame| Arc::as_ptr(&frame.settings().shared).addr()),
         _permit: permit,
     });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })

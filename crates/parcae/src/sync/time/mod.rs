@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 pub fn now() -> Instant {
     match cx::current() {
         Some(frame) => {
-            let shared = &frame.terms().shared;
+            let shared = &frame.settings().shared;
             shared.instant(shared.now())
         }
         None => Instant::now(),
@@ -102,7 +102,7 @@ pub fn sleep_until(at: Instant) -> Result<()> {
             std::thread::sleep(left);
         }
     };
-    let shared = &frame.terms().shared;
+    let shared = &frame.settings().shared;
     let due = shared.nanos(at);
     frame.sleep_until(due)?;
     frame.check_cancelled()
@@ -111,7 +111,7 @@ pub fn sleep_until(at: Instant) -> Result<()> {
 impl Frame {
     /// Waits until a time of the scheduler. A checkpoint; others run also if that time has passed.
     pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
-        let shared = &self.terms().shared;
+        let shared = &self.settings().shared;
         if shared.now() >= due {
             return parking::pass(self);
         }

@@ -194,7 +194,7 @@ fn deadlines_pass_in_their_order() {
 #[test]
 fn what_happens_at_once_sets_no_deadline_and_what_waits_takes_it_back() {
     deterministic(|cx| {
-        let shared = &cx::current().unwrap().terms().shared;
+        let shared = &cx::current().unwrap().settings().shared;
         let (tx, rx) = crate::sync::channel::channel(1);
         let mutex = crate::sync::Mutex::new(());
         for _ in 0..3 {

@@ -22,7 +22,7 @@ use crate::base::error::{DeadlockReport, TaskId};
 use crate::sched::Shared;
 use crate::sched::task::state::Phase;
 use crate::sched::task::{self, TaskRef};
-use crate::scope::cx::{self, Frame, Observed, Terms, alone};
+use crate::scope::cx::{self, Frame, Observed, TaskSettings, alone};
 use crate::scope::nursery::{Account, Core, NurseryState};
 use crate::stack::frames::Frames;
 use crate::wait::Why;
@@ -58,18 +58,18 @@ pub(crate) fn find(shared: &Shared, id: u64) -> Option<TaskSnapshot> {
 
 /// The runtime's root nursery; `None` once the runtime is gone. `tasks` are all of its tasks.
 pub(crate) fn root(shared: &Shared, tasks: &[TaskSnapshot]) -> Option<Children> {
-    let terms = shared.root.get()?.upgrade()?.downcast::<Terms>().ok()?;
+    let settings = shared.root.get()?.upgrade()?.downcast::<TaskSettings>().ok()?;
     // Each root task has a node below the root's, unless that was cancelled, which unlinks them.
-    let (state, live) = if terms.node.is_cancelled() {
+    let (state, live) = if settings.node.is_cancelled() {
         let roots = tasks.iter().filter(|task| task.owner.is_none()).count();
         let ended = roots == 0;
         (if ended { NurseryState::Cancelled } else { NurseryState::Cancelling }, roots)
     } else {
-        (NurseryState::Open, terms.node.below())
+        (NurseryState::Open, settings.node.below())
     };
-    let (name, budget) = (terms.name.clone(), terms.pool.standing());
-    let account = Account::of(&terms, &terms.pool);
-    Some(Children { nursery: terms.nursery, name, state, live, budget, account })
+    let (name, budget) = (settings.name.clone(), settings.pool.standing());
+    let account = Account::of(&settings, &settings.pool);
+    Some(Children { nursery: settings.nursery, name, state, live, budget, account })
 }
 
 /// The task of one record; `None` if the record is free.
@@ -121,7 +121,7 @@ fn waiting(
 /// Completes the snapshot of the calling task.
 pub(crate) fn itself(shared: &Shared, tasks: &mut [TaskSnapshot]) {
     let Some(frame) = cx::current() else { return };
-    if std::ptr::eq(Arc::as_ptr(&frame.terms().shared), shared) {
+    if std::ptr::eq(Arc::as_ptr(&frame.settings().shared), shared) {
         let id = frame.info().id;
         if let Some(task) = tasks.iter_mut().find(|task| task.id == id) {
             read(task, frame, shared);
@@ -136,9 +136,9 @@ fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
     let why = noted.why.get();
     seen.name = info.name;
     seen.spawned_at = Some(info.spawned_at);
-    seen.nursery = frame.terms().nursery;
+    seen.nursery = frame.settings().nursery;
     seen.nursery_name = info.nursery;
-    seen.owner = (frame.terms().owner != 0).then(|| TaskId(frame.terms().owner));
+    seen.owner = (frame.settings().owner != 0).then(|| TaskId(frame.settings().owner));
     seen.age = Some(Duration::from_nanos(now.saturating_sub(noted.started)));
     seen.budget = Some(frame.balance());
     seen.waits = noted.waits.get();
@@ -157,12 +157,12 @@ fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
         // SAFETY: on the stack of the observed task, which has not left the nursery.
         let core: &Core = unsafe { core.as_ref() };
         seen.children.push(Children {
-            nursery: core.terms().nursery,
-            name: core.terms().name.clone(),
+            nursery: core.settings().nursery,
+            name: core.settings().name.clone(),
             state: core.state(),
             live: core.live(),
-            budget: core.terms().pool.standing(),
-            account: Account::of(core.terms(), &core.terms().pool),
+            budget: core.settings().pool.standing(),
+            account: Account::of(core.settings(), &core.settings().pool),
         });
         inner = core.outer();
     }
@@ -177,7 +177,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) 
         }
         Why::Children => {
             // SAFETY: as in `waiting`: of the observed task.
-            let nursery = nursery.map_or(0, |core| unsafe { core.as_ref() }.terms().nursery);
+            let nursery = nursery.map_or(0, |core| unsafe { core.as_ref() }.settings().nursery);
             Wait::new("for its children", EndedBy::Children(nursery))
         }
         Why::Task(id) => Wait::new("for a task", EndedBy::Task(id)),

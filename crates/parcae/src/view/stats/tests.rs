@@ -57,7 +57,7 @@ fn tasks_of_a_nursery_are_counted() {
 }
 
 fn rt_snapshot<P: crate::scope::profile::Profile>(cx: &Cx<P>) -> Snapshot {
-    Snapshot::of(&cx.frame().terms().shared)
+    Snapshot::of(&cx.frame().settings().shared)
 }
 
 #[test]

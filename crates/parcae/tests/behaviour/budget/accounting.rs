@@ -31,7 +31,7 @@ fn whatever_runs_is_charged_to_the_op() {
         cx.nursery_with(NurseryOpts::new().budget(ops(100_000)), |n| {
             n.spawn(|cx| work(cx, 1_500))?.join()?;
             n.spawn(|cx| cx.each(0..1_500).try_for_each(|item| item.map(|_| ())))?.join()?;
-            n.spawn(|cx| cx.strips(0..1_500).try_for_each(|strip| strip.map(|_| ())))?.join()?;
+            n.spawn(|cx| cx.chunks(0..1_500).try_for_each(|strip| strip.map(|_| ())))?.join()?;
             n.spawn(|_| Ok(rounds(1_500)))?.join()?;
             n.spawn(|cx| cx.charge(Budget { ops: 1_500, ..Budget::ZERO }))?.join()?;
             until(cx, || n.live() == 0)?;

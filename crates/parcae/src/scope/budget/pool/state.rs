@@ -20,7 +20,7 @@ pub(super) struct State<W> {
     /// The part of `granted` that came from the pool above later.
     pub(super) topped_up: Budget,
     /// What a prepaid child has drawn.
-    pub(super) usual: Budget,
+    pub(super) prepaid_grant: Budget,
     /// Tasks that wait for a recharge.
     pub(super) suspended: Vec<W>,
     /// The nursery has ended.
@@ -63,7 +63,7 @@ impl<W> Default for State<W> {
             spent: Budget::ZERO,
             from_owner: Budget::ZERO,
             topped_up: Budget::ZERO,
-            usual: Budget::ZERO,
+            prepaid_grant: Budget::ZERO,
             suspended: Vec::new(),
             closed: false,
         }
@@ -142,7 +142,7 @@ impl<W> State<W> {
 
     /// Whether a child that wants so much would get the usual account from a full pool: true unless
     /// the pool has meanwhile got some of a resource that it had nothing of.
-    pub(super) fn is_usual(&self, usual: Budget, wanted: Slice) -> bool {
+    pub(super) fn is_default(&self, usual: Budget, wanted: Slice) -> bool {
         let more = usual.zip(wanted.most(), |usual, wanted| if usual == 0 { wanted } else { 0 });
         self.left.min(more) == Budget::ZERO
     }

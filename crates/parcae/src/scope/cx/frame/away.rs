@@ -5,7 +5,7 @@
 //! anything is changed where that can be had for nothing. Fast paths have not one instruction more:
 //! the frame is made to look as if there were something to attend to.
 //!
-//! - The slice is put aside: each checkpoint and channel operation goes to [`Frame::attend`].
+//! - The slice is put aside: each checkpoint and channel operation goes to [`Frame::checkpoint_slow`].
 //! - The node is one that is cancelled: each cancel point goes to `check_closely`.
 //! - The end of the stack is one that no address is above: `#[budgeted]` code takes the task for
 //!   being elsewhere, looks closer, and finds the end of the stack that it is on.

@@ -4,7 +4,7 @@ use super::{Frame, ScopeRef};
 use crate::base::error::Result;
 use crate::base::shim::atomic::AtomicU64;
 use crate::scope::budget::{Budget, Closed, More, OnExhausted, Pool, UNLIMITED};
-use crate::scope::cx::Terms;
+use crate::scope::cx::TaskSettings;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ impl Frame {
         if self.pool().is_unlimited() {
             return Ok(Arc::clone(self.pool()));
         }
-        let more = (self.terms().on_exhausted != OnExhausted::Fail).then(|| More {
+        let more = (self.settings().on_exhausted != OnExhausted::Fail).then(|| More {
             pool: Arc::clone(self.pool()),
-            grant: self.terms().grant,
+            grant: self.settings().grant,
             ceiling: None,
         });
-        self.book();
+        self.report_spent();
         let parent = Arc::clone(self.pool());
         Ok(Arc::new(Pool::new(self.take_balance(), more).filled_from(&parent)))
     }
 
     /// Enters a nursery that this task has opened: from now on its node is what cancels the task.
     /// Returns what [`leave_nursery`](Frame::leave_nursery) needs.
-    pub(crate) fn enter_nursery(&self, terms: &Terms, shares: Shares) -> Outer {
+    pub(crate) fn enter_nursery(&self, settings: &TaskSettings, shares: Shares) -> Outer {
         self.unsubscribe();
         let outer = Outer {
             scope: self.scope.get(),
@@ -44,28 +44,28 @@ impl Frame {
         let pool = match shares {
             Shares::All => {
                 self.drawn.set(Budget::ZERO);
-                NonNull::from(&terms.pool)
+                NonNull::from(&settings.pool)
             }
             Shares::Nothing => outer.scope.pool,
         };
-        let (node, shields) = (NonNull::from(&terms.node), self.shields.get());
+        let (node, shields) = (NonNull::from(&settings.node), self.shields.get());
         self.scope.set(ScopeRef { node, pool, shields });
-        self.limit.set(NonNull::from(terms.node.limit()));
+        self.limit.set(NonNull::from(settings.node.limit()));
         outer
     }
 
     /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
-    pub(crate) fn leave_nursery(&self, terms: &Terms, shares: Shares, outer: Outer) {
+    pub(crate) fn leave_nursery(&self, settings: &TaskSettings, shares: Shares, outer: Outer) {
         self.unsubscribe();
-        self.take_marks_up(outer.marks, terms.node.reason());
+        self.take_marks_up(outer.marks, settings.node.reason());
         let mut surplus = Budget::ZERO;
         if let Shares::All = shares
-            && !terms.pool.is_unlimited()
+            && !settings.pool.is_unlimited()
         {
             // More than was drawn here: memory that the task had allocated before, and freed.
             surplus = self.take_balance();
             let back = surplus.split(self.drawn.get());
-            terms.pool.settle(self.drawn.get(), back);
+            settings.pool.settle(self.drawn.get(), back);
         }
         self.scope.set(outer.scope);
         self.limit.set(outer.limit);
@@ -75,11 +75,11 @@ impl Frame {
         };
         let mut balance = self.balance();
         gain(&mut balance, surplus);
-        if !(terms.pool.is_unlimited() && matches!(shares, Shares::All)) {
-            if let Some(tally) = &terms.tally {
-                tally.spend(terms.pool.standing().spent);
+        if !(settings.pool.is_unlimited() && matches!(shares, Shares::All)) {
+            if let Some(tally) = &settings.tally {
+                tally.spend(settings.pool.standing().spent);
             }
-            let Closed { left, topped_up } = terms.pool.close();
+            let Closed { left, topped_up } = settings.pool.close();
             drawn.absorb(topped_up);
             gain(&mut balance, left);
             self.set_balance(balance);

@@ -90,7 +90,7 @@ impl Frame {
 
     /// Whether open shields still hold.
     fn has_grace(&self) -> bool {
-        self.grace.get().is_none_or(|until| self.terms().shared.now() < until)
+        self.grace.get().is_none_or(|until| self.settings().shared.now() < until)
     }
 
     /// Whether a deadline will cancel what the task does.
@@ -220,7 +220,7 @@ impl Frame {
     /// Tells the nursery how long the task ran and waited, where that is measured.
     #[inline]
     pub(super) fn flush_times(&self) {
-        if let Some(tally) = &self.terms().tally {
+        if let Some(tally) = &self.settings().tally {
             tally.add_times(self.seen.times.take());
         }
     }
@@ -274,7 +274,7 @@ impl Frame {
         // SAFETY: taken back before this returns.
         self.seen.why.set(Some(unsafe { why.forget_lifetime() }));
         self.seen.waits.set(self.seen.waits.get().wrapping_add(1));
-        self.seen.since.set(self.terms().shared.coarse_now());
+        self.seen.since.set(self.settings().shared.coarse_now());
         worker::with_current(Worker::wait);
         self.seen.why.set(None);
         self.seen.timed.set(false);
@@ -303,7 +303,7 @@ impl Frame {
         // called before the task changes its node or ends.
         unsafe {
             self.subscription.reset();
-            let waiter = Waiter::borrowed(&self.terms().shared, self.task_ref());
+            let waiter = Waiter::borrowed(&self.settings().shared, self.task_ref());
             self.node().subscribe(&self.subscription, waiter, None);
         }
         self.check_cancelled() // again: see `start_waiting`
@@ -341,7 +341,7 @@ impl Frame {
                 }
             }
         }
-        let shared = &self.terms().shared;
+        let shared = &self.settings().shared;
         let outer = self.grace.get();
         // A shield within a shield does not hold for longer.
         let asked = grace.map(|grace| shared.later(grace));

@@ -5,9 +5,9 @@ use parcae::prelude::*;
 fn main() {
     let rt = Runtime::builder().build().unwrap();
     let _ = rt.run(|cx| {
-        let strips = cx.strips(0..10);
+        let chunks = cx.chunks(0..10);
         std::thread::scope(|s| {
-            s.spawn(move || strips.count());
+            s.spawn(move || chunks.count());
             //~ error[E0277]: `Cell<u64>` cannot be shared between threads safely
             //~ help: within `parcae::scope::cx::frame::Frame`, the trait `Sync` is not implemented
             //~    for `Cell<u64>`
