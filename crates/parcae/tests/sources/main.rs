@@ -1,5 +1,9 @@
-//! The shape of the sources: no global state, suites that find their tests.
+//! The shape of the sources: storeys, public names, comments, global state, and suites that find
+//! their tests.
 
 mod globals;
+mod prose;
 mod statics;
+mod storeys;
 mod suites;
+mod surface;

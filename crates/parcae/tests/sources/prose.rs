@@ -1,16 +1,17 @@
-//! The comments of the workspace keep four rules of the house, which no lint of the compiler checks:
+//! The comments of the workspace keep four rules of the house, which no lint of the compiler
+//! checks:
 //!
 //! 1. A line with a comment has at most 100 columns. Rows of tables and links cannot be wrapped and
 //!    do not count.
 //! 2. An atomic access has a comment. Unless it is `Relaxed`, the comment names the partner: a name
 //!    in backticks, a fence, a lock.
-//! 3. An `unsafe fn` has a `# Safety` section, private functions included.
-//! 4. A clause is not a noun: no "whoever", no sentence that begins with "What".
+//! 3. An `unsafe fn` has a `# Safety` section, private functions included. 4. A clause is not a
+//! noun: no "whoever", no sentence that begins with "What".
 //!
 //! Each rule has a list of today's exceptions, by folder: the lists may only shrink. A count above
 //! its entry fails the test; one below it is printed, for its entry to be lowered.
 //!
-//! `cargo test -p parcae --test prose -- --nocapture` prints every exception with its line.
+//! `cargo test -p parcae --test sources prose -- --nocapture` prints every exception with its line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -388,7 +389,7 @@ fn starts_with_clause(words: &str, before: &str) -> bool {
 fn clauses_are_not_nouns() {
     let mut found = Vec::new();
     for source in sources() {
-        if source.path.ends_with("tests/prose.rs") {
+        if source.path.ends_with("tests/sources/prose.rs") {
             continue; // lists them
         }
         let mut before = "";

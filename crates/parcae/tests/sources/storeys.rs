@@ -4,7 +4,7 @@
 //! type's module and type names with two meanings are listed here, each with its reason; an entry
 //! that is no longer needed fails the test, so the lists can only shrink.
 //!
-//! `cargo test -p parcae --test storeys -- --nocapture` prints the diagram.
+//! `cargo test -p parcae --test sources storeys -- --nocapture` prints the diagram.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
