@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 /// Lines with a comment and more than 100 columns, by folder.
 const LONG: &[(&str, usize)] = &[
     ("crates/parcae/src", 4),
-    ("crates/parcae/src/api", 5),
-    ("crates/parcae/src/sched", 142),
+    ("crates/parcae/src/api", 4),
+    ("crates/parcae/src/sched", 41),
     ("crates/parcae/src/scope", 142),
     ("crates/parcae/src/sync", 382),
     ("crates/parcae/src/wait", 44),
@@ -30,19 +30,18 @@ const LONG: &[(&str, usize)] = &[
 
 /// Atomic accesses without an explanation, by folder of `crates/parcae/src`.
 const UNEXPLAINED: &[(&str, usize)] = &[
-    ("crates/parcae/src/sched", 18),
+    ("crates/parcae/src/sched", 4),
     ("crates/parcae/src/scope", 12),
     ("crates/parcae/src/sync", 6),
 ];
 
 /// Unsafe functions without a `# Safety` section, by folder.
-const NO_SAFETY: &[(&str, usize)] =
-    &[("crates/parcae/src/sched", 1), ("crates/parcae/src/view", 1)];
+const NO_SAFETY: &[(&str, usize)] = &[("crates/parcae/src/view", 1)];
 
 /// Clauses in place of nouns, by folder.
 const CLAUSES: &[(&str, usize)] = &[
-    ("crates/parcae/src/api", 44),
-    ("crates/parcae/src/sched", 236),
+    ("crates/parcae/src/api", 12),
+    ("crates/parcae/src/sched", 1),
     ("crates/parcae/src/scope", 262),
     ("crates/parcae/src/sync", 289),
     ("crates/parcae/src/wait", 65),

@@ -50,7 +50,7 @@ fn everywhere(test: impl Fn(&Engine)) {
     threads(&test);
 }
 
-/// Runs `root` as [`Engine::run`] does. If nobody can run any more before it has ended, that is
+/// Runs `root` as [`Engine::run`] does. If no task can run any more before it has ended, that is
 /// a failure, where `run` would wait for ever.
 fn completes<R: Send + 'static>(engine: &Engine, root: impl FnOnce() -> R + Send + 'static) -> R {
     let (answer, answers) = std::sync::mpsc::channel();
@@ -488,7 +488,7 @@ fn without_stacks_a_task_fails_and_the_others_go_on() {
                         }
                     });
                 }
-                // Everybody gets a turn before the first may end.
+                // All get a turn before the first may end.
                 (0..100).for_each(|_| yield_now());
                 open.store(true, Ordering::Release);
             });

@@ -223,7 +223,7 @@ impl Idle {
         // AcqRel: as in `stay_awake`.
         let mine = word.fetch_and(!bit, Ordering::AcqRel) & bit != 0;
         if !mine {
-            // AcqRel: as above.
+            // AcqRel: pairs with the other changes of `counts`, as the addition above.
             self.counts.fetch_sub(change, Ordering::AcqRel);
         }
         mine

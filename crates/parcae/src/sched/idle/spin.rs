@@ -30,7 +30,7 @@ const LONG: u32 = 5;
 /// The most long spins in a row.
 const TRIES: u32 = 4;
 
-/// What a worker has learnt. Used by the worker alone.
+/// State of the policy of one worker. Used by the worker alone.
 #[derive(Debug)]
 pub(crate) struct SpinPolicy {
     /// The usual time.

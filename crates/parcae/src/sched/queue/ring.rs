@@ -222,8 +222,8 @@ impl<T: Linked> InjectRing<T> {
         // SAFETY: the slot is the caller's from claim to the store below, and a published
         // slot holds a task that was given to `publish`.
         let task = unsafe { NonNull::new_unchecked(slot.task.with(|place| *place)) };
-        // Release: the slot has been read; pairs with the load in `lag` of a pusher.
         let lap = self.slots.len();
+        // Release: the slot has been read; pairs with the load in `lag` of a pusher.
         slot.seq.store(pos.wrapping_add(lap), Ordering::Release);
         // SAFETY: the task just left the ring.
         unsafe { leave(task) };

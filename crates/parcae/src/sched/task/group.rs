@@ -56,7 +56,7 @@ impl Group {
         }
     }
 
-    /// Whose it is.
+    /// The task that waits for the children.
     #[inline]
     pub(crate) fn owner(&self) -> TaskRef {
         self.owner
@@ -82,10 +82,10 @@ impl Group {
 
     /// How many children have not been counted as ended.
     pub(crate) fn live(&self) -> usize {
-        // Relaxed: figures.
+        // Relaxed: statistics.
         let remaining = self.remaining.load(Ordering::Relaxed);
         let closed = remaining < BIAS / 2;
-        let spawned = self.spawned.load(Ordering::Relaxed);
+        let spawned = self.spawned.load(Ordering::Relaxed); // statistics
         if closed { remaining } else { (spawned + remaining).saturating_sub(BIAS) }
     }
 

@@ -189,10 +189,9 @@ impl StateWord {
         // did.
         let word = self.0.load(Ordering::Relaxed);
         debug_assert_eq!(word & PHASE, FREE, "spawned a record that is in use");
-        // Relaxed: published by the queue that the task is put into. A store may overwrite
-        // the CAS of a waker with a stale handle only if that CAS fails: it compares the
-        // generation.
         let held = if handle == RecordHandle::Held { HELD } else { 0 };
+        // Relaxed: published by the queue that the task is put into. A store may overwrite the CAS
+        // of a waker with a stale handle only if that CAS fails: it compares the generation.
         self.0.store(word & GENERATION | QUEUED | held, Ordering::Relaxed);
         Generation(word & GENERATION)
     }
@@ -276,8 +275,8 @@ impl StateWord {
                 QUEUED | OWNED | OBSERVED => (seen | WAKE | bits, Woken::Noted),
                 _ => return Woken::Stale,
             };
-            // Release: pairs with the Acquire in `claim` or `park`: the task sees the waker's writes.
-            // Acquire: pairs with the Release of `park`: the stack.
+            // Release: pairs with the Acquire in `claim` or `park`: the task sees the writes of the
+            // waker. Acquire: pairs with the Release of `park`: the stack.
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return woken,
                 Err(now) => seen = now,
@@ -287,7 +286,7 @@ impl StateWord {
 
     /// The content of the word at this moment. For any thread.
     pub(crate) fn look(&self) -> Look {
-        let word = self.0.load(Ordering::Relaxed); // Relaxed: a hint; a caller that acts on it does a CAS
+        let word = self.0.load(Ordering::Relaxed); // a hint: a caller that acts on it does a CAS
         let owner = || ((word & OWNER) >> OWNER_SHIFT) as usize - 1;
         let phase = match word & PHASE {
             QUEUED => Phase::Queued,
@@ -433,7 +432,8 @@ impl StateWord {
         let word = self.0.load(Ordering::Relaxed); // the holder's own
         debug_assert_eq!(word & PHASE, DONE, "recycled a task that has not ended");
         let next = (word & GENERATION).wrapping_add(1 << GENERATION_SHIFT);
-        // Release: pairs with nothing that matters: a stale handle only compares.
+        // Release: for the Acquire in `unpark` of a stale handle, which compares the generation and
+        // reads nothing else. Costs nothing.
         self.0.store(next | FREE, Ordering::Release);
     }
 

@@ -149,8 +149,9 @@ impl Faults {
     fn at(&self, step: FaultPoint) {
         use std::sync::atomic::Ordering::Relaxed;
         let wanted = &self.wanted[step as usize];
+        // Relaxed: counters of a test, which reads them after its tasks have ended.
         if wanted.fetch_update(Relaxed, Relaxed, |times| times.checked_sub(1)).is_ok() {
-            self.had[step as usize].fetch_add(1, Relaxed);
+            self.had[step as usize].fetch_add(1, Relaxed); // as above
             // A panic, but for the message.
             std::panic::resume_unwind(Box::new(step));
         }

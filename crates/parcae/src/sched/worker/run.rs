@@ -202,6 +202,10 @@ impl Worker {
 }
 
 /// The base of every strand: the loop of the worker that is on it.
+///
+/// # Safety
+///
+/// Called as the main function of a strand, on that strand.
 pub(super) unsafe extern "C" fn strand_main(_: *mut ()) {
     if let Some(strand) = with_current(|worker| worker.strand.get()).flatten() {
         // SAFETY: just entered for the first time.

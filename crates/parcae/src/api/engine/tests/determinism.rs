@@ -86,7 +86,7 @@ fn a_sleeping_deterministic_scheduler_is_woken_from_outside() {
         let engine = Engine::new(opts).unwrap();
         for round in 0..20 {
             assert_eq!(engine.run(move || round), round);
-            engine.run_until_idle(); // everybody sleeps
+            engine.run_until_idle(); // all sleep
             let ran = Arc::new(AtomicBool::new(false));
             let flag = Arc::clone(&ran);
             engine.spawn(move || flag.store(true, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! Turns, priorities, and that nobody starves.
+//! Turns, priorities, and that no task starves.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn yielding_tasks_take_turns() {
                 }
             });
         });
-        // After everybody has started, nobody goes twice before the others went once.
+        // After all have started, no task goes twice before the others went once.
         let order = order.into_inner().unwrap();
         for name in ["a", "b", "c"] {
             assert_eq!(order.iter().filter(|&&n| n == name).count(), 3, "{order:?}");

@@ -120,7 +120,7 @@ fn a_scope_ends_after_all_that_its_children_owned_is_gone() {
     });
 }
 
-/// A waiting scope is woken by everybody, all the time.
+/// A waiting scope is woken by all others, all the time.
 // rule: S4-PARK-4
 #[test]
 fn a_scope_stands_wakes_that_mean_nothing() {

@@ -170,7 +170,8 @@ fn workers_that_fail_again_and_again_lose_nothing() {
     });
 }
 
-/// What has ended is counted when `run` returns, not when its worker turns to something else.
+/// A task that has ended is counted when `run` returns, not when its worker turns to something
+/// else.
 #[test]
 fn nothing_is_live_when_run_has_returned() {
     everywhere(|engine| {

@@ -13,7 +13,7 @@ fn a_wake_before_the_park_is_kept() {
         completes(engine, move || {
             let me = Waker::current();
             for _ in 0..rounds {
-                me.wake(); // nobody else would
+                me.wake(); // no other task would
                 park().unwrap();
             }
         });
@@ -129,7 +129,7 @@ fn foreign_threads_wake_what_is_parked() {
                 s.spawn(move || {
                     for round in 0..EACH {
                         for n in 0..TASKS {
-                            // Everybody once, each thread in an order of its own.
+                            // All tasks once, each thread in an order of its own.
                             let seat = &seats[(n * (2 * thread + 1) + round) % TASKS];
                             seat.calls.fetch_add(1, Ordering::AcqRel);
                             let waker = seat.waker.lock().unwrap().clone();
@@ -141,7 +141,7 @@ fn foreign_threads_wake_what_is_parked() {
                 });
             }
         });
-        // Whoever got its last call before it had a waker has not parked since.
+        // A task that got its last call before it had a waker has not parked since.
         settles(engine);
         assert_eq!(total(engine).ended, TASKS as u64);
     });
@@ -364,7 +364,7 @@ fn a_movable_task_woken_from_outside_goes_on_where_it_was() {
         // SAFETY: shared pointers and numbers on its stack.
         engine.spawn(|| scope(|s| unsafe { s.spawn_migratable(body) }));
         for _ in 0..10 {
-            engine.run_until_idle(); // everybody sleeps
+            engine.run_until_idle(); // all sleep
             open.fetch_add(1, Ordering::AcqRel);
             sleeper.lock().unwrap().as_ref().unwrap().wake();
         }
@@ -420,7 +420,7 @@ fn a_movable_task_is_rescued_from_a_stuck_worker() {
     assert!(rescued > 0);
 }
 
-/// Whoever waited for a task that ends is the next to run on its worker, before those that
+/// The task that waited for one that ends is the next to run on its worker, before those that
 /// have been ready for longer.
 // rule: S4-HAND-1, S4-HAND-7
 #[test]

@@ -1,4 +1,4 @@
-//! Who runs what: idle workers take from busy ones, and the counters say so.
+//! Work spreads: idle workers take from busy ones, and the counters say so.
 
 use super::log::{events, sum_of, virtual_engine};
 use super::*;
@@ -189,7 +189,7 @@ fn the_counters_add_up() {
         assert_eq!(total.ended, TASKS + 1);
         assert_eq!(total.yielded, 2 * TASKS);
         assert!(total.woken <= total.parked, "only what is parked is woken: {total:?}");
-        // Each task was started; a yield that found nobody else is none of these.
+        // Each task was started; a yield that found no other task is none of these.
         assert!(total.executed > TASKS, "{total:?}");
         assert!(
             total.executed <= TASKS + 1 + total.yielded + total.parked + PARKED + 1,
@@ -247,7 +247,7 @@ fn steals_are_counted_and_never_from_oneself() {
     }
 }
 
-/// One of eight workers has something: whoever wakes up finds it at the first attempt.
+/// One of eight workers has something: the worker that wakes up finds it at the first attempt.
 // rule: S0-VICTIM-3
 #[test]
 fn the_most_loaded_worker_is_the_first_victim() {

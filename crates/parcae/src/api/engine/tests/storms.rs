@@ -79,7 +79,7 @@ fn a_burst_of_a_hundred_thousand_from_outside() {
         let opts = EngineOpts { workers, deterministic, ..EngineOpts::default() };
         let engine = Engine::new(opts).unwrap();
         let ran = tickets(BURST);
-        // On threads nobody takes anything before all of it is there.
+        // On threads no task is taken before all of it is there.
         let open = Arc::new(AtomicBool::new(deterministic));
         for _ in 0..workers {
             let open = Arc::clone(&open);
@@ -163,7 +163,7 @@ fn yields() {
 struct Station {
     tokens: AtomicUsize,
     waker: Mutex<Option<Waker>>,
-    /// Set while the task runs: nobody may run it a second time.
+    /// Set while the task runs: it must not run a second time.
     occupied: AtomicBool,
 }
 
@@ -174,7 +174,7 @@ impl Station {
     }
 
     fn wake(&self) {
-        // Whoever registers after this looks for tokens after that.
+        // A task that registers after this looks for tokens after that.
         let waker = self.waker.lock().unwrap().clone();
         if let Some(waker) = waker {
             waker.wake();

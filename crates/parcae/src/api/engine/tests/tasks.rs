@@ -132,7 +132,7 @@ fn an_unstarted_task_holds_no_stack() {
     }
 }
 
-/// While nobody takes anything: no spawn waits for room.
+/// While no task is taken: no spawn waits for room.
 // rule: S4-INJECT-6, S4-INJECT-7, S4-SHUT-2, S4-SHUT-3
 #[test]
 fn a_burst_of_a_hundred_thousand_spawns_succeeds() {
@@ -153,7 +153,7 @@ fn a_burst_of_a_hundred_thousand_spawns_succeeds() {
 #[test]
 fn a_million_tasks_are_alive_at_once() {
     const TASKS: u64 = 1_000_000;
-    // Nobody helps, even if the machine stops this worker for a while.
+    // No other worker helps, even if the machine stops this worker for a while.
     let monitor = MonitorOpts { temporary: 0, ..MonitorOpts::default() };
     let opts = EngineOpts { workers: 1, monitor, ..EngineOpts::default() };
     let engine = Engine::new(opts).unwrap();

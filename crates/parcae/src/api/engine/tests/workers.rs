@@ -21,7 +21,7 @@ fn the_defaults_are_those_of_the_specification() {
 #[test]
 fn every_worker_is_a_thread_with_an_index_of_its_own() {
     for workers in [1, 2, 5] {
-        // Nobody helps, even if the machine starts a thread late.
+        // No other worker helps, even if the machine starts a thread late.
         let monitor = MonitorOpts { temporary: 0, ..MonitorOpts::default() };
         let engine = Engine::new(EngineOpts { workers, monitor, ..EngineOpts::default() }).unwrap();
         let (seen, deadline) =
