@@ -353,13 +353,13 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         }
         self.core.group.add_shared();
         let spawned = match here {
-            // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
             Some(worker) => {
+                // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
                 unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) }
                     .map_err(|_| Error::new(ErrorKind::OutOfMemory))
             }
-            // SAFETY: as above.
             None => {
+                // SAFETY: as above.
                 unsafe { shared.spawn_outside_as(Some(core), traits, RecordHandle::Held, closure) }
                     .map_err(|refused| Error::new(ErrorKind::from(refused)))
             }

@@ -182,7 +182,7 @@ impl<T, W: Wake> State<T, W> {
         let waiters = !self.receivers.is_empty();
         // SAFETY: a value, and memory for one of a receiver that waits.
         let hand_over = |into: NonNull<T>| unsafe {
-            ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1)
+            ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1);
         };
         if waiters && let Some(receiver) = serve(&mut self.receivers, hand_over) {
             return Put::Done(Wakes::One(receiver));
@@ -224,7 +224,7 @@ impl<T, W: Wake> State<T, W> {
         }
         // SAFETY: the value of a sender that waits, and the caller's memory for one.
         let hand_over = |value: NonNull<T>| unsafe {
-            ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1)
+            ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1);
         };
         if !self.senders.is_empty()
             && let Some(sender) = serve(&mut self.senders, hand_over)

@@ -116,7 +116,7 @@ impl fmt::Display for Deadlock {
         let who = if self.all { "all tasks" } else { "these tasks" };
         match self.certainty {
             Certainty::Proven => {
-                writeln!(f, "deadlock: {who} wait, and no task is left to end a wait")?
+                writeln!(f, "deadlock: {who} wait, and no task is left to end a wait")?;
             }
             Certainty::Possible => {
                 writeln!(
