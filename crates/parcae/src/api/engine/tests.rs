@@ -354,7 +354,7 @@ fn a_panic_in_the_runtime_costs_no_task() {
                     s.spawn(move || {
                         if n % 10 == 3 {
                             worker::with_current(|worker| {
-                                worker.shared.faults.arm(FaultPoint::Begin, 1)
+                                worker.shared.faults.arm(FaultPoint::Begin, 1);
                             })
                             .unwrap();
                         }

@@ -154,7 +154,7 @@ fn workers_that_fail_again_and_again_lose_nothing() {
                     waker.wake();
                     if n % 20 == 0 {
                         worker::with_current(|worker| {
-                            worker.shared.faults.arm(FaultPoint::Begin, 1)
+                            worker.shared.faults.arm(FaultPoint::Begin, 1);
                         })
                         .unwrap();
                     }
