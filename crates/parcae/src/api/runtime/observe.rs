@@ -69,7 +69,7 @@ impl<P: Profile> Runtime<P> {
     }
 
     /// All tasks: their waits, places and times. It works on a runtime that is stuck, too. See
-    /// [`inspect`](crate::inspect).
+    /// [`inspect`].
     pub fn dump(&self) -> Dump {
         self.inner().engine.with_shared(Dump::of)
     }
@@ -82,7 +82,7 @@ impl<P: Profile> Runtime<P> {
     }
 
     /// Opens a socket through which other processes of the same user can inspect this runtime. See
-    /// [`attach`](crate::attach).
+    /// [`attach`].
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl<P: Profile> Runtime<P> {
         attach::open(self.shared(), opts)
     }
 
-    /// Writes a [`Dump`](crate::inspect::Dump) to standard error whenever the process receives this
+    /// Writes a [`Dump`] to standard error whenever the process receives this
     /// signal, for example `SIGQUIT`, which a terminal sends for `Ctrl-\`. It works even when all
     /// workers are stuck.
     ///

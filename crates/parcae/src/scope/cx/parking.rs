@@ -3,7 +3,7 @@
 //! `wait` has the queues and says in which order things happen. This module ends the wait of a
 //! caller: [`wait`] for one wake, [`wait_in_queue`] until a node was granted what it waits for. On a
 //! task the task is parked, and the call is a cancel point; on any other thread the thread is blocked,
-//! and nobody can cancel it. Callers find their frame once ([`current`](super::current)) and pass it
+//! and nobody can cancel it. Callers find their frame once ([`current`]) and pass it
 //! down.
 //!
 //! # Waits that are over at once

@@ -255,12 +255,13 @@ impl<T> Receiver<T> {
         self.shared.close(None);
     }
 
-    /// As [`Sender::close_with`].
+    /// As [`Sender::close_with`](super::Sender::close_with).
     pub fn close_with(&self, error: impl Into<Error>) {
         self.shared.close(Some(error.into()));
     }
 
-    /// How many values were dropped to make room; see [`Overflow::DropOld`].
+    /// How many values were dropped to make room; see
+    /// [`Overflow::DropOld`](super::Overflow::DropOld).
     pub fn dropped(&self) -> u64 {
         self.shared.core.dropped()
     }

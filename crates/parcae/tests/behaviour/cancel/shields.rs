@@ -64,7 +64,7 @@ fn the_end_of_a_grace_period_cancels_nurseries_opened_in_the_shield() {
                 });
                 match way {
                     Cancelled::Alone => outcome,
-                    _ => outcome.map_or_else(|error| if_cancelled(error), |()| panic!("{way:?}")),
+                    _ => outcome.map_or_else(if_cancelled, |()| panic!("{way:?}")),
                 }
             })
         })
