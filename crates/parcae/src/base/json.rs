@@ -21,16 +21,16 @@ pub(crate) fn string(out: &mut String, text: &str) {
 }
 
 /// An object that is being written.
-pub(crate) struct Object<'o> {
+pub(crate) struct JsonObject<'o> {
     out: &'o mut String,
     begun: bool,
 }
 
-impl<'o> Object<'o> {
-    /// Begins an object; [`end`](Object::end) ends it.
-    pub(crate) fn begin(out: &'o mut String) -> Object<'o> {
+impl<'o> JsonObject<'o> {
+    /// Begins an object; [`end`](JsonObject::end) ends it.
+    pub(crate) fn begin(out: &'o mut String) -> JsonObject<'o> {
         out.push('{');
-        Object { out, begun: false }
+        JsonObject { out, begun: false }
     }
 
     /// Where the value of a field goes.
@@ -43,13 +43,13 @@ impl<'o> Object<'o> {
         self.out
     }
 
-    pub(crate) fn text(&mut self, name: &str, value: &str) -> &mut Object<'o> {
+    pub(crate) fn text(&mut self, name: &str, value: &str) -> &mut JsonObject<'o> {
         string(self.field(name), value);
         self
     }
 
     /// A number, or anything else that is written the same in JSON.
-    pub(crate) fn plain(&mut self, name: &str, value: impl fmt::Display) -> &mut Object<'o> {
+    pub(crate) fn plain(&mut self, name: &str, value: impl fmt::Display) -> &mut JsonObject<'o> {
         let _ = write!(self.field(name), "{value}"); // into a String: cannot fail
         self
     }
@@ -58,7 +58,7 @@ impl<'o> Object<'o> {
     pub(crate) fn numbers<'n>(
         &mut self,
         numbers: impl IntoIterator<Item = (&'n str, u64)>,
-    ) -> &mut Object<'o> {
+    ) -> &mut JsonObject<'o> {
         for (name, number) in numbers {
             self.plain(name, number);
         }
@@ -66,7 +66,7 @@ impl<'o> Object<'o> {
     }
 
     /// Left out if there is none.
-    pub(crate) fn text_if(&mut self, name: &str, value: Option<&str>) -> &mut Object<'o> {
+    pub(crate) fn text_if(&mut self, name: &str, value: Option<&str>) -> &mut JsonObject<'o> {
         if let Some(value) = value {
             self.text(name, value);
         }
@@ -78,7 +78,7 @@ impl<'o> Object<'o> {
         name: &str,
         items: impl IntoIterator<Item = T>,
         mut write: impl FnMut(&mut String, T),
-    ) -> &mut Object<'o> {
+    ) -> &mut JsonObject<'o> {
         let out = self.field(name);
         out.push('[');
         for (at, item) in items.into_iter().enumerate() {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn texts_are_escaped_and_fields_separated() {
         let mut out = String::new();
-        let mut object = Object::begin(&mut out);
+        let mut object = JsonObject::begin(&mut out);
         object.text("a\"b", "c\\d\n\u{1}é").plain("n", 7).text_if("none", None);
         object.list("l", [1, 2], |out, n| string(out, &n.to_string())).end();
         assert_eq!(out, r#"{"a\"b":"c\\d\n\u0001é","n":7,"l":["1","2"]}"#);

@@ -7,3 +7,4 @@ pub(crate) mod lock;
 pub(crate) mod reason;
 pub(crate) mod rng;
 pub(crate) mod shim;
+pub(crate) mod time;

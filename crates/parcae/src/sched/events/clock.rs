@@ -7,12 +7,15 @@
 //!
 //! Under the deterministic executor a tick is a step.
 
-use crate::sched::timers::{Nanos, STEP};
+use crate::base::time::Nanos;
 use std::time::{Duration, Instant};
 
 /// Least time between the two readings. The clocks are read to about 100 ns, which is 5 in a
 /// million of this.
 const BASELINE: Duration = Duration::from_millis(20);
+
+/// Duration of a step of the deterministic executor, and of a tick of virtual time.
+pub(crate) const STEP: Nanos = 1_000;
 
 /// A source of ticks, with its first reading.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 //! Each worker counts into its own [`HistogramCounts`], in ticks; `view::stats` sums them up and
 //! converts ticks to time.
 
-use crate::sched::worker::stats::Counter;
+use super::counter::Counter;
 
 /// Buckets between two powers of two.
 const SUB: u64 = 16;

@@ -12,6 +12,7 @@
 //! | `clock` | timestamps: a cheap tick counter and its rate |
 //! | `tracer` | which recordings are on; rings; clock |
 //! | `writer` | per-worker state for writing events |
+//! | `counter` | counters with one writer |
 //! | `times` | per-worker and per-task times, where they are measured |
 //! | `histogram` | log-linear counts of durations |
 //! | `spans` | spans of the `tracing` crate, with the feature of that name |
@@ -46,6 +47,7 @@
 //! sizes are powers of two, so all old rings together are smaller than the last.
 
 pub(crate) mod clock;
+pub(crate) mod counter;
 pub(crate) mod histogram;
 pub(crate) mod kind;
 pub(crate) mod log;

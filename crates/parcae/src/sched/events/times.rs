@@ -3,8 +3,8 @@
 //! A task adds up its own times in its frame, where only its present owner writes. Now and then
 //! they are moved to the tally, which all tasks of a nursery share ([`TaskTimes::take`]).
 
+use super::counter::Counter;
 use super::histogram::HistogramCounts;
-use crate::sched::worker::stats::Counter;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 

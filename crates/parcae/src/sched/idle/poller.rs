@@ -23,7 +23,7 @@
 //! The deterministic executor has no pollers; its conductor has one [`Parker`] for all workers.
 
 use super::Parker;
-use crate::sched::timers::Nanos;
+use crate::base::time::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 

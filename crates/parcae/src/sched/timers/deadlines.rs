@@ -61,18 +61,15 @@
 use super::wheel::{Tick, TimerEntry, Wheel};
 use crate::base::shim::atomic::{AtomicU64, Ordering};
 use crate::base::shim::{Mutex, MutexGuard, PoisonError};
+use crate::base::time::Nanos;
 use crate::sched::Shared;
+use crate::sched::events::clock::STEP;
 use crate::sched::task::TaskRef;
 use crate::sched::worker::faults::contain;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 
-/// A point in time: nanoseconds since the scheduler was made.
-pub(crate) type Nanos = u64;
-
-/// Duration of a step of the deterministic executor, and of a tick of virtual time.
-pub(crate) const STEP: Nanos = 1_000;
 /// A tick of real time.
 pub(crate) const REAL_UNIT: Nanos = 1 << 16;
 /// Time after which other threads fire a worker's due timers.

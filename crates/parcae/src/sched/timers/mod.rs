@@ -9,7 +9,9 @@ mod tests;
 mod thread;
 mod wheel;
 
+pub(crate) use crate::base::time::Nanos;
+pub(crate) use crate::sched::events::clock::STEP;
 pub(crate) use deadlines::{
-    ArmedTimer, Due, Expire, FOREVER, GRACE, NEVER, Nanos, PACE, REAL_UNIT, Rest, STEP, Timers,
+    ArmedTimer, Due, Expire, FOREVER, GRACE, NEVER, PACE, REAL_UNIT, Rest, Timers,
 };
 pub(crate) use thread::TimerThread;

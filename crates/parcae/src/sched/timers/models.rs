@@ -1,10 +1,11 @@
 //! Timers under loom: each fires once, and the timer thread does not oversleep.
 //! Run: `.ci/run loom`.
 
-use super::deadlines::{NEVER, Nanos, Rest, SharedWheel};
+use super::deadlines::{NEVER, Rest, SharedWheel};
 use super::thread::Horizon;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
+use crate::base::time::Nanos;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;

@@ -32,8 +32,9 @@
 //!
 //! The thread holds the scheduler weakly, and only while it checks: it does not keep it alive.
 
-use super::deadlines::{NEVER, Nanos};
+use super::deadlines::NEVER;
 use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::base::time::Nanos;
 use crate::sched::Shared;
 use crate::sched::idle::Parker;
 use std::sync::atomic::AtomicBool;

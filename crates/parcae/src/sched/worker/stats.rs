@@ -1,7 +1,7 @@
 //! Counters of a worker. Written by the worker alone, on a cache line of their own; read by any
 //! thread.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sched::events::counter::Counter;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -78,33 +78,10 @@ impl Stats {
     }
 
     pub(crate) fn completed(&self) -> u64 {
-        self.ended.0.load(Ordering::Acquire) // pairs with the Release in `bump`
+        self.ended.get_ordered()
     }
 
     pub(crate) fn spawned(&self) -> u64 {
-        self.spawned_here.0.load(Ordering::Acquire) // pairs with the Release in `bump`
-    }
-}
-
-/// A counter with one writer.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds one. The owner's.
-    #[inline]
-    pub(crate) fn bump(&self) {
-        self.add(1);
-    }
-
-    #[inline]
-    pub(crate) fn add(&self, n: u64) {
-        // No read-modify-write: there is one writer. Release costs nothing on x86 and lets
-        // `live` order the spawn of a task before its end.
-        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Release);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed) // statistics
+        self.spawned_here.get_ordered()
     }
 }

@@ -5,7 +5,7 @@
 //! workers: a runtime ends as usual.
 
 use super::requests::{error, number, ok};
-use crate::base::json::Object;
+use crate::base::json::JsonObject;
 use crate::sched::Shared;
 use crate::view::trace::{self, Recording, TraceOpts};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl ClientRecording {
         let mut file = Vec::new();
         trace.write_chrome(&mut file).map_err(|error| error.to_string())?;
         let mut head = String::new();
-        Object::begin(&mut head).plain("bytes", file.len()).plain("lost", trace.lost()).end();
+        JsonObject::begin(&mut head).plain("bytes", file.len()).plain("lost", trace.lost()).end();
         let mut answer = line(head);
         answer.append(&mut file);
         Ok(answer)

@@ -2,7 +2,7 @@
 
 use super::recording::ClientRecording;
 use crate::base::error::TaskId;
-use crate::base::json::{Object, string};
+use crate::base::json::{JsonObject, string};
 use crate::sched::Shared;
 use crate::scope::budget::Budget;
 use crate::scope::cap::CapBudget;
@@ -60,7 +60,7 @@ impl Server {
         let program = std::env::args().next().unwrap_or_default();
         let may = [("cancel", self.cancel), ("recharge", self.recharge.is_some())];
         let mut out = String::new();
-        let mut object = Object::begin(&mut out);
+        let mut object = JsonObject::begin(&mut out);
         object.text("parcae", env!("CARGO_PKG_VERSION")).plain("pid", std::process::id());
         object.text("program", &program).plain("workers", shared.config.workers);
         let allowed = may.iter().filter(|(_, allowed)| *allowed);
@@ -110,7 +110,7 @@ fn no_task(task: &str) -> String {
 
 fn text(text: &str) -> String {
     let mut out = String::new();
-    Object::begin(&mut out).text("text", text).end();
+    JsonObject::begin(&mut out).text("text", text).end();
     out
 }
 
@@ -160,10 +160,10 @@ fn add(mut sum: Budget, amount: &str) -> Result<Budget, String> {
 
 fn stats(shared: &Shared) -> String {
     let mut out = String::new();
-    let mut object = Object::begin(&mut out);
+    let mut object = JsonObject::begin(&mut out);
     object.plain("live", shared.live());
     object.list("workers", shared.worker_stats(), |out, worker| {
-        Object::begin(out).numbers(worker.named()).end();
+        JsonObject::begin(out).numbers(worker.named()).end();
     });
     object.end();
     out
@@ -172,7 +172,7 @@ fn stats(shared: &Shared) -> String {
 fn deadlock(shared: &Shared) -> String {
     let found = Detector::scan_twice(shared, PAUSE);
     let mut out = String::new();
-    let mut object = Object::begin(&mut out);
+    let mut object = JsonObject::begin(&mut out);
     match found {
         Some(found) => object.plain("deadlock", found.to_json()),
         None => object.plain("deadlock", "null"),
@@ -187,6 +187,6 @@ pub(super) fn ok() -> String {
 
 pub(super) fn error(text: &str) -> String {
     let mut out = String::new();
-    Object::begin(&mut out).text("error", text).end();
+    JsonObject::begin(&mut out).text("error", text).end();
     out
 }

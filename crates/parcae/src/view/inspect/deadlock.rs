@@ -96,7 +96,7 @@ impl Deadlock {
     /// [`Dump::to_json`](super::Dump::to_json).
     pub fn to_json(&self) -> String {
         let mut out = String::new();
-        let mut object = json::Object::begin(&mut out);
+        let mut object = json::JsonObject::begin(&mut out);
         let task = |out: &mut String, task| super::dump::task_json(out, task, Shown::default());
         object.plain("all", self.all).plain("proven", self.certainty == Certainty::Proven);
         object.list("tasks", &self.tasks, task).end();

@@ -106,9 +106,9 @@ impl Dump {
     /// Unknown fields are left out.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
-        let mut object = json::Object::begin(&mut out);
+        let mut object = json::JsonObject::begin(&mut out);
         object.list("workers", &self.workers, |out, worker| {
-            json::Object::begin(out).numbers(worker.named()).end();
+            json::JsonObject::begin(out).numbers(worker.named()).end();
         });
         if let Some(root) = &self.root {
             nursery_json(object.field("root"), root);
@@ -147,7 +147,7 @@ impl TaskSnapshot {
 }
 
 pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
-    let mut object = json::Object::begin(out);
+    let mut object = json::JsonObject::begin(out);
     object.plain("id", task.id.as_u64()).text("label", &task.id.to_string());
     object.text_if("name", task.name.as_deref());
     object.text("state", &task.state.to_string());
@@ -167,7 +167,7 @@ pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
         object.plain("age_ms", age.as_millis());
     }
     if let Some(wait) = &task.wait {
-        let mut inner = json::Object::begin(object.field("wait"));
+        let mut inner = json::JsonObject::begin(object.field("wait"));
         inner.text("what", wait.what);
         if let Some(on) = wait.on {
             inner.text("on", &format!("{on:#x}"));
@@ -183,7 +183,7 @@ pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
     }
     object.list("nurseries", &task.children, nursery_json);
     object.list("frames", task.frames.shown(shown), |out, function| {
-        let mut object = json::Object::begin(out);
+        let mut object = json::JsonObject::begin(out);
         object.text("name", &function.name).text_if("file", function.file.as_deref());
         if let Some(line) = function.line {
             object.plain("line", line);
@@ -194,7 +194,7 @@ pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
 }
 
 fn nursery_json(out: &mut String, nursery: &Children) {
-    let mut object = json::Object::begin(out);
+    let mut object = json::JsonObject::begin(out);
     object.plain("nursery", nursery.nursery).text_if("name", nursery.name.as_deref());
     object.text("state", &format!("{:?}", nursery.state)).plain("live", nursery.live);
     budget_json(object.field("left"), nursery.budget.left);
@@ -202,7 +202,7 @@ fn nursery_json(out: &mut String, nursery: &Children) {
 }
 
 fn budget_json(out: &mut String, budget: Budget) {
-    let mut object = json::Object::begin(out);
+    let mut object = json::JsonObject::begin(out);
     for (name, amount) in named(budget) {
         match amount {
             UNLIMITED => object.plain(name, "null"),

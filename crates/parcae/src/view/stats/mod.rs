@@ -48,7 +48,7 @@ mod tests;
 pub use crate::sched::worker::stats::WorkerStats;
 pub use histogram::Histogram;
 
-use crate::base::json::Object;
+use crate::base::json::JsonObject;
 use crate::sched::Shared;
 use crate::sched::events::Rate;
 use crate::scope::budget::Budget;
@@ -228,17 +228,17 @@ impl Snapshot {
     /// The metrics as JSON: times in nanoseconds, in the order of the fields.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
-        let mut all = Object::begin(&mut out);
+        let mut all = JsonObject::begin(&mut out);
         all.plain("at", self.at.as_nanos()).plain("live", self.live).plain("queued", self.queued);
         all.plain("quarantined_stacks", self.quarantined_stacks);
         all.list("workers", &self.workers, |out, worker| {
-            let mut one = Object::begin(out);
+            let mut one = JsonObject::begin(out);
             one.numbers(worker.counters.named()).plain("queued", worker.queued);
             one.plain("busy", worker.busy.as_nanos()).plain("asleep", worker.asleep.as_nanos());
             one.end();
         });
         all.list("nurseries", &self.nurseries, |out, nursery| {
-            let mut one = Object::begin(out);
+            let mut one = JsonObject::begin(out);
             one.text("nursery", &nursery.which.label()).plain("open", nursery.open);
             one.plain("live", nursery.live).plain("finished", nursery.finished);
             one.plain("failed", nursery.failed).plain("ran", nursery.ran.as_nanos());

@@ -150,7 +150,7 @@ fn mark() -> *mut libc::c_void {
 
 /// The argument of `rt_tgsigqueueinfo`: the head of a queued `siginfo_t`.
 #[repr(C)]
-struct Queued {
+struct QueuedSignal {
     signo: libc::c_int,
     errno: libc::c_int,
     code: libc::c_int,
@@ -161,13 +161,13 @@ struct Queued {
     _rest: [u64; 12],
 }
 
-const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
+const _: () = assert!(size_of::<QueuedSignal>() == size_of::<libc::siginfo_t>());
 
 fn send(tid: i32, signal: i32) -> bool {
     // SAFETY: the arguments are as the call demands; it concerns a thread of this process.
     unsafe {
         let pid = libc::getpid();
-        let info = Queued {
+        let info = QueuedSignal {
             signo: signal,
             errno: 0,
             code: libc::SI_QUEUE,

@@ -46,28 +46,32 @@ impl std::error::Error for Flaw {}
 
 /// State of a task in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum TaskPhase {
     Ready,
     Running,
     Waiting,
     Ended,
 }
 
-impl State {
+impl TaskPhase {
     /// The states of a task before and after this event; `None` if the state does not matter, or
     /// does not change.
-    fn change(kind: EventKind) -> (Option<State>, Option<State>) {
+    fn change(kind: EventKind) -> (Option<TaskPhase>, Option<TaskPhase>) {
         match kind {
-            EventKind::Start | EventKind::Resume => (Some(State::Ready), Some(State::Running)),
-            EventKind::Yield => (Some(State::Running), Some(State::Ready)),
-            EventKind::Park => (Some(State::Running), Some(State::Waiting)),
-            EventKind::Wake | EventKind::Latched => (Some(State::Waiting), Some(State::Ready)),
-            EventKind::Finish => (Some(State::Running), Some(State::Ended)),
-            EventKind::Steal => (Some(State::Ready), None),
-            EventKind::Alone | EventKind::Exhausted | EventKind::Recharged | EventKind::Cancel => {
-                (Some(State::Running), None)
+            EventKind::Start | EventKind::Resume => {
+                (Some(TaskPhase::Ready), Some(TaskPhase::Running))
             }
-            EventKind::Spawn => (None, Some(State::Ready)),
+            EventKind::Yield => (Some(TaskPhase::Running), Some(TaskPhase::Ready)),
+            EventKind::Park => (Some(TaskPhase::Running), Some(TaskPhase::Waiting)),
+            EventKind::Wake | EventKind::Latched => {
+                (Some(TaskPhase::Waiting), Some(TaskPhase::Ready))
+            }
+            EventKind::Finish => (Some(TaskPhase::Running), Some(TaskPhase::Ended)),
+            EventKind::Steal => (Some(TaskPhase::Ready), None),
+            EventKind::Alone | EventKind::Exhausted | EventKind::Recharged | EventKind::Cancel => {
+                (Some(TaskPhase::Running), None)
+            }
+            EventKind::Spawn => (None, Some(TaskPhase::Ready)),
             EventKind::Timer | EventKind::Sleep | EventKind::Awake => (None, None),
         }
     }
@@ -121,12 +125,12 @@ impl Trace {
 
     fn step(
         &self,
-        tasks: &mut HashMap<u64, State>,
+        tasks: &mut HashMap<u64, TaskPhase>,
         kind: EventKind,
         words: &Words,
     ) -> Result<(), String> {
         let task = words[2];
-        let (before, after) = State::change(kind);
+        let (before, after) = TaskPhase::change(kind);
         let known = tasks.get(&task).copied();
         let fits = match (known, before) {
             (Some(state), Some(before)) => state == before,

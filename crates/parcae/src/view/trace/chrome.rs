@@ -13,7 +13,7 @@ use super::Trace;
 use super::event::{TraceEvent, What};
 use super::recording::{Known, label};
 use crate::base::error::TaskId;
-use crate::base::json::Object;
+use crate::base::json::JsonObject;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -271,7 +271,7 @@ impl<W: Write> Chrome<W> {
         let Some((_, since)) = turn.filter(|turn| turn.0 == id) else { return Ok(()) };
         let label = self.task(id, at)?.label.clone();
         self.slice(WORKERS, track(worker), &label, since, at, |entry| {
-            let mut args = Object::begin(entry.field("args"));
+            let mut args = JsonObject::begin(entry.field("args"));
             args.text("task", &id.to_string()).text("then", how).end();
         })
     }
@@ -288,7 +288,7 @@ impl<W: Write> Chrome<W> {
         }
         self.entry("s", "wake", WORKERS, from, at, |entry| {
             entry.text("cat", "wake").plain("id", arrow);
-            let mut args = Object::begin(entry.field("args"));
+            let mut args = JsonObject::begin(entry.field("args"));
             args.text("by", &by.to_string()).text("task", &id.to_string()).end();
         })
     }
@@ -307,7 +307,7 @@ impl<W: Write> Chrome<W> {
         name: &str,
         from: Duration,
         to: Duration,
-        more: impl FnOnce(&mut Object<'_>),
+        more: impl FnOnce(&mut JsonObject<'_>),
     ) -> io::Result<()> {
         self.entry("X", name, process, track, from, |entry| {
             entry.plain("dur", micros(to.saturating_sub(from)));
@@ -323,7 +323,7 @@ impl<W: Write> Chrome<W> {
 
     fn name(&mut self, what: &str, process: u32, track: u64, name: &str) -> io::Result<()> {
         self.entry("M", what, process, track, Duration::ZERO, |entry| {
-            let mut args = Object::begin(entry.field("args"));
+            let mut args = JsonObject::begin(entry.field("args"));
             args.text("name", name).end();
         })
     }
@@ -335,13 +335,13 @@ impl<W: Write> Chrome<W> {
         process: u32,
         track: u64,
         at: Duration,
-        more: impl FnOnce(&mut Object<'_>),
+        more: impl FnOnce(&mut JsonObject<'_>),
     ) -> io::Result<()> {
         self.line.clear();
         if self.written > HEAD.len() as u64 {
             self.line.push_str(",\n");
         }
-        let mut entry = Object::begin(&mut self.line);
+        let mut entry = JsonObject::begin(&mut self.line);
         entry.text("ph", phase).text("name", name).plain("ts", micros(at));
         entry.plain("pid", process).plain("tid", track);
         more(&mut entry);
