@@ -51,10 +51,10 @@ pub(crate) struct ThreadSet {
 }
 
 struct ThreadSetState {
-    /// ThreadExecutor that have not left; counted before they start.
+    /// Threads that have not left; counted before they start.
     present: usize,
     temporary: Box<[TemporarySlot]>,
-    /// ThreadExecutor of temporary workers.
+    /// Threads of temporary workers.
     handles: Vec<JoinHandle<()>>,
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct ThreadExecutor {
     shared: Arc<Shared>,
     set: Arc<ThreadSet>,
-    /// ThreadExecutor of workers that are not temporary; empty once they were joined or given up.
+    /// Threads of workers that are not temporary; empty once they were joined or given up.
     handles: Mutex<Vec<JoinHandle<()>>>,
     monitor: Mutex<Option<JoinHandle<()>>>,
     /// The monitor starts with the first task from outside.
@@ -94,7 +94,7 @@ impl ThreadExecutor {
     /// blocking calls and the timer thread. Waits for ever without a deadline. The gate is shut, so
     /// no task comes in meanwhile.
     ///
-    /// ThreadExecutor that are late are left behind: they end by themselves, when their tasks do,
+    /// Threads that are late are left behind: they end by themselves, when their tasks do,
     /// and keep the memory that they use until then.
     pub(crate) fn drain(&self, deadline: Option<Instant>) -> Drained {
         if worker::is_current_of(&self.shared) {

@@ -111,7 +111,7 @@ pub struct WorkerFigures {
 pub struct NurseryFigures {
     /// The nursery.
     pub which: Which,
-    /// Number of nurseries that these are, without ended ones.
+    /// Number of live nurseries in this group.
     pub open: u64,
     /// Tasks that have not ended.
     pub live: u64,

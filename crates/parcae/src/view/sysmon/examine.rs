@@ -35,7 +35,7 @@ pub(crate) fn probe_running(threads: &ThreadSet) -> Vec<(usize, ProbeAnswer)> {
     busy.filter_map(|slot| Some((slot, probe_worker(threads, slot)?))).collect()
 }
 
-/// Reports a worker that has had this pulse for so long. `None` if it has moved on.
+/// Reports a worker whose heartbeat has not changed for this time. `None` if it has changed.
 pub(super) fn examine(
     threads: &ThreadSet,
     slot: usize,

@@ -138,7 +138,7 @@ impl Reporter {
         Reporter { stall_after: opts.stall_after, hook: opts.hook.clone(), last: None }
     }
 
-    /// Whether to report a worker now that has been still for so long.
+    /// Whether to report a worker that has made no progress for this time.
     pub(super) fn wants(&self, age: Duration, now: Instant) -> bool {
         let interval = self.stall_after.unwrap_or_default().min(REPORT_INTERVAL);
         self.stall_after.is_some_and(|after| age >= after)
