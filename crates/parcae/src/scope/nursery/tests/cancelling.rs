@@ -198,7 +198,7 @@ fn dropping_a_runtime_cancels_what_is_left() {
 #[test]
 fn a_nursery_that_takes_too_long_is_cancelled() {
     everywhere(|cx| {
-        let opts = NurseryOpts::new().timeout(Duration::from_millis(3));
+        let opts = NurseryOpts::new().timeout(Duration::from_millis(1));
         let outcome = cx.nursery_with(opts, |n| {
             n.spawn(forever)?;
             n.spawn(asleep)?;
