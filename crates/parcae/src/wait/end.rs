@@ -253,8 +253,13 @@ mod models {
             let node = Node::new(());
             // SAFETY: the node stays here until it was granted.
             if unsafe { self.end.register(&node, thread::current(), None) } {
-                while node.standing() == Standing::Queued {
+                // Parked for each wake: an unpark that comes while a thread waits for a mutex or a
+                // join confuses loom.
+                loop {
                     thread::park();
+                    if node.standing() != Standing::Queued {
+                        break;
+                    }
                 }
                 assert_eq!(node.standing(), Standing::Granted(Grant::All));
             }
@@ -320,9 +325,11 @@ mod models {
                 }
             }
             let winner = loop {
-                match claim.winner() {
-                    Some(winner) => break winner,
-                    None => thread::park(),
+                if queued[0] && queued[1] {
+                    thread::park(); // for each wake, as above
+                }
+                if let Some(winner) = claim.winner() {
+                    break winner;
                 }
             };
             for (i, node) in nodes.iter().enumerate() {

@@ -3,7 +3,8 @@
 //!
 //! A cancellation, a deadline and a close are the same to the queue: the owner of a node takes the
 //! lock and removes it. Loom reports a lost wake-up as a deadlock, and an access to a node that is not
-//! ordered after the one before.
+//! ordered after the one before. An unpark that comes while a thread waits for a mutex or a join
+//! confuses loom: a thread parks for each wake, or ends before it comes.
 
 use super::*;
 use crate::base::lock::Lock;
@@ -186,16 +187,19 @@ fn a_hand_over_against_a_deadline() {
     explore("queue: hand-over against a deadline", None, || {
         let object = Object::new();
         let giver = spawn(&object, Object::give);
-        let memory = Memory::new();
-        let node = Node::new(memory.address());
-        let got = match object.begin(&node, None) {
-            Some(got) => got,
-            // One look without the lock, then the deadline.
-            None if node.standing() == Standing::Granted(Grant::Own) => Got::Token,
-            None => object.give_up(&node, Late::Keep),
-        };
+        let waiter = spawn(&object, |object| {
+            let memory = Memory::new();
+            let node = Node::new(memory.address());
+            match object.begin(&node, None) {
+                Some(got) => got,
+                // One look without the lock, then the deadline.
+                None if node.standing() == Standing::Granted(Grant::Own) => Got::Token,
+                None => object.give_up(&node, Late::Keep),
+            }
+        });
         giver.join().unwrap();
-        assert_eq!(object.free(), usize::from(got != Got::Token), "a token was lost or doubled");
+        let kept = usize::from(waiter.join().unwrap() != Got::Token);
+        assert_eq!(object.free(), kept, "a token was lost or doubled");
     });
 }
 
@@ -206,13 +210,16 @@ fn a_hand_over_against_a_cancel() {
         let object = Object::new();
         let stays = spawn(&object, Object::take);
         let giver = spawn(&object, Object::give);
-        let memory = Memory::new();
-        let node = Node::new(memory.address());
-        match object.begin(&node, None) {
-            Some(Got::Token) => object.give(), // it came at once: the other gets this one
-            Some(_) => unreachable!(),
-            None => assert_eq!(object.give_up(&node, Late::PassOn), Got::Nothing),
-        }
+        let quits = spawn(&object, |object| {
+            let memory = Memory::new();
+            let node = Node::new(memory.address());
+            match object.begin(&node, None) {
+                Some(Got::Token) => object.give(), // it came at once: the other gets this one
+                Some(_) => unreachable!(),
+                None => assert_eq!(object.give_up(&node, Late::PassOn), Got::Nothing),
+            }
+        });
+        quits.join().unwrap();
         assert_eq!(stays.join().unwrap(), Got::Token);
         giver.join().unwrap();
         assert_eq!(object.free(), 0);
@@ -266,9 +273,9 @@ fn a_select_is_claimed_once() {
                 queued += 1;
             }
             let winner = loop {
-                match claim.winner() {
-                    Some(winner) => break winner,
-                    None => thread::park(),
+                thread::park();
+                if let Some(winner) = claim.winner() {
+                    break winner;
                 }
             };
             for (i, node) in nodes[..queued].iter().enumerate() {
@@ -287,18 +294,23 @@ fn a_select_is_claimed_once() {
 fn a_decided_select_is_passed_over() {
     explore("queue: a decided select", None, || {
         let object = Object::new();
-        let (claim, memory) = (Claim::new(), Memory::new());
-        let node = Node::new(memory.address());
-        // SAFETY: node and claim are here until the node is out of its queue.
-        let case = unsafe { CaseClaim::new(&claim, 0) };
-        assert_eq!(object.begin(&node, Some(case)), None);
+        let select = spawn(&object, |object| {
+            let (claim, memory) = (Claim::new(), Memory::new());
+            let node = Node::new(memory.address());
+            // SAFETY: node and claim are here until the node is out of its queue.
+            let case = unsafe { CaseClaim::new(&claim, 0) };
+            match object.begin(&node, Some(case)) {
+                Some(_) => object.give(), // it came at once: the other gets this one
+                None => {
+                    claim.fire(1); // or later than the giver, which has won then
+                    let got = object.give_up(&node, Late::PassOn);
+                    assert_eq!(got, Got::Nothing);
+                }
+            }
+        });
         let behind = spawn(&object, Object::take);
         let giver = spawn(&object, Object::give);
-        claim.fire(1); // or later than the giver, which has won then
-        let got = object.give_up(&node, Late::PassOn);
-        if claim.winner() == Some(1) {
-            assert_eq!(got, Got::Nothing);
-        }
+        select.join().unwrap();
         assert_eq!(behind.join().unwrap(), Got::Token);
         giver.join().unwrap();
         assert_eq!(object.free(), 0);
