@@ -1,11 +1,11 @@
-//! Why somebody waits, for others to see.
+//! The reason of a wait, for observers.
 //!
-//! A task notes it in its frame before it parks, and only then: what is not waited for costs
-//! nothing. Whoever observes the parked task (`inspect`) reads it there. The references
-//! are good for as long as the call that waits has not returned, and a task that is observed does not return.
+//! A task notes it in its frame before it parks, and only then: an operation that does not wait pays
+//! nothing for it. An observer of the parked task (`inspect`) reads it there. The references are good
+//! until the call that waits returns, and a task that is being observed does not return.
 //!
-//! Besides the words it says *who could end the wait*, as far as that is known: that is what the
-//! wait-for graph is made of.
+//! Besides the words it says which task could end the wait, as far as that is known: the wait-for
+//! graph is made of that.
 
 use crate::sched::Shared;
 use crate::sched::events::WaitReason;
@@ -14,14 +14,20 @@ use crate::sched::timers::Nanos;
 use parcae_core::Resource;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a wait is for.
+/// The reason of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Why<'w> {
     /// For its own waker, which may be anywhere.
     Wake,
+<<<<<<< HEAD
     /// For a point in time of the scheduler, if that is known.
     Sleep(Option<Nanos>),
     /// For the children of the nursery that it is leaving.
+=======
+    /// For a point in time.
+    Sleep,
+    /// For the children of the nursery that the task is leaving.
+>>>>>>> b3f1274 (docs: follow the wait queue in mutations, conformance and book)
     Children,
     /// For the end of the task with this number.
     Task(u64),
@@ -35,16 +41,16 @@ pub(crate) enum Why<'w> {
     Future,
     /// For one of so many cases.
     Select(usize),
-    /// For a lock that one has at a time.
+    /// For a lock with one holder at a time.
     Lock(&'static str, &'w Holder),
-    /// For something that anybody may signal: its name and address.
+    /// For an object that any task may signal: its name and address.
     Signal(&'static str, usize),
     /// For a channel.
     Channel(&'static str, &'w dyn Channelled),
 }
 
 impl<'w> Why<'w> {
-    /// For something that anybody may signal.
+    /// For an object that any task may signal.
     pub(crate) fn signal<T: ?Sized>(what: &'static str, object: &'w T) -> Why<'w> {
         Why::Signal(what, (&raw const *object).addr())
     }
@@ -67,27 +73,27 @@ impl<'w> Why<'w> {
         }
     }
 
-    /// The same, for as long as whoever keeps it likes.
+    /// The same, with any lifetime.
     ///
     /// # Safety
     ///
-    /// It is not used after the wait has ended.
+    /// The result is not used after the wait has ended.
     pub(crate) unsafe fn forget_lifetime(self) -> Why<'static> {
         // SAFETY: the same type but for the lifetime, which the caller keeps.
         unsafe { std::mem::transmute::<Why<'w>, Why<'static>>(self) }
     }
 }
 
-/// What a channel tells of itself.
+/// A channel, as observers see it.
 pub(crate) trait Channelled {
-    /// Without waiting for anybody: none of it if somebody is just changing the channel.
+    /// Its figures, without waiting: none if the channel's lock is taken.
     fn stats(&self) -> Option<ChannelStats>;
 
     /// The task of this scheduler that made the channel.
     fn maker(&self, shared: &Shared) -> Option<u64>;
 }
 
-/// What a channel has told.
+/// The figures of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChannelStats {
     pub(crate) values: usize,
@@ -96,8 +102,8 @@ pub(crate) struct ChannelStats {
     pub(crate) receivers: usize,
 }
 
-/// Who has a lock: not by name, which would have to be looked up, but by an address on its stack. A hint:
-/// a guard may have been sent to another task since.
+/// The holder of a lock, by an address on its stack: a name would have to be looked up. A hint: a
+/// guard may have been sent to another task since.
 #[derive(Debug)]
 pub(crate) struct Holder(AtomicUsize);
 
@@ -106,20 +112,20 @@ impl Holder {
         Holder(AtomicUsize::new(0))
     }
 
-    /// The caller has the lock.
+    /// The caller has locked it.
     #[inline(always)]
     pub(crate) fn take(&self) {
         let here = 0_u8;
         self.0.store((&raw const here).addr(), Ordering::Relaxed); // a hint: pairs with nothing
     }
 
-    /// The caller gives it back.
+    /// The caller unlocks it.
     #[inline(always)]
     pub(crate) fn leave(&self) {
         self.0.store(0, Ordering::Relaxed); // as above
     }
 
-    /// An address on the stack of whoever has it; 0 if nobody has.
+    /// An address on the stack of the holder; 0 if there is none.
     pub(crate) fn address(&self) -> usize {
         self.0.load(Ordering::Relaxed) // as above
     }

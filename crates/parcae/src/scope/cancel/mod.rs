@@ -382,7 +382,7 @@ impl<W: Wake> Node<W> {
         waiter: W,
         claim: Option<CaseClaim>,
     ) -> bool {
-        let mut subscribers = self.lock();
+        let mut subscribers = self.lock(); // the mark and the queue in one critical section
         if self.is_cancelled() {
             return false;
         }
