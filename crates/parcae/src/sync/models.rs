@@ -9,7 +9,7 @@ use super::condvar::RawCondvar;
 use super::notify::RawNotify;
 use super::once::Slot;
 use super::permits::Permits;
-use super::primitive::{Object, Outcome, Primitive, begin};
+use super::primitive::{Outcome, Primitive, PrimitiveQueue, begin};
 use super::raw::RawMutex;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
@@ -25,7 +25,9 @@ fn wait_on<P: Primitive<Thread>>(primitive: &P, node: &Node<Thread, P::Key>) -> 
             Standing::Granted(grant) => return grant,
             Standing::Called => {
                 // SAFETY: the node stays where it is until it was granted.
-                if let Some(grant) = unsafe { Object(primitive).retry(node, thread::current) } {
+                if let Some(grant) =
+                    unsafe { PrimitiveQueue(primitive).retry(node, thread::current) }
+                {
                     return grant;
                 }
             }
@@ -50,7 +52,8 @@ fn give_up<P: Primitive<Thread>>(primitive: &P, key: P::Key) -> Option<Grant> {
     let node = Node::new(key);
     // SAFETY: the node stays here until it was withdrawn.
     unsafe {
-        begin(primitive, &node, key, thread::current).or_else(|| Object(primitive).withdraw(&node))
+        begin(primitive, &node, key, thread::current)
+            .or_else(|| PrimitiveQueue(primitive).withdraw(&node))
     }
 }
 
@@ -285,12 +288,14 @@ fn mutex_granted_to_one_who_gives_up() {
                     // SAFETY: as above.
                     got = unsafe {
                         match node.standing() {
-                            Standing::Called => Object(&world.mutex).retry(&node, thread::current),
+                            Standing::Called => {
+                                PrimitiveQueue(&world.mutex).retry(&node, thread::current)
+                            }
                             _ => None,
                         }
                     };
                     // SAFETY: as above.
-                    got = got.or_else(|| unsafe { Object(&world.mutex).withdraw(&node) });
+                    got = got.or_else(|| unsafe { PrimitiveQueue(&world.mutex).withdraw(&node) });
                 }
                 if got.is_some() {
                     world.work();
@@ -406,7 +411,7 @@ fn condvar_signal_against_cancel() {
         };
         // Granted or not: its signal goes to the waiter behind it.
         // SAFETY: as above.
-        unsafe { Object(&*condvar).withdraw(&quits) };
+        unsafe { PrimitiveQueue(&*condvar).withdraw(&quits) };
         signals.join().unwrap();
         stays.join().unwrap();
     });

@@ -68,9 +68,9 @@ pub(super) trait Primitive<W: Wake> {
 }
 
 /// A primitive, as an object to wait for.
-pub(super) struct Object<'p, P>(pub(super) &'p P);
+pub(super) struct PrimitiveQueue<'p, P>(pub(super) &'p P);
 
-impl<W: Wake, P: Primitive<W>> Waitable<W> for Object<'_, P> {
+impl<W: Wake, P: Primitive<W>> Waitable<W> for PrimitiveQueue<'_, P> {
     type Key = P::Key;
 
     unsafe fn retry(&self, node: &Node<W, P::Key>, waiter: impl FnOnce() -> W) -> Option<Grant> {
@@ -168,7 +168,7 @@ pub(super) fn wait<P: Primitive<Waiter>>(
         if let Some(grant) = begin(primitive, &node, key, || borrowed_waiter(frame)) {
             return Ok(Outcome::AtOnce(grant));
         }
-        wait_in_queue(&Object(primitive), &node, frame, why, deadline, || charge(frame))
+        wait_in_queue(&PrimitiveQueue(primitive), &node, frame, why, deadline, || charge(frame))
     };
     match waited {
         (Some(grant), _) => Ok(Outcome::Waited(grant)),

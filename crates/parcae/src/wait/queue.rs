@@ -110,11 +110,11 @@ impl Grant {
 pub(crate) struct Node<W, K = ()> {
     /// The code of a [`Standing`].
     state: AtomicUsize,
-    links: UnsafeCell<Inner<W, K>>,
+    links: UnsafeCell<NodeFields<W, K>>,
     _pinned: PhantomPinned,
 }
 
-struct Inner<W, K> {
+struct NodeFields<W, K> {
     waiter: Option<W>,
     claim: Option<CaseClaim>,
     key: K,
@@ -169,7 +169,7 @@ impl<W, K> Node<W, K> {
     #[inline]
     pub(crate) fn new(key: K) -> Node<W, K> {
         let inner =
-            Inner { waiter: None, claim: None, key, arrival: 0, previous: None, next: None };
+            NodeFields { waiter: None, claim: None, key, arrival: 0, previous: None, next: None };
         Node {
             state: AtomicUsize::new(IDLE),
             links: UnsafeCell::new(inner),
@@ -262,7 +262,7 @@ impl<W, K> Queue<W, K> {
     /// The node is linked here, or belongs to the caller. No other reference into it is in use.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)] // the queue, which is borrowed as a whole, is the permit
-    unsafe fn at(&mut self, node: NonNull<Node<W, K>>) -> &mut Inner<W, K> {
+    unsafe fn at(&mut self, node: NonNull<Node<W, K>>) -> &mut NodeFields<W, K> {
         // SAFETY: as the caller says; the object's lock excludes everybody else.
         unsafe { node.as_ref().links.with_mut(|inner| &mut *inner) }
     }

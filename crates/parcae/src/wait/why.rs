@@ -19,15 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) enum Why<'w> {
     /// For its own waker, which may be anywhere.
     Wake,
-<<<<<<< HEAD
     /// For a point in time of the scheduler, if that is known.
     Sleep(Option<Nanos>),
-    /// For the children of the nursery that it is leaving.
-=======
-    /// For a point in time.
-    Sleep,
     /// For the children of the nursery that the task is leaving.
->>>>>>> b3f1274 (docs: follow the wait queue in mutations, conformance and book)
     Children,
     /// For the end of the task with this number.
     Task(u64),

@@ -7,7 +7,7 @@ use crate::sched::task::{Start, Task, Traits};
 use crate::scope::budget::{Budget, Ceiling, Pool, Resource, Slice};
 use crate::scope::cancel::{CancelToken, Node};
 use crate::scope::cap::TaskPermit;
-use crate::scope::cx::parking::{Deadline, Ended};
+use crate::scope::cx::parking::{Deadline, Ended, wait_for_end};
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::errand::Errands;
 use crate::scope::life::{self, Birth};
@@ -251,7 +251,7 @@ impl<T> RootTask<T> {
     ///
     /// If it was polled until it was ready: the result is gone then.
     pub fn join(self) -> Result<T> {
-        self.slot.end.wait(Deadline::Never, self.why())?;
+        wait_for_end(&self.slot.end, Deadline::Never, self.why())?;
         self.take()
     }
 
@@ -278,7 +278,7 @@ impl<T> RootTask<T> {
     ///
     /// The handle, if the time is up.
     pub fn join_timeout(self, time: Duration) -> Result<Result<T>, RootTask<T>> {
-        match self.slot.end.wait(Deadline::after(time), self.why()) {
+        match wait_for_end(&self.slot.end, Deadline::after(time), self.why()) {
             Ok(Ended::Woken) => Ok(self.take()),
             Ok(Ended::TimedOut) => Err(self),
             Err(error) => Ok(Err(error)),

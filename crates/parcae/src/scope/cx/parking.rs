@@ -175,12 +175,12 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
 }
 
 /// A queued node, which is withdrawn when this is dropped, also if the wait unwinds.
-pub(crate) struct Queued<'w, O: Waitable<Waiter>> {
+pub(crate) struct QueuedNode<'w, O: Waitable<Waiter>> {
     object: &'w O,
     node: &'w Node<Waiter, O::Key>,
 }
 
-impl<O: Waitable<Waiter>> Drop for Queued<'_, O> {
+impl<O: Waitable<Waiter>> Drop for QueuedNode<'_, O> {
     #[inline]
     fn drop(&mut self) {
         if let Standing::Queued | Standing::Called = self.node.standing() {
@@ -213,7 +213,7 @@ pub(crate) unsafe fn wait_in_queue<O: Waitable<Waiter>>(
     deadline: impl FnOnce() -> Deadline,
     first: impl FnOnce() -> Option<Result<Ended>>,
 ) -> (Option<Grant>, Result<Ended>) {
-    let _queued = Queued { object, node };
+    let _queued = QueuedNode { object, node };
     let deadline = deadline();
     let mut ended = first().unwrap_or_else(|| wait(frame, deadline, why));
     loop {
@@ -237,42 +237,40 @@ pub(crate) unsafe fn wait_in_queue<O: Waitable<Waiter>>(
     }
 }
 
-impl End<Waiter> {
-    /// Queues a node of a caller that parks by itself, unless the task has ended.
-    ///
-    /// # Safety
-    ///
-    /// The node is idle, and does not move while the result is alive. `frame` is the caller's.
-    pub(crate) unsafe fn queue<'e>(
-        &'e self,
-        node: &'e Node<Waiter>,
-        frame: &Frame,
-    ) -> Queued<'e, End<Waiter>> {
-        // SAFETY: as the caller says; withdrawn by the drop of the result at the latest.
-        unsafe { self.register(node, borrowed_waiter(Some(frame)), None) };
-        Queued { object: self, node }
-    }
+/// Queues a node of a caller that parks by itself at the end of a task, unless the task has ended.
+///
+/// # Safety
+///
+/// The node is idle, and does not move while the result is alive. `frame` is the caller's.
+pub(crate) unsafe fn queue_at_end<'e>(
+    end: &'e End<Waiter>,
+    node: &'e Node<Waiter>,
+    frame: &Frame,
+) -> QueuedNode<'e, End<Waiter>> {
+    // SAFETY: as the caller says; withdrawn by the drop of the result at the latest.
+    unsafe { end.register(node, borrowed_waiter(Some(frame)), None) };
+    QueuedNode { object: end, node }
+}
 
-    /// Waits until the task has ended, or until the deadline. A cancel point if it has to wait.
-    pub(crate) fn wait(&self, deadline: Deadline, why: Why<'_>) -> Result<Ended> {
-        let frame = current();
-        let node = Node::new(());
-        // SAFETY: the node stays here until it is withdrawn, by `wait_in_queue` at the latest, and the
-        // waiter with it.
-        let ended = unsafe {
-            if !self.register(&node, borrowed_waiter(frame), None) {
-                return Ok(Ended::Woken);
-            }
-            match wait_in_queue(self, &node, frame, why, || deadline, || None) {
-                (Some(_), _) => return Ok(Ended::Woken),
-                (None, ended) => ended,
-            }
-        };
-        if let (Ok(Ended::TimedOut), Some(frame)) = (&ended, frame) {
-            checkpoint(frame)?; // a loop around a wait for no time at all costs something
+/// Waits until a task has ended, or until the deadline. A cancel point if it has to wait.
+pub(crate) fn wait_for_end(end: &End<Waiter>, deadline: Deadline, why: Why<'_>) -> Result<Ended> {
+    let frame = current();
+    let node = Node::new(());
+    // SAFETY: the node stays here until it is withdrawn, by `wait_in_queue` at the latest, and the
+    // waiter with it.
+    let ended = unsafe {
+        if !end.register(&node, borrowed_waiter(frame), None) {
+            return Ok(Ended::Woken);
         }
-        ended
+        match wait_in_queue(end, &node, frame, why, || deadline, || None) {
+            (Some(_), _) => return Ok(Ended::Woken),
+            (None, ended) => ended,
+        }
+    };
+    if let (Ok(Ended::TimedOut), Some(frame)) = (&ended, frame) {
+        checkpoint(frame)?; // a loop around a wait for no time at all costs something
     }
+    ended
 }
 
 #[cfg(all(test, not(loom)))]

@@ -12,7 +12,7 @@ use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::LetGo;
 use crate::sched::task::{Task, TaskRef, TaskState};
 use crate::scope::budget::{Budget, Pool};
-use crate::scope::cx::parking::{Deadline, Ended};
+use crate::scope::cx::parking::{Deadline, Ended, queue_at_end, wait_for_end};
 use crate::scope::cx::{self, Frame};
 use crate::wait::{End, Node, Polled, Waiter, Why};
 use crate::wait::{Ends, TaskEnd};
@@ -141,7 +141,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             Some(_) => Why::Task(self.record().id()),
             None => Why::Elsewhere,
         };
-        end.wait(deadline, why)
+        wait_for_end(end, deadline, why)
     }
 
     /// The end of the child, for any number of others.
@@ -202,7 +202,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         let node = Node::new(());
         let queued = match self.end.get() {
             // SAFETY: the node stays here until `queued` is dropped.
-            Some(end) => Some(unsafe { end.queue(&node, frame) }),
+            Some(end) => Some(unsafe { queue_at_end(end, &node, frame) }),
             None => {
                 self.record().joiner.set(Some(Joiner::task(frame.task())));
                 self.record().state.join();
