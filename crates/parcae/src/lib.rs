@@ -1,9 +1,9 @@
-//! An M:N fiber runtime in which no task can take the process down.
+//! An M:N fiber runtime that bounds each task: its work, its memory, its lifetime, its authority.
 //!
-//! Tasks are stackful fibers on a few threads: ordinary code, without `async`. Every task belongs to
-//! a *nursery* that waits for it, runs on a *budget* that bounds its work and memory, and has only
-//! the authority of the *capabilities* it was given. A deterministic executor repeats a run exactly
-//! from its seed.
+//! Tasks are stackful fibers on a few threads: ordinary code, without `async`. Every task belongs
+//! to a *nursery* that waits for it, runs on a *budget* that bounds its work and memory, and has
+//! only the authority of the *capabilities* it was given. A deterministic executor repeats a run
+//! exactly from its seed.
 //!
 //! # A first program
 //!
@@ -51,14 +51,14 @@
 //!
 //! # Features
 //!
-//! All are off by default: `tracing` (tasks as spans), `metrics` (metrics for that crate's recorder)
-//! and `anyhow` (errors in both directions). `internals` and `foreign` open parts for the
+//! All are off by default: `tracing` (tasks as spans), `metrics` (metrics for that crate's
+//! recorder) and `anyhow` (errors in both directions). `internals` and `foreign` open parts for the
 //! benchmarks and the C library of this repository; they are not public API.
 //!
 //! # Platforms
 //!
-//! Linux on x86_64 and aarch64. Other targets do not compile, with a message that says so. A program
-//! can link one version of this crate at most, because the symbols of the context switch
+//! Linux on x86_64 and aarch64. Other targets do not compile, with a message that says so. A
+//! program can link one version of this crate at most, because the symbols of the context switch
 //! (`janus_context_switch` and its companions) have fixed names.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)] // a library does not print
@@ -117,8 +117,8 @@ pub mod task {
 }
 
 pub mod nursery {
-    //! Nurseries: scopes that wait for their children. Options of nurseries and children, handles of
-    //! children, states and events for observers.
+    //! Nurseries: scopes that wait for their children. Options of nurseries and children, handles
+    //! of children, states and events for observers.
 
     pub use crate::scope::nursery::{
         Nursery, NurseryEvent, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture,

@@ -274,7 +274,8 @@ impl<P: Profile> Runtime<P> {
     ///     .budget(Budget { ops: 1_000, ..Budget::UNLIMITED })
     ///     .on_exhausted(OnExhausted::Suspend)
     ///     .build()?;
-    /// let cap = rt.cap_budget(BudgetLimits { total: some, per_request: some }, Delegation::Forbidden);
+    /// let limits = BudgetLimits { total: some, per_request: some };
+    /// let cap = rt.cap_budget(limits, Delegation::Forbidden);
     /// let task = rt.spawn(|cx| (0..5_000).try_for_each(|_| cx.checkpoint()))?;
     /// let task = task.join_timeout(std::time::Duration::from_millis(1)).unwrap_err(); // suspended
     /// rt.account().recharge(&cap, some)?;

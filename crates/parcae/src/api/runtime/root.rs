@@ -70,21 +70,21 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     Ok(RootTask { slot, node, settings, own, polled: Polled::default(), id, home })
 }
 
-/// What a root task runs under.
+/// The prepared start of a root task.
 struct Plan {
     /// With a node of its own: what it cancels there is not the runtime.
     settings: TaskSettings,
-    /// What was drawn for it.
+    /// Budget that was drawn for it.
     loan: Loan,
     origin: Origin,
     traits: Traits,
 }
 
-/// What was moved from the runtime's pool to a root task. What is left goes back on drop: after the
+/// Budget that was moved from the runtime's pool to a root task. The rest returns on drop: after the
 /// task, or if there was none.
 struct Loan {
     from: Arc<Pool>,
-    /// What the task starts with.
+    /// The first account of the task.
     account: Budget,
     /// Where that is, if the task has a pool of its own.
     to: Option<Arc<Pool>>,
@@ -143,7 +143,7 @@ impl Plan {
             }
         };
         let mut loan = Loan { from, account: Budget::ZERO, to: None, used: false, paid };
-        // What nobody has named is drawn when the task starts.
+        // Without a budget of its own, the task draws when it starts.
         if let Some(own) = own {
             let drawn = loan.from.draw(own.first, Resource::Ops);
             loan.account = drawn;
@@ -183,7 +183,7 @@ impl Plan {
     }
 }
 
-/// Has the runtime's budget pay for the spawn of a root task. What ended children have left is
+/// Charges the runtime's budget for the spawn of a root task. The accounts of ended children are
 /// asked for before this gives up.
 fn pay(settings: &TaskSettings) -> Result<()> {
     let paid = settings.pool.spawn(Budget::ZERO.into()).or_else(|_| {
@@ -203,7 +203,7 @@ pub struct RootTask<T> {
     settings: Arc<TaskSettings>,
     own: Option<Arc<Pool>>,
     polled: Polled,
-    /// Its number, and the address of its scheduler: for whoever looks for deadlocks.
+    /// Its number, and the address of its scheduler: for deadlock detection.
     id: u64,
     home: usize,
 }
@@ -215,7 +215,8 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// The result, unless nobody will take it: then it is dropped, by its task, which may wait.
+    /// Keeps the result for the handle. Without a handle the task drops it itself, because a
+    /// destructor may wait.
     fn keep(self: &Arc<Slot<T>>, output: Result<T>) -> Option<Result<T>> {
         // The task's own count is the last when the handle is gone, and stays it.
         if Arc::strong_count(self) > 1 {
@@ -237,15 +238,15 @@ impl<T> Slot<T> {
 }
 
 impl<T> RootTask<T> {
-    /// Waits until the task has ended and returns its result. On a task this parks the task, and is a
-    /// cancel point; elsewhere it blocks the thread.
+    /// Waits until the task has ended and returns its result. On a task this parks the task, and is
+    /// a cancel point; elsewhere it blocks the thread.
     ///
     /// Under the deterministic executor, the thread that built the runtime has to
-    /// [run](super::Runtime::run) something meanwhile: nobody else does the work.
+    /// [run](super::Runtime::run) something meanwhile: no other thread does the work.
     ///
     /// # Errors
     ///
-    /// What the task failed with, or that the caller was cancelled.
+    /// The error of the task, or the cancellation of the caller.
     ///
     /// # Panics
     ///
@@ -260,7 +261,7 @@ impl<T> RootTask<T> {
         if cx::current().is_some_and(at_home) { Why::Task(self.id) } else { Why::Elsewhere }
     }
 
-    /// As [`join`](RootTask::join), and waits no longer than `time`; then there is the handle again.
+    /// As [`join`](RootTask::join) with a timeout, after which it returns the handle.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -315,7 +316,7 @@ impl<T> RootTask<T> {
         Account::of(&self.settings, self.own.as_ref().unwrap_or(&self.settings.pool))
     }
 
-    /// What cancels the task, from anywhere.
+    /// The token that cancels the task.
     pub fn token(&self) -> CancelToken {
         CancelToken::of(&self.node)
     }
@@ -326,8 +327,8 @@ impl<T> RootTask<T> {
     }
 }
 
-/// For async code, on any executor: is ready with the task's result when the task has ended. Dropping it lets the
-/// task run on.
+/// For async code on any executor: ready with the task's result when the task has ended. Dropping it
+/// detaches the task.
 ///
 /// ```
 /// use parcae::prelude::*;
