@@ -315,7 +315,7 @@ const USED: &[(&str, &str)] = &[
 fn a_planted_path_is_found() {
     let planted = code(
         "
-        use parcae::{Builder, cap::{CapSpawn, self, audit::*}, foreign as f};
+        use parcae::{runtime::Builder, cap::{CapSpawn, self, audit::*}, foreign as f};
         use std::collections::VecDeque;
         fn f() { let x = parcae::channel::channel::<u8>(1); my::parcae::no(); a_parcae::no(); }
         // parcae::worker::steal
@@ -323,12 +323,12 @@ fn a_planted_path_is_found() {
     );
     let found: Vec<String> = paths(&planted, "parcae").into_iter().collect();
     let expected = [
-        "parcae::runtime::Builder",
         "parcae::cap",
         "parcae::cap::CapSpawn",
         "parcae::cap::audit::*",
         "parcae::channel::channel",
         "parcae::foreign",
+        "parcae::runtime::Builder",
     ];
     assert_eq!(found, expected);
     let list = paths(&planted, "std").into_iter().collect::<Vec<_>>();
