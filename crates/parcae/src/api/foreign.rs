@@ -8,7 +8,9 @@
 //! - the [meter] of the running task, for checkpoints that are inlined into other code;
 //! - a runtime whose profile is [chosen at run time](erase).
 
-pub use crate::scope::nursery::foreign::OpenNursery;
+mod nursery;
+
+pub use nursery::OpenNursery;
 
 use crate::api::runtime::Runtime;
 use crate::base::error::{Error, Result, TaskId};

@@ -65,10 +65,10 @@ impl Default for Limits {
 
 /// The threads of a scheduler for calls that block.
 pub(crate) struct Pool {
-    inner: Arc<Inner>,
+    inner: Arc<BlockingInner>,
 }
 
-struct Inner {
+struct BlockingInner {
     limits: Limits,
     room: Semaphore,
     errands: Arc<Errands>,
@@ -98,7 +98,7 @@ struct Job {
 }
 
 /// A permit of `room`, which comes back when the call has ended or was taken back.
-struct Room(Arc<Inner>);
+struct Room(Arc<BlockingInner>);
 
 impl Drop for Room {
     fn drop(&mut self) {
@@ -123,7 +123,7 @@ impl Pool {
         let limits = Limits { threads: limits.threads.max(1), ..limits };
         let room = Semaphore::new(limits.threads.saturating_add(limits.queue));
         let (errands, state) = (Arc::clone(errands), Mutex::default());
-        let inner = Inner { limits, room, errands, state, changed: Condvar::new() };
+        let inner = BlockingInner { limits, room, errands, state, changed: Condvar::new() };
         Pool { inner: Arc::new(inner) }
     }
 
@@ -168,19 +168,19 @@ impl Pool {
     }
 }
 
-impl Inner {
+impl BlockingInner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until there is room for a call.
-    fn room(self: &Arc<Inner>) -> Result<Room> {
+    fn room(self: &Arc<BlockingInner>) -> Result<Room> {
         self.room.acquire()?.forget();
         Ok(Room(Arc::clone(self)))
     }
 
     /// Queues a call, for which the caller has room, and makes sure that somebody takes it.
-    fn submit(self: &Arc<Inner>, call: Call, room: Room, errand: Option<Errand>) -> u64 {
+    fn submit(self: &Arc<BlockingInner>, call: Call, room: Room, errand: Option<Errand>) -> u64 {
         let mut one = LinkedList::from([Job { id: 0, call, room, errand }]); // not under the lock
         let mut state = self.lock();
         let id = state.next_id;
@@ -203,7 +203,7 @@ impl Inner {
         taken.pop_front()
     }
 
-    fn start(self: &Arc<Inner>) {
+    fn start(self: &Arc<BlockingInner>) {
         let pool = Arc::clone(self);
         let named = thread::Builder::new().name("parcae-blocking".into());
         match named.spawn(move || pool.work()) {
@@ -300,7 +300,7 @@ impl<R> Slot<R> {
 
 /// A checkpoint; then the pool for the running task, and the errand if its spawns are limited. None
 /// where the call is made in place.
-fn pool() -> Result<Option<(Arc<Inner>, Option<Errand>)>> {
+fn pool() -> Result<Option<(Arc<BlockingInner>, Option<Errand>)>> {
     let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
     parking::checkpoint(frame)?;
     let shared = &frame.settings().shared;
@@ -469,7 +469,7 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
 
 /// A call that was submitted, and that must have ended before this is gone.
 struct Pending<'p, R> {
-    pool: &'p Inner,
+    pool: &'p BlockingInner,
     slot: &'p Slot<R>,
     id: Option<u64>,
 }

@@ -239,7 +239,7 @@ mod models {
         });
     }
 
-    /// The owner is a task that has not begun and stands for a thread (`nursery::foreign`): it is
+    /// The owner is a task that has not begun and stands for a thread (`foreign::nursery`): it is
     /// parked from the beginning, and its waker runs it. It runs once, and the thread goes on
     /// only when both children are counted.
     #[test]

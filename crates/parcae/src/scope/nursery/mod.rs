@@ -42,7 +42,6 @@ mod failures;
     not(feature = "foreign"),
     allow(dead_code, unreachable_pub, reason = "public with that feature")
 )]
-pub(crate) mod foreign;
 mod handle;
 mod opts;
 mod spawn;
@@ -104,14 +103,14 @@ enum Paid {
 #[repr(C)]
 pub(crate) struct Core {
     /// First, because a child's record points to it.
-    group: Group,
-    settings: TaskSettings,
+    pub(crate) group: Group,
+    pub(crate) settings: TaskSettings,
     on_failure: OnFailure,
-    traits: Traits,
+    pub(crate) traits: Traits,
     /// Children that came to an end by a failure.
     failures: Failures,
     /// The body has returned. Written by the owner. Relaxed throughout: others read it for figures.
-    closing: AtomicBool,
+    pub(crate) closing: AtomicBool,
     /// The rest was asked to end, but the result counts. Relaxed throughout: the owner reads it when
     /// all children have ended, which the group's counter orders.
     winding_down: AtomicBool,
@@ -135,7 +134,7 @@ pub(crate) struct Core {
     cancelled_at: Lock<Vec<(u64, &'static Location<'static>)>>,
     /// Why it was cancelled, or that it was not, when the last child had ended: what is told and
     /// returned after that does not change any more.
-    ended: OnceLock<Option<CancelReason>>,
+    pub(crate) ended: OnceLock<Option<CancelReason>>,
     /// The next nursery of the same owner, further out.
     outer: Option<NonNull<Core>>,
 }
@@ -174,7 +173,7 @@ impl Core {
     }
 
     /// The core of a nursery that the running task opens.
-    fn open(frame: &Frame, opts: NurseryOpts) -> Result<(Core, Shares)> {
+    pub(crate) fn open(frame: &Frame, opts: NurseryOpts) -> Result<(Core, Shares)> {
         if std::thread::panicking() {
             return Err(Error::new(ErrorKind::Unwinding));
         }
@@ -188,7 +187,7 @@ impl Core {
     }
 
     /// Takes no more children and waits for those that there are. The owner's.
-    fn wait_for_children(&self, frame: &Frame) {
+    pub(crate) fn wait_for_children(&self, frame: &Frame) {
         self.group.close();
         while !self.group.is_empty() {
             // Not a cancel point: children that are cancelled end, and are waited for. They have
@@ -206,7 +205,7 @@ impl Core {
     }
 
     /// Tells the hook in which state the nursery ended. Called when no child is left.
-    fn announce_end(&self) {
+    pub(crate) fn announce_end(&self) {
         if let Some(hook) = &self.on_event {
             hook.call(&NurseryEvent::Ended { state: self.state() });
         }
@@ -289,7 +288,7 @@ impl Core {
         self.failures.add(error, self.keep());
     }
 
-    fn cancel(&self, reason: CancelReason) {
+    pub(crate) fn cancel(&self, reason: CancelReason) {
         self.settings.node.cancel(reason);
     }
 
@@ -349,7 +348,7 @@ impl Core {
     }
 
     /// What the nursery comes to, when all has ended and the body has returned `value`.
-    fn result<R>(&self, value: Option<R>) -> Result<R> {
+    pub(crate) fn result<R>(&self, value: Option<R>) -> Result<R> {
         let Outcome { failure, late } = self.failures.take(self.keep());
         if let Some(error) = failure {
             return Err(error);
@@ -418,7 +417,7 @@ impl Core {
 /// })).unwrap();
 /// ```
 pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
-    core: Core,
+    pub(crate) core: Core,
     /// The owner's frame, at the base of the stack that this is on; none if a thread owns it (`foreign`).
     owner: Option<NonNull<Frame>>,
     _profile: PhantomData<P>,
@@ -428,6 +427,14 @@ pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
 
 // SAFETY: `owner` is used by the owner alone, as `recharge` checks; the rest is made for sharing.
 unsafe impl<P: Profile> Sync for Nursery<'_, '_, P> {}
+
+impl<P: Profile> Nursery<'_, '_, P> {
+    /// The nursery of a core. The frame is the owner's; none if a thread owns it.
+    #[inline]
+    pub(crate) fn of(core: Core, owner: Option<NonNull<Frame>>) -> Self {
+        Nursery { core, owner, _profile: PhantomData, _scope: PhantomData, _env: PhantomData }
+    }
+}
 
 impl<P: Spawns> Cx<P> {
     /// Opens a nursery, runs `body` in it, and waits for all children.
@@ -483,13 +490,7 @@ impl<P: Spawns> Cx<P> {
     ) -> Result<R> {
         let frame = self.frame();
         let (core, shares) = Core::open(frame, opts)?;
-        let nursery = Nursery {
-            core,
-            owner: Some(NonNull::from(frame)),
-            _profile: PhantomData,
-            _scope: PhantomData,
-            _env: PhantomData,
-        };
+        let nursery = Nursery::of(core, Some(NonNull::from(frame)));
         let core = &nursery.core;
         let outer = frame.enter_nursery(&core.settings, shares);
         frame.seen().nursery.set(Some(NonNull::from(core)));

@@ -54,7 +54,7 @@ pub enum OnFailure {
 #[must_use]
 pub struct NurseryOpts {
     name: Option<Arc<str>>,
-    pub(super) budget: Option<Budget>,
+    pub(crate) budget: Option<Budget>,
     child_budget: Option<Budget>,
     slice: Option<Budget>,
     on_event: Option<Hook>,
@@ -274,7 +274,7 @@ impl NurseryOpts {
     }
 
     /// The core of a nursery with this pool, cancelled by this node; of no task.
-    pub(super) fn core(
+    pub(crate) fn core(
         self,
         outer: &TaskSettings,
         node: Arc<Node>,

@@ -140,7 +140,7 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
 }
 
 /// What a child is spawned by, and keeps until it has ended.
-pub(super) trait Authority: Send {
+pub(crate) trait Authority: Send {
     fn into_permit(self) -> Option<TaskPermit>;
 }
 
@@ -168,7 +168,7 @@ struct Extra {
 
 impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     /// A place for one task under a capability, and what bounds it.
-    pub(super) fn authorize(&self, cap: &CapSpawn) -> Result<(Ceiling, TaskPermit)> {
+    pub(crate) fn authorize(&self, cap: &CapSpawn) -> Result<(Ceiling, TaskPermit)> {
         cap.check_issuer(&self.core.settings.issuer)?;
         let permit = cap.admit()?;
         Ok((cap.ceiling(), permit))
@@ -178,7 +178,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     /// spawned and one that it captures, or a permit.
     #[track_caller]
     #[inline]
-    pub(super) fn start<T, F>(
+    pub(crate) fn start<T, F>(
         &'scope self,
         by: impl Authority,
         child: F,
@@ -215,7 +215,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     }
 
     #[track_caller]
-    pub(super) fn start_with<T, F>(
+    pub(crate) fn start_with<T, F>(
         &'scope self,
         opts: SpawnOpts,
         cap: Option<(Ceiling, TaskPermit)>,

@@ -29,7 +29,6 @@
 //! The thread counts its children as a guest does (`task::group`). A thread's nursery keeps the
 //! runtime: its workers stay until it is closed.
 
-use super::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
 use crate::api::runtime::{Handle, RuntimeInner};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::budget::Account;
@@ -40,6 +39,7 @@ use crate::scope::budget::{Budget, Closed, More, Pool, Resource, Standing, Suspe
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::CapSpawn;
 use crate::scope::cx::{self, Cx, Outer, Shares, TaskSettings};
+use crate::scope::nursery::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
 use crate::scope::profile::Service;
 use crate::sync::Event;
 use std::fmt;
@@ -263,9 +263,7 @@ fn place(
     owner: Option<NonNull<cx::Frame>>,
 ) -> NonNull<Nursery<'static, 'static, Service>> {
     core.traits.migratable = true;
-    let nursery =
-        Nursery { core, owner, _profile: PhantomData, _scope: PhantomData, _env: PhantomData };
-    NonNull::from(Box::leak(Box::new(nursery)))
+    NonNull::from(Box::leak(Box::new(Nursery::of(core, owner))))
 }
 
 /// The pool of a nursery that no task pays for, and what it has drawn on the runtime's.
