@@ -21,8 +21,6 @@ const LARGEST_CYCLE: usize = 7;
 
 /// Inherent `impl` blocks in another module than their type: the module and the type.
 const AWAY: &[(&str, &str)] = &[
-    // A task parks on an end through its frame.
-    ("scope::cx", "End"),
     // `Cx::nursery` and the methods of time are documented where they are explained.
     ("scope::nursery", "Cx"),
     ("scope::nursery", "TaskSettings"),

@@ -43,7 +43,6 @@ use crate::scope::nursery::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
 use crate::scope::profile::Service;
 use crate::sync::Event;
 use std::fmt;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
