@@ -1,13 +1,15 @@
-//! What a task can do without its [`Cx`](crate::Cx): the running task is found by its thread.
+//! Operations of a task without its [`Cx`](crate::Cx): the running task is found by its thread.
 //!
-//! For code that is called by tasks and by other threads, and for code that would otherwise hand a `Cx` through many
-//! calls for this alone. With a `Cx` at hand its methods are faster: they need not look for the task.
+//! For code that is called by tasks and by other threads, and for code that would otherwise hand a
+//! `Cx` through many calls for this alone. With a `Cx` at hand its methods are faster: they need
+//! not look for the task.
 
 use crate::base::error::Result;
 use crate::scope::cx;
 
-/// As [`Cx::checkpoint`](crate::Cx::checkpoint), for the task that runs here: charges one op, lets others run at the end of
-/// the turn, and ends the task if it was cancelled. On a thread that runs no task it does nothing.
+/// As [`Cx::checkpoint`](crate::Cx::checkpoint), for the task that runs here: charges one op, lets
+/// others run at the end of the turn, and ends the task if it was cancelled. On a thread that runs
+/// no task it does nothing.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -37,8 +39,9 @@ pub fn checkpoint() -> Result<()> {
     cx::current().map_or(Ok(()), cx::parking::checkpoint)
 }
 
-/// As [`Cx::yield_now`](crate::Cx::yield_now), for the task that runs here: lets others run that are ready, costs no budget,
-/// and is a cancel point. On a thread that runs no task it is [`std::thread::yield_now`].
+/// As [`Cx::yield_now`](crate::Cx::yield_now), for the task that runs here: lets others run that
+/// are ready, costs no budget, and is a cancel point. On a thread that runs no task it is
+/// [`std::thread::yield_now`].
 ///
 /// ```
 /// use parcae::prelude::*;

@@ -1,11 +1,11 @@
 //! Threads that work on behalf of a task: blocking calls.
 //!
-//! A call runs on a thread, outside of its task: its computing, its memory and its channel operations
-//! are not counted, as on any other thread. Only spawning is guarded, because a task must not get
-//! round its `spawn_count` by a blocking call. The task's account cannot be charged from another
-//! thread. So a thread that makes a call for a task with limited spawns is listed here, and a spawn on
-//! that thread is refused, unless the nursery is one for which the task would not have to pay: its
-//! own, or one whose pool it draws on.
+//! A call runs on a thread, outside of its task: its computing, its memory and its channel
+//! operations are not counted, as on any other thread. Only spawning is guarded, because a task
+//! must not get round its `spawn_count` by a blocking call. The task's account cannot be charged
+//! from another thread. So a thread that makes a call for a task with limited spawns is listed
+//! here, and a spawn on that thread is refused, unless the nursery is one for which the task would
+//! not have to pay: its own, or one whose pool it draws on.
 
 use crate::base::error::{Error, Result};
 use crate::sched::Shared;

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A panic of the body is an error like any other. A task pays for the memory that it has allocated
-//! and keeps, its result too, before its result counts. `keep` is called while it still is a task:
-//! it may wait there, for instance in the destructor of a result that has no taker.
+//! and not freed, its result included, before its result counts. `keep` is called while the task
+//! still is one: it may wait there, for instance in the destructor of a result that is not taken.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::task::{Start, Task};
@@ -21,7 +21,7 @@ use crate::scope::profile::Profile;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
-/// What a task starts with, beside its body.
+/// Everything that a task starts with, except its body.
 pub(crate) struct Birth<'t> {
     pub(crate) record: NonNull<Task>,
     pub(crate) start: Start,
@@ -32,7 +32,7 @@ pub(crate) struct Birth<'t> {
     pub(crate) origin: Origin,
 }
 
-/// How a task has ended.
+/// The way in which a task has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Well,
@@ -54,8 +54,8 @@ impl Leaving {
     }
 }
 
-/// Runs a task from beginning to end. `sign` notes on an error which task it came from. Everything that is its own is gone when this returns, but
-/// for what `keep` made of its result.
+/// Runs a task from beginning to end. `sign` notes on an error which task it came from. Everything
+/// that is its own is gone when this returns, but for what `keep` made of its result.
 ///
 /// # Safety
 ///

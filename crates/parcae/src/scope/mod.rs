@@ -1,5 +1,5 @@
-//! What a task lives in: its budget, its nursery, its capabilities, and the `Cx` by which it reaches
-//! them. `life` is a task from entry to end.
+//! The surroundings of a task: its budget, its nursery, its capabilities, and the `Cx` by which it
+//! reaches them. `life` is a task from entry to end.
 
 pub(crate) mod ambient;
 pub(crate) mod budget;

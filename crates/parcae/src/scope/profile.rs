@@ -41,9 +41,9 @@ pub trait Profile: sealed::Sealed + 'static {
     const STACK: StackSize;
     /// How many ops a task does before it lets others run.
     const YIELD_INTERVAL: u64;
-    /// What a root task gets at a time, of what its runtime counts.
+    /// The slice of a root task, of resources that its runtime counts.
     const ROOT: Budget;
-    /// What a child gets at a time, of what its nursery counts.
+    /// The default slice of a child, of resources that its nursery counts.
     const CHILD: Budget;
 }
 
@@ -136,7 +136,7 @@ pub enum ProfileId {
     Sovereign,
 }
 
-/// What a profile may or may not allow.
+/// A feature that depends on the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {

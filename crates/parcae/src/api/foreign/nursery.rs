@@ -1,15 +1,16 @@
 //! Nurseries without a body, for adapters to languages that have no closures.
 //!
-//! [`OpenNursery`] is opened by one call and closed by another, where [`Cx::nursery`](crate::Cx::nursery) has
-//! a body in between. It is the same nursery with the same core; what the borrow checker proves for a body
-//! is the caller's obligation here: the flow of control that opened it closes it, innermost first.
+//! [`OpenNursery`] is opened by one call and closed by another, where
+//! [`Cx::nursery`](crate::Cx::nursery) has a body in between. It is the same nursery with the same
+//! core; what the borrow checker proves for a body is the caller's obligation here: the flow of
+//! control that opened it closes it, innermost first.
 //!
 //! # Nurseries of threads
 //!
 //! A task waits for its children by parking; whoever counts the last child down unparks it
-//! (`task::group`). A thread that is no worker has no task. Its nursery is owned by a *proxy*: a task
-//! that is made parked and has not started, so that to wake it is to run it. All it does is to set an event, for
-//! which the thread waits.
+//! (`task::group`). A thread that is no worker has no task. Its nursery is owned by a *proxy*: a
+//! task that is made parked and has not started, so that to wake it is to run it. All it does is to
+//! set an event, for which the thread waits.
 //!
 //! ```text
 //!   thread:   open ── spawn … spawn ── close ── children left? ── no ──► unpark the proxy, go on
@@ -19,12 +20,13 @@
 //!   last child: counts to 0 ── unpark the proxy ── it runs ── sets the event
 //! ```
 //!
-//! Why no wake-up is lost: after `close` exactly one count-down ends at 0. If that is `close` itself, the thread
-//! finds no children left and waits for nothing. Otherwise it is a child's, which unparks the owner, as
-//! ever; the proxy is PARKED since before the first child was spawned, so it is queued, runs and sets the event. The
-//! thread may also find none left although a child was last: then both unpark the proxy, and the second
-//! unpark finds it queued, or another life of its record, and does nothing. Either way the proxy
-//! runs once, and the scheduler counts it as ended. Modelled in `task::group::models`.
+//! Why no wake-up is lost: after `close` exactly one count-down ends at 0. If that is `close`
+//! itself, the thread finds no children left and waits for nothing. Otherwise it is a child's,
+//! which unparks the owner, as ever; the proxy is PARKED since before the first child was spawned,
+//! so it is queued, runs and sets the event. The thread may also find none left although a child
+//! was last: then both unpark the proxy, and the second unpark finds it queued, or another life of
+//! its record, and does nothing. Either way the proxy runs once, and the scheduler counts it as
+//! ended. Modelled in `task::group::models`.
 //!
 //! The thread counts its children as a guest does (`task::group`). A thread's nursery keeps the
 //! runtime: its workers stay until it is closed.
@@ -70,9 +72,10 @@ impl OpenNursery {
     ///
     /// # Safety
     ///
-    /// The flow of control that opens it, a task or a thread, is the only one to use it, and closes or drops it: after
-    /// all nurseries that it opens later, and before the task ends. What its children run obeys the
-    /// contract of [`SpawnOpts::migratable`], and what they use outlives them.
+    /// The flow of control that opens it, a task or a thread, is the only one to use it, and closes
+    /// or drops it: after all nurseries that it opens later, and before the task ends. What its
+    /// children run obeys the contract of [`SpawnOpts::migratable`], and what they use outlives
+    /// them.
     pub unsafe fn open(runtime: &Handle<Service>, opts: NurseryOpts) -> Result<OpenNursery> {
         let shared = &runtime.inner().settings().shared;
         match cx::current().filter(|frame| Arc::ptr_eq(&frame.settings().shared, shared)) {
@@ -113,8 +116,8 @@ impl OpenNursery {
     }
 
     fn nursery(&self) -> &'static Nursery<'static, 'static, Service> {
-        // SAFETY: lives as long as this. The lifetime is a lie: handles are used before the nursery is closed,
-        // as `spawn` demands.
+        // SAFETY: lives as long as this. The lifetime is a lie: handles are used before the nursery
+        // is closed, as `spawn` demands.
         unsafe { self.nursery.as_ref() }
     }
 

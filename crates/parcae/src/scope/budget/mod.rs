@@ -1,6 +1,6 @@
-//! Budgets at run time: who holds what, and what happens when it is used up.
+//! Budgets at run time: accounts, pools, and what happens when they are used up.
 //!
-//! The arithmetic is in [`parcae_core::budget`]. Here budget is only ever *moved*:
+//! The arithmetic is in [`parcae_core::budget`]. Here budget is only *moved*:
 //!
 //! ```text
 //!             open a nursery              spawn, refill
@@ -10,21 +10,23 @@
 //!    spent                   spent: spawns                      spent
 //! ```
 //!
-//! A task has an **account**. A nursery has a **pool**, filled from the account of the task that
-//! opens it: with all of it, if nobody says otherwise, or with the budget that its options name. Its children
-//! draw their accounts from the pool when they are spawned, and again when they run out, if the nursery's
-//! [`OnExhausted`] says so; what they leave goes back. The nursery's end gives the rest back to the
-//! account. For each pool and each resource, at any time:
+//! A task has an **account**. A nursery has a **pool**, which is filled from the account of the
+//! task that opens it: with the budget that its options name, or else with the whole account.
+//! Children draw a [slice](slice) from the pool when they are spawned. They draw again when it is
+//! used up, if the nursery's [`OnExhausted`] allows that, and return the rest when they end. The end
+//! of the nursery returns the rest of the pool to the account. For each pool and each resource, at
+//! any time:
 //!
 //! ```text
 //! granted = left in the pool + held by its tasks + spent
 //! ```
 //!
-//! so nesting makes no budget. A pool that was filled with all that its opener had is topped up from
-//! where the opener would have drawn more; one with a budget of its own is not: that is its bound. A task that was spawned by
-//! a capability has a pool of its own that is topped up to a ceiling, the capability's `task_budget`.
+//! So nesting creates no budget. A pool that was filled with a whole account draws more from the
+//! pool above, where its owner would have drawn more. A pool with a budget of its own does not: that
+//! budget is its bound. A task that was spawned by a capability has a pool of its own, which draws
+//! up to a ceiling: the capability's `task_budget`.
 //!
-//! A component that is [`UNLIMITED`] is not counted, and whoever draws on it has it unlimited.
+//! A component that is [`UNLIMITED`] is not counted. A task that draws on it has it unlimited.
 
 mod pool;
 mod returned;
@@ -38,49 +40,47 @@ pub(crate) use pool::{Ceiling, Closed, More, Pool, Sleeper, Sleeps};
 pub(crate) use returned::{ReturnedAccounts, return_account};
 pub(crate) use slice::Slice;
 
-/// What happens to a task that has used up what it was given.
+/// The policy for a task that has used up its account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnExhausted {
-    /// It takes more from the pool; if there is none left, it fails.
+    /// The task draws more from the pool. If the pool is empty, the task fails.
     #[default]
     Refill,
-    /// It takes more from the pool; if there is none left, it waits until somebody recharges
-    /// the pool.
+    /// The task draws more from the pool. If the pool is empty, the task waits for a recharge.
     Suspend,
-    /// It fails, whatever the pool has left.
+    /// The task fails, even if the pool has budget left.
     Fail,
 }
 
-/// How the budget of a nursery stands.
+/// The state of a nursery's budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Standing {
-    /// All that was ever put in.
+    /// Everything that was ever put in.
     pub granted: Budget,
-    /// What nobody has drawn.
+    /// Budget that no task has drawn.
     pub left: Budget,
-    /// What tasks hold. A task that runs counts its ops by itself, so that nobody else has to be told of each:
-    /// what it has used up of what it was last given is part of this.
+    /// Budget that tasks hold. A running task counts its ops by itself, so that a checkpoint needs
+    /// no communication: the used part of its present slice is included here.
     pub held: Budget,
-    /// What is known to be used up. A task says what it has used when it takes more, and when it ends.
-    /// So this is behind by at most what each running task was given at a time
-    /// ([`slice`](crate::NurseryOpts::slice), 10 000 ops if nobody says otherwise); for a task
-    /// that has a nursery open, by all that it has used since it was last without one. Memory is spent
-    /// when the task ends: until then it may free it.
+    /// Budget that is known to be used up. A task reports its use when it draws more, and when it
+    /// ends. So this lags behind by at most one [`slice`](crate::NurseryOpts::slice) for each
+    /// running task (10 000 ops by default). A task that has a nursery open reports when it leaves
+    /// the nursery. Memory is spent when the task ends: until then it may be freed.
     pub spent: Budget,
-    /// Tasks that wait for a recharge: here, or in a nursery further down that is filled from
-    /// here. One that was cancelled, or recharged further down, counts until the next recharge.
+    /// The number of tasks that wait for a recharge, here or in a nursery below that draws on this
+    /// one. A task that was cancelled, or recharged below, counts until the next recharge.
     pub suspended: usize,
 }
 
-/// A task that waits for a recharge, and of what.
+/// A task that waits for a recharge, and the resource that it needs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Suspended {
     /// The task.
     pub task: TaskInfo,
-    /// The resource that it has run out of.
+    /// The resource that is used up.
     pub resource: Resource,
 }
 

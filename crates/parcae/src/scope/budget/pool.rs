@@ -9,23 +9,24 @@
 //! ```
 //!
 //! Every mutator changes the four under one critical section, and debug builds check the equation
-//! when the lock is given back ([`Access`]). Two pools are never locked at the same time: a transfer
-//! takes from one (the amount is *held* there), then puts into the other, and gives the surplus back.
+//! when the lock is given back ([`Access`]). Two pools are never locked at the same time: a
+//! transfer takes from one (the amount is *held* there), then puts into the other, and gives the
+//! surplus back.
 //!
 //! # Budget that is on its way
 //!
 //! Two optimisations keep budget outside of `left` although no task needs it:
 //!
-//! | where | what | who gets it back, and when |
+//! | where | what | how it comes back |
 //! |---|---|---|
-//! | `prepaid` | children of the usual kind that were paid for and not spawned | anybody who finds the pool short: `reclaim`, an atomic swap |
-//! | a worker's `Returned` | accounts of children that have ended | the worker when it turns to something else; anybody who is about to give up (`Shared::flush_deferred`) |
+//! | `prepaid` | children that are paid for and not spawned yet | `reclaim`, an atomic swap, by any task that finds the pool short |
+//! | a worker's `ReturnedAccounts` | accounts of children that have ended | by the worker when it switches to other work; by a task that would give up otherwise (`Shared::flush_deferred`) |
 //!
-//! So a task fails for lack of budget, or waits for a recharge, only when no ended or unspawned
-//! sibling holds any. Why none is missed: a task that is short reclaims what is prepaid under the
-//! pool's lock; then it registers among `suspended`, which makes the pool `hungry`, and then it
-//! empties every worker's `Returned`, each under its lock. A child that ends later takes that lock
-//! after it, sees `hungry`, and gives its account back at once.
+//! So a task fails for lack of budget, or waits for a recharge, only if no ended or unspawned
+//! sibling holds any. None is missed: a task that is short reclaims prepaid children under the
+//! pool's lock. Then it registers in `suspended`, which makes the pool `hungry`. Then it empties the
+//! `ReturnedAccounts` of every worker, each under its lock. A child that ends later takes that lock
+//! later, sees `hungry`, and returns its account at once.
 
 mod above;
 mod state;
@@ -42,16 +43,16 @@ use crate::sched::task::waker::Waker;
 use crate::wait::Wake;
 use std::sync::Arc;
 
-/// Budget that tasks draw on. A pool in which nothing is counted takes no lock. Who waits is a
-/// task; in the models a flag.
+/// Budget that tasks draw on. A pool in which nothing is counted takes no lock. In the models, which
+/// have no scheduler, a waiter is a flag.
 pub(crate) struct Pool<W = Sleeper> {
     unlimited: bool,
     /// The pool that it was filled from, if a task or nursery filled it.
     parent: Option<Arc<Pool<W>>>,
-    /// Where to ask when it is empty.
+    /// The pool above that it draws on when it is empty.
     more: Option<More<W>>,
-    /// Usual children that are paid for and not spawned. Relaxed throughout: whoever takes one owns
-    /// it, and the budget that it stands for is counted under the lock.
+    /// Children that are paid for and not spawned. Relaxed throughout: a decrement takes ownership of
+    /// one child, whose budget is counted under the lock.
     prepaid: AtomicUsize,
     /// How many tasks wait for a recharge. Written under the lock. Read by workers that return an
     /// account, ordered by the lock of their `Returned`: see the header.
@@ -88,10 +89,10 @@ impl Sleeps for Sleeper {
     }
 }
 
-/// What a pool gives back when it is closed.
+/// The budget that a pool returns when it is closed.
 pub(crate) struct Closed {
     pub(crate) left: Budget,
-    /// What came from above, and is held there.
+    /// The part that came from above, where it is held.
     pub(crate) topped_up: Budget,
 }
 
@@ -215,7 +216,7 @@ impl<W: Sleeps> Pool<W> {
         }
     }
 
-    /// What a child draws from a full pool by the slice `grant`. Resources that the pool does not
+    /// The account that a child draws from a full pool by the slice `grant`. Resources that the pool does not
     /// count are not counted by the child either, and it gets nothing of what the pool has not.
     pub(crate) fn default_grant(&self, grant: Budget) -> Budget {
         let usual = |own, grant| match own {
@@ -253,7 +254,7 @@ impl<W: Sleeps> Pool<W> {
         if self.unlimited { Budget::UNLIMITED } else { self.lock().draw(all) }
     }
 
-    /// Draws up to so much memory, if nobody uses the pool at this moment: for the allocator, which
+    /// Draws up to so much memory, if its lock is free at this moment: for the allocator, which
     /// must not wait, and may be called under the pool's lock.
     pub(crate) fn try_draw_memory(&self, bytes: u64) -> u64 {
         let wanted = Budget::ZERO.with_memory(bytes);
@@ -310,12 +311,14 @@ impl<W: Sleeps> Pool<W> {
         self.take_suspended(&mut state)
     }
 
-    /// Adds budget and wakes who waited for it. False, and nothing added, if the pool was closed.
+    /// Adds budget and wakes the tasks that wait for it. False, and nothing added, if the pool is
+    /// closed.
     pub(crate) fn recharge(&self, amount: Budget) -> bool {
         self.put(amount, Budget::ZERO)
     }
 
-    /// As [`recharge`](Pool::recharge), by the task that opened the nursery: goes back to it in the end.
+    /// As [`recharge`](Pool::recharge), by the task that opened the nursery: goes back to it in the
+    /// end.
     pub(crate) fn recharge_from_owner(&self, amount: Budget) -> bool {
         self.put(amount, amount)
     }
@@ -339,7 +342,7 @@ impl<W: Sleeps> Pool<W> {
         suspended.iter().for_each(W::wake);
     }
 
-    /// Empties a pool of which nobody holds anything. What a capability had put in beyond what came
+    /// Empties a pool of which no task holds anything. Budget that a capability had put in beyond what came
     /// from above is not given out.
     pub(crate) fn close(&self) -> Closed {
         if self.unlimited {
@@ -355,7 +358,7 @@ impl<W: Sleeps> Pool<W> {
         Closed { left: left.min(from_above), topped_up }
     }
 
-    /// What the task that opened the nursery has put in.
+    /// The part that the owner of the nursery has put in.
     pub(crate) fn owners_part(&self) -> Budget {
         self.lock().from_owner
     }
@@ -365,7 +368,7 @@ impl<W: Sleeps> Pool<W> {
         self.lock().all_from_above()
     }
 
-    /// How it stands. What is prepaid counts as left.
+    /// The state of the pool. Prepaid children count as left.
     pub(crate) fn standing(&self) -> Standing {
         let mut state = self.lock();
         self.reclaim(&mut state);

@@ -21,8 +21,8 @@
 //!
 //! With the default slice alone the first child of a small pool draws all of it. The second one
 //! cannot be spawned although nothing was used. With a sixteenth many siblings begin with similar
-//! amounts, and a task that computes until the pool is empty draws about 16 · ln(pool) times. A pool
-//! that has sixteen default slices or more gives out whole ones, so the part costs large pools
+//! amounts, and a task that computes until the pool is empty draws about 16 · ln(pool) times. A
+//! pool that has sixteen default slices or more gives out whole ones, so the part costs large pools
 //! nothing. Under `Fail` a task gets nothing later, so its part is larger.
 
 use super::{Budget, OnExhausted, Resource, UNLIMITED};
@@ -90,7 +90,7 @@ impl Slice {
         self.most.max(self.least)
     }
 
-    /// What it comes to for a pool with so much left. Never more than `most`, also of a resource
+    /// The amount for a pool with so much left. Never more than `most`, also of a resource
     /// that the pool does not count.
     pub(crate) fn of(self, left: Budget) -> Budget {
         let part = left.zip(self.most, |left, most| match left {
@@ -100,8 +100,8 @@ impl Slice {
         part.max(self.least)
     }
 
-    /// What a pool must have for a child that begins with this slice: the cost of the spawn, and one
-    /// op to begin with.
+    /// The budget that a pool must have for a child that begins with this slice: the cost of the spawn, and
+    /// one op to begin with.
     pub(crate) fn with_spawn(self) -> Budget {
         let mut needed = self.least.max(Budget::OP);
         needed.absorb(Budget::SPAWN);

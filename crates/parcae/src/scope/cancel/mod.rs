@@ -18,11 +18,11 @@
 //! # Why no cancelled task waits for ever
 //!
 //! A task subscribes under the node's lock and looks at the mark in the same critical section: its
-//! frame has a wait-queue node, which joins the node's queue of waiters. `cancel` sets the mark under
-//! the lock, and removes the waiters after that; no waiter joins a queue whose node is marked. So the
-//! task sees the mark, or `cancel` finds the task and unparks it; the state word latches an unpark
-//! that comes before the park. A task that has subscribed stays in the queue until it enters or leaves
-//! a nursery, or ends: later waits look at the mark and need no lock.
+//! frame has a wait-queue node, which joins the node's queue of waiters. `cancel` sets the mark
+//! under the lock, and removes the waiters after that; no waiter joins a queue whose node is
+//! marked. So the task sees the mark, or `cancel` finds the task and unparks it; the state word
+//! latches an unpark that comes before the park. A task that has subscribed stays in the queue
+//! until it enters or leaves a nursery, or ends: later waits look at the mark and need no lock.
 //!
 //! # Why a consequence never comes before its cause
 //!
@@ -95,7 +95,7 @@ pub(crate) struct Node<W = Waiter> {
     subscribers: Lock<Subscribers<W>>,
 }
 
-/// What is notified when a node is cancelled.
+/// Subscribers of a node: they are notified when it is cancelled.
 struct Subscribers<W> {
     listed: Listed<W>,
     /// Tasks, threads and cases of selects. No more join once the node is cancelled.
@@ -162,7 +162,8 @@ impl<W: Wake> Node<W> {
     pub(crate) fn set_expires(&self, limit: Option<Duration>) {
         let nanos = limit.and_then(|limit| u64::try_from(limit.as_nanos()).ok());
         let nanos = nanos.unwrap_or(u64::MAX).max(1);
-        self.expires.store(nanos, std::sync::atomic::Ordering::Relaxed); // a hint: pairs with nothing
+        // Relaxed: a hint, pairs with nothing.
+        self.expires.store(nanos, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// The time limit of this node itself, in nanoseconds; `u64::MAX` if its length is not known.
@@ -232,7 +233,7 @@ impl<W: Wake> Node<W> {
         self.lock().shielded
     }
 
-    /// What a checkpoint compares its counter with.
+    /// The limit that a checkpoint compares its counter with.
     #[inline]
     pub(crate) fn limit(&self) -> &AtomicU64 {
         &self.limit
@@ -241,7 +242,7 @@ impl<W: Wake> Node<W> {
     /// Whether it was cancelled.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
-        // Acquire: pairs with the Release in `mark`: whoever sees the mark finds the reason.
+        // Acquire: pairs with the Release in `mark`: a thread that sees the mark finds the reason.
         self.limit.load(Ordering::Acquire) != 0
     }
 
@@ -350,8 +351,8 @@ impl<W: Wake> Node<W> {
         }
     }
 
-    /// Ends the wait of all waiters of a node that was marked: no more will come. In batches, so that
-    /// the lock is held for a few instructions at a time.
+    /// Ends the wait of all waiters of a node that was marked: no more will come. In batches, so
+    /// that the lock is held for a few instructions at a time.
     fn wake_waiters(&self) {
         loop {
             let mut batch = Batch::new();
@@ -370,8 +371,8 @@ impl<W: Wake> Node<W> {
         }
     }
 
-    /// Queues a node, to be woken when this one is cancelled; false if it is already. A select comes
-    /// with its claim.
+    /// Queues a node, to be woken when this one is cancelled; false if it is already. A select
+    /// comes with its claim.
     ///
     /// # Safety
     ///
@@ -469,7 +470,8 @@ impl CancelToken {
         self.node.cancel(reason);
     }
 
-    /// Whether it was cancelled. Not a checkpoint: a loop around it needs one; better is [`wait`](CancelToken::wait).
+    /// Whether it was cancelled. Not a checkpoint: a loop around it needs one; better is
+    /// [`wait`](CancelToken::wait).
     pub fn is_cancelled(&self) -> bool {
         self.node.is_cancelled()
     }
@@ -479,7 +481,8 @@ impl CancelToken {
         self.node.reason()
     }
 
-    /// An error if it was cancelled: for `token.check()?`. Not a checkpoint: a loop around it needs one.
+    /// An error if it was cancelled: for `token.check()?`. Not a checkpoint: a loop around it needs
+    /// one.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Waiting until a token is cancelled.
 //!
-//! The steps are those of `wait`: the waiter joins the queue of the token's node under the lock under
-//! which the node is marked, so it is woken or sees the mark. However the wait ends, the waiter looks at
-//! the mark: a cancelled token is a success.
+//! The steps are those of `wait`: the waiter joins the queue of the token's node under the lock
+//! under which the node is marked, so it is woken or sees the mark. However the wait ends, the
+//! waiter looks at the mark: a cancelled token is a success.
 
 use super::{CancelReason, CancelToken};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -12,8 +12,8 @@ use crate::wait::{Node as WaitNode, Why};
 use std::time::{Duration, Instant};
 
 impl CancelToken {
-    /// Waits until the token is cancelled, and says why it was. On a task the task is parked, elsewhere the thread
-    /// is blocked. A checkpoint if it has to wait.
+    /// Waits until the token is cancelled, and says why it was. On a task the task is parked,
+    /// elsewhere the thread is blocked. A checkpoint if it has to wait.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -36,7 +36,8 @@ impl CancelToken {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled and the token was not, or the task has no budget left for the wait. To wait for
+    /// If the task was cancelled and the token was not, or the task has no budget left for the
+    /// wait. To wait for
     /// [the task's own token](crate::Cx::token) is a success when it is cancelled.
     pub fn wait(&self) -> Result<CancelReason> {
         self.wait_until(|| Deadline::Never)
@@ -51,7 +52,8 @@ impl CancelToken {
         self.wait_until(|| Deadline::after(time))
     }
 
-    /// As [`wait`](CancelToken::wait), until a point in time by the clock of [`time::now`](crate::time::now).
+    /// As [`wait`](CancelToken::wait), until a point in time by the clock of
+    /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///

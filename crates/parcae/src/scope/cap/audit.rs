@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Tells the time, in a unit that is the runtime's choice. Called under the log's lock.
 pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// What an audit log records.
+/// The level of detail of an audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum AuditLevel {
@@ -48,7 +48,7 @@ impl AuditLevel {
     }
 }
 
-/// What happened to a capability.
+/// An event in the life of a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuditEvent {
@@ -82,7 +82,7 @@ pub enum Usage {
     },
     /// Budget was taken.
     Budget {
-        /// What was granted.
+        /// The amount that was granted.
         granted: Budget,
     },
 }
@@ -101,7 +101,7 @@ pub struct AuditEntry {
     pub serial: u64,
     /// The serial number of the one that it was derived from.
     pub parent: Option<u64>,
-    /// What happened.
+    /// The event.
     pub event: AuditEvent,
     /// How often in a row; more than once only for denials.
     pub times: u64,
@@ -145,7 +145,7 @@ struct Ring {
     entries: VecDeque<AuditEntry>,
     /// The next sequence number.
     next: u64,
-    /// Events that were overwritten before anybody drained them.
+    /// Events that were overwritten before they were drained.
     dropped: u64,
 }
 
@@ -156,7 +156,7 @@ impl Audit {
         Audit(Arc::new(Log { level: AtomicU8::new(level as u8), capacity, clock, ring }))
     }
 
-    /// What is recorded at present.
+    /// The present level of detail.
     #[inline]
     pub fn level(&self) -> AuditLevel {
         // Relaxed: a change may take effect a little later; nothing else depends on it.

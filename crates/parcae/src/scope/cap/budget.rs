@@ -34,7 +34,7 @@ use crate::scope::budget::{Budget, Resource};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a [`CapBudget`] allows.
+/// The limits of a [`CapBudget`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BudgetLimits {
     /// The most that can be taken over its life, less what is given back.
@@ -117,7 +117,7 @@ pub(super) struct Node {
     account: Lock<Account>,
 }
 
-/// What changes about a node.
+/// The variable part of a node.
 struct Account {
     left: Budget,
     standing: Standing,
@@ -136,7 +136,7 @@ struct Request {
     demand: Demand,
 }
 
-/// What a request does about less than it wants.
+/// The policy for a request that cannot be granted in full.
 #[derive(Clone, Copy)]
 enum Demand {
     /// Takes it, unless it is nothing at all.

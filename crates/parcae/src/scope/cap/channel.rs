@@ -7,7 +7,7 @@ use super::{
 };
 use std::fmt;
 
-/// What a [`CapChannel`] allows.
+/// The limits of a [`CapChannel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChannelLimits {
     /// How many channels may be alive at once.

@@ -1,4 +1,4 @@
-//! Capabilities: what a task may do, as a value that somebody gave it.
+//! Capabilities: permissions of a task, as values that it was given.
 //!
 //! | capability | lets its holder | up to |
 //! |---|---|---|
@@ -24,18 +24,19 @@
 //! the same time. Budgets work alike: what is taken through a capability is taken from all
 //! that it was derived from.
 //!
-//! The budget of a task, `task_budget`, is a ceiling: the task draws on its nursery's budget like its siblings, a portion at a
-//! time, until it has had that much. What it spawns in turn draws through it. Nothing is set aside, so that a task
-//! can spawn by the very capability that it was spawned by.
+//! The budget of a task, `task_budget`, is a ceiling: the task draws on its nursery's budget like
+//! its siblings, a portion at a time, until it has had that much. What it spawns in turn draws
+//! through it. Nothing is set aside, so that a task can spawn by the very capability that it was
+//! spawned by.
 //!
 //! # Rules, and what enforces them
 //!
-//! - **Nobody forges one.** Fields and constructors are private, nothing clones, copies,
+//! - **None can be forged.** Fields and constructors are private, nothing clones, copies,
 //!   defaults or deserialises. Only the runtime's mint makes a first one.
-//! - **Nobody widens one.** Deriving compares each limit; asking for more than the parent has
+//! - **None can be widened.** Deriving compares each limit; asking for more than the parent has
 //!   is refused with [`CapError::Wider`], which names the limit. It is not clamped: who asks
 //!   for ten tasks and silently gets five learns of it at the wrong time.
-//! - **Nobody delegates one that was not made for it.** Deriving needs a delegable parent;
+//! - **None can be delegated that was not made for it.** Deriving needs a delegable parent;
 //!   [`Delegation`] is fixed when a capability is made, and forbidden unless asked for.
 //!   A holder can still lend `&CapSpawn` to code that it calls, as with any value in Rust;
 //!   what it cannot make is a capability that lives apart from its own.
@@ -66,10 +67,11 @@
 //!   of a tree or needs a walk over the descendants to renew the others.
 //! - A list of children in each node, walked by revoke: a lock on each derivation and a
 //!   revocation that takes as long as its victim likes.
-//! - Taking several places at a time, for a nursery to hand out: a use costs one read-modify-write per level when it begins and
-//!   one when it ends, a fifth of a spawn for the first level. But `live` would count places that no task has, a
-//!   capability near its limit would refuse what it could allow, and "revoke, then wait until `live` is 0" would wait
-//!   for whoever keeps places and does not spawn.
+//! - Taking several places at a time, for a nursery to hand out: a use costs one read-modify-write
+//!   per level when it begins and one when it ends, a fifth of a spawn for the first level. But
+//!   `live` would count places that no task has, a capability near its limit would refuse what it
+//!   could allow, and "revoke, then wait until `live` is 0" would wait for whoever keeps places and
+//!   does not spawn.
 //! - Moving limits to the child when it is derived, so that a use touches one node only: a
 //!   child that idles would keep its siblings from working.
 
@@ -104,7 +106,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// four; this leaves room for more and keeps the worst use below a microsecond.
 pub const MAX_DEPTH: u32 = 32;
 
-/// What a capability is for.
+/// The kind of a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CapKind {
@@ -148,7 +150,7 @@ pub enum Limits {
     Channel(ChannelLimits),
 }
 
-/// What limits have in common.
+/// The common interface of limits.
 trait Attenuate: Copy + Into<Limits> {
     /// Checks that nothing in `self` is above what `parent` has.
     fn within(&self, parent: &Self) -> Result<(), CapError>;
@@ -168,7 +170,7 @@ fn budget_not_wider(
     Resource::ALL.iter().try_for_each(|&r| not_wider(limit(r), asked.get(r), allowed.get(r)))
 }
 
-/// Makes first capabilities. The runtime has one and shows it to nobody.
+/// Makes the first capabilities. It is private to the runtime.
 #[derive(Debug)]
 pub(crate) struct Mint {
     issuer: Arc<Issuer>,
@@ -272,7 +274,7 @@ impl Identity {
         Ok(id)
     }
 
-    /// An error if it was minted by somebody else.
+    /// An error if it was minted by another runtime.
     fn check_issuer(&self, issuer: &Arc<Issuer>) -> Result<(), CapError> {
         if Arc::ptr_eq(&self.issuer, issuer) {
             Ok(())

@@ -9,13 +9,13 @@ use crate::scope::budget::{Budget, Ceiling};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a [`CapSpawn`] allows.
+/// The limits of a [`CapSpawn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpawnLimits {
     /// How many tasks may be alive at once.
     pub max_tasks: u32,
-    /// The most that each task gets in all, and what it spawns in turn with it. A bound, not a gift: the task draws on its
-    /// nursery's budget like its siblings.
+    /// The most that each task gets in all, and what it spawns in turn with it. A bound, not a
+    /// gift: the task draws on its nursery's budget like its siblings.
     pub task_budget: Budget,
 }
 

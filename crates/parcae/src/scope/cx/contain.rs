@@ -66,10 +66,11 @@ impl<P: Profile> Cx<P> {
     ///
     /// The closure is left where it is. No destructor runs, and what it owns is leaked: its memory,
     /// its files. The stack is never used again and never unmapped. It counts as one of
-    /// [`Builder::max_stacks`](crate::runtime::Builder::max_stacks), so that a limit there also bounds how
-    /// much is lost; [`Snapshot::quarantined_stacks`](crate::stats::Snapshot::quarantined_stacks)
-    /// tells how many there are. The stacks that share a mapping with it stay mapped too, when the
-    /// runtime is gone.
+    /// [`Builder::max_stacks`](crate::runtime::Builder::max_stacks), so that a limit there also
+    /// bounds how much is lost;
+    /// [`Snapshot::quarantined_stacks`](crate::stats::Snapshot::quarantined_stacks) tells how many
+    /// there are. The stacks that share a mapping with it stay mapped too, when the runtime is
+    /// gone.
     ///
     /// # What the closure may do
     ///

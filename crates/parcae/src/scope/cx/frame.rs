@@ -67,7 +67,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-/// What the tasks of a nursery, or a root task, run under. Outlives them.
+/// Settings of the tasks of a nursery, or of a root task. They outlive the tasks.
 pub(crate) struct TaskSettings {
     /// The nursery's number, and that of the task that opened it; 0 for the runtime itself.
     pub(crate) nursery: u64,
@@ -77,11 +77,11 @@ pub(crate) struct TaskSettings {
     pub(crate) pool: Arc<Pool>,
     /// How much a task draws at a time, of what is counted.
     pub(crate) grant: Slice,
-    /// What that comes to if the pool has enough.
+    /// The first slice of a task if the pool is full.
     pub(crate) default_grant: Budget,
-    /// What the children of its tasks draw, if nobody says otherwise.
+    /// The default slice of children of its tasks.
     pub(crate) child_grant: Slice,
-    /// Whose capabilities count.
+    /// The issuer of valid capabilities.
     pub(crate) issuer: Arc<Issuer>,
     pub(crate) on_exhausted: OnExhausted,
     /// Called when a task runs out of budget.
@@ -113,8 +113,9 @@ impl TaskSettings {
 /// When a task lets others run though it would not have to.
 ///
 /// A task comes to a checkpoint, or waits, and only there do others get their turn. With
-/// [`Randomly`](Preempt::Randomly) the seed decides at which checkpoint, operations on channels and turns of `#[budgeted]` loops included,
-/// so that different seeds show different interleavings. For tests; [`explore`](crate::explore()) turns it on.
+/// [`Randomly`](Preempt::Randomly) the seed decides at which checkpoint, operations on channels and
+/// turns of `#[budgeted]` loops included, so that different seeds show different interleavings. For
+/// tests; [`explore`](crate::explore()) turns it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Preempt {
@@ -125,7 +126,7 @@ pub enum Preempt {
     Randomly,
 }
 
-/// What a task is called, and where it comes from.
+/// The name of a task, and the place where it was spawned.
 #[derive(Clone)]
 pub(crate) struct Origin {
     pub(crate) name: Option<Arc<str>>,
@@ -141,8 +142,9 @@ pub(crate) enum PoolOwner {
     Other,
 }
 
-/// What a running task has of its own. The first three fields are what a checkpoint looks at; adapters show
-/// them to code that has its checkpoints inlined (`foreign::Meter` has the same layout).
+/// The state of a running task. The first three fields are what a checkpoint looks at;
+/// adapters show them to code that has its checkpoints inlined (`foreign::Meter` has the same
+/// layout).
 #[repr(C)]
 pub(crate) struct Frame {
     slice: Cell<u64>,
@@ -157,10 +159,10 @@ pub(crate) struct Frame {
     drawn: Cell<Budget>,
     /// Bytes that may still be allocated; below 0 if they were allocated all the same.
     memory: Cell<i64>,
-    /// What the task has allocated and not freed.
+    /// Bytes that the task has allocated and not freed.
     allocated: Cell<u64>,
-    /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner outlives
-    /// the frame, or takes itself out again.
+    /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner
+    /// outlives the frame, or takes itself out again.
     scope: Cell<ScopeRef>,
     /// Queued at the node of `scope` from the first wait in that scope on: a cancellation wakes the
     /// task.
@@ -172,14 +174,14 @@ pub(crate) struct Frame {
     settings: NonNull<TaskSettings>,
     pool_owner: PoolOwner,
     origin: Origin,
-    /// The lowest address that the task's stack may reach; 0 until somebody asks. Another value
+    /// The lowest address that the task's stack may reach; 0 until it is first needed. Another value
     /// while it runs on another stack: see `away`.
     stack_end: Cell<usize>,
-    /// What others may see of it while it is parked.
+    /// State for observers while the task is parked.
     seen: Seen,
-    /// What an adapter keeps for the task, at the base of its stack; null if there is none.
+    /// Data that an adapter keeps for the task, at the base of its stack; null if there is none.
     local: AtomicPtr<()>,
-    /// What it is for the `tracing` crate, with the feature of that name.
+    /// Its span in the `tracing` crate, with the feature of that name.
     span: Span,
 }
 
@@ -187,7 +189,7 @@ const _: () = assert!(std::mem::offset_of!(Frame, slice) == 0);
 const _: () = assert!(std::mem::offset_of!(Frame, limit) == 8);
 const _: () = assert!(std::mem::offset_of!(Frame, signal) == 16);
 
-/// What a task is cancelled by and draws on, at the moment.
+/// The node that cancels a task, and the pool that it draws on, at present.
 #[derive(Clone, Copy)]
 struct ScopeRef {
     node: NonNull<Arc<Node>>,
@@ -274,7 +276,7 @@ impl Frame {
         }
     }
 
-    /// Ends the frame: gives back what is left of the account, and tells nobody any more.
+    /// Ends the frame: returns the rest of the account and unsubscribes.
     #[inline]
     pub(crate) fn leave(&self) {
         if self.settings().tally.is_some() {
@@ -331,7 +333,7 @@ impl Frame {
         }
     }
 
-    /// What the task is for the `tracing` crate.
+    /// The span of the task in the `tracing` crate.
     pub(crate) fn span(&self) -> &Span {
         &self.span
     }
@@ -344,7 +346,7 @@ impl Frame {
         self.record
     }
 
-    /// What an adapter keeps for the task. Only the task itself asks: relaxed.
+    /// Data that an adapter keeps for the task. Only the task itself asks: relaxed.
     pub(crate) fn local(&self) -> *const () {
         self.local.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -377,8 +379,8 @@ impl Frame {
 
     // ----- checkpoints ------------------------------------------------------------------
 
-    /// Charges one op; false if the task has to [`checkpoint_slow`](Frame::checkpoint_slow) to something, and
-    /// nothing was charged.
+    /// Charges one op; false if the task has to [`checkpoint_slow`](Frame::checkpoint_slow) to
+    /// something, and nothing was charged.
     #[inline(always)]
     pub(crate) fn tick(&self) -> bool {
         let slice = self.slice.get();
@@ -393,7 +395,8 @@ impl Frame {
         go_on
     }
 
-    /// What a checkpoint does that cannot simply go on; then charges the op.
+    /// Slow path of a checkpoint: cancellation, memory debt, end of the turn, refill. Then charges
+    /// one op.
     #[cold]
     pub(crate) fn checkpoint_slow(&self) -> Result<()> {
         if self.is_away() {
@@ -480,7 +483,7 @@ impl Frame {
         self.slice.set(self.slice.get() + slice);
     }
 
-    /// What is left of the account, the slice and the memory included.
+    /// The rest of the account, the slice and the memory included.
     pub(crate) fn balance(&self) -> Budget {
         let mut left = self.account.get();
         left.absorb(Budget { ops: self.slice.get(), ..Budget::ZERO });
@@ -537,7 +540,8 @@ impl Frame {
         }
     }
 
-    /// Before an operation on a channel: a checkpoint, which charges one op, and makes sure that the rest of
+    /// Before an operation on a channel: a checkpoint, which charges one op, and makes sure that
+    /// the rest of
     /// [`Budget::CHANNEL_OP`] is covered.
     ///
     /// # Errors
@@ -554,8 +558,8 @@ impl Frame {
         Ok(())
     }
 
-    /// Charges the rest for an operation that happened. Only the task itself spends from its account, so
-    /// it is still covered.
+    /// Charges the rest for an operation that happened. Only the task itself spends from its
+    /// account, so it is still covered.
     #[inline]
     pub(crate) fn charge_channel_op(&self) {
         let mut account = self.account.get();
@@ -573,7 +577,7 @@ impl Frame {
 
     /// As [`set_balance`](Frame::set_balance), after ops that count towards the turn.
     fn set_balance_after(&self, balance: Budget, ops: u64) {
-        // What was allocated beyond the budget stays owed.
+        // Memory beyond the budget stays owed.
         let owed = clamp(self.overdraft());
         self.memory.set(clamp(balance.memory).saturating_sub(owed));
         let turn = self.turn.get() + self.slice.take();
@@ -621,13 +625,14 @@ impl Frame {
             self.settings().shared.flush_deferred();
             match policy {
                 _ if !std::mem::replace(&mut asked_all, true) => {}
-                // The hook may wait, and so consume the wake of a recharge: the task registers again
-                // after it, and nothing is between that and the park.
+                // The hook may wait, and so consume the wake of a recharge: the task registers
+                // again after it, and nothing is between that and the park.
                 OnExhausted::Suspend if !std::mem::replace(&mut told, true) => {
                     self.tell_exhausted(short.resource);
                 }
                 OnExhausted::Suspend => {
-                    let parked = self.park_as_it_is(Why::Budget(short.resource)); // as BudgetExhausted
+                    // In the state BudgetExhausted.
+                    let parked = self.park_as_it_is(Why::Budget(short.resource));
                     self.pool().forget(&self.sleeper(short.resource));
                     parked?;
                     (asked_all, told) = (false, false);
@@ -648,7 +653,7 @@ impl Frame {
         self.short(short)
     }
 
-    /// Tells those who watch that the task has run out of something.
+    /// Reports to the trace and to the host's hook that a resource is used up.
     fn tell_exhausted(&self, resource: Resource) {
         self.note_budget(EventKind::Exhausted, resource);
         if let Some(hook) = &self.settings().on_exhausted_child {
@@ -673,8 +678,9 @@ impl Frame {
         Error::short(short).bounded_by(self.pool().bounded_by(short.resource))
     }
 
-    /// Tells the pool what was used up of what was drawn there, since it is about to be asked anyway. Not of
-    /// memory, which may be freed; and not while a nursery is open, whose pool may have it.
+    /// Tells the pool what was used up of what was drawn there, since it is about to be asked
+    /// anyway. Not of memory, which may be freed; and not while a nursery is open, whose pool may
+    /// have it.
     pub(super) fn report_spent(&self) {
         if self.node_is_own() {
             let (drawn, balance) = (self.drawn.get(), self.balance());
@@ -705,8 +711,8 @@ impl Frame {
 
     // ----- stack -----------------------------------------------------------------------------
 
-    /// Whether the caller runs on the task's own stack, and not on that of a [`Fiber`](crate::fiber::Fiber)
-    /// which the task has resumed.
+    /// Whether the caller runs on the task's own stack, and not on that of a
+    /// [`Fiber`](crate::fiber::Fiber) which the task has resumed.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         // The frame is at the base of that stack: below it, down to the stack's end.
@@ -728,8 +734,9 @@ impl Frame {
     }
 }
 
-/// How long a turn of at most `longest` ops is. Mostly short: what goes wrong lies between two checkpoints that are
-/// close to each other. Now and then long, so that one gets far ahead of the others.
+/// How long a turn of at most `longest` ops is. Mostly short: what goes wrong lies between two
+/// checkpoints that are close to each other. Now and then long, so that one gets far ahead of the
+/// others.
 #[cold]
 fn random_turn(longest: u64) -> u64 {
     let random = |worker: &Worker| {
@@ -753,7 +760,7 @@ fn never() -> NonNull<AtomicU64> {
 /// The frame of the task that runs on this thread, if one does.
 #[inline]
 pub(crate) fn current() -> Option<&'static Frame> {
-    // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a
-    // lie: callers use it for as long as they run on the task, whose frame is at the base of its stack.
+    // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a lie:
+    // callers use it for as long as they run on the task, whose frame is at the base of its stack.
     unsafe { worker::running()?.as_ref().frame().cast::<Frame>().as_ref() }
 }

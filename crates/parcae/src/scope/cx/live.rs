@@ -2,13 +2,13 @@
 //!
 //! A pool knows what its tasks have drawn, and learns what they have used when they draw more or
 //! end. So that a checkpoint costs nothing more, the rest is found out when somebody asks: every
-//! parked task of the runtime is held still for a moment (`task::state`), and what it has used of its
-//! account is added up. The same goes for the pools of nurseries further down: what is spent there is
-//! spent of the pool that they were filled from.
+//! parked task of the runtime is held still for a moment (`task::state`), and what it has used of
+//! its account is added up. The same goes for the pools of nurseries further down: what is spent
+//! there is spent of the pool that they were filled from.
 //!
-//! Of a task that runs or is about to, nobody else can read the account: it counts as holding all of
-//! its slice, or all of its own budget if it has one. So the result is exact to within that for each
-//! of those, and exact for all others.
+//! Of a task that runs or is about to, nobody else can read the account: it counts as holding all
+//! of its slice, or all of its own budget if it has one. So the result is exact to within that for
+//! each of those, and exact for all others.
 //!
 //! # Why nothing is counted twice
 //!
@@ -61,8 +61,8 @@ fn told(mut standing: Standing, used: Budget) -> Standing {
     standing
 }
 
-/// What parked tasks have used of what they hold of `pool`, directly and through nurseries that were
-/// filled from it.
+/// What parked tasks have used of what they hold of `pool`, directly and through nurseries that
+/// were filled from it.
 fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
     let mut seen: HashMap<usize, Seen> = HashMap::new();
     let mut see = |pool: &Arc<Pool>, used: Budget| {
@@ -101,8 +101,8 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
     sum
 }
 
-/// Whether `pool` was filled from `above`, directly or not. A pool in between does not know yet what
-/// is spent here: it learns that when this one is closed.
+/// Whether `pool` was filled from `above`, directly or not. A pool in between does not know yet
+/// what is spent here: it learns that when this one is closed.
 fn is_below(pool: &Pool, above: &Arc<Pool>) -> bool {
     let mut next = pool.parent();
     while let Some(parent) = next {

@@ -5,7 +5,7 @@ use crate::base::error::{Error, ErrorKind, Stop};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// What code that was instrumented by `#[budgeted]` counts with.
+/// The counter of code that was instrumented by `#[budgeted]`.
 #[derive(Clone, Copy)]
 pub struct Meter {
     frame: Option<NonNull<Frame>>,

@@ -1,4 +1,4 @@
-//! What a running task has of its own: its account, its place in the tree of cancellation
+//! The context of a running task: its account, its place in the tree of cancellation
 //! (`frame.rs`), and [`Cx`], through which it opens nurseries and looks around.
 
 mod contain;
@@ -67,7 +67,7 @@ impl<P: Profile> Cx<P> {
     }
 
     /// Charges one op of the task's budget, lets others run when it is their turn, and ends
-    /// the task if somebody asked for that.
+    /// the task if that was requested.
     ///
     /// A loop that may take long calls this in every round: it costs about a nanosecond. For
     /// short loop bodies see [`chunks`](Cx::chunks).
@@ -101,14 +101,16 @@ impl<P: Profile> Cx<P> {
         self.frame.0.checkpoint_for(cost)
     }
 
-    /// What the task has left, beside what its nursery would still give it.
+    /// The rest of the task's account, without refills from its nursery.
     pub fn budget(&self) -> Budget {
         self.frame.0.balance()
     }
 
-    /// Does something again and again, with a checkpoint before each round, until it fails or the task is to end.
+    /// Does something again and again, with a checkpoint before each round, until it fails or the
+    /// task is to end.
     ///
-    /// It never returns a value, and the type says so: a task that is there to serve needs no other.
+    /// It never returns a value, and the type says so: a task that is there to serve needs no
+    /// other.
     ///
     /// ```
     /// use parcae::channel::channel;
@@ -139,8 +141,8 @@ impl<P: Profile> Cx<P> {
     ///
     /// # Errors
     ///
-    /// The first error of `round`; or as for [`checkpoint`](Cx::checkpoint). Where a function has to return something
-    /// else, `match cx.forever(…)? {}` does.
+    /// The first error of `round`; or as for [`checkpoint`](Cx::checkpoint). Where a function has
+    /// to return something else, `match cx.forever(…)? {}` does.
     pub fn forever(&self, mut round: impl FnMut() -> Result<()>) -> Result<Infallible> {
         loop {
             self.checkpoint()?;
@@ -148,8 +150,9 @@ impl<P: Profile> Cx<P> {
         }
     }
 
-    /// The budget that this task draws on: its own, that of the nursery that it belongs to, or that of the one that it has open.
-    /// With a [`CapBudget`](crate::cap::CapBudget) a task recharges itself.
+    /// The budget that this task draws on: its own, that of the nursery that it belongs to, or that
+    /// of the one that it has open. With a [`CapBudget`](crate::cap::CapBudget) a task recharges
+    /// itself.
     ///
     /// ```
     /// use parcae::cap::{BudgetLimits, Delegation};
@@ -179,8 +182,8 @@ impl<P: Profile> Cx<P> {
         self.frame.0.yield_now()
     }
 
-    /// Waits until the task's [`waker`](Cx::waker) is used. May return early: look at what you
-    /// wait for, and call it again. A checkpoint, which comes after the wait: one before it could let
+    /// Waits until the task's [`waker`](Cx::waker) is used. May return early: look at what you wait
+    /// for, and call it again. A checkpoint, which comes after the wait: one before it could let
     /// others run, and with that forget a wake that the caller has not seen the reason of.
     ///
     /// # Errors
@@ -191,8 +194,9 @@ impl<P: Profile> Cx<P> {
         self.checkpoint()
     }
 
-    /// Runs a closure in which the task may wait for somebody outside of the runtime: another thread, another
-    /// runtime, a signal. Such a wait is never taken for a [deadlock](crate::inspect).
+    /// Runs a closure in which the task may wait for an event from outside of the runtime: another
+    /// thread, another runtime, a signal. Such a wait is never taken for a
+    /// [deadlock](crate::inspect).
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -209,8 +213,9 @@ impl<P: Profile> Cx<P> {
         self.frame.0.externally(body)
     }
 
-    /// Waits for a time. Under the deterministic executor that is virtual time, which passes at once
-    /// when nobody can run. A checkpoint, and others run, also if there is nothing to wait for.
+    /// Waits for a time. Under the deterministic executor that is virtual time, which passes at
+    /// once when nobody can run. A checkpoint, and others run, also if there is nothing to wait
+    /// for.
     ///
     /// # Errors
     ///
@@ -230,12 +235,12 @@ impl<P: Profile> Cx<P> {
         (CancelToken::of(&node), Expiry { _deadline: expiry, _grace: grace })
     }
 
-    /// What wakes this task from a [`park`](Cx::park), from any thread, before, during or after it.
+    /// A waker for a [`park`](Cx::park), from any thread, before, during or after it.
     pub fn waker(&self) -> Waker {
         self.frame.0.waker()
     }
 
-    /// Whether somebody asked the task to end.
+    /// Whether the task was asked to end.
     pub fn is_cancelled(&self) -> bool {
         self.frame.0.cancel_reason().is_some()
     }
@@ -247,9 +252,9 @@ impl<P: Profile> Cx<P> {
     }
 
     /// Runs a closure that is not to be interrupted, such as cleaning up: a cancellation that comes
-    /// from outside of it is noticed at the first cancel point after it. Nurseries that are opened in
-    /// the closure, and [`timeout`](Cx::timeout)s, are not cancelled from outside either. Inside they
-    /// work as always: a child that fails or a deadline that passes cancels them.
+    /// from outside of it is noticed at the first cancel point after it. Nurseries that are opened
+    /// in the closure, and [`timeout`](Cx::timeout)s, are not cancelled from outside either. Inside
+    /// they work as always: a child that fails or a deadline that passes cancels them.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -268,8 +273,8 @@ impl<P: Profile> Cx<P> {
         self.frame.0.shielded(None, cleanup)
     }
 
-    /// As [`shield`](Cx::shield), for at most the time `grace`. After that the task can be cancelled
-    /// again, and so can the nurseries that it has opened in the closure.
+    /// As [`shield`](Cx::shield), for at most the time `grace`. After that the task can be
+    /// cancelled again, and so can the nurseries that it has opened in the closure.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -293,7 +298,7 @@ impl<P: Profile> Cx<P> {
         self.frame.0.shielded(Some(grace), cleanup)
     }
 
-    /// Who this task is.
+    /// The identity of this task.
     pub fn info(&self) -> TaskInfo {
         self.frame.0.info()
     }
@@ -303,9 +308,10 @@ impl<P: Profile> Cx<P> {
         self.frame.0.stack_left()
     }
 
-    /// Cuts a range into chunks of at most [`yield_interval`](crate::runtime::Builder::yield_interval) steps, with a checkpoint before
-    /// each, which charges all its steps at once. The inner loop has nothing in it that keeps the compiler from
-    /// unrolling and vectorising.
+    /// Cuts a range into chunks of at most
+    /// [`yield_interval`](crate::runtime::Builder::yield_interval) steps, with a checkpoint before
+    /// each, which charges all its steps at once. The inner loop has nothing in it that keeps the
+    /// compiler from unrolling and vectorising.
     ///
     /// ```
     /// use parcae::prelude::*;

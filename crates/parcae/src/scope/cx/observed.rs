@@ -2,8 +2,8 @@
 //!
 //! The observer takes the task out of the wakers' reach ([`StateWord::observe`]), so that its stack
 //! is quiescent and its frame, which lies there, can be read like one's own. A wake that comes
-//! meanwhile is carried out when the observer lets go. That takes some microseconds; a task is never
-//! observed for longer than it takes to copy what is wanted.
+//! meanwhile is carried out when the observer lets go. That takes some microseconds; a task is
+//! never observed for longer than it takes to copy what is wanted.
 //!
 //! [`StateWord::observe`]: crate::sched::task::state::StateWord::observe
 
@@ -46,9 +46,10 @@ impl<'s> Observed<'s> {
         });
     }
 
-    /// What the task has noted of itself; none if it is one of the engine's own.
+    /// The frame of the task; none if it is one of the engine's own.
     pub(crate) fn frame(&self) -> Option<&Frame> {
-        // SAFETY: observed, so it is ours to read; the frame is live as long as the record names it.
+        // SAFETY: observed, so it is ours to read; the frame is live as long as the record names
+        // it.
         unsafe { self.task.frame().cast::<Frame>().as_ref() }
     }
 }

@@ -15,7 +15,7 @@ pub enum NurseryEvent {
     /// [`Error::task`] says which.
     #[non_exhaustive]
     Failed {
-        /// What it failed with.
+        /// The error.
         error: Error,
     },
     /// A child, or a task further down that draws on the nursery's budget, has run out of budget.
@@ -25,15 +25,15 @@ pub enum NurseryEvent {
     Exhausted {
         /// The task.
         task: TaskInfo,
-        /// What it needs more of.
+        /// The resource that is used up.
         resource: Resource,
     },
-    /// The body has returned and all children have ended. The last event of a nursery; the call that
-    /// opened it returns next.
+    /// The body has returned and all children have ended. The last event of a nursery; the call
+    /// that opened it returns next.
     #[non_exhaustive]
     Ended {
-        /// [`Closed`](NurseryState::Closed), or [`Cancelled`](NurseryState::Cancelled) if the nursery
-        /// was cancelled before its last child had ended.
+        /// [`Closed`](NurseryState::Closed), or [`Cancelled`](NurseryState::Cancelled) if the
+        /// nursery was cancelled before its last child had ended.
         state: NurseryState,
     },
 }
@@ -54,7 +54,7 @@ impl fmt::Display for NurseryEvent {
     }
 }
 
-/// What a nursery calls for each event.
+/// The callback of a nursery, for each event.
 #[derive(Clone)]
 pub(crate) struct Hook(Arc<dyn Fn(&NurseryEvent) + Send + Sync>);
 

@@ -4,8 +4,8 @@
 //!
 //! A nursery reports why it ended, and not what broke because of that. Consequences may come first:
 //! a consumer that fails drops its receiver on the way out, and a producer on another worker has
-//! failed with "the channel is closed" before the consumer's own error is noted. So every error
-//! has a [`Rank`]; a failure replaces the one noted before if its rank is higher, and among equals the
+//! failed with "the channel is closed" before the consumer's own error is noted. So every error has
+//! a [`Rank`]; a failure replaces the one noted before if its rank is higher, and among equals the
 //! first stays.
 //!
 //! | rank | errors |
@@ -25,16 +25,17 @@
 //! | explicitly | late | late, unless `Own` or after `wind_down`: the body says why it has cancelled |
 //! | a failure | late if its task was told; else by its rank | the same |
 //!
-//! "Told" is a task that a cancel point has returned `Cancelled` to. A task that was not told failed
-//! for a reason of its own, however late that is noted. Errors of the kind `Cancelled` of a
+//! "Told" is a task that a cancel point has returned `Cancelled` to. A task that was not told
+//! failed for a reason of its own, however late that is noted. Errors of the kind `Cancelled` of a
 //! cancelled task are no failures at all, and are not counted.
 //!
-//! The result is the failure noted; without one the reason of the cancellation; without that the body's value. A failure
-//! that is noted is never a consequence of a cancellation noted later: the reason is in place before anybody
-//! can learn of it (`cancel`), and `Derived` ones have no known cause then but themselves.
+//! The result is the failure noted; without one the reason of the cancellation; without that the
+//! body's value. A failure that is noted is never a consequence of a cancellation noted later: the
+//! reason is in place before anybody can learn of it (`cancel`), and `Derived` ones have no known
+//! cause then but themselves.
 //!
-//! What this cannot see: a task that fails by itself, and is told in a destructor that waits without
-//! a [shield](crate::Cx::shield), before its failure is noted, counts as late.
+//! What this cannot see: a task that fails by itself, and is told in a destructor that waits
+//! without a [shield](crate::Cx::shield), before its failure is noted, counts as late.
 //!
 //! # Protocol
 //!
@@ -44,7 +45,7 @@
 use crate::base::error::{Error, ErrorKind, Rank, discard};
 use crate::base::shim::{Mutex, MutexGuard, PoisonError};
 
-/// What failed so far.
+/// The failures so far.
 pub(super) struct Failures {
     noted: Mutex<Noted>,
 }
@@ -68,7 +69,7 @@ pub(super) enum Keep {
     All,
 }
 
-/// What the failures of a nursery come to.
+/// The sum of a nursery's failures.
 pub(super) struct Outcome {
     /// The failure that is the result.
     pub(super) failure: Option<Error>,
@@ -111,7 +112,8 @@ impl Failures {
     pub(super) fn knows(&self, error: &Error) -> bool {
         let mut noted = self.lock();
         if let Some(first) = noted.first.as_mut().filter(|first| first.is_same(error)) {
-            *first = error.clone().ranked(first.rank()); // drops nothing that the other does not have too
+            // Drops nothing that the other does not have too.
+            *first = error.clone().ranked(first.rank());
             return true;
         }
         noted.others.iter().any(|other| other.is_same(error))
@@ -197,8 +199,8 @@ mod models {
         explore("failures::all_are_kept", None, model);
     }
 
-    /// A consequence, its cause, and an error that came too late, in any order: the cause comes out,
-    /// the others are counted, and the consequence stays known if it was noted first.
+    /// A consequence, its cause, and an error that came too late, in any order: the cause comes
+    /// out, the others are counted, and the consequence stays known if it was noted first.
     #[test]
     fn the_cause_comes_out() {
         explore("failures::the_cause_comes_out", None, || {

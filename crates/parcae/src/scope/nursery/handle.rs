@@ -1,9 +1,9 @@
 //! Handles: the result of one child.
 //!
-//! Who waits is told in one of two ways (`task::joiner`). A task of the same runtime that joins is noted in the
-//! child's record and unparked. For everybody else, and where the handle outlives the wait, there is an
-//! [`End`]; it is made when it is first needed, and noted in the record once and for all. So what the record notes
-//! never changes while it can be read.
+//! Who waits is told in one of two ways (`task::joiner`). A task of the same runtime that joins is
+//! noted in the child's record and unparked. For everybody else, and where the handle outlives the
+//! wait, there is an [`End`]; it is made when it is first needed, and noted in the record once and
+//! for all. So what the record notes never changes while it can be read.
 
 use super::{Account, Core, OnFailure};
 use crate::base::error::{Detail, Error, ErrorKind, Result, TaskId};
@@ -25,8 +25,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Of so many children that were cancelled one by one a nursery remembers where. Enough for those that
-/// are joined soon after; the others have errors without a place.
+/// Of so many children that were cancelled one by one a nursery remembers where. Enough for those
+/// that are joined soon after; the others have errors without a place.
 const PLACES: usize = 64;
 
 /// A child and its result. See [`Nursery::spawn`](crate::Nursery::spawn).
@@ -63,13 +63,13 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// Waits until the child has ended and returns its result.
     ///
-    /// A cancel point: if the caller is cancelled it returns at once, and the child goes on. Where the
-    /// child's nursery is cancelled as a whole the child ends too, and is waited for: its own failure
-    /// comes out, and not that it was cancelled.
+    /// A cancel point: if the caller is cancelled it returns at once, and the child goes on. Where
+    /// the child's nursery is cancelled as a whole the child ends too, and is waited for: its own
+    /// failure comes out, and not that it was cancelled.
     ///
     /// # Errors
     ///
-    /// What the child failed with, or that the caller was cancelled.
+    /// The error of the child, or that the caller was cancelled.
     pub fn join(self) -> Result<T> {
         self.wait()?;
         self.take()
@@ -85,8 +85,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }
 
-    /// As [`join`](TaskHandle::join), and waits no longer than `time`; then there is the handle again. Under the
-    /// deterministic executor that is virtual time.
+    /// As [`join`](TaskHandle::join), and waits no longer than `time`; then there is the handle
+    /// again. Under the deterministic executor that is virtual time.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -151,7 +151,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             let joiner = End::joiner(Arc::clone(&end));
             self.record().joiner.set(Some(joiner));
             if !self.record().state.join() {
-                // It has ended and looks for nobody.
+                // It has ended and looks for no joiner.
                 // SAFETY: JOIN was not set.
                 drop(unsafe { End::<Waiter>::of_joiner(joiner) });
                 end.notify();
@@ -185,7 +185,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// The child has ended, and nobody has taken its result.
     unsafe fn output(&self) -> Result<T> {
         if !self.record().has_output() {
-            return Err(Error::new(ErrorKind::WorkerPanic)); // the runtime failed before there was one
+            // The runtime failed before there was one.
+            return Err(Error::new(ErrorKind::WorkerPanic));
         }
         // SAFETY: as the caller says; nurseries leave a `Result<T>`.
         unsafe { Task::take_output(self.task.task) }
@@ -266,14 +267,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
         if cancelled { TaskState::Cancelled } else { TaskState::Completed }
     }
 
-    /// Whether the child has ended. Not a checkpoint: a loop that does nothing but ask needs one of its
-    /// own, and [`join`](TaskHandle::join) waits without a loop.
+    /// Whether the child has ended. Not a checkpoint: a loop that does nothing but ask needs one of
+    /// its own, and [`join`](TaskHandle::join) waits without a loop.
     pub fn is_finished(&self) -> bool {
         self.record().state.is_done(self.task.generation)
     }
 
-    /// Asks this child to end, without its siblings. The error of [`join`](TaskHandle::join) names the
-    /// place of the first call.
+    /// Asks this child to end, without its siblings. The error of [`join`](TaskHandle::join) names
+    /// the place of the first call.
     #[track_caller]
     pub fn cancel(&self) {
         let (id, at) = (self.record().id(), Location::caller());
@@ -337,7 +338,8 @@ impl<T> Drop for TaskHandle<'_, T> {
     fn drop(&mut self) {
         if self.record().state.let_go() == LetGo::Running {
             if let Some(end) = self.end.get() {
-                // SAFETY: made by `End::joiner`; letting go has taken JOIN out, and with it the right to its count.
+                // SAFETY: made by `End::joiner`; letting go has taken JOIN out, and with it the
+                // right to its count.
                 unsafe { Arc::decrement_strong_count(Arc::as_ptr(end)) };
             }
             return;
@@ -364,8 +366,8 @@ impl<T> Ends for TaskHandle<'_, T> {
     }
 }
 
-/// For async code inside of the nursery, on any executor: the child's result when it has ended. Dropping the future
-/// lets the child run on, as dropping the handle does.
+/// For async code inside of the nursery, on any executor: the child's result when it has ended.
+/// Dropping the future lets the child run on, as dropping the handle does.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -389,8 +391,8 @@ impl<'scope, T> IntoFuture for TaskHandle<'scope, T> {
     }
 }
 
-/// A child that is awaited: [`TaskHandle`]'s future. It borrows what the child borrows, so it cannot be taken out of the
-/// nursery:
+/// A child that is awaited: [`TaskHandle`]'s future. It borrows what the child borrows, so it
+/// cannot be taken out of the nursery:
 ///
 /// ```compile_fail,E0521
 /// use parcae::prelude::*;

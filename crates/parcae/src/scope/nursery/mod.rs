@@ -89,9 +89,9 @@ pub enum NurseryState {
     Cancelled,
 }
 
-/// What a child was paid.
+/// The payment for a child.
 enum Paid {
-    /// What is usual in its nursery.
+    /// The default of its nursery.
     Default,
     /// Something else.
     Other(Budget),
@@ -99,7 +99,7 @@ enum Paid {
     Named,
 }
 
-/// What a nursery is made of, on its owner's stack.
+/// The state of a nursery, on its owner's stack.
 #[repr(C)]
 pub(crate) struct Core {
     /// First, because a child's record points to it.
@@ -124,7 +124,7 @@ pub(crate) struct Core {
     /// Cancel it when other tokens are. Taken back with the core.
     #[allow(dead_code)]
     tokens: Vec<OnCancel>,
-    /// What each child may use in all, if the options say so.
+    /// The total budget of each child, if the options name one.
     child_budget: Option<Budget>,
     /// Nothing has to be paid for a usual child.
     free: bool,
@@ -283,7 +283,7 @@ impl Core {
         if self.on_failure == OnFailure::Collect { Keep::All } else { Keep::First }
     }
 
-    /// A child has failed, and nobody else will hear of it.
+    /// A child has failed, and its handle is not there to report it.
     fn failed(&self, error: Error) {
         self.failures.add(error, self.keep());
     }
@@ -347,7 +347,7 @@ impl Core {
         self.winding_down.load(Ordering::Relaxed)
     }
 
-    /// What the nursery comes to, when all has ended and the body has returned `value`.
+    /// The result of the nursery, when all has ended and the body has returned `value`.
     pub(crate) fn result<R>(&self, value: Option<R>) -> Result<R> {
         let Outcome { failure, late } = self.failures.take(self.keep());
         if let Some(error) = failure {
@@ -553,12 +553,12 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         self.core.cancel(CancelReason::Explicit);
     }
 
-    /// Whether somebody asked the children to end.
+    /// Whether the nursery is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.core.settings.node.is_cancelled()
     }
 
-    /// What cancels this nursery, from anywhere.
+    /// A token that cancels this nursery, from anywhere.
     pub fn token(&self) -> CancelToken {
         CancelToken::of(&self.core.settings.node)
     }
@@ -606,14 +606,14 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         tasks
     }
 
-    /// What recharges this nursery from elsewhere, by the authority of a
+    /// The account of this nursery, to be recharged from elsewhere by the authority of a
     /// [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> Account {
         Account::of(&self.core.settings, &self.core.settings.pool)
     }
 }
 
-/// The budget of a nursery, for somebody who may recharge it: from any thread. After the
+/// The budget of a nursery, to be read and recharged from any thread. After the
 /// nursery has ended it does nothing.
 #[derive(Clone)]
 pub struct Account {

@@ -17,16 +17,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What happens to the others when a child fails.
+/// The policy for siblings of a child that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnFailure {
     /// They are cancelled, and so is the body.
     #[default]
     FailFast,
-    /// They go on. The first failure that nobody learned of by joining is the nursery's result.
+    /// They go on. The first failure that no join returned is the nursery's result.
     Isolate,
-    /// They go on. All failures that nobody learned of by joining are the nursery's result.
+    /// They go on. All failures that no join returned are the nursery's result.
     Collect,
 }
 
@@ -85,7 +85,7 @@ impl NurseryOpts {
         self
     }
 
-    /// What each child may use in all, as if it were spawned with
+    /// The total budget of each child, as if it were spawned with
     /// [`SpawnOpts::budget`]. It is moved out of the nursery's budget, and binds whatever that has
     /// left.
     ///
@@ -106,13 +106,14 @@ impl NurseryOpts {
     }
 
     /// How much a child draws at a time from a nursery that counts: when it is spawned, and again
-    /// when that is used up. With small slices many children share a small budget evenly. With large
-    /// ones a child draws less often.
+    /// when that is used up. With small slices many children share a small budget evenly. With
+    /// large ones a child draws less often.
     ///
     /// If it is not set, the slice is that of the task that opens the nursery:
-    /// [`Builder::slice`](crate::runtime::Builder::slice), or else [`Budget::CHILD`], with which a child cannot
-    /// spawn. Of the default a child draws at most a sixteenth of what the nursery has left, and under
-    /// [`OnExhausted::Fail`], where it draws once, at most a half. A slice that is set is drawn whole.
+    /// [`Builder::slice`](crate::runtime::Builder::slice), or else [`Budget::CHILD`], with which a
+    /// child cannot spawn. Of the default a child draws at most a sixteenth of what the nursery has
+    /// left, and under [`OnExhausted::Fail`], where it draws once, at most a half. A slice that is
+    /// set is drawn whole.
     pub fn slice(mut self, budget: Budget) -> NurseryOpts {
         self.slice = Some(budget);
         self
@@ -138,7 +139,8 @@ impl NurseryOpts {
     ///         .on_failure(OnFailure::Isolate)
     ///         .on_event(move |event| drop(sender.try_send(event.clone())));
     ///     cx.nursery_with(host, |n| {
-    ///         let plugin = n.spawn(|_| -> parcae::Result<()> { Err(parcae::Error::msg("no such plugin")) })?;
+    ///         let missing = || parcae::Error::msg("no such plugin");
+    ///         let plugin = n.spawn(move |_| Err::<(), _>(missing()))?;
     ///         let NurseryEvent::Failed { error, .. } = events.recv()? else { unreachable!() };
     ///         assert!(error.to_string().contains("no such plugin"));
     ///         plugin.join().unwrap_err();
@@ -152,7 +154,7 @@ impl NurseryOpts {
         self
     }
 
-    /// What happens when a child fails.
+    /// Sets the policy for a child that fails.
     ///
     /// With every policy the nursery reports why it ended, and not what broke because of that:
     ///
@@ -166,9 +168,9 @@ impl NurseryOpts {
     /// | a child that failed, panicked, or ran out of budget | that failure; with `Collect` it is the first of `Several` |
     /// | its body | the body's error; a panic goes on |
     ///
-    /// An error that says that its cause is elsewhere, such as a closed channel, gives way to the cause, even if that
-    /// is known later. Errors that come after the nursery was cancelled are counted
-    /// ([`Error::others`](crate::Error::others)) and do not replace the reason.
+    /// An error that says that its cause is elsewhere, such as a closed channel, gives way to the
+    /// cause, even if that is known later. Errors that come after the nursery was cancelled are
+    /// counted ([`Error::others`](crate::Error::others)) and do not replace the reason.
     ///
     /// ```
     /// use parcae::channel::channel;
@@ -199,7 +201,7 @@ impl NurseryOpts {
         self
     }
 
-    /// What happens to a child that has used up its budget. If it is not set, the same as to
+    /// Sets the policy for a child that has used up its budget. If it is not set, the same as to
     /// the task that opens the nursery.
     pub fn on_exhausted(mut self, policy: OnExhausted) -> NurseryOpts {
         self.on_exhausted = Some(policy);
@@ -224,7 +226,7 @@ impl NurseryOpts {
     ///         n.spawn(|cx| cx.sleep(Duration::from_secs(60)))?.join()
     ///     })
     /// });
-    /// assert!(matches!(error.unwrap_err().kind(), ErrorKind::Cancelled(parcae::CancelReason::Timeout)));
+    /// assert!(error.unwrap_err().is_timed_out());
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn timeout(mut self, time: Duration) -> NurseryOpts {
@@ -232,8 +234,8 @@ impl NurseryOpts {
         self
     }
 
-    /// Has the nursery cancelled when this token is, too, for the same reason: beside all that it belongs to. Several
-    /// tokens may be given, one call each.
+    /// Has the nursery cancelled when this token is, too, for the same reason: beside all that it
+    /// belongs to. Several tokens may be given, one call each.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -358,23 +360,23 @@ pub(crate) struct NamedBudget {
     /// The bound that somebody named, lowered to what a capability allows; unlimited where there is
     /// none.
     named: Budget,
-    /// What the task begins with: all that is named, and a slice of the rest.
+    /// The first slice: all that is named, and a slice of the rest.
     pub(crate) first: Slice,
-    /// What it gets at a time after that, of what is not named.
+    /// Later slices, of resources that are not named.
     grant: Slice,
     ceiling: Option<Ceiling>,
 }
 
-/// What a task gets at a time of something that it may use by its capability, and that the nursery gives no
-/// child by itself: enough for most.
+/// What a task gets at a time of something that it may use by its capability, and that the nursery
+/// gives no child by itself: enough for most.
 const ON_DEMAND: u64 = 16;
 
 impl NamedBudget {
-    /// What a task that is spawned under `settings` has of its own, if anything: the budget that its options name,
-    /// the most that a capability allows.
+    /// What a task that is spawned under `settings` has of its own, if anything: the budget that
+    /// its options name, the most that a capability allows.
     ///
-    /// What is named is moved to the task at once and is never refilled: it binds. The rest is drawn
-    /// as by other children, up to what the capability allows.
+    /// What is named is moved to the task at once and is never refilled: it binds. The rest is
+    /// drawn as by other children, up to what the capability allows.
     pub(crate) fn of(
         settings: &TaskSettings,
         budget: Option<Budget>,
@@ -448,14 +450,16 @@ impl TaskSettings {
     }
 }
 
-/// How a task is set up: a child by [`Nursery::spawn_with`](crate::Nursery::spawn_with), a root task by
-/// [`Runtime::run_with`](crate::Runtime::run_with) and [`Handle::spawn_with`](crate::Handle::spawn_with).
+/// How a task is set up: a child by [`Nursery::spawn_with`](crate::Nursery::spawn_with), a root
+/// task by [`Runtime::run_with`](crate::Runtime::run_with) and
+/// [`Handle::spawn_with`](crate::Handle::spawn_with).
 ///
 /// ```
 /// use parcae::prelude::*;
 ///
 /// let rt = Runtime::builder().build()?;
-/// let opts = SpawnOpts::new().name("nightly report").priority(Priority::Low).budget(Budget::SERVICE);
+/// let opts = SpawnOpts::new().name("nightly report").priority(Priority::Low);
+/// let opts = opts.budget(Budget::SERVICE);
 /// let name = rt.run_with(opts, |cx| Ok(cx.info().name().map(String::from)))?;
 /// assert_eq!(name.as_deref(), Some("nightly report"));
 /// # Ok::<(), parcae::Error>(())
@@ -504,7 +508,7 @@ impl SpawnOpts {
         self
     }
 
-    /// What is unusual about it.
+    /// The scheduling traits, with these options applied.
     pub(crate) fn traits(&self, usual: Traits) -> Traits {
         Traits {
             priority: self.priority.unwrap_or(usual.priority),

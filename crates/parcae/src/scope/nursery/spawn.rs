@@ -21,11 +21,11 @@ use std::sync::Arc;
 impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
     /// Spawns a child.
     ///
-    /// The handle gives the child's result to whoever [joins](TaskHandle::join) it. It may be
+    /// The handle gives the child's result to the caller of [`join`](TaskHandle::join). It may be
     /// dropped: the child runs all the same, and the nursery waits for it.
     ///
-    /// Not a checkpoint: a loop that does nothing but spawn needs one of its own. A task that was lent
-    /// the nursery and has a budget of its own pays for the spawn, too.
+    /// Not a checkpoint: a loop that does nothing but spawn needs one of its own. A task that was
+    /// lent the nursery and has a budget of its own pays for the spawn, too.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     /// Spawns a child by the authority of a capability.
     ///
     /// The child gets what other children of the nursery get, and more of it as the nursery's
-    /// policy says, but in all no more than the capability's `task_budget`; so do the children that it spawns in turn, all
-    /// together. It may spawn, as often as the `task_budget` says.
+    /// policy says, but in all no more than the capability's `task_budget`; so do the children that
+    /// it spawns in turn, all together. It may spawn, as often as the `task_budget` says.
     ///
     /// ```
     /// use parcae::cap::{Delegation, SpawnLimits};
@@ -93,7 +93,8 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     /// let cap = rt.cap_spawn(limits, Delegation::Forbidden);
     /// let error = rt.run(|cx| {
     ///     cx.nursery(|n| {
-    ///         n.spawn(&cap, |cx| cx.nursery(|n| n.spawn(&cap, |_| Ok(()))?.join()))?.join()?; // nested, by the same
+    ///         // Nested, by the same capability.
+    ///         n.spawn(&cap, |cx| cx.nursery(|n| n.spawn(&cap, |_| Ok(()))?.join()))?.join()?;
     ///         n.spawn(&cap, |cx| cx.forever(|| Ok(())))?.join()
     ///     })
     /// }).unwrap_err();
@@ -139,7 +140,7 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     }
 }
 
-/// What a child is spawned by, and keeps until it has ended.
+/// The authority to spawn a child, kept until the child has ended.
 pub(crate) trait Authority: Send {
     fn into_permit(self) -> Option<TaskPermit>;
 }
@@ -157,7 +158,7 @@ impl Authority for TaskPermit {
     }
 }
 
-/// What an unusual child starts with, beside its closure.
+/// Start data of a child with options or with another account, except its closure.
 struct Extra {
     origin: Origin,
     account: Budget,
@@ -274,7 +275,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                 None => {
                     let (settings, pool_owner) = (&core.settings, PoolOwner::Nursery);
                     let birth = Birth { record, start, settings, account, pool_owner, origin };
-                    // SAFETY: the task itself; the settings are the nursery's, and the account was paid.
+                    // SAFETY: the task itself; the settings are the nursery's, and the account was
+                    // paid.
                     unsafe { run::<P, T, F>(birth, core, child) };
                 }
                 Some(own) => {
@@ -327,7 +329,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
 
     /// As `submit`, for another task or thread than the owner: a child, or a thread that the owner
     /// waits for, or that owns the nursery itself (`foreign`). A task whose budget is not the
-    /// nursery's pays for the spawn too: lending it the nursery does not lend it the right to spawn.
+    /// nursery's pays for the spawn too: lending it the nursery does not lend it the right to
+    /// spawn.
     #[cold]
     fn submit_as_guest<F>(
         &self,
@@ -400,7 +403,7 @@ where
                 failed(core, frame, held, error);
             }
         }));
-        // What nobody takes is dropped while the task is still one, and may wait.
+        // A result without a taker is dropped while the task is still one, and may wait.
         let output = if held {
             Some(output)
         } else {
@@ -424,7 +427,7 @@ where
     }
 }
 
-/// What a child's failure means for its siblings.
+/// Applies the failure policy of the nursery.
 #[cold]
 fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
     match core.on_failure {

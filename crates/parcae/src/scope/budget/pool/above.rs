@@ -1,7 +1,7 @@
 //! Budget that a pool gets from the pools above it.
 //!
-//! A pool that was filled with everything that its owner had is *open*: it draws more from where its
-//! owner would have drawn ([`More`]). There are two ways:
+//! A pool that was filled with everything that its owner had is *open*: it draws more from where
+//! its owner would have drawn ([`More`]). There are two ways:
 //!
 //! - [`top_up`](Pool::top_up) brings one slice, of one resource: for a task that refills.
 //! - [`raise`](Pool::raise) brings a given amount, or nothing: for a budget that is named when a
@@ -23,8 +23,8 @@ pub(crate) struct More<W = Sleeper> {
     pub(crate) ceiling: Option<Ceiling>,
 }
 
-/// The most that a pool gets from above in total, its first filling included, and the capability that
-/// sets this bound.
+/// The most that a pool gets from above in total, its first filling included, and the capability
+/// that sets this bound.
 ///
 /// It is checked when budget arrives, under the pool's lock. If several tasks ask at the same time,
 /// and get too much together, the surplus goes back.
@@ -109,8 +109,8 @@ impl<W: Sleeps> Pool<W> {
         more.pool.settle(amount, amount);
     }
 
-    /// Draws a slice of `resource` from above; whether there is more now than there was. Another task
-    /// may have put it in meanwhile, and emptied the pool above.
+    /// Draws a slice of `resource` from above; whether there is more now than there was. Another
+    /// task may have put it in meanwhile, and emptied the pool above.
     pub(super) fn top_up(&self, resource: Resource, had: u64) -> bool {
         self.ask_above(resource) || self.lock().left.get(resource) > had
     }

@@ -10,16 +10,16 @@ use std::ops::{Deref, DerefMut};
 pub(super) struct State<W> {
     /// Everything that was ever put in.
     pub(super) granted: Budget,
-    /// What no task has drawn.
+    /// Budget that no task has drawn.
     pub(super) left: Budget,
-    /// What tasks, and pools below, have drawn.
+    /// Budget that tasks and pools below have drawn.
     pub(super) held: Budget,
     pub(super) spent: Budget,
     /// The part of `granted` that the owner of the nursery has put in.
     pub(super) from_owner: Budget,
     /// The part of `granted` that came from the pool above later.
     pub(super) topped_up: Budget,
-    /// What a prepaid child has drawn.
+    /// The account of a prepaid child.
     pub(super) prepaid_grant: Budget,
     /// Tasks that wait for a recharge.
     pub(super) suspended: Vec<W>,

@@ -5,7 +5,8 @@
 //! anything is changed where that can be had for nothing. Fast paths have not one instruction more:
 //! the frame is made to look as if there were something to attend to.
 //!
-//! - The slice is put aside: each checkpoint and channel operation goes to [`Frame::checkpoint_slow`].
+//! - The slice is put aside: each checkpoint and channel operation goes to
+//!   [`Frame::checkpoint_slow`].
 //! - The node is one that is cancelled: each cancel point goes to `check_closely`.
 //! - The end of the stack is one that no address is above: `#[budgeted]` code takes the task for
 //!   being elsewhere, looks closer, and finds the end of the stack that it is on.
@@ -58,13 +59,13 @@ impl Frame {
         if self.is_away() { Err(self.refuse_away()) } else { Ok(()) }
     }
 
-    /// What operations of the runtime fail with meanwhile.
+    /// The error of runtime operations meanwhile.
     #[cold]
     pub(super) fn refuse_away(&self) -> Error {
         Error::new(ErrorKind::Contained)
     }
 
-    /// What is left of the stack that the task is on while it is away. None if it is not away, or
+    /// The bytes left of the stack that the task is on while it is away. None if it is not away, or
     /// on yet another stack below.
     fn left_away(&self) -> Option<usize> {
         let here = 0_u8;
@@ -99,7 +100,7 @@ impl Frame {
 /// Overflows the stack whose guard ends at this address.
 fn overflow(guard: usize) {
     // SAFETY: the last byte of the guard below the stack that this runs on, which faults. The
-    // handler abandons the stack, or ends the process: either way nobody goes on here.
+    // handler abandons the stack, or ends the process: either way the code does not go on.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(guard).write_volatile(0) };
     std::process::abort()
 }

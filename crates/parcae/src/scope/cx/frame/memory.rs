@@ -9,8 +9,8 @@ use crate::base::error::Result;
 use crate::scope::budget::Budget;
 
 impl Frame {
-    /// The task has allocated, which costs it an op, if its slice has one left: if not, its next checkpoint looks at its
-    /// budget anyway. So it does if this was too much memory.
+    /// The task has allocated, which costs it an op, if its slice has one left: if not, its next
+    /// checkpoint looks at its budget anyway. So it does if this was too much memory.
     #[inline]
     pub(crate) fn allocated(&self, bytes: usize) {
         match self.slice.get() {
@@ -78,7 +78,7 @@ impl Frame {
         self.memory.set(0);
         let paid = self.charge(cost);
         if paid.is_err() {
-            // What cannot be paid stays owed, for a task that goes on all the same.
+            // Memory that cannot be paid for stays owed, for a task that goes on all the same.
             self.memory.set(self.memory.get().saturating_sub(clamp(overdraft)));
         }
         paid

@@ -13,7 +13,7 @@ impl Frame {
     /// that the task has.
     pub(crate) fn fund(&self, budget: Option<Budget>) -> Result<Arc<Pool>> {
         if let Some(budget) = budget {
-            // What is asked for without limit is all that there is.
+            // A request without limit is a request for the whole balance.
             let cost = budget.min(self.balance().max(budget.counted()));
             self.charge(cost)?;
             return Ok(Arc::new(Pool::new(cost, None).filled_from(self.pool())));
@@ -102,7 +102,7 @@ pub(crate) enum Shares {
     Nothing,
 }
 
-/// What a task was cancelled by and drew on before it entered a nursery.
+/// The cancel node and the pool of a task before it entered a nursery.
 pub(crate) struct Outer {
     scope: ScopeRef,
     limit: NonNull<AtomicU64>,

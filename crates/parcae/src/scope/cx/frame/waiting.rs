@@ -14,16 +14,16 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// What others may see of a task while it is parked, and observed by them (`task::state`). Everything is
-/// written by the task itself.
+/// State of a parked task that observers read (`task::state`).
+/// Everything is written by the task itself.
 pub(crate) struct Seen {
-    /// What it waits for.
+    /// The reason of the present wait.
     pub(crate) why: Cell<Option<Why<'static>>>,
     /// Whether it will not wait longer than some time.
     pub(crate) timed: Cell<bool>,
     /// How many waits there were: tells one wait from the next.
     pub(crate) waits: Cell<u32>,
-    /// Waits that somebody outside of the runtime ends: how many such scopes are open.
+    /// The number of open scopes whose waits end from outside of the runtime.
     pub(crate) external: Cell<u32>,
     /// Since when it waits, and since when it is there; by the coarse clock.
     pub(crate) since: Cell<Nanos>,
@@ -34,7 +34,7 @@ pub(crate) struct Seen {
     pub(crate) verdict: Cell<Option<DeadlockReport>>,
     /// Times that its nursery does not know yet. Written by its worker, and by itself.
     pub(crate) times: TaskTimes,
-    /// What the task has learned: see [`marks`].
+    /// Facts that the task has learned: see [`marks`].
     marks: Cell<u8>,
 }
 
@@ -51,8 +51,8 @@ pub(super) mod marks {
     pub(super) const PEER_GONE: u8 = 4;
     /// Set when the task was told that it waits in vain. What it returns is about that.
     pub(super) const SENTENCED: u8 = 8;
-    /// Set with `TOLD` by the cancel point that told the task first, cleared by the next one: whether
-    /// the last one was the first.
+    /// Set with `TOLD` by the cancel point that told the task first, cleared by the next one:
+    /// whether the last one was the first.
     pub(super) const FIRST_TOLD: u8 = 16;
 }
 
@@ -110,15 +110,15 @@ impl Frame {
 
     #[inline]
     pub(crate) fn check_cancelled(&self) -> Result<()> {
-        // A node is marked when its reason is there, so without the mark there is nothing to look for. In a
-        // shield that may have a grace the slow way decides.
+        // A node is marked when its reason is there, so without the mark there is nothing to look
+        // for. In a shield that may have a grace the slow way decides.
         if self.node().is_cancelled() || self.record().state.is_cancelled() {
             return self.check_closely();
         }
         Ok(())
     }
 
-    /// Somebody was asked to end; whether this task is, and how.
+    /// The task or its nursery was asked to end: decides whether that holds, and how.
     #[cold]
     fn check_closely(&self) -> Result<()> {
         if self.is_away() {
@@ -158,14 +158,14 @@ impl Frame {
         self.mark(marks::PEER_GONE);
     }
 
-    /// Whether a cancel point has told the task that it is cancelled, since it entered the innermost
-    /// nursery that it has open.
+    /// Whether a cancel point has told the task that it is cancelled, since it entered the
+    /// innermost nursery that it has open.
     pub(crate) fn was_told(&self) -> bool {
         self.has(marks::TOLD)
     }
 
-    /// Takes back that the last cancel point told the task: its operation succeeded all the same, and
-    /// the program has not heard of the cancellation.
+    /// Takes back that the last cancel point told the task: its operation succeeded all the same,
+    /// and the program has not heard of the cancellation.
     pub(crate) fn untell(&self) {
         if self.has(marks::FIRST_TOLD) {
             self.seen.marks.set(self.seen.marks.get() & !(marks::FIRST_TOLD | marks::TOLD));
@@ -194,8 +194,8 @@ impl Frame {
         self.seen.marks.replace(self.seen.marks.get() & marks::NOTED)
     }
 
-    /// Takes them out again when it leaves the nursery, and adds what it has learned there and still holds:
-    /// that it is cancelled, if that came from above.
+    /// Takes them out again when it leaves the nursery, and adds what it has learned there and
+    /// still holds: that it is cancelled, if that came from above.
     pub(super) fn take_marks_up(&self, aside: u8, reason: Option<CancelReason>) {
         let mut learned = self.seen.marks.get();
         let from_above = matches!(reason, Some(CancelReason::Parent | CancelReason::Shutdown));
@@ -230,12 +230,12 @@ impl Frame {
         self.seen.why.get().unwrap_or(Why::Wake).recorded()
     }
 
-    /// What others may see of the task while it is parked.
+    /// The state that observers read while the task is parked.
     pub(crate) fn seen(&self) -> &Seen {
         &self.seen
     }
 
-    /// Runs a closure whose waits are ended by somebody outside of the runtime.
+    /// Runs a closure whose waits end from outside of the runtime.
     pub(in crate::scope::cx) fn externally<R>(&self, body: impl FnOnce() -> R) -> R {
         struct Close<'f>(&'f Cell<u32>);
         impl Drop for Close<'_> {
@@ -252,7 +252,7 @@ impl Frame {
     /// Waits to be woken, or cancelled; may return early.
     pub(crate) fn park(&self, why: Why<'_>) -> Result<()> {
         if std::thread::panicking() {
-            // It could only spin: whoever would wake it may need this worker.
+            // It could only spin: the task that would wake it may need this worker.
             return Err(Error::new(ErrorKind::Unwinding));
         }
         if self.overdraft() != 0 {
@@ -281,8 +281,9 @@ impl Frame {
         self.flush_times();
     }
 
-    /// Makes sure that a cancellation wakes the task. One that comes after the first look and before
-    /// the task has subscribed wakes nobody, and subscribing fails: so there is a second look.
+    /// Makes sure that a cancellation wakes the task. One that comes after the first look and
+    /// before the task has subscribed wakes nobody, and subscribing fails: so there is a second
+    /// look.
     #[inline]
     fn start_waiting(&self) -> Result<()> {
         self.check_cancelled()?;
@@ -299,8 +300,8 @@ impl Frame {
             return Ok(());
         }
         window::before_registering();
-        // SAFETY: not queued, and the task's own. It stays in the frame until `unsubscribe`, which is
-        // called before the task changes its node or ends.
+        // SAFETY: not queued, and the task's own. It stays in the frame until `unsubscribe`, which
+        // is called before the task changes its node or ends.
         unsafe {
             self.subscription.reset();
             let waiter = Waiter::borrowed(&self.settings().shared, self.task_ref());

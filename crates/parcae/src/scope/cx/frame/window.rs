@@ -1,4 +1,5 @@
-//! Moments between two steps of a task, in which tests let others act. Elsewhere nothing happens there.
+//! Moments between two steps of a task, in which tests let others act. Elsewhere nothing happens
+//! there.
 
 #[cfg(any(not(test), loom))]
 mod twin {
