@@ -1,22 +1,25 @@
 //! Calls that block the thread they run on, on threads of their own.
 //!
-//! A worker that is blocked by one task runs no other. So a task hands such a call to a pool of threads, and
-//! parks until it has ended. The pool belongs to the scheduler: its threads start when they are needed,
-//! up to a limit, retire when they have had nothing to do for a while, and end with the scheduler.
+//! A worker that is blocked by one task runs no other. So a task hands such a call to a pool of
+//! threads, and parks until it has ended. The pool belongs to the scheduler: its threads start when
+//! they are needed, up to a limit, retire when they have had nothing to do for a while, and end
+//! with the scheduler.
 //!
 //! # Bounds
 //!
-//! `room` has a permit for every call that may run or be queued. A task takes one before it submits, and
-//! waits if there is none, so the queue has a bound, however large that is: memory is taken for calls that
-//! are there, not for those that might come.
+//! `room` has a permit for every call that may run or be queued. A task takes one before it
+//! submits, and waits if there is none, so the queue has a bound, however large that is: memory is
+//! taken for calls that are there, not for those that might come.
 //!
-//! Nothing is allocated under the lock of the queue, because a task that is out of memory waits in the allocator: a call
-//! comes in a list of its own, of one node, which is made before the lock is taken and appended under it.
+//! Nothing is allocated under the lock of the queue, because a task that is out of memory waits in
+//! the allocator: a call comes in a list of its own, of one node, which is made before the lock is
+//! taken and appended under it.
 //!
 //! # Cancelling
 //!
-//! A call that has begun cannot be interrupted. Whether it was begun is decided under the lock of the queue, by the thread that takes
-//! it out first. If the task is cancelled, or a deadline passes, while it waits:
+//! A call that has begun cannot be interrupted. Whether it was begun is decided under the lock of
+//! the queue, by the thread that takes it out first. If the task is cancelled, or a deadline
+//! passes, while it waits:
 //!
 //! | the call | [`blocking`], which may borrow | [`blocking_static`], which owns |
 //! |---|---|---|
@@ -24,12 +27,13 @@
 //! | has begun | is waited for: what it borrows has to stay | is left behind |
 //! | has ended | its result counts | its result counts |
 //!
-//! In the first two rows the task gets the cancellation as an error, which says what became of the call. A call that
-//! was waited for may have had an effect, and its result is dropped: a panic of the call is reported instead of the
-//! cancellation. In a shield nothing is cancelled, and the result comes out.
+//! In the first two rows the task gets the cancellation as an error, which says what became of the
+//! call. A call that was waited for may have had an effect, and its result is dropped: a panic of
+//! the call is reported instead of the cancellation. In a shield nothing is cancelled, and the
+//! result comes out.
 //!
-//! Rejected: to return the result of a call that was waited for although the task was cancelled meanwhile. A timeout around it would
-//! return late and say nothing about it.
+//! Rejected: to return the result of a call that was waited for although the task was cancelled
+//! meanwhile. A timeout around it would return late and say nothing about it.
 
 use crate::base::error::{Error, Result};
 use crate::scope::cx;
@@ -56,8 +60,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Blocking calls wait for disks and others' locks, not for processors: more threads than processors, but
-    /// no more than a system gives without being asked.
+    /// Blocking calls wait for disks and others' locks, not for processors: more threads than
+    /// processors, but no more than a system gives without being asked.
     fn default() -> Limits {
         Limits { threads: 128, queue: 1024, idle: Duration::from_secs(10) }
     }
@@ -109,7 +113,8 @@ impl Drop for Room {
 impl Job {
     fn run(self, errands: &Errands) {
         let Job { call, room, errand, .. } = self;
-        // The call catches its own panics; what is caught here comes from dropping a result that nobody wants.
+        // The call catches its own panics; what is caught here comes from dropping a result that
+        // nobody wants.
         let _ = catch_unwind(AssertUnwindSafe(|| match errand {
             Some(errand) => errands.run(errand, call),
             None => call(),
@@ -212,7 +217,8 @@ impl BlockingInner {
                 self.lock().handles.append(&mut one);
             }
             Err(_) => {
-                // No thread to be had. If others are there they will do it; otherwise it is done here.
+                // No thread to be had. If others are there they will do it; otherwise it is done
+                // here.
                 let mut jobs = LinkedList::new();
                 let mut state = self.lock();
                 state.threads -= 1;
@@ -313,31 +319,35 @@ fn in_place<R>(call: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(call)).map_err(Error::from_panic)
 }
 
-/// The error of a task that was cancelled during a call that has begun, and what became of the call.
+/// The error of a task that was cancelled during a call that has begun, and what became of the
+/// call.
 fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
     error.noting(Some(format!("the blocking call at {at} {fate}").into()))
 }
 
-/// Runs a call that blocks its thread on a thread that is meant for that. The task is parked meanwhile, and its
-/// worker runs others.
+/// Runs a call that blocks its thread on a thread that is meant for that. The task is parked
+/// meanwhile, and its worker runs others.
 ///
 /// # Deadlines and cancellation
 ///
-/// A thread that is in a call cannot be interrupted, and this call may borrow. So if the task is cancelled or a
-/// deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), a call that has begun **is waited for**;
-/// only then the error is returned, which says so, and the result of the call is dropped. **The deadline does not bound the
-/// wait.** A call that owns what it uses can be left behind instead: [`blocking_static`] returns at the deadline.
-/// Give a call that can take long a time limit of its own, too: a read timeout of its socket, for example.
+/// A thread that is in a call cannot be interrupted, and this call may borrow. So if the task is
+/// cancelled or a deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), a call that
+/// has begun **is waited for**; only then the error is returned, which says so, and the result of
+/// the call is dropped. **The deadline does not bound the wait.** A call that owns what it uses can
+/// be left behind instead: [`blocking_static`] returns at the deadline. Give a call that can take
+/// long a time limit of its own, too: a read timeout of its socket, for example.
 ///
-/// - A call that waits in the queue because all threads of the pool are busy is not made if the task is cancelled.
+/// - A call that waits in the queue because all threads of the pool are busy is not made if the
+///   task is cancelled.
 /// - A result that is there before the cancellation is noticed is returned.
 /// - To have the result in any case, make the call in a [shield](crate::Cx::shield).
 ///
 /// # Budgets
 ///
 /// What the call computes, allocates and sends is not counted: it runs on a thread, outside of the
-/// task. It cannot spawn on behalf of a task whose spawns are limited: a handle of the runtime, or a
-/// nursery that the task was lent, refuses that. Spawn on the task itself, before or after the call.
+/// task. It cannot spawn on behalf of a task whose spawns are limited: a handle of the runtime, or
+/// a nursery that the task was lent, refuses that. Spawn on the task itself, before or after the
+/// call.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -361,9 +371,9 @@ fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
 ///
 /// # Where there is no pool
 ///
-/// On a thread that runs no task the call is simply made. Under the deterministic executor too, because
-/// other threads would make runs differ: all tasks stand still meanwhile, and the call must not wait for any
-/// of them.
+/// On a thread that runs no task the call is simply made. Under the deterministic executor too,
+/// because other threads would make runs differ: all tasks stand still meanwhile, and the call must
+/// not wait for any of them.
 ///
 /// A checkpoint: charges one op, and on a cancelled task the call is not made.
 ///
@@ -386,9 +396,9 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
     let Some((pool, errand)) = pool()? else { return in_place(call) };
     let room = pool.room()?;
     let (slot, job) = Slot::for_call(call);
-    // SAFETY: only the lifetime changes. The closure is called and dropped before this function returns or
-    // unwinds: `pending` takes it out of the queue, or waits for its result. What is left of it when the result
-    // is there is the slot, which is empty once the result was taken.
+    // SAFETY: only the lifetime changes. The closure is called and dropped before this function
+    // returns or unwinds: `pending` takes it out of the queue, or waits for its result. What is
+    // left of it when the result is there is the slot, which is empty once the result was taken.
     let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Call>(job) };
     let mut pending =
         Pending { pool: &pool, slot: &slot, id: Some(pool.submit(job, room, errand)) };
@@ -411,14 +421,17 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
     }
 }
 
-/// As [`blocking()`], for calls that may take long and borrow nothing: the task does not wait for the call if it is cancelled.
+/// As [`blocking()`], for calls that may take long and borrow nothing: the task does not wait for
+/// the call if it is cancelled.
 ///
 /// # Deadlines and cancellation
 ///
-/// If the task is cancelled or a deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), this returns at once, with
-/// an error that says what became of the call. A call that is queued is not made. A call that has begun **is left
-/// running**: it goes on, keeps its thread and its place in the pool, and its result is dropped when it has
-/// ended. The end of the runtime waits for it, as long as [shutdown](crate::Runtime::shutdown) allows.
+/// If the task is cancelled or a deadline passes, such as that of
+/// [`Cx::timeout`](crate::Cx::timeout), this returns at once, with an error that says what became
+/// of the call. A call that is queued is not made. A call that has begun **is left running**: it
+/// goes on, keeps its thread and its place in the pool, and its result is dropped when it has
+/// ended. The end of the runtime waits for it, as long as [shutdown](crate::Runtime::shutdown)
+/// allows.
 ///
 /// ```
 /// use parcae::prelude::*;

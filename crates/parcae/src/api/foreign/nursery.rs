@@ -178,7 +178,7 @@ impl OpenNursery {
     fn finish(&mut self) {
         let core = &self.nursery().core;
         let Some(owner) = self.owner.take() else { return };
-        core.closing.store(true, std::sync::atomic::Ordering::Relaxed);
+        core.closing.store(true, std::sync::atomic::Ordering::Relaxed); // see the field
         match owner {
             Owner::Task { shares, outer } => {
                 // By the contract this is the task that opened it.
@@ -216,7 +216,7 @@ impl OpenNursery {
         self.nursery().cancel();
     }
 
-    /// What cancels the nursery, from anywhere.
+    /// A token that cancels the nursery, from anywhere.
     pub fn token(&self) -> CancelToken {
         self.nursery().token()
     }
@@ -226,7 +226,7 @@ impl OpenNursery {
         self.nursery().live()
     }
 
-    /// What recharges the nursery, by the authority of a capability.
+    /// The account of the nursery, to be recharged by the authority of a capability.
     pub fn account(&self) -> Account {
         self.nursery().account()
     }

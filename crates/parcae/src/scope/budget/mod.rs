@@ -13,18 +13,18 @@
 //! A task has an **account**. A nursery has a **pool**, which is filled from the account of the
 //! task that opens it: with the budget that its options name, or else with the whole account.
 //! Children draw a [slice](slice) from the pool when they are spawned. They draw again when it is
-//! used up, if the nursery's [`OnExhausted`] allows that, and return the rest when they end. The end
-//! of the nursery returns the rest of the pool to the account. For each pool and each resource, at
-//! any time:
+//! used up, if the nursery's [`OnExhausted`] allows that, and return the rest when they end. The
+//! end of the nursery returns the rest of the pool to the account. For each pool and each resource,
+//! at any time:
 //!
 //! ```text
 //! granted = left in the pool + held by its tasks + spent
 //! ```
 //!
 //! So nesting creates no budget. A pool that was filled with a whole account draws more from the
-//! pool above, where its owner would have drawn more. A pool with a budget of its own does not: that
-//! budget is its bound. A task that was spawned by a capability has a pool of its own, which draws
-//! up to a ceiling: the capability's `task_budget`.
+//! pool above, where its owner would have drawn more. A pool with a budget of its own does not:
+//! that budget is its bound. A task that was spawned by a capability has a pool of its own, which
+//! draws up to a ceiling: the capability's `task_budget`.
 //!
 //! A component that is [`UNLIMITED`] is not counted. A task that draws on it has it unlimited.
 

@@ -36,7 +36,7 @@ impl<P: Profile> Cx<P> {
     /// let rt = Runtime::builder().build()?;
     /// rt.run(|cx| {
     ///     let run = |text: Vec<u8>| {
-    ///         // SAFETY: `depth` only computes. It takes no lock, changes nothing that outlives it,
+    ///         // SAFETY: `depth` only computes. It takes no lock, changes nothing outside of it,
     ///         // and does not allocate.
     ///         unsafe { cx.contain_overflow(StackSize::CORE, move || depth(&text)) }
     ///     };

@@ -1,21 +1,20 @@
 //! Parking: the step of a wait in which the task is parked, or the thread is blocked.
 //!
 //! `wait` has the queues and says in which order things happen. This module ends the wait of a
-//! caller: [`wait`] for one wake, [`wait_in_queue`] until a node was granted what it waits for. On a
-//! task the task is parked, and the call is a cancel point; on any other thread the thread is blocked,
-//! and nobody can cancel it. Callers find their frame once ([`current`]) and pass it
-//! down.
+//! caller: [`wait`] for one wake, [`wait_in_queue`] until a node was granted what it waits for. On
+//! a task the task is parked, and the call is a cancel point; on any other thread the thread is
+//! blocked, and nobody can cancel it. Callers find their frame once ([`current`]) and pass it down.
 //!
 //! # Waits that are over at once
 //!
-//! A wait with nothing to wait for (a sleep that is due, a future that woke itself during its poll, a
-//! deadline that has passed) must not be free: a task that loops around it would keep its worker for
-//! ever, cost nothing and never learn that it was cancelled. Such a wait *passes* ([`pass`]): it is a
-//! checkpoint, which charges one op, then a yield. A passed deadline of [`wait`] only yields, because
-//! the operation that waits has been charged by its own rules before.
+//! A wait with nothing to wait for (a sleep that is due, a future that woke itself during its poll,
+//! a deadline that has passed) must not be free: a task that loops around it would keep its worker
+//! for ever, cost nothing and never learn that it was cancelled. Such a wait *passes* ([`pass`]):
+//! it is a checkpoint, which charges one op, then a yield. A passed deadline of [`wait`] only
+//! yields, because the operation that waits has been charged by its own rules before.
 //!
-//! Yielding and charging may park the task, and so consume a wake-up that was meant for the wait. So
-//! both come before the caller looks again at what it waits for, never between that look and the
+//! Yielding and charging may park the task, and so consume a wake-up that was meant for the wait.
+//! So both come before the caller looks again at what it waits for, never between that look and the
 //! park.
 
 use super::frame::{Frame, current};
@@ -129,8 +128,8 @@ pub(crate) fn charge(frame: Option<&Frame>) -> Option<Result<Ended>> {
     if frame.tick() { None } else { Some(frame.checkpoint_slow().map(|()| Ended::Woken)) }
 }
 
-/// Waits until the caller's waiter is woken, or until the deadline; may return early. `why` is shown
-/// to observers.
+/// Waits until the caller's waiter is woken, or until the deadline; may return early. `why` is
+/// shown to observers.
 ///
 /// # Errors
 ///
@@ -196,9 +195,9 @@ impl<O: Waitable<Waiter>> Drop for QueuedNode<'_, O> {
 /// `deadline` and `first` are called once, in this order, with the node withdrawn if they unwind.
 /// `first` returns a wake that was consumed already, if there was one.
 ///
-/// Returns the grant, and how the last park ended. Without a grant that is the deadline or an error.
-/// A grant beside an error came at the same moment as the cancellation: it is the caller's all the
-/// same.
+/// Returns the grant, and how the last park ended. Without a grant that is the deadline or an
+/// error. A grant beside an error came at the same moment as the cancellation: it is the caller's
+/// all the same.
 ///
 /// # Safety
 ///

@@ -132,7 +132,8 @@ fn a_call_that_has_begun_is_waited_for() {
     .unwrap();
 }
 
-/// The other half of the rule: a call that fails by itself says so, and in a shield the result comes out.
+/// The other half of the rule: a call that fails by itself says so, and in a shield the result
+/// comes out.
 #[test]
 fn a_call_that_is_waited_for_reports_its_panic_and_in_a_shield_its_result() {
     let rt = one_worker(2, 1);
