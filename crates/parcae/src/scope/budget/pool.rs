@@ -24,9 +24,9 @@
 //!
 //! So a task fails for lack of budget, or waits for a recharge, only if no ended or unspawned
 //! sibling holds any. None is missed: a task that is short reclaims prepaid children under the
-//! pool's lock. Then it registers in `suspended`, which makes the pool `hungry`. Then it empties the
-//! `ReturnedAccounts` of every worker, each under its lock. A child that ends later takes that lock
-//! later, sees `hungry`, and returns its account at once.
+//! pool's lock. Then it registers in `suspended`, which makes the pool `hungry`. Then it empties
+//! the `ReturnedAccounts` of every worker, each under its lock. A child that ends later takes that
+//! lock later, sees `hungry`, and returns its account at once.
 
 mod above;
 mod state;
@@ -43,16 +43,16 @@ use crate::sched::task::waker::Waker;
 use crate::wait::Wake;
 use std::sync::Arc;
 
-/// Budget that tasks draw on. A pool in which nothing is counted takes no lock. In the models, which
-/// have no scheduler, a waiter is a flag.
+/// Budget that tasks draw on. A pool in which nothing is counted takes no lock. In the models,
+/// which have no scheduler, a waiter is a flag.
 pub(crate) struct Pool<W = Sleeper> {
     unlimited: bool,
     /// The pool that it was filled from, if a task or nursery filled it.
     parent: Option<Arc<Pool<W>>>,
     /// The pool above that it draws on when it is empty.
     more: Option<More<W>>,
-    /// Children that are paid for and not spawned. Relaxed throughout: a decrement takes ownership of
-    /// one child, whose budget is counted under the lock.
+    /// Children that are paid for and not spawned. Relaxed throughout: a decrement takes ownership
+    /// of one child, whose budget is counted under the lock.
     prepaid: AtomicUsize,
     /// How many tasks wait for a recharge. Written under the lock. Read by workers that return an
     /// account, ordered by the lock of their `Returned`: see the header.
@@ -216,8 +216,9 @@ impl<W: Sleeps> Pool<W> {
         }
     }
 
-    /// The account that a child draws from a full pool by the slice `grant`. Resources that the pool does not
-    /// count are not counted by the child either, and it gets nothing of what the pool has not.
+    /// The account that a child draws from a full pool by the slice `grant`. Resources that the
+    /// pool does not count are not counted by the child either, and it gets nothing of what the
+    /// pool has not.
     pub(crate) fn default_grant(&self, grant: Budget) -> Budget {
         let usual = |own, grant| match own {
             0 | UNLIMITED => own,
@@ -342,8 +343,8 @@ impl<W: Sleeps> Pool<W> {
         suspended.iter().for_each(W::wake);
     }
 
-    /// Empties a pool of which no task holds anything. Budget that a capability had put in beyond what came
-    /// from above is not given out.
+    /// Empties a pool of which no task holds anything. Budget that a capability had put in beyond
+    /// what came from above is not given out.
     pub(crate) fn close(&self) -> Closed {
         if self.unlimited {
             return Closed { left: Budget::UNLIMITED, topped_up: Budget::ZERO };

@@ -100,8 +100,8 @@ impl Slice {
         part.max(self.least)
     }
 
-    /// The budget that a pool must have for a child that begins with this slice: the cost of the spawn, and
-    /// one op to begin with.
+    /// The budget that a pool must have for a child that begins with this slice: the cost of the
+    /// spawn, and one op to begin with.
     pub(crate) fn with_spawn(self) -> Budget {
         let mut needed = self.least.max(Budget::OP);
         needed.absorb(Budget::SPAWN);

@@ -174,8 +174,8 @@ pub(crate) struct Frame {
     settings: NonNull<TaskSettings>,
     pool_owner: PoolOwner,
     origin: Origin,
-    /// The lowest address that the task's stack may reach; 0 until it is first needed. Another value
-    /// while it runs on another stack: see `away`.
+    /// The lowest address that the task's stack may reach; 0 until it is first needed. Another
+    /// value while it runs on another stack: see `away`.
     stack_end: Cell<usize>,
     /// State for observers while the task is parked.
     seen: Seen,

@@ -25,9 +25,9 @@
 //! before its group is empty. Children reach it through their record; they are counted as
 //! ended when nothing of them is left that could use it, or anything that was lent to them.
 //!
-//! `Nursery` is `Sync`: its children may spawn siblings, and so may threads that the body waits for.
-//! All of them end before the owner can find its group empty, so the core is there for as long as
-//! they can reach it. The owner counts its children without atomics, everybody else with one.
+//! `Nursery` is `Sync`: its children may spawn siblings, and so may threads that the body waits
+//! for. All of them end before the owner can find its group empty, so the core is there for as long
+//! as they can reach it. The owner counts its children without atomics, everybody else with one.
 //!
 //! # Results
 //!
@@ -111,8 +111,8 @@ pub(crate) struct Core {
     failures: Failures,
     /// The body has returned. Written by the owner. Relaxed throughout: others read it for figures.
     pub(crate) closing: AtomicBool,
-    /// The rest was asked to end, but the result counts. Relaxed throughout: the owner reads it when
-    /// all children have ended, which the group's counter orders.
+    /// The rest was asked to end, but the result counts. Relaxed throughout: the owner reads it
+    /// when all children have ended, which the group's counter orders.
     winding_down: AtomicBool,
     /// When it is cancelled by itself. Taken back with the core.
     #[allow(dead_code)]
@@ -139,8 +139,8 @@ pub(crate) struct Core {
     outer: Option<NonNull<Core>>,
 }
 
-// SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and by
-// those who hold the owner still. The rest is made for sharing.
+// SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and
+// by those who hold the owner still. The rest is made for sharing.
 unsafe impl Sync for Core {}
 
 impl fmt::Display for NurseryState {
@@ -418,7 +418,8 @@ impl Core {
 /// ```
 pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
     pub(crate) core: Core,
-    /// The owner's frame, at the base of the stack that this is on; none if a thread owns it (`foreign`).
+    /// The owner's frame, at the base of the stack that this is on; none if a thread owns it
+    /// (`foreign`).
     owner: Option<NonNull<Frame>>,
     _profile: PhantomData<P>,
     _scope: PhantomData<&'scope mut &'scope ()>,
@@ -563,9 +564,9 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         CancelToken::of(&self.core.settings.node)
     }
 
-    /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`. A child
-    /// that was lent the nursery sees `Closing` too. `Closed` and `Cancelled` are told to the hook of
-    /// [`NurseryOpts::on_event`].
+    /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`. A
+    /// child that was lent the nursery sees `Closing` too. `Closed` and `Cancelled` are told to the
+    /// hook of [`NurseryOpts::on_event`].
     pub fn state(&self) -> NurseryState {
         self.core.state()
     }
@@ -598,8 +599,8 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         }
     }
 
-    /// The tasks that wait for a recharge of the nursery's budget, and of what; and the children that
-    /// wait for one of a budget of their own, which [`TaskHandle::recharge`] gives them.
+    /// The tasks that wait for a recharge of the nursery's budget, and of what; and the children
+    /// that wait for one of a budget of their own, which [`TaskHandle::recharge`] gives them.
     pub fn suspended(&self) -> Vec<Suspended> {
         let mut tasks = self.core.settings.pool.suspended();
         tasks.extend(cx::suspended_on_own_budget(&self.core.settings));
