@@ -20,21 +20,21 @@ use std::path::{Path, PathBuf};
 /// Lines with a comment and more than 100 columns, by folder.
 const LONG: &[(&str, usize)] = &[
     ("crates/parcae/src/api", 2),
-    ("crates/parcae/src/scope", 159),
+    ("crates/parcae/src/scope", 1),
     ("crates/parcae/src/sync", 354),
     ("crates/parcae/src/wait", 29),
 ];
 
 /// Atomic accesses without an explanation, by folder of `crates/parcae/src`.
 const UNEXPLAINED: &[(&str, usize)] =
-    &[("crates/parcae/src/scope", 8), ("crates/parcae/src/sync", 3)];
+    &[("crates/parcae/src/scope", 6), ("crates/parcae/src/sync", 3)];
 
 /// Unsafe functions without a `# Safety` section, by folder.
 const NO_SAFETY: &[(&str, usize)] = &[];
 
 /// Clauses in place of nouns, by folder.
 const CLAUSES: &[(&str, usize)] = &[
-    ("crates/parcae/src/scope", 248),
+    ("crates/parcae/src/scope", 108),
     ("crates/parcae/src/sync", 212),
     ("crates/parcae/src/wait", 20),
     ("crates/parcae/tests", 48),
