@@ -19,9 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Lines with a comment and more than 100 columns, by folder.
 const LONG: &[(&str, usize)] = &[
-    ("crates/parcae/src/api", 2),
     ("crates/parcae/src/scope", 1),
-    ("crates/parcae/src/sync", 354),
+    ("crates/parcae/src/sync", 321),
     ("crates/parcae/src/wait", 29),
 ];
 
@@ -36,7 +35,7 @@ const NO_SAFETY: &[(&str, usize)] = &[];
 const CLAUSES: &[(&str, usize)] = &[
     ("crates/parcae/src/scope", 108),
     ("crates/parcae/src/sync", 212),
-    ("crates/parcae/src/wait", 20),
+    ("crates/parcae/src/wait", 9),
     ("crates/parcae/tests", 48),
 ];
 

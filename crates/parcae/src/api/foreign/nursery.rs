@@ -7,7 +7,7 @@
 //!
 //! # Nurseries of threads
 //!
-//! A task waits for its children by parking; whoever counts the last child down unparks it
+//! A task waits for its children by parking; the end of the last child unparks it
 //! (`task::group`). A thread that is no worker has no task. Its nursery is owned by a *proxy*: a
 //! task that is made parked and has not started, so that to wake it is to run it. All it does is to
 //! set an event, for which the thread waits.
@@ -57,7 +57,7 @@ pub struct OpenNursery {
     owner: Option<Owner>,
 }
 
-/// Who waits for the children, and what is given back in the end.
+/// The owner that waits for the children, and the state that it restores in the end.
 enum Owner {
     Task { shares: Shares, outer: Outer },
     Thread { runtime: Arc<RuntimeInner>, proxy: TaskRef, all_ended: Arc<Event>, drawn: Budget },
@@ -73,8 +73,8 @@ impl OpenNursery {
     /// # Safety
     ///
     /// The flow of control that opens it, a task or a thread, is the only one to use it, and closes
-    /// or drops it: after all nurseries that it opens later, and before the task ends. What its
-    /// children run obeys the contract of [`SpawnOpts::migratable`], and what they use outlives
+    /// or drops it: after all nurseries that it opens later, and before the task ends. The code
+    /// of its children obeys the contract of [`SpawnOpts::migratable`], and their data outlives
     /// them.
     pub unsafe fn open(runtime: &Handle<Service>, opts: NurseryOpts) -> Result<OpenNursery> {
         let shared = &runtime.inner().settings().shared;
@@ -161,7 +161,7 @@ impl OpenNursery {
         child: impl FnOnce(&Cx<Service>) -> Result<T> + Send + 'static,
     ) -> Result<TaskHandle<'static, T>> {
         let cap = cap.map(|cap| self.nursery().authorize(cap)).transpose()?;
-        // SAFETY: as whoever opened the nursery has promised.
+        // SAFETY: by the contract of `open`.
         self.nursery().start_with(unsafe { opts.migratable() }, cap, child)
     }
 
@@ -301,7 +301,8 @@ fn proxy(settings: &TaskSettings, all_ended: Arc<Event>) -> Result<TaskRef> {
     let proxy = made?;
     // SAFETY: records live as long as the scheduler.
     let state = unsafe { &proxy.task.as_ref().state };
-    // Nobody knows it yet. As if a worker had taken it and left it again, before it began.
+    // No other thread has it yet. These are the transitions of a worker that takes a task and
+    // leaves it before it starts.
     state.claim(0);
     let parked = state.park();
     debug_assert_eq!(parked, Parking::Parked, "nobody could wake it");

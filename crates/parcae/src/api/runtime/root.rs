@@ -80,8 +80,8 @@ struct Plan {
     traits: Traits,
 }
 
-/// Budget that was moved from the runtime's pool to a root task. The rest returns on drop: after the
-/// task, or if there was none.
+/// Budget that was moved from the runtime's pool to a root task. The rest returns on drop: after
+/// the task, or if there was none.
 struct Loan {
     from: Arc<Pool>,
     /// The first account of the task.
@@ -327,8 +327,8 @@ impl<T> RootTask<T> {
     }
 }
 
-/// For async code on any executor: ready with the task's result when the task has ended. Dropping it
-/// detaches the task.
+/// For async code on any executor: ready with the task's result when the task has ended. Dropping
+/// it detaches the task.
 ///
 /// ```
 /// use parcae::prelude::*;
