@@ -7,6 +7,7 @@ use parcae::channel::channel;
 use parcae::nursery::NurseryEvent;
 use parcae::prelude::*;
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// Runs `test` on threads, often: the allocator is used by all threads of the process.
 fn on_threads(test: impl Fn(&Cx) -> Result<()> + Sync) {
@@ -156,8 +157,8 @@ fn any_budget(rt: &Runtime) -> CapBudget {
     rt.cap_budget(BudgetLimits { total: all, per_request: all }, Delegation::Forbidden)
 }
 
-/// The place in the channel's queue costs memory that the task does not have: it is suspended
-/// between taking the place and parking, and the value comes meanwhile.
+/// The timer of the wait costs memory that the task does not have: it is suspended between joining
+/// the channel's wait queue and parking, and the value comes meanwhile.
 #[test]
 fn a_debt_inside_of_a_wait_does_not_lose_the_wake() {
     let rt = deterministic();
@@ -170,13 +171,16 @@ fn a_debt_inside_of_a_wait_does_not_lose_the_wake() {
         cx.nursery_with(tenant, |n| {
             let child = n.spawn(move |cx| {
                 let hoard = vec![0_u8; cx.budget().memory as usize];
-                let value = receiver.recv()?;
+                let value = receiver.recv_timeout(Duration::from_secs(3_600))?;
                 drop(hoard);
                 Ok(value)
             })?;
-            while n.suspended().is_empty() {
-                cx.yield_now()?;
+            for _ in 0..1_000 {
+                if n.suspended().is_empty() {
+                    cx.yield_now()?;
+                }
             }
+            assert!(!n.suspended().is_empty(), "the wait has cost no memory");
             sender.try_send(7)?;
             (0..5).try_for_each(|_| cx.yield_now())?;
             n.account().recharge(&cap, Budget { memory: 10_000_000, ..Budget::ZERO })?;
