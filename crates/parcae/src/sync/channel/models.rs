@@ -11,13 +11,59 @@ use super::{Overflow, UNBOUNDED};
 use crate::base::lock::Lock;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
-use crate::wait::{CaseClaim, Claim, Grant, Node, Queue, Standing, Waitable, Wakes};
+use crate::wait::{CaseClaim, Claim, Grant, Node, Queue, Standing, Waitable, Wake, Wakes};
 use loom::sync::Arc as Shared;
+use loom::sync::atomic::AtomicBool;
 use loom::thread::{self, Thread};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-type Channel<T = u32> = Core<T, Thread>;
+type Channel<T = u32> = Core<T, Sleeper>;
+
+/// A waiter of the models.
+///
+/// A select has a flag instead of its thread: it locks one channel while another may wake it, and
+/// loom's `unpark` makes a thread runnable that is blocked on a mutex, and loses the token.
+#[derive(Clone)]
+enum Sleeper {
+    Thread(Thread),
+    Flag(Arc<AtomicBool>),
+}
+
+impl Sleeper {
+    fn current() -> Sleeper {
+        Sleeper::Thread(thread::current())
+    }
+
+    fn flag() -> Sleeper {
+        Sleeper::Flag(Arc::new(AtomicBool::new(false)))
+    }
+
+    /// Waits to be woken.
+    fn park(&self) {
+        match self {
+            Sleeper::Thread(_) => thread::park(),
+            Sleeper::Flag(flag) => {
+                // Acquire: pairs with the Release in `wake`.
+                while !flag.swap(false, Ordering::Acquire) {
+                    thread::yield_now();
+                }
+            }
+        }
+    }
+}
+
+impl Wake for Sleeper {
+    fn wake(&self) {
+        match self {
+            Sleeper::Thread(thread) => thread.unpark(),
+            // A swap, because loom may order another thread's swap after a store that it did not
+            // see. Release: pairs with the Acquire in `park`.
+            Sleeper::Flag(flag) => drop(flag.swap(true, Ordering::Release)),
+        }
+    }
+}
 
 fn channel(capacity: usize) -> Shared<Channel> {
     Shared::new(Core::new(capacity, Overflow::Block))
@@ -41,13 +87,13 @@ impl Memory {
     }
 }
 
-fn try_send(core: &Channel, value: u32) -> Put<Thread> {
+fn try_send(core: &Channel, value: u32) -> Put<Sleeper> {
     let mut memory = Memory::new(value);
     // SAFETY: a value.
     unsafe { core.try_send(memory.address()) }
 }
 
-fn try_recv(core: &Channel) -> Result<u32, Took<Thread>> {
+fn try_recv(core: &Channel) -> Result<u32, Took<Sleeper>> {
     let mut memory = Memory::new(0);
     // SAFETY: memory for a value.
     match unsafe { core.try_recv(memory.address()) } {
@@ -60,7 +106,7 @@ fn try_recv(core: &Channel) -> Result<u32, Took<Thread>> {
 }
 
 /// Waits for a node that is queued, as `wait_in_queue` does.
-fn wait_on<T>(node: &ChannelNode<T, Thread>) -> Grant {
+fn wait_on<T>(node: &ChannelNode<T, Sleeper>) -> Grant {
     loop {
         thread::park();
         match node.standing() {
@@ -74,8 +120,8 @@ fn wait_on<T>(node: &ChannelNode<T, Thread>) -> Grant {
 fn begin_send(
     core: &Channel,
     memory: &mut Memory,
-    node: &ChannelNode<u32, Thread>,
-) -> Option<Put<Thread>> {
+    node: &ChannelNode<u32, Sleeper>,
+) -> Option<Put<Sleeper>> {
     let address = memory.address();
     // SAFETY: a value, whose memory is there until the node was granted or withdrawn.
     unsafe {
@@ -84,7 +130,7 @@ fn begin_send(
             Err(mut locked) => match core.send_locked(address, &mut locked) {
                 Put::Full => {
                     node.set_key(ValueAddress::of(address));
-                    locked.join(Side::Senders, node, thread::current());
+                    locked.join(Side::Senders, node, Sleeper::current());
                     None
                 }
                 put => Some(put),
@@ -97,8 +143,8 @@ fn begin_send(
 fn begin_recv<T>(
     core: &Channel<T>,
     into: NonNull<T>,
-    node: &ChannelNode<T, Thread>,
-) -> Option<Took<Thread>> {
+    node: &ChannelNode<T, Sleeper>,
+) -> Option<Took<Sleeper>> {
     // SAFETY: memory for a value, which is there until the node was granted or withdrawn.
     unsafe {
         match core.pop(into) {
@@ -106,7 +152,7 @@ fn begin_recv<T>(
             Err(mut locked) => match core.recv_locked(into, &mut locked) {
                 Took::Empty => {
                     node.set_key(ValueAddress::of(into));
-                    locked.join(Side::Receivers, node, thread::current());
+                    locked.join(Side::Receivers, node, Sleeper::current());
                     None
                 }
                 took => Some(took),
@@ -115,7 +161,7 @@ fn begin_recv<T>(
     }
 }
 
-fn node<T>() -> ChannelNode<T, Thread> {
+fn node<T>() -> ChannelNode<T, Sleeper> {
     Node::new(ValueAddress::WATCHER)
 }
 
@@ -293,16 +339,13 @@ fn an_unbounded_channel_wakes_the_one_who_waits() {
     });
 }
 
-/// Waits until a select is decided. A claim by another thread comes with a wake, which is consumed: an
-/// unpark that comes while a thread waits for a mutex or a join confuses loom.
-fn decided(claim: &Claim, is_woken: impl Fn(usize) -> bool) -> usize {
-    let mut parked = false;
+/// Waits until a select is decided.
+fn decided(claim: &Claim, sleeper: &Sleeper) -> usize {
     loop {
         match claim.winner() {
-            Some(winner) if parked || !is_woken(winner) => return winner,
-            _ => thread::park(),
+            Some(winner) => return winner,
+            None => sleeper.park(),
         }
-        parked = true;
     }
 }
 
@@ -328,14 +371,14 @@ fn select_or(
                 Err(_) => {}
             }
         }
-        let (claim, nodes) = (Claim::new(), [node(), node()]);
+        let (claim, nodes, sleeper) = (Claim::new(), [node(), node()], Sleeper::flag());
         let mut memory = [Memory::new(0), Memory::new(0)];
         for (i, core) in channels.iter().enumerate() {
             let into = ValueAddress::of(memory[i].address());
             let case = (&claim, i);
             // SAFETY: node, memory and claim are there until the node was withdrawn.
             let queued =
-                unsafe { core.register(Side::Receivers, &nodes[i], into, thread::current(), case) };
+                unsafe { core.register(Side::Receivers, &nodes[i], into, sleeper.clone(), case) };
             if !queued {
                 claim.fire(RETRY);
             }
@@ -346,7 +389,7 @@ fn select_or(
         if otherwise == Otherwise::Default {
             claim.fire(DEFAULT);
         }
-        let winner = decided(&claim, |winner| winner < channels.len());
+        let winner = decided(&claim, &sleeper);
         let mut outcome = None;
         for (i, node) in nodes.iter().enumerate() {
             // SAFETY: used with this channel only.
@@ -383,7 +426,7 @@ fn ready(core: &Channel) {
         let (watch, case) = (ValueAddress::WATCHER, (&claim, 0));
         // SAFETY: node and claim are there until the node was withdrawn.
         unsafe {
-            if !core.register(Side::Receivers, &node, watch, thread::current(), case) {
+            if !core.register(Side::Receivers, &node, watch, Sleeper::current(), case) {
                 continue;
             }
             while claim.is_open() {
@@ -493,7 +536,7 @@ fn a_select_that_is_decided_is_passed_over() {
 /// A state with a version, as that of a broadcast or of a watched value.
 struct Versioned {
     version: u64,
-    waiters: Queue<Thread>,
+    waiters: Queue<Sleeper>,
 }
 
 fn versioned() -> Shared<Lock<Versioned>> {
@@ -517,7 +560,7 @@ fn watch(state: &Lock<Versioned>, version: u64) {
             return;
         }
         // SAFETY: idle, and here until it was removed.
-        unsafe { locked.waiters.push(&node, thread::current(), None) };
+        unsafe { locked.waiters.push(&node, Sleeper::current(), None) };
         drop(locked);
         thread::park();
         // SAFETY: as above.
@@ -561,21 +604,21 @@ fn a_select_of_two_states_sees_the_change_that_it_was_woken_for() {
             let state = Shared::clone(&both[i]);
             thread::spawn(move || change(&state))
         });
-        let (claim, nodes) = (Claim::new(), [Node::new(()), Node::new(())]);
-        let mut claimed = false; // by the select itself
+        let (claim, sleeper) = (Claim::new(), Sleeper::flag());
+        let nodes = [Node::new(()), Node::new(())];
         for (i, state) in both.iter().enumerate() {
             let mut state = state.lock();
             if state.version > 0 {
-                claimed = claim.fire(i);
+                claim.fire(i);
                 break;
             }
             // SAFETY: node and claim are here until the node was removed.
             unsafe {
                 let case = CaseClaim::new(&claim, i);
-                state.waiters.push(&nodes[i], thread::current(), Some(case));
+                state.waiters.push(&nodes[i], sleeper.clone(), Some(case));
             }
         }
-        let winner = decided(&claim, |_| !claimed);
+        let winner = decided(&claim, &sleeper);
         for (state, node) in both.iter().zip(&nodes) {
             // SAFETY: used with this queue only.
             unsafe { state.lock().waiters.remove(node) };
