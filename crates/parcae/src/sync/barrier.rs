@@ -108,8 +108,8 @@ impl Barrier {
         }
     }
 
-    /// Waits until all have come; then the barrier is ready for the next round. A cancel point, if it has to
-    /// wait: who is cancelled counts as not having come.
+    /// Waits until all have come; then the barrier is ready for the next round. A cancel point, if
+    /// it has to wait: who is cancelled counts as not having come.
     ///
     /// # Errors
     ///

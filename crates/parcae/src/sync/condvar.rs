@@ -1,8 +1,8 @@
 //! Condition variables.
 //!
-//! The waiter joins the queue while it still has the mutex, so a change that is made under the mutex
-//! and signalled after it finds the waiter. A signal whose receiver is cancelled, in the wait or while
-//! it locks the mutex again, goes to the next waiter.
+//! The waiter joins the queue while it still has the mutex, so a change that is made under the
+//! mutex and signalled after it finds the waiter. A signal whose receiver is cancelled, in the wait
+//! or while it locks the mutex again, goes to the next waiter.
 
 use super::constructor;
 use super::mutex::MutexGuard;
@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
-/// The guard goes into a wait and comes back out of it, unless the wait is cancelled: then the mutex is not locked
-/// any more, and need not be waited for once more.
+/// The guard goes into a wait and comes back out of it, unless the wait is cancelled: then the
+/// mutex is not locked any more, and need not be waited for once more.
 pub struct Condvar {
     raw: RawCondvar<Waiter>,
 }
@@ -123,13 +123,13 @@ impl Condvar {
 
     /// Gives the mutex back, waits for a signal, and takes the mutex again. A cancel point.
     ///
-    /// A signal says that something may have changed: look, and wait again if it is not what you wait for; or
-    /// use [`wait_while`](Condvar::wait_while).
+    /// A signal says that something may have changed: look, and wait again if it is not what you
+    /// wait for; or use [`wait_while`](Condvar::wait_while).
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, for the signal or for the mutex. The mutex is not locked
-    /// then.
+    /// If the task was cancelled while it waited, for the signal or for the mutex. The mutex is not
+    /// locked then.
     pub fn wait<'m, T: ?Sized>(&self, guard: MutexGuard<'m, T>) -> Result<MutexGuard<'m, T>> {
         Ok(self.wait_until(guard, Deadline::Never)?.0)
     }
@@ -154,8 +154,8 @@ impl Condvar {
     ///
     /// # Errors
     ///
-    /// If the time is over and the condition still holds, or as for [`wait`](Condvar::wait). The mutex is not
-    /// locked then.
+    /// If the time is over and the condition still holds, or as for [`wait`](Condvar::wait). The
+    /// mutex is not locked then.
     pub fn wait_while_timeout<'m, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'m, T>,
@@ -168,12 +168,13 @@ impl Condvar {
         self.keep_waiting(guard, Deadline::after(time), condition)
     }
 
-    /// As [`wait_while`](Condvar::wait_while), until a point in time by the clock of [`time::now`](crate::time::now).
+    /// As [`wait_while`](Condvar::wait_while), until a point in time by the clock of
+    /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// If that time has come and the condition still holds, or as for [`wait`](Condvar::wait). The mutex is not
-    /// locked then.
+    /// If that time has come and the condition still holds, or as for [`wait`](Condvar::wait). The
+    /// mutex is not locked then.
     pub fn wait_while_deadline<'m, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'m, T>,

@@ -1,14 +1,15 @@
 //! Futures on tasks, and tasks as futures.
 //!
-//! [`block_on`] polls a future where it is called. Its waker sets a flag and wakes the caller, in this order; the caller
-//! clears the flag before it polls, and parks only while the flag is clear. So a wake before, during or
-//! after the poll makes it poll once more. One allocation per call: flag and waiter, counted, because a waker
-//! may be kept for ever.
+//! [`block_on`] polls a future where it is called. Its waker sets a flag and wakes the caller, in
+//! this order; the caller clears the flag before it polls, and parks only while the flag is clear.
+//! So a wake before, during or after the poll makes it poll once more. One allocation per call:
+//! flag and waiter, counted, because a waker may be kept for ever.
 //!
-//! A future that finds its flag set after the poll has nothing to wait for: it woke itself, which is how async code
-//! yields, or somebody was quick. It is polled again, but not at once: the wait passes (`parking::pass`), so
-//! that others run, an op is charged and a cancelled task ends. The flag is clear by then, and the next
-//! poll looks at everything anew, so a wake-up that the pass consumed is not missed.
+//! A future that finds its flag set after the poll has nothing to wait for: it woke itself, which
+//! is how async code yields, or somebody was quick. It is polled again, but not at once: the wait
+//! passes (`parking::pass`), so that others run, an op is charged and a cancelled task ends. The
+//! flag is clear by then, and the next poll looks at everything anew, so a wake-up that the pass
+//! consumed is not missed.
 //!
 //! The other way round a [`RootTask`](crate::RootTask) is a future itself.
 
@@ -22,13 +23,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Runs a future to its end. On a task the task is parked while the future waits; elsewhere the thread is blocked. So
-/// whatever async code needs no runtime of its own can be used as it is.
+/// Runs a future to its end. On a task the task is parked while the future waits; elsewhere the
+/// thread is blocked. So whatever async code needs no runtime of its own can be used as it is.
 ///
-/// A cancel point whenever the future waits: if the task is cancelled then, the future is dropped, which
-/// is how futures are cancelled. In [`Cx::shield`](crate::Cx::shield) it is none. A future that wakes itself during
-/// its poll, which is how async code yields, is polled again after a checkpoint, and after others have run. Not a
-/// checkpoint if the future is ready at the first poll: a loop around that needs one.
+/// A cancel point whenever the future waits: if the task is cancelled then, the future is dropped,
+/// which is how futures are cancelled. In [`Cx::shield`](crate::Cx::shield) it is none. A future
+/// that wakes itself during its poll, which is how async code yields, is polled again after a
+/// checkpoint, and after others have run. Not a checkpoint if the future is ready at the first
+/// poll: a loop around that needs one.
 ///
 /// ```
 /// use parcae::prelude::*;

@@ -1,10 +1,11 @@
 //! Guards for a part of the data of a lock.
 //!
-//! Such a guard is made of the lock without its data (`Held`, `Shared`, `Exclusive`), which unlocks when it is dropped, and a
-//! pointer to the part. The part was borrowed from the guard of the whole, by a closure that cannot keep it
-//! longer than that, and the lock stays taken from there to the end of this guard: so the pointer is good, and exclusive where
-//! the lock is. The data itself is not named any more, so whether the guard may go to another thread depends on the
-//! part alone: nothing else is reached through it, and unlocking has no thread of its own.
+//! Such a guard is made of the lock without its data (`Held`, `Shared`, `Exclusive`), which unlocks
+//! when it is dropped, and a pointer to the part. The part was borrowed from the guard of the
+//! whole, by a closure that cannot keep it longer than that, and the lock stays taken from there to
+//! the end of this guard: so the pointer is good, and exclusive where the lock is. The data itself
+//! is not named any more, so whether the guard may go to another thread depends on the part alone:
+//! nothing else is reached through it, and unlocking has no thread of its own.
 
 use super::mutex::Held;
 use super::rwlock::{Exclusive, Shared};
@@ -27,7 +28,8 @@ macro_rules! guard {
         impl<'l, U: ?Sized> $name<'l, U> {
             /// # Safety
             ///
-            /// The part belongs to the data of this lock, and was borrowed under it, as the guard lends it out.
+            /// The part belongs to the data of this lock, and was borrowed under it, as the guard
+            /// lends it out.
             pub(super) unsafe fn new(lock: $lock<'l>, part: NonNull<U>) -> $name<'l, U> {
                 $name { _lock: lock, part, _borrow: PhantomData }
             }
@@ -54,17 +56,20 @@ macro_rules! guard {
 }
 
 guard! {
-    /// A part of the data of a [`Mutex`](super::Mutex); see [`MutexGuard::map`](super::MutexGuard::map). Dropping it unlocks.
+    /// A part of the data of a [`Mutex`](super::Mutex); see
+    /// [`MutexGuard::map`](super::MutexGuard::map). Dropping it unlocks.
     MappedMutexGuard, Held, &'l mut U
 }
 
 guard! {
-    /// A part of the data of a [`RwLock`](super::RwLock), for reading; see [`ReadGuard::map`](super::ReadGuard::map).
+    /// A part of the data of a [`RwLock`](super::RwLock), for reading; see
+    /// [`ReadGuard::map`](super::ReadGuard::map).
     MappedReadGuard, Shared, &'l U
 }
 
 guard! {
-    /// A part of the data of a [`RwLock`](super::RwLock), for changing; see [`WriteGuard::map`](super::WriteGuard::map).
+    /// A part of the data of a [`RwLock`](super::RwLock), for changing; see
+    /// [`WriteGuard::map`](super::WriteGuard::map).
     MappedWriteGuard, Exclusive, &'l mut U
 }
 

@@ -8,8 +8,8 @@
 //! | meet | [`Barrier`] |
 //! | make something once | [`Once`], [`OnceCell`], [`Lazy`] |
 //!
-//! On a task every wait parks the task and leaves its worker to others; on any other thread it blocks
-//! the thread. Tasks of several runtimes and threads may share one lock.
+//! On a task every wait parks the task and leaves its worker to others; on any other thread it
+//! blocks the thread. Tasks of several runtimes and threads may share one lock.
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -35,17 +35,19 @@
 //!
 //! # Cancelling
 //!
-//! A call that has to wait is a cancel point: if the task is cancelled meanwhile it returns an error, and
-//! it is as if it had not been called. What was handed to it at that very moment is handed on to the next
-//! in line. A call that need not wait succeeds, on a cancelled task too. In a destructor that runs
-//! because of a panic a task cannot wait: what could not be had at once is an error there. Guards and
-//! permits are given back without waiting, so dropping them is always all right.
+//! A call that has to wait is a cancel point: if the task is cancelled meanwhile it returns an
+//! error, and it is as if it had not been called. What was handed to it at that very moment is
+//! handed on to the next in line. A call that need not wait succeeds, on a cancelled task too. In a
+//! destructor that runs because of a panic a task cannot wait: what could not be had at once is an
+//! error there. Guards and permits are given back without waiting, so dropping them is always all
+//! right.
 //!
 //! # Loops around these calls
 //!
-//! A task that loops has to come to a checkpoint now and then: there others run, the task is charged, and learns that
-//! it was cancelled. A call that has to wait is one, and charges one op. A call that need not wait is none, nor is one
-//! that never waits: it is too short for that, and code that cleans up depends on its success.
+//! A task that loops has to come to a checkpoint now and then: there others run, the task is
+//! charged, and learns that it was cancelled. A call that has to wait is one, and charges one op. A
+//! call that need not wait is none, nor is one that never waits: it is too short for that, and code
+//! that cleans up depends on its success.
 //!
 //! | call | checkpoint |
 //! |---|---|
@@ -62,8 +64,8 @@
 //! | operations on [channels](crate::channel) that return a `Result`, those that try included | always |
 //! | [`yield_now`](crate::yield_now), [`Cx::yield_now`](crate::Cx::yield_now) | others run, and it is a cancel point; costs nothing |
 //!
-//! A loop around a call that is none needs [`Cx::checkpoint`](crate::Cx::checkpoint) or [`checkpoint`](crate::checkpoint) of
-//! its own:
+//! A loop around a call that is none needs [`Cx::checkpoint`](crate::Cx::checkpoint) or
+//! [`checkpoint`](crate::checkpoint) of its own:
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -90,25 +92,25 @@
 //!
 //! # Panics
 //!
-//! Nothing is poisoned. A guard that is dropped by a panic unlocks, as by a return. The panic itself
-//! is an error of its task and, unless the program decides otherwise, of its nursery, whose tasks
-//! are cancelled: whoever shares data with them learns of it there. Poisoning would make the
-//! same failure surface a second time, as another error at every lock. Data that a panic
-//! can leave half-changed is better replaced as a whole under the lock.
+//! Nothing is poisoned. A guard that is dropped by a panic unlocks, as by a return. The panic
+//! itself is an error of its task and, unless the program decides otherwise, of its nursery, whose
+//! tasks are cancelled: whoever shares data with them learns of it there. Poisoning would make the
+//! same failure surface a second time, as another error at every lock. Data that a panic can leave
+//! half-changed is better replaced as a whole under the lock.
 //!
 //! # Priorities
 //!
 //! A lock does not know priorities. A task of high priority that waits for a lock waits for its
-//! holder, which may be of low priority and be kept from running by everybody in between: priority inversion.
-//! No holder is lifted to the priority of who waits. Keep what is done under a lock that priorities share
-//! short, without waits, or give the data to one task and send it requests. The line of waiters is first
-//! come, first served, whatever their priorities.
+//! holder, which may be of low priority and be kept from running by everybody in between: priority
+//! inversion. No holder is lifted to the priority of who waits. Keep what is done under a lock that
+//! priorities share short, without waits, or give the data to one task and send it requests. The
+//! line of waiters is first come, first served, whatever their priorities.
 //!
 //! # The protocol
 //!
 //! A lock or signal is a state behind a short lock, held for a few instructions and never across a
-//! wait, with a wait queue in it. `primitive` has the steps that all of them share, `wait::queue` the
-//! queue.
+//! wait, with a wait queue in it. `primitive` has the steps that all of them share, `wait::queue`
+//! the queue.
 
 mod barrier;
 pub(crate) mod blocking;

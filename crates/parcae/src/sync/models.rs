@@ -1,8 +1,8 @@
-//! The locks under loom, with threads of loom's as waiters. A cancellation is a waiter that parks no more, and
-//! withdraws. Run: `.ci/run loom`.
+//! The locks under loom, with threads of loom's as waiters. A cancellation is a waiter that parks
+//! no more, and withdraws. Run: `.ci/run loom`.
 //!
-//! What loom finds by itself: a deadlock, which is a lost wake-up; and two who are in the cell of data at
-//! once.
+//! What loom finds by itself: a deadlock, which is a lost wake-up; and two who are in the cell of
+//! data at once.
 
 use super::barrier::RawBarrier;
 use super::condvar::RawCondvar;
@@ -108,7 +108,8 @@ fn mutex_excludes() {
     });
 }
 
-/// One who takes the lock twice in a row, past one who waits: barging and the hand-over that ends it.
+/// One who takes the lock twice in a row, past one who waits: barging and the hand-over that ends
+/// it.
 #[test]
 fn mutex_hands_over_to_one_who_was_overtaken() {
     explore("sync::mutex_hands_over_to_one_who_was_overtaken", None, || {
@@ -126,7 +127,8 @@ fn mutex_hands_over_to_one_who_was_overtaken() {
     });
 }
 
-/// One who waits and one who gives up, against an unlock: the lock is not lost with the one who goes.
+/// One who waits and one who gives up, against an unlock: the lock is not lost with the one who
+/// goes.
 // rule: S4-CHAN-3
 #[test]
 fn mutex_hand_over_against_cancel() {
@@ -193,8 +195,8 @@ fn semaphore_first_gives_up() {
     });
 }
 
-/// One waits, one gives a permit, one closes: the waiter has got the permit or was refused, and the permit is where
-/// that says.
+/// One waits, one gives a permit, one closes: the waiter has got the permit or was refused, and the
+/// permit is where that says.
 #[test]
 fn semaphore_close_against_release() {
     explore("semaphore: close against a wait and a release", Some(3), || {
@@ -271,7 +273,8 @@ fn notify_against_cancel() {
     });
 }
 
-/// One who was overtaken and has asked for the lock to be handed over gives up in the moment that it is.
+/// One who was overtaken and has asked for the lock to be handed over gives up in the moment that
+/// it is.
 #[test]
 fn mutex_granted_to_one_who_gives_up() {
     explore("sync::mutex_granted_to_one_who_gives_up", None, || {

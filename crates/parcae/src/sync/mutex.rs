@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 /// Data that one task or thread at a time can use.
 ///
 /// Taking and giving back a free lock is an atomic operation each. While the lock is wanted by
-/// several, whoever runs may take it before those who wait, which spares switches; one who has come in vain
-/// four times gets it handed over. See [the module](super) for cancelling, panics (nothing is poisoned) and
-/// priorities.
+/// several, whoever runs may take it before those who wait, which spares switches; one who has come
+/// in vain four times gets it handed over. See [the module](super) for cancelling, panics (nothing
+/// is poisoned) and priorities.
 ///
-/// The guard may be kept across waits, and may go to another thread. A task that locks what it has locked
-/// waits for itself, until it is cancelled.
+/// The guard may be kept across waits, and may go to another thread. A task that locks what it has
+/// locked waits for itself, until it is cancelled.
 ///
 /// ```
 /// use parcae::sync::Mutex;
@@ -91,7 +91,8 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
+    /// the wait.
     pub fn lock_timeout(&self, time: Duration) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
             wait_timeout(&self.raw, 0, Why::Lock("mutex", &self.holder), time)?;
@@ -99,7 +100,8 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard())
     }
 
-    /// As [`lock`](Mutex::lock), until a point in time by the clock of [`time::now`](crate::time::now).
+    /// As [`lock`](Mutex::lock), until a point in time by the clock of
+    /// [`time::now`](crate::time::now).
     ///
     /// ```
     /// use parcae::sync::Mutex;
@@ -166,8 +168,8 @@ pub struct MutexGuard<'m, T: ?Sized> {
     mutex: &'m Mutex<T>,
 }
 
-// SAFETY: as good as `&T`. `Send` follows from that of the mutex: a lock has no thread of its own, and the
-// guard gives access to `&mut T`, which is why the mutex asks for `T: Send`.
+// SAFETY: as good as `&T`. `Send` follows from that of the mutex: a lock has no thread of its own,
+// and the guard gives access to `&mut T`, which is why the mutex asks for `T: Send`.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'m, T: ?Sized> MutexGuard<'m, T> {

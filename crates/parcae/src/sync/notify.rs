@@ -1,8 +1,8 @@
 //! Signals: one waiter at a time, or a flag for all.
 //!
-//! [`RawNotify`] keeps one signal at most: a signal that finds no waiter is kept for the next one. A
-//! signal for one waiter that gives up is passed on to the next, from the end of the queue that it was
-//! meant for, or is kept. A signal for all need not be passed on.
+//! [`RawNotify`] keeps one signal at most: a signal that finds no waiter is kept for the next one.
+//! A signal for one waiter that gives up is passed on to the next, from the end of the queue that
+//! it was meant for, or is kept. A signal for all need not be passed on.
 
 use super::constructor;
 use super::primitive::{Primitive, grant_all_before, wait_deadline, wait_forever, wait_timeout};
@@ -131,8 +131,8 @@ impl<W: Wake> Primitive<W> for RawNotify<W> {
 
 /// Wakes one who waits, or the next who will.
 ///
-/// A signal that finds nobody waiting is kept, one at most; so a task that looks at what it waits for, and waits
-/// if it is not there, misses nothing.
+/// A signal that finds nobody waiting is kept, one at most; so a task that looks at what it waits
+/// for, and waits if it is not there, misses nothing.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -170,14 +170,15 @@ impl Notify {
         }
     }
 
-    /// Wakes the first who waits. If nobody does, the next one does not wait. Not a checkpoint: a loop around it needs
-    /// one.
+    /// Wakes the first who waits. If nobody does, the next one does not wait. Not a checkpoint: a
+    /// loop around it needs one.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
 
-    /// As [`notify_one`](Notify::notify_one), but wakes the last who came: its data is the likeliest to be in a cache still.
-    /// Those who came before it may wait for ever if nothing else wakes them.
+    /// As [`notify_one`](Notify::notify_one), but wakes the last who came: its data is the
+    /// likeliest to be in a cache still. Those who came before it may wait for ever if nothing else
+    /// wakes them.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -204,13 +205,14 @@ impl Notify {
         self.raw.notify_last();
     }
 
-    /// Wakes all who wait now. Nothing is kept for later. Not a checkpoint: a loop around it needs one.
+    /// Wakes all who wait now. Nothing is kept for later. Not a checkpoint: a loop around it needs
+    /// one.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }
 
-    /// Waits for a signal. A cancel point if there is none; a signal that comes in the moment of the cancellation
-    /// goes to the next who waits.
+    /// Waits for a signal. A cancel point if there is none; a signal that comes in the moment of
+    /// the cancellation goes to the next who waits.
     ///
     /// # Errors
     ///
@@ -223,12 +225,14 @@ impl Notify {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
+    /// the wait.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
         wait_timeout(&self.raw, (), Why::signal("notify", self), time)
     }
 
-    /// As [`wait`](Notify::wait), until a point in time by the clock of [`time::now`](crate::time::now).
+    /// As [`wait`](Notify::wait), until a point in time by the clock of
+    /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
@@ -292,13 +296,14 @@ impl Event {
         self.raw.set();
     }
 
-    /// Takes it back: from now on it is waited for again. Who was waiting when it was set goes on all the same.
-    /// Not a checkpoint: a loop around it needs one.
+    /// Takes it back: from now on it is waited for again. Who was waiting when it was set goes on
+    /// all the same. Not a checkpoint: a loop around it needs one.
     pub fn reset(&self) {
         self.raw.state.lock().signal = Signal::None;
     }
 
-    /// Whether it is set, at this moment. Not a checkpoint: a loop around it needs one; better is [`wait`](Event::wait).
+    /// Whether it is set, at this moment. Not a checkpoint: a loop around it needs one; better is
+    /// [`wait`](Event::wait).
     pub fn is_set(&self) -> bool {
         self.raw.take()
     }
@@ -316,12 +321,14 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
+    /// the wait.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
         wait_timeout(&self.raw, (), Why::signal("event", self), time)
     }
 
-    /// As [`wait`](Event::wait), until a point in time by the clock of [`time::now`](crate::time::now).
+    /// As [`wait`](Event::wait), until a point in time by the clock of
+    /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///

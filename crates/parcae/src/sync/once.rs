@@ -1,9 +1,10 @@
 //! What is made once.
 //!
-//! `ready` is set, with Release, when the value is in its place, and never taken back while the cell is shared; whoever
-//! reads it with Acquire may read the value. Who has to make the value does so under a
-//! [`Mutex`], which the others wait for; each of them looks at `ready` again when it has got it. An attempt that fails, panics
-//! or is cancelled unlocks the mutex with `ready` unset, and the next one tries.
+//! `ready` is set, with Release, when the value is in its place, and never taken back while the
+//! cell is shared; whoever reads it with Acquire may read the value. Who has to make the value does
+//! so under a [`Mutex`], which the others wait for; each of them looks at `ready` again when it has
+//! got it. An attempt that fails, panics or is cancelled unlocks the mutex with `ready` unset, and
+//! the next one tries.
 
 use super::{Mutex, constructor};
 use crate::base::error::Result;
@@ -34,7 +35,8 @@ pub(super) struct Slot<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: shared, `&T` is given out (`Sync`), and a value made on one thread is dropped on another (`Send`).
+// SAFETY: shared, `&T` is given out (`Sync`), and a value made on one thread is dropped on another
+// (`Send`).
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
 impl<T> Slot<T> {
@@ -103,10 +105,11 @@ impl<T> OnceCell<T> {
         self.slot.get()
     }
 
-    /// The value; makes it if that was not done yet. Waits while somebody else makes it, which is a cancel
-    /// point.
+    /// The value; makes it if that was not done yet. Waits while somebody else makes it, which is a
+    /// cancel point.
     ///
-    /// If it panics, the next one tries. To ask the same cell while making its value is waiting for oneself.
+    /// If it panics, the next one tries. To ask the same cell while making its value is waiting for
+    /// oneself.
     ///
     /// # Errors
     ///
@@ -137,7 +140,8 @@ impl<T> OnceCell<T> {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited. The inner one, with the value, if there is one already.
+    /// If the task was cancelled while it waited. The inner one, with the value, if there is one
+    /// already.
     pub fn set(&self, value: T) -> Result<Result<(), T>> {
         let _making = self.making.lock()?;
         if self.get().is_some() {
@@ -209,8 +213,9 @@ impl Once {
         }
     }
 
-    /// Does it, unless it was done. When this returns without an error it is done. Waits while somebody else
-    /// does it, which is a cancel point. If it panics, it was not done, and the next one tries.
+    /// Does it, unless it was done. When this returns without an error it is done. Waits while
+    /// somebody else does it, which is a cancel point. If it panics, it was not done, and the next
+    /// one tries.
     ///
     /// # Errors
     ///

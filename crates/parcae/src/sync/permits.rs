@@ -1,15 +1,15 @@
 //! A number of permits and a queue of waiters that want some: the base of semaphores and read-write
 //! locks.
 //!
-//! One lock guards it all: `free` permits, and a queue in which every waiter wants some. Waiters are
-//! served strictly in order: nobody takes permits past a waiter, so a waiter that wants many is not
-//! starved by those that want few. Whenever the lock is free: *the first waiter wants more than is
-//! free*. Whatever changes either side of that (permits that come back, a first waiter that gives up)
-//! serves the queue.
+//! One lock guards it all: `free` permits, and a queue in which every waiter wants some. Waiters
+//! are served strictly in order: nobody takes permits past a waiter, so a waiter that wants many is
+//! not starved by those that want few. Whenever the lock is free: *the first waiter wants more than
+//! is free*. Whatever changes either side of that (permits that come back, a first waiter that
+//! gives up) serves the queue.
 //!
 //! The conserved quantity: `free` + what was granted and not given back = what was put in. A grant
-//! moves permits out of `free` in the moment in which the node leaves the queue; a waiter that gives
-//! up after its grant puts them back.
+//! moves permits out of `free` in the moment in which the node leaves the queue; a waiter that
+//! gives up after its grant puts them back.
 //!
 //! # Closing
 //!

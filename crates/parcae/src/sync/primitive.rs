@@ -1,11 +1,11 @@
 //! The steps of a wait that all locks and signals have in common.
 //!
 //! A [`Primitive`] is a state behind a short lock, with a wait queue in it. Its own part is small:
-//! what an attempt does under the lock, and what becomes of a grant whose waiter gives up. The steps
-//! are those of `wait`:
+//! what an attempt does under the lock, and what becomes of a grant whose waiter gives up. The
+//! steps are those of `wait`:
 //!
-//! 1. [`begin`] takes the lock and tries. If that fails, the caller's node joins the queue before the
-//!    lock is released: trying and publishing are one critical section, so there is nothing to
+//! 1. [`begin`] takes the lock and tries. If that fails, the caller's node joins the queue before
+//!    the lock is released: trying and publishing are one critical section, so there is nothing to
 //!    re-check;
 //! 2. the caller parks (`wait_in_queue`). The thread that makes the operation possible takes the
 //!    lock, grants the first node, releases the lock and wakes the waiter, which finds the grant in
@@ -152,8 +152,8 @@ impl Outcome {
     }
 }
 
-/// Waits: all steps. `deadline` is called when the caller's node is in the queue, before the wait, so
-/// that the clock is read only if there is a wait.
+/// Waits: all steps. `deadline` is called when the caller's node is in the queue, before the wait,
+/// so that the clock is read only if there is a wait.
 pub(super) fn wait<P: Primitive<Waiter>>(
     primitive: &P,
     key: P::Key,

@@ -15,19 +15,19 @@
 //!
 //! An unlock with waiters releases the mutex and *calls* the first waiter. The next task that tries
 //! gets it: a task that runs now may *barge*, which saves the two switches that a hand-over to a
-//! parked task costs for every critical section. A waiter that was called and finds the mutex locked
-//! waits on, at the head of the queue. After [`PATIENCE`] attempts it sets `FAIR`: from then on the
-//! mutex is not released but *handed over* to it, and nobody can barge. So no waiter is overtaken
-//! without end, and the queue itself is first come, first served.
+//! parked task costs for every critical section. A waiter that was called and finds the mutex
+//! locked waits on, at the head of the queue. After [`PATIENCE`] attempts it sets `FAIR`: from then
+//! on the mutex is not released but *handed over* to it, and nobody can barge. So no waiter is
+//! overtaken without end, and the queue itself is first come, first served.
 //!
 //! # Why no waiter sleeps while the mutex is free
 //!
 //! Joining the queue sets `QUEUED` by the same compare-and-swap that finds `LOCKED` set. So the
 //! holder's fast unlock fails, and it takes the short lock, behind which it finds the node. A fast
-//! unlock with `CALLED` set leaves the mutex to the waiter that was called. That waiter tries: if it
-//! fails, it clears `CALLED` by the compare-and-swap that finds `LOCKED`, so the next unlock calls
-//! again; if it gives up instead, it calls the next waiter if the mutex is free. Always, under the
-//! short lock: *free with waiters ⇒ the first one is called*.
+//! unlock with `CALLED` set leaves the mutex to the waiter that was called. That waiter tries: if
+//! it fails, it clears `CALLED` by the compare-and-swap that finds `LOCKED`, so the next unlock
+//! calls again; if it gives up instead, it calls the next waiter if the mutex is free. Always,
+//! under the short lock: *free with waiters ⇒ the first one is called*.
 
 use super::constructor;
 use super::primitive::Primitive;
@@ -40,8 +40,8 @@ const QUEUED: usize = 2;
 const CALLED: usize = 4;
 const FAIR: usize = 8;
 
-/// Attempts of the first waiter before the mutex is handed over to it. A hand-over costs a switch per
-/// critical section while it lasts; four gives barging most of its use, and a bound.
+/// Attempts of the first waiter before the mutex is handed over to it. A hand-over costs a switch
+/// per critical section while it lasts; four gives barging most of its use, and a bound.
 #[cfg(not(loom))]
 const PATIENCE: u32 = 4;
 #[cfg(loom)]
@@ -64,8 +64,8 @@ impl<W> RawMutex<W> {
 
     #[inline]
     pub(super) fn try_lock(&self) -> bool {
-        // Acquire, as wherever the mutex is locked: pairs with the Release of every unlock, and makes
-        // visible what the last holder wrote.
+        // Acquire, as wherever the mutex is locked: pairs with the Release of every unlock, and
+        // makes visible what the last holder wrote.
         match self.word.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => true,
             Err(word) => self.try_barge(word),

@@ -1,7 +1,7 @@
 //! Read-write locks.
 //!
-//! A reader takes one permit, a writer all of them. The line is strict, so readers that come after a writer
-//! wait behind it: neither side starves the other.
+//! A reader takes one permit, a writer all of them. The line is strict, so readers that come after
+//! a writer wait behind it: neither side starves the other.
 
 use super::permits::Permits;
 use super::primitive::{wait_deadline, wait_forever, wait_timeout};
@@ -59,7 +59,8 @@ impl<T> RwLock<T> {
     }
 
     constructor! {
-        /// A lock that nobody has, for at most so many readers at once; more wait. With 0 it is for one.
+        /// A lock that nobody has, for at most so many readers at once; more wait. With 0 it is for
+        /// one.
         ///
         /// ```
         /// use parcae::sync::RwLock;
@@ -98,13 +99,15 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
+    /// the wait.
     pub fn read_timeout(&self, time: Duration) -> Result<ReadGuard<'_, T>> {
         wait_timeout(&self.permits, 1, self.why("read lock"), time)?;
         Ok(ReadGuard { lock: self })
     }
 
-    /// As [`read`](RwLock::read), until a point in time by the clock of [`time::now`](crate::time::now).
+    /// As [`read`](RwLock::read), until a point in time by the clock of
+    /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
@@ -114,7 +117,8 @@ impl<T: ?Sized> RwLock<T> {
         Ok(ReadGuard { lock: self })
     }
 
-    /// The data for reading, if nobody changes it nor waits for that. Not a checkpoint: a loop around it needs one.
+    /// The data for reading, if nobody changes it nor waits for that. Not a checkpoint: a loop
+    /// around it needs one.
     pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
         self.permits.try_take(1).then(|| ReadGuard { lock: self })
     }
@@ -133,13 +137,15 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
+    /// the wait.
     pub fn write_timeout(&self, time: Duration) -> Result<WriteGuard<'_, T>> {
         wait_timeout(&self.permits, self.all, self.why("write lock"), time)?;
         Ok(self.write_guard())
     }
 
-    /// As [`write`](RwLock::write), until a point in time by the clock of [`time::now`](crate::time::now).
+    /// As [`write`](RwLock::write), until a point in time by the clock of
+    /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///

@@ -63,16 +63,19 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore is [closed](Semaphore::close).
+    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore
+    /// is [closed](Semaphore::close).
     pub fn acquire(&self) -> Result<Permit<'_>> {
         self.acquire_many(1)
     }
 
-    /// Waits for so many permits at once. If that is more than there ever are, it waits until it is cancelled.
+    /// Waits for so many permits at once. If that is more than there ever are, it waits until it is
+    /// cancelled.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore is [closed](Semaphore::close).
+    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore
+    /// is [closed](Semaphore::close).
     pub fn acquire_many(&self, permits: usize) -> Result<Permit<'_>> {
         self.take(permits, || Deadline::Never)?;
         Ok(Permit { semaphore: self, permits })
@@ -99,18 +102,19 @@ impl Semaphore {
         Ok(Permit { semaphore: self, permits })
     }
 
-    /// So many permits, if they are free, nobody waits, and the semaphore is not closed. Not a checkpoint: a loop
-    /// around it needs one.
+    /// So many permits, if they are free, nobody waits, and the semaphore is not closed. Not a
+    /// checkpoint: a loop around it needs one.
     pub fn try_acquire(&self, permits: usize) -> Option<Permit<'_>> {
         self.permits.try_take(permits).then(|| Permit { semaphore: self, permits })
     }
 
-    /// As [`acquire_many`](Semaphore::acquire_many); the permits keep the semaphore alive, and can be given to a
-    /// task that outlives the caller.
+    /// As [`acquire_many`](Semaphore::acquire_many); the permits keep the semaphore alive, and can
+    /// be given to a task that outlives the caller.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore is [closed](Semaphore::close).
+    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore
+    /// is [closed](Semaphore::close).
     pub fn acquire_owned(self: &Arc<Semaphore>, permits: usize) -> Result<OwnedPermit> {
         self.take(permits, || Deadline::Never)?;
         Ok(OwnedPermit { semaphore: Arc::clone(self), permits })
@@ -122,9 +126,9 @@ impl Semaphore {
         taken.then(|| OwnedPermit { semaphore: Arc::clone(self), permits })
     }
 
-    /// Closes it: from now on no permits are given out. All who wait get an error, and so does everybody who comes, whose
-    /// kind is [`ErrorKind::SemaphoreClosed`]. Permits that were given out stay good. It cannot be opened again. Not a
-    /// checkpoint.
+    /// Closes it: from now on no permits are given out. All who wait get an error, and so does
+    /// everybody who comes, whose kind is [`ErrorKind::SemaphoreClosed`]. Permits that were given
+    /// out stay good. It cannot be opened again. Not a checkpoint.
     ///
     /// ```
     /// use parcae::prelude::*;

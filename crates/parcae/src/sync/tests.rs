@@ -1,4 +1,5 @@
-//! Locks and signals under the deterministic executor with many seeds, on threads, and shared by both.
+//! Locks and signals under the deterministic executor with many seeds, on threads, and shared by
+//! both.
 
 mod closing;
 mod guards;
@@ -9,8 +10,9 @@ use crate::Result;
 use crate::prelude::*;
 use crate::support::{deterministic, everywhere, run};
 
-/// Cancels a task after so many yields, for all numbers up to one at which it has surely ended: each of its wait
-/// points is hit. `body` is what others do meanwhile, beside the victim; `check` looks at what is left.
+/// Cancels a task after so many yields, for all numbers up to one at which it has surely ended:
+/// each of its wait points is hit. `body` is what others do meanwhile, beside the victim; `check`
+/// looks at what is left.
 fn cancelled_at_every_point(
     victim: impl Fn(&Cx) -> Result<()> + Sync,
     others: impl Fn(&Cx) -> Result<()> + Sync,

@@ -1,9 +1,9 @@
 //! The claim of a select: a word that is set once.
 //!
-//! A select waits in several queues at the same time. The thread that makes one of its cases possible
-//! *claims* the select for that case before it touches anything. Only one claim succeeds, so only one
-//! case happens. A thread whose claim fails goes on to the next waiter. A claim lies on the stack of
-//! its select; the header of `queue` says why that is sound.
+//! A select waits in several queues at the same time. The thread that makes one of its cases
+//! possible *claims* the select for that case before it touches anything. Only one claim succeeds,
+//! so only one case happens. A thread whose claim fails goes on to the next waiter. A claim lies on
+//! the stack of its select; the header of `queue` says why that is sound.
 
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 
@@ -21,9 +21,10 @@ impl Claim {
 
     /// Decides for a case; false if the select is decided already.
     pub(crate) fn fire(&self, case: usize) -> bool {
-        // AcqRel. Release: pairs with the Acquire in `winner`: what the claimer did before is seen by
-        // the select. Acquire: pairs with the Release of the claim that came first. What a claimer
-        // does *after* its claim is ordered by the lock of its object, under which it claims.
+        // AcqRel. Release: pairs with the Acquire in `winner`: what the claimer did before is seen
+        // by the select. Acquire: pairs with the Release of the claim that came first. What a
+        // claimer does *after* its claim is ordered by the lock of its object, under which it
+        // claims.
         self.0.compare_exchange(OPEN, case, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 

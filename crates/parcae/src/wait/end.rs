@@ -10,18 +10,18 @@
 //! ```
 //!
 //! One lock guards the mark and the queue. [`notify`](End::notify) is called once, when the task's
-//! result can be had. It sets the mark and grants all waiters in one critical section, and wakes them
-//! after it. A caller that registers finds the mark, or joins the queue in the same critical section,
-//! in which `notify` finds it: no wake-up is lost. A node of a select carries its claim, which
-//! `notify` wins under the lock as a channel does; a select that is decided is passed over.
+//! result can be had. It sets the mark and grants all waiters in one critical section, and wakes
+//! them after it. A caller that registers finds the mark, or joins the queue in the same critical
+//! section, in which `notify` finds it: no wake-up is lost. A node of a select carries its claim,
+//! which `notify` wins under the lock as a channel does; a select that is decided is passed over.
 //!
 //! # Ownership
 //!
 //! The end is counted. A [`TaskHandle`](crate::TaskHandle) has one count and puts another into the
 //! record of its task (`task::joiner`). The worker that finishes the task takes that count out, so
-//! that it can notify after the record has gone to another task. A node belongs to its waiter, which
-//! removes it before it returns. Wakers of futures are code of the program: they are cloned, woken
-//! and dropped outside of the lock.
+//! that it can notify after the record has gone to another task. A node belongs to its waiter,
+//! which removes it before it returns. Wakers of futures are code of the program: they are cloned,
+//! woken and dropped outside of the lock.
 //!
 //! # Rejected
 //!
@@ -67,8 +67,8 @@ impl<W: Wake> End<W> {
     ///
     /// # Safety
     ///
-    /// The joiner was made by [`joiner`](End::joiner) or is a task. The caller has taken JOIN out of
-    /// the state word, or has not set it.
+    /// The joiner was made by [`joiner`](End::joiner) or is a task. The caller has taken JOIN out
+    /// of the state word, or has not set it.
     pub(crate) unsafe fn of_joiner(joiner: Joiner) -> Option<Arc<End<W>>> {
         // SAFETY: as the caller says.
         joiner.as_hook().map(|hook| unsafe { Arc::from_raw(hook.as_ptr().cast::<End<W>>()) })

@@ -12,10 +12,10 @@
 //!
 //! # Why no wake-up is lost
 //!
-//! The thread that makes an operation possible does so first and looks for waiters afterwards, under
-//! the lock (or by the same word) under which waiters are published. So it finds the waiter, or the
-//! waiter's re-check comes later and finds that the operation is possible. A wake that comes before
-//! the park is latched, by the state word of the task or the token of the thread.
+//! The thread that makes an operation possible does so first and looks for waiters afterwards,
+//! under the lock (or by the same word) under which waiters are published. So it finds the waiter,
+//! or the waiter's re-check comes later and finds that the operation is possible. A wake that comes
+//! before the park is latched, by the state word of the task or the token of the thread.
 //!
 //! | file | idea |
 //! |---|---|

@@ -2,9 +2,9 @@
 //!
 //! Locks, channels, ends of tasks, cancellation and suspended accounts all keep their waiters in a
 //! [`Queue`]. A queue belongs to an object and is used under that object's lock. A waiter owns its
-//! [`Node`], which lies on its stack, in its frame, or in a box if a future owns it: joining a queue
-//! allocates nothing. What an object has to know about a waiter (how many permits it wants, where
-//! its value lies) is the node's *key*.
+//! [`Node`], which lies on its stack, in its frame, or in a box if a future owns it: joining a
+//! queue allocates nothing. What an object has to know about a waiter (how many permits it wants,
+//! where its value lies) is the node's *key*.
 //!
 //! # States of a node
 //!
@@ -32,28 +32,28 @@
 //!
 //! The thread that ends a node's wait holds the object's lock. It wins the claim, moves the waiter
 //! out, hands the value over, unlinks the node, and stores the final state last, with Release. The
-//! owner reads the state with Acquire, without the lock: if it is final, everything before the store
-//! is visible, and the node is the owner's again. Nobody touches a node after its final state was
-//! stored: its memory may be gone. So a waiter that was granted what it waits for takes no lock
+//! owner reads the state with Acquire, without the lock: if it is final, everything before the
+//! store is visible, and the node is the owner's again. Nobody touches a node after its final state
+//! was stored: its memory may be gone. So a waiter that was granted what it waits for takes no lock
 //! after its wake, and a waiter that was woken early finds `Queued` and parks again.
 //!
 //! # Why no grant is lost
 //!
-//! An owner that gives up takes the lock and calls [`remove`](Queue::remove). Under the lock the node is
-//! either still linked, and no grant will ever reach it; or it is Granted, and the owner learns that:
-//! it keeps the grant or passes it on, as its object prescribes.
+//! An owner that gives up takes the lock and calls [`remove`](Queue::remove). Under the lock the
+//! node is either still linked, and no grant will ever reach it; or it is Granted, and the owner
+//! learns that: it keeps the grant or passes it on, as its object prescribes.
 //!
 //! # Claims
 //!
-//! The nodes of a select point to one [`Claim`] on the select's stack. A claim is touched only under
-//! the lock under which its node was found linked, and before that node's final state is stored. The
-//! select removes each of its nodes under its object's lock, or finds it in a final state, before it
-//! returns or unwinds. So a claim outlives every access to it, and needs no count.
+//! The nodes of a select point to one [`Claim`] on the select's stack. A claim is touched only
+//! under the lock under which its node was found linked, and before that node's final state is
+//! stored. The select removes each of its nodes under its object's lock, or finds it in a final
+//! state, before it returns or unwinds. So a claim outlives every access to it, and needs no count.
 //!
 //! # Rejected
 //!
-//! Nodes on the heap: an allocation, and a count, for every wait. A lock-free queue: withdrawing from
-//! its middle costs more than the short lock that the object needs anyway.
+//! Nodes on the heap: an allocation, and a count, for every wait. A lock-free queue: withdrawing
+//! from its middle costs more than the short lock that the object needs anyway.
 
 use super::claim::Claim;
 use super::wake::Wake;
@@ -384,8 +384,8 @@ impl<W, K> Queue<W, K> {
         }
     }
 
-    /// Whether a waiter that `accepts` admits could be served: one that does not belong to the select
-    /// with the claim `own`, nor to a select that is decided.
+    /// Whether a waiter that `accepts` admits could be served: one that does not belong to the
+    /// select with the claim `own`, nor to a select that is decided.
     pub(crate) fn any(&mut self, own: Option<&Claim>, accepts: impl Fn(&K) -> bool) -> bool {
         let mut at = self.first;
         while let Some(node) = at {
@@ -524,8 +524,8 @@ impl<W: Wake, K> Queue<W, K> {
         }
     }
 
-    /// Has the first waiter try again: it stays at the head of the queue and is woken by the caller.
-    /// None if it was called before and has not come yet.
+    /// Has the first waiter try again: it stays at the head of the queue and is woken by the
+    /// caller. None if it was called before and has not come yet.
     pub(crate) fn call(&mut self) -> Option<W> {
         let first = self.first?;
         // SAFETY: linked.

@@ -3,14 +3,15 @@
 //!
 //! # Borrowed waiters
 //!
-//! Waking a task needs its scheduler, a `Shared`. A long-lived waiter holds an `Arc<Shared>`. Cloning
-//! that on every wait would make all workers contend for one count, so a waiter that is removed
-//! before its wait returns borrows it instead ([`Waiter::Borrowed`]): while the waiter is queued, its
-//! task waits, and a waiting task keeps its scheduler alive.
+//! Waking a task needs its scheduler, a `Shared`. A long-lived waiter holds an `Arc<Shared>`.
+//! Cloning that on every wait would make all workers contend for one count, so a waiter that is
+//! removed before its wait returns borrows it instead ([`Waiter::Borrowed`]): while the waiter is
+//! queued, its task waits, and a waiting task keeps its scheduler alive.
 //!
-//! The thread that removes a waiter in order to wake it calls [`Wake::upgrade`] while it still holds
-//! the queue's lock. A worker of the same scheduler needs nothing more: it keeps the scheduler alive
-//! itself, and wakes before it does anything else. Any other thread takes a count of its own.
+//! The thread that removes a waiter in order to wake it calls [`Wake::upgrade`] while it still
+//! holds the queue's lock. A worker of the same scheduler needs nothing more: it keeps the
+//! scheduler alive itself, and wakes before it does anything else. Any other thread takes a count
+//! of its own.
 
 use crate::base::error::discard;
 use crate::sched::task::TaskRef;

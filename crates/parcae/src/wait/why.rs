@@ -1,8 +1,8 @@
 //! The reason of a wait, for observers.
 //!
-//! A task notes it in its frame before it parks, and only then: an operation that does not wait pays
-//! nothing for it. An observer of the parked task (`inspect`) reads it there. The references are good
-//! until the call that waits returns, and a task that is being observed does not return.
+//! A task notes it in its frame before it parks, and only then: an operation that does not wait
+//! pays nothing for it. An observer of the parked task (`inspect`) reads it there. The references
+//! are good until the call that waits returns, and a task that is being observed does not return.
 //!
 //! Besides the words it says which task could end the wait, as far as that is known: the wait-for
 //! graph is made of that.

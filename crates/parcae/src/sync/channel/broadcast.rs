@@ -1,8 +1,9 @@
 //! A channel whose values all subscribers see.
 //!
-//! The last `capacity` values are kept, numbered. A subscriber has the number of the value that it wants next;
-//! if that is gone it is told how many it has missed, and goes on with the oldest. So a slow subscriber holds up neither the sender
-//! nor the others. Values are shared by count and cloned for each subscriber outside of the lock.
+//! The last `capacity` values are kept, numbered. A subscriber has the number of the value that it
+//! wants next; if that is gone it is told how many it has missed, and goes on with the oldest. So a
+//! slow subscriber holds up neither the sender nor the others. Values are shared by count and
+//! cloned for each subscriber outside of the lock.
 
 use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError, SendError};
@@ -14,8 +15,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A channel whose values all subscribers see; it keeps the last `capacity` of them, at least one. A send never
-/// waits.
+/// A channel whose values all subscribers see; it keeps the last `capacity` of them, at least one.
+/// A send never waits.
 ///
 /// ```
 /// use parcae::channel::broadcast;
@@ -78,7 +79,8 @@ pub struct Broadcaster<T> {
 }
 
 impl<T> Broadcaster<T> {
-    /// Sends a value to all who are subscribed now; says how many that are. Without any the value is dropped.
+    /// Sends a value to all who are subscribed now; says how many that are. Without any the value
+    /// is dropped.
     ///
     /// # Errors
     ///
@@ -177,7 +179,8 @@ impl<T> Subscriber<T> {
         self.len() == 0
     }
 
-    /// Another subscriber, which sees what is sent from now on. A clone goes on from the same place instead.
+    /// Another subscriber, which sees what is sent from now on. A clone goes on from the same place
+    /// instead.
     #[must_use]
     pub fn resubscribe(&self) -> Subscriber<T> {
         let mut state = self.shared.state.lock();
@@ -191,8 +194,8 @@ impl<T: Clone> Subscriber<T> {
     ///
     /// # Errors
     ///
-    /// [`Reason::Lagged`] if values are gone that it has not seen: the next call goes on with the oldest. Otherwise all senders are
-    /// gone, or the task was cancelled or has no budget left.
+    /// [`Reason::Lagged`] if values are gone that it has not seen: the next call goes on with the
+    /// oldest. Otherwise all senders are gone, or the task was cancelled or has no budget left.
     pub fn recv(&mut self) -> Result<T, RecvError> {
         self.wait_until(|| Deadline::Never)
     }

@@ -1,9 +1,10 @@
 //! The values in a channel: a ring that grows and shrinks.
 //!
-//! Memory is taken when it is first needed, not when the channel is made: a capacity is a limit, and may be larger
-//! than any memory. A full ring doubles. One that is less than a quarter full halves, down to
-//! [`KEEP`] bytes, which are kept for the next values. After either it is half full at most, so a quarter of its size goes
-//! in or out before the next change: moving values costs a constant time for each value that passes.
+//! Memory is taken when it is first needed, not when the channel is made: a capacity is a limit,
+//! and may be larger than any memory. A full ring doubles. One that is less than a quarter full
+//! halves, down to [`KEEP`] bytes, which are kept for the next values. After either it is half full
+//! at most, so a quarter of its size goes in or out before the next change: moving values costs a
+//! constant time for each value that passes.
 //!
 //! Values come and go by address, see `value_box.rs`.
 
@@ -11,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 
-/// A ring of at most so many bytes does not shrink. Without a deeper reason: a channel of a thousand words fits, and never pays
-/// for memory that it would ask for again at once.
+/// A ring of at most so many bytes does not shrink. Without a deeper reason: a channel of a
+/// thousand words fits, and never pays for memory that it would ask for again at once.
 const KEEP: usize = 16 * 1024;
 /// The first values that memory is taken for.
 const FIRST: usize = 4;
@@ -120,7 +121,8 @@ impl<T> Buffer<T> {
         }
         let mut slots = Box::new_uninit_slice(room);
         let before_wrap = self.len.min(self.slots.len() - self.head);
-        // SAFETY: the values are at `head..` and, from the start again, the rest of `len`; there is room for all of them.
+        // SAFETY: the values are at `head..` and, from the start again, the rest of `len`; there is
+        // room for all of them.
         unsafe {
             let (from, to) = (self.slots.as_ptr(), slots.as_mut_ptr());
             ptr::copy_nonoverlapping(from.add(self.head), to, before_wrap);
@@ -139,7 +141,8 @@ impl Buffer<()> {
     }
 }
 
-/// Drops the values, first in first. A panic of one does not keep the others; the first goes on when all are gone.
+/// Drops the values, first in first. A panic of one does not keep the others; the first goes on
+/// when all are gone.
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         if !std::mem::needs_drop::<T>() {

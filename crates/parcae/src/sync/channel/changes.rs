@@ -1,13 +1,13 @@
 //! Waiting until a state has changed: for channels whose values are not handed over.
 //!
-//! A state behind a lock has a wait queue in it. A thread that changes the state ends the wait of all
-//! waiters under that lock, and wakes them after it; they look again. A waiter looks and joins the
-//! queue in one critical section, so it sees the change or is found by the thread that makes it. It
-//! looks once more before it reports that it was cancelled or out of time.
+//! A state behind a lock has a wait queue in it. A thread that changes the state ends the wait of
+//! all waiters under that lock, and wakes them after it; they look again. A waiter looks and joins
+//! the queue in one critical section, so it sees the change or is found by the thread that makes
+//! it. It looks once more before it reports that it was cancelled or out of time.
 //!
-//! What a reader sees of a state depends on how far it has got, its *cursor*, which is its own: what
-//! was there to be seen when its wait was ended is there when it looks. So a select can be decided by
-//! the queue alone, and look after that.
+//! What a reader sees of a state depends on how far it has got, its *cursor*, which is its own:
+//! what was there to be seen when its wait was ended is there when it looks. So a select can be
+//! decided by the queue alone, and look after that.
 
 use super::error::{Reason, RecvError};
 use super::operation::{charge, closed_or_cancelled, may_wait, prepare};
@@ -63,8 +63,8 @@ pub(crate) trait Reader: Sized {
             if let Some(found) = Self::read(&locked, cursor) {
                 break found;
             }
-            // SAFETY: the node is idle here, and stays here until `wait_in_queue` has returned, which
-            // leaves it in no queue. The frame is the caller's.
+            // SAFETY: the node is idle here, and stays here until `wait_in_queue` has returned,
+            // which leaves it in no queue. The frame is the caller's.
             let waited = unsafe {
                 node.reset();
                 Self::waiters(&mut locked).push(&node, borrowed_waiter(payer), None);

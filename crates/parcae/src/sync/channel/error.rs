@@ -8,7 +8,8 @@ use std::fmt;
 use std::ptr::NonNull;
 
 /// Why an operation on a channel did not happen. There are two sides to it: the channel's
-/// ([`Closed`](Reason::Closed)), which is final, and the caller's (all others), which says nothing about the channel.
+/// ([`Closed`](Reason::Closed)), which is final, and the caller's (all others), which says nothing
+/// about the channel.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Reason {

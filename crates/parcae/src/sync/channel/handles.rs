@@ -23,8 +23,8 @@ pub(crate) struct Shared<T> {
     pub(crate) core: Core<T, Waiter>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
-    /// The task that made it, for whoever looks for deadlocks; 0 if it is not known who has its ends: a thread
-    /// made it, or has used it.
+    /// The task that made it, for whoever looks for deadlocks; 0 if it is not known who has its
+    /// ends: a thread made it, or has used it.
     maker: AtomicU64,
     /// The scheduler of that task, by its address: numbers of tasks are unique only there.
     home: usize,
@@ -115,8 +115,8 @@ macro_rules! handle {
         impl<T> $End<T> {
             /// How many values are in the channel. Others may be faster than whoever asks.
             ///
-            /// Not a checkpoint, and neither are the other functions that only ask: a loop of nothing else lets nobody run, and
-            /// is not cancelled.
+            /// Not a checkpoint, and neither are the other functions that only ask: a loop of
+            /// nothing else lets nobody run, and is not cancelled.
             pub fn len(&self) -> usize {
                 self.shared.core.len()
             }
@@ -126,8 +126,8 @@ macro_rules! handle {
                 self.len() == 0
             }
 
-            /// Whether it holds as many values as it may: a send would have to wait, unless a receiver waits for
-            /// it. A rendezvous channel is both empty and full.
+            /// Whether it holds as many values as it may: a send would have to wait, unless a
+            /// receiver waits for it. A rendezvous channel is both empty and full.
             pub fn is_full(&self) -> bool {
                 self.shared.core.is_full()
             }

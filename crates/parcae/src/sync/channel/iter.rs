@@ -8,8 +8,9 @@ use std::iter::FusedIterator;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Receives until the channel is closed and empty. An item is an error if the task was cancelled, ran out of
-/// budget, or the channel was [closed with](super::Sender::close_with) one; it is the last item then.
+/// Receives until the channel is closed and empty. An item is an error if the task was cancelled,
+/// ran out of budget, or the channel was [closed with](super::Sender::close_with) one; it is the
+/// last item then.
 #[derive(Debug)]
 #[must_use = "it receives nothing until it is asked for items"]
 pub struct Iter<'r, T> {
@@ -25,7 +26,8 @@ pub struct IntoIter<T> {
     ended: bool,
 }
 
-/// Receives what can be had without waiting. An item is an error as for [`Iter`], and is the last one then.
+/// Receives what can be had without waiting. An item is an error as for [`Iter`], and is the last
+/// one then.
 #[derive(Debug)]
 #[must_use = "it receives nothing until it is asked for items"]
 pub struct TryIter<'r, T> {
@@ -98,8 +100,8 @@ impl<T> Receiver<T> {
         Iter { receiver: self, ended: false }
     }
 
-    /// Receives in a loop what can be had without waiting, and ends at the first value that is not there. Each value is a
-    /// checkpoint, as [`try_recv`](Receiver::try_recv) is.
+    /// Receives in a loop what can be had without waiting, and ends at the first value that is not
+    /// there. Each value is a checkpoint, as [`try_recv`](Receiver::try_recv) is.
     ///
     /// ```
     /// let (tx, rx) = parcae::channel::channel(3);

@@ -24,8 +24,8 @@
 //! # Ok::<(), parcae::Error>(())
 //! ```
 //!
-//! Any number of [`Sender`]s and [`Receiver`]s share a channel; each value is received once. To wait for several
-//! channels at once see [`select`](mod@crate::select).
+//! Any number of [`Sender`]s and [`Receiver`]s share a channel; each value is received once. To
+//! wait for several channels at once see [`select`](mod@crate::select).
 //!
 //! | made by | holds | a send waits |
 //! |---|---|---|
@@ -42,40 +42,46 @@
 //!
 //! # Guarantees
 //!
-//! - Values of one sender are received in the order in which it sent them. Those who wait are served in
-//!   the order in which they came.
-//! - An operation that fails (closed, cancelled, out of time, out of budget) has had no effect: a value that was not
-//!   sent comes back in the error, one that was not received is still in the channel. If it has happened
-//!   by the time that the task is cancelled, it succeeds, and the next cancel point notices.
+//! - Values of one sender are received in the order in which it sent them. Those who wait are
+//!   served in the order in which they came.
+//! - An operation that fails (closed, cancelled, out of time, out of budget) has had no effect: a
+//!   value that was not sent comes back in the error, one that was not received is still in the
+//!   channel. If it has happened by the time that the task is cancelled, it succeeds, and the next
+//!   cancel point notices.
 //! - On a task, waiting parks the task, and operations that wait are cancel points. On any other
 //!   thread it blocks the thread. The two ends need not be of one kind.
-//! - Every value is dropped once: those that nobody received when the last receiver goes, or with the channel.
+//! - Every value is dropped once: those that nobody received when the last receiver goes, or with
+//!   the channel.
 //!
-//! - A value may be large: the functions here have at most two copies of it on the stack at a time, without optimisation
-//!   too. What an error gives back, or a select keeps, is on the heap if it has more than a few words.
+//! - A value may be large: the functions here have at most two copies of it on the stack at a time,
+//!   without optimisation too. What an error gives back, or a select keeps, is on the heap if it
+//!   has more than a few words.
 //!
-//! Every operation that sends, receives or selects is a checkpoint of its task and costs one op, so that a loop of failing
-//! attempts lets others run, is cancelled, and ends with its budget as any other loop does. The channel op is charged if it
-//! happens, which makes it [`Budget::CHANNEL_OP`](crate::Budget::CHANNEL_OP) in all; without one left, an operation is
-//! refused before it starts. What only asks (`len`, `is_empty`, `is_full`, `is_closed`, `capacity`, `dropped`) and what only handles the
-//! ends (cloning, `downgrade`, `upgrade`, `close`) is no checkpoint: a loop of nothing else needs one of its own.
+//! Every operation that sends, receives or selects is a checkpoint of its task and costs one op, so
+//! that a loop of failing attempts lets others run, is cancelled, and ends with its budget as any
+//! other loop does. The channel op is charged if it happens, which makes it
+//! [`Budget::CHANNEL_OP`](crate::Budget::CHANNEL_OP) in all; without one left, an operation is
+//! refused before it starts. What only asks (`len`, `is_empty`, `is_full`, `is_closed`, `capacity`,
+//! `dropped`) and what only handles the ends (cloning, `downgrade`, `upgrade`, `close`) is no
+//! checkpoint: a loop of nothing else needs one of its own.
 //!
 //! # Closing
 //!
-//! A channel is closed by [`close`](Sender::close) at either end, or when the last sender or the last
-//! receiver is gone. It stays closed. Nothing can be sent after that, whoever waits is told, and what is in
-//! it can still be received. A task that is cancelled is told so first: mostly the other end is gone because
-//! it was cancelled too.
+//! A channel is closed by [`close`](Sender::close) at either end, or when the last sender or the
+//! last receiver is gone. It stays closed. Nothing can be sent after that, whoever waits is told,
+//! and what is in it can still be received. A task that is cancelled is told so first: mostly the
+//! other end is gone because it was cancelled too.
 //!
 //! # Memory
 //!
-//! A capacity is a limit: memory is taken when there are values for it, and given back when they have been received, but for
-//! 16 KiB. So a capacity may be as large as one likes; [`usize::MAX`] is that of a channel without bounds.
+//! A capacity is a limit: memory is taken when there are values for it, and given back when they
+//! have been received, but for 16 KiB. So a capacity may be as large as one likes; [`usize::MAX`]
+//! is that of a channel without bounds.
 //!
 //! # How it works
 //!
-//! `state.rs` has the protocol and its argument, `operation.rs` the steps of an operation by a task or
-//! a thread, `handles.rs` the counts of both ends. `wait::queue` has the wait queue.
+//! `state.rs` has the protocol and its argument, `operation.rs` the steps of an operation by a task
+//! or a thread, `handles.rs` the counts of both ends. `wait::queue` has the wait queue.
 
 mod broadcast;
 mod buffer;
@@ -131,7 +137,8 @@ pub enum Overflow {
     /// Waits for room.
     #[default]
     Block,
-    /// Fails, and gives the value back: [`Reason::WouldWait`]. What is in the channel is older, and stays.
+    /// Fails, and gives the value back: [`Reason::WouldWait`]. What is in the channel is older, and
+    /// stays.
     DropNew,
     /// Drops the oldest value to make room, and succeeds. A channel of capacity 0 has no older one:
     /// if nobody waits for it, the value itself is dropped. [`Receiver::dropped`] counts them.
@@ -211,7 +218,8 @@ impl ChannelOpts {
     /// # Errors
     ///
     /// If the capability does not allow it: it is revoked, has as many channels as it may, or the
-    /// capacity is too large. A channel without bounds needs one whose `max_buffer` is [`usize::MAX`].
+    /// capacity is too large. A channel without bounds needs one whose `max_buffer` is
+    /// [`usize::MAX`].
     ///
     /// ```
     /// use parcae::cap::{ChannelLimits, Delegation};

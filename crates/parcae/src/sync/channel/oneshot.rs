@@ -42,7 +42,8 @@ impl<T> OneSender<T> {
     ///
     /// # Errors
     ///
-    /// The receiver is gone, or the task was cancelled or has no budget left. The value is in the error.
+    /// The receiver is gone, or the task was cancelled or has no budget left. The value is in the
+    /// error.
     pub fn send(self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         let sent = self.0.send_from(&mut value, || Deadline::Never);
@@ -56,11 +57,13 @@ impl<T> OneSender<T> {
 }
 
 impl<T> OneReceiver<T> {
-    /// Waits for the value. One that failed because of the caller, such as by a cancel, can be repeated.
+    /// Waits for the value. One that failed because of the caller, such as by a cancel, can be
+    /// repeated.
     ///
     /// # Errors
     ///
-    /// The sender is gone without sending, or its value was received; or the task was cancelled or has no budget left.
+    /// The sender is gone without sending, or its value was received; or the task was cancelled or
+    /// has no budget left.
     pub fn recv(&self) -> Result<T, RecvError> {
         self.0.recv()
     }
@@ -74,8 +77,8 @@ impl<T> OneReceiver<T> {
         self.0.recv_timeout(time)
     }
 
-    /// As [`recv`](OneReceiver::recv), and waits no longer than until a point in time, by the clock of
-    /// [`time::now`](crate::time::now).
+    /// As [`recv`](OneReceiver::recv), and waits no longer than until a point in time, by the clock
+    /// of [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
@@ -104,7 +107,8 @@ impl<T> OneReceiver<T> {
         self.0.close();
     }
 
-    /// As an ordinary receiver: for a [`Select`](crate::select::Select). `select!` takes it as it is.
+    /// As an ordinary receiver: for a [`Select`](crate::select::Select). `select!` takes it as it
+    /// is.
     pub fn as_receiver(&self) -> &Receiver<T> {
         &self.0
     }

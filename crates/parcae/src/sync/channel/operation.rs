@@ -3,22 +3,22 @@
 //! 1. *prepare*: a checkpoint, which also makes sure that the operation can be paid for;
 //! 2. *begin*: the operation happens, fails, or joins a queue;
 //! 3. *wait*, if it has joined a queue, until it is granted or given up;
-//! 4. *charge and wake*: if it happened, charge the task, which cannot fail because nobody else spends
-//!    from its account, and wake the waiter at the other end.
+//! 4. *charge and wake*: if it happened, charge the task, which cannot fail because nobody else
+//!    spends from its account, and wake the waiter at the other end.
 //!
 //! The frame of the task is found in step 1 and passed down.
 //!
 //! An error comes from 1, before anything was done, or from 2 and 3, which say under the channel's
-//! lock that nothing was done. Values are dropped after 4, where a panic of theirs finds the channel
-//! in order.
+//! lock that nothing was done. Values are dropped after 4, where a panic of theirs finds the
+//! channel in order.
 //!
 //! # Cancelled before closed
 //!
-//! A task that is cancelled learns that before it learns that the channel is closed: mostly the other
-//! end is gone because it was cancelled too. So wherever step 2 or 3 finds the channel closed, the
-//! task looks once more whether it was cancelled. The cancel that made another task close the channel
-//! is seen then: it was marked before that task saw it, which was before it closed the channel, under
-//! whose lock this task has found that.
+//! A task that is cancelled learns that before it learns that the channel is closed: mostly the
+//! other end is gone because it was cancelled too. So wherever step 2 or 3 finds the channel
+//! closed, the task looks once more whether it was cancelled. The cancel that made another task
+//! close the channel is seen then: it was marked before that task saw it, which was before it
+//! closed the channel, under whose lock this task has found that.
 
 use super::error::Reason;
 use super::state::{ChannelNode, Closed, Core, Locked, Side, ValueAddress};
@@ -94,8 +94,8 @@ pub(super) unsafe fn wait_queued<T>(
     why: Why<'_>,
 ) -> Result<(), Reason> {
     let node: ChannelNode<T, Waiter> = Node::new(ValueAddress::of(address));
-    // SAFETY: the node stays here until it is granted or withdrawn, by `wait_in_queue` at the latest,
-    // and the waiter with it. The rest as the caller says.
+    // SAFETY: the node stays here until it is granted or withdrawn, by `wait_in_queue` at the
+    // latest, and the waiter with it. The rest as the caller says.
     let waited = unsafe {
         locked.join(side, &node, borrowed_waiter(frame));
         let refused = || may_wait(frame).err().map(Err);

@@ -1,17 +1,20 @@
 //! A channel of tasks, whose results come out in the order in which the tasks went in.
 //!
-//! What goes through the channel is the [`TaskHandle`]; the receiver joins one after the other. So the tasks run side
-//! by side and end as they like, and their results are received in order; a slow one holds up those behind it, and
-//! only them. The capacity bounds how far the work runs ahead of whoever receives.
+//! What goes through the channel is the [`TaskHandle`]; the receiver joins one after the other. So
+//! the tasks run side by side and end as they like, and their results are received in order; a slow
+//! one holds up those behind it, and only them. The capacity bounds how far the work runs ahead of
+//! whoever receives.
 //!
 //! # Nothing is left behind
 //!
-//! A task that could not be sent is waited for, and its result is in the error. A receiver takes a handle out of
-//! the channel and waits for its task as the second step; a wait that is given up leaves the handle in the receiver, as
-//! the first for the next call. So a receive that fails has had no effect, as in any other channel. There is
-//! one receiver, because two would not have an order.
+//! A task that could not be sent is waited for, and its result is in the error. A receiver takes a
+//! handle out of the channel and waits for its task as the second step; a wait that is given up
+//! leaves the handle in the receiver, as the first for the next call. So a receive that fails has
+//! had no effect, as in any other channel. There is one receiver, because two would not have an
+//! order.
 //!
-//! Tasks in the channel are children of a nursery, which waits for them whatever becomes of the channel.
+//! Tasks in the channel are children of a nursery, which waits for them whatever becomes of the
+//! channel.
 
 use super::error::{Reason, RecvError, SendError};
 use super::{Receiver, Sender, channel, charge};
@@ -23,7 +26,8 @@ use crate::scope::profile::SpawnsFreely;
 use std::fmt;
 use std::time::Duration;
 
-/// A channel of up to `capacity` tasks, whose results come out in the order in which the tasks went in.
+/// A channel of up to `capacity` tasks, whose results come out in the order in which the tasks went
+/// in.
 ///
 /// A parallel map that keeps the order, and never has more than a few results waiting:
 ///
@@ -60,8 +64,8 @@ fn interrupted(error: Error) -> RecvError {
     RecvError::new(Reason::Interrupted(error))
 }
 
-/// Sends tasks. See [`ordered`]. Clones send into the same channel; only the owner of a nursery spawns, but
-/// [handles](OrderedSender::send) can be sent by anybody who has one.
+/// Sends tasks. See [`ordered`]. Clones send into the same channel; only the owner of a nursery
+/// spawns, but [handles](OrderedSender::send) can be sent by anybody who has one.
 pub struct OrderedSender<'scope, T> {
     sender: Sender<TaskHandle<'scope, T>>,
 }
@@ -71,8 +75,9 @@ impl<'scope, T: Send + 'scope> OrderedSender<'scope, T> {
     ///
     /// # Errors
     ///
-    /// The child could not be spawned, or not be sent: then it was waited for, and its result is in the error. If that is
-    /// because the caller is to end, the child is asked to end too; otherwise it is let finish.
+    /// The child could not be spawned, or not be sent: then it was waited for, and its result is in
+    /// the error. If that is because the caller is to end, the child is asked to end too; otherwise
+    /// it is let finish.
     #[track_caller]
     pub fn send_task<'env, P: SpawnsFreely>(
         &self,
@@ -99,8 +104,8 @@ impl<'scope, T: Send + 'scope> OrderedSender<'scope, T> {
         self.sender.send(handle).map_err(SendTaskError::joined)
     }
 
-    /// As [`send_task`](OrderedSender::send_task), and waits for room no longer than `time`. The wait for a task that could not be
-    /// sent has no such limit.
+    /// As [`send_task`](OrderedSender::send_task), and waits for room no longer than `time`. The
+    /// wait for a task that could not be sent has no such limit.
     ///
     /// # Errors
     ///
@@ -170,13 +175,15 @@ pub struct OrderedReceiver<'scope, T> {
 impl<'scope, T> OrderedReceiver<'scope, T> {
     /// The result of the next task; waits for the task to be sent, and to end.
     ///
-    /// There are two results: the outer one is the channel's, the inner one the task's. A task that has failed is
-    /// one that has a result, and the next call goes on to the next task. (Unless its nursery is
-    /// [one](crate::OnFailure::FailFast) that is cancelled by the failure, and the receiver with it.)
+    /// There are two results: the outer one is the channel's, the inner one the task's. A task that
+    /// has failed is one that has a result, and the next call goes on to the next task. (Unless its
+    /// nursery is [one](crate::OnFailure::FailFast) that is cancelled by the failure, and the
+    /// receiver with it.)
     ///
     /// # Errors
     ///
-    /// The channel is closed and nothing is left in it, or the caller was cancelled or has no budget left.
+    /// The channel is closed and nothing is left in it, or the caller was cancelled or has no
+    /// budget left.
     pub fn recv(&mut self) -> Result<Result<T>, RecvError> {
         self.recv_until(Deadline::Never)
     }
@@ -247,7 +254,8 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     }
 }
 
-/// Until the channel is closed and empty. A task's failure is an item, and so is that the caller was interrupted.
+/// Until the channel is closed and empty. A task's failure is an item, and so is that the caller
+/// was interrupted.
 impl<T> Iterator for OrderedReceiver<'_, T> {
     type Item = Result<T>;
 

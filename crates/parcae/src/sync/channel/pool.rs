@@ -1,14 +1,14 @@
 //! A pool of things that are costly to make.
 //!
-//! At most `capacity` *permits* go round in a channel. Whoever has one takes an idle item, or makes one
-//! if none is idle; it gives the item back first and the permit after it. So
+//! At most `capacity` *permits* go round in a channel. Whoever has one takes an idle item, or makes
+//! one if none is idle; it gives the item back first and the permit after it. So
 //!
 //! ```text
 //! idle items ≤ permits in the channel        items in all ≤ capacity
 //! ```
 //!
-//! and waiting, order, timeouts and cancelling are those of the channel. Making, resetting and dropping run
-//! outside of all locks; whatever they do, the permit goes back.
+//! and waiting, order, timeouts and cancelling are those of the channel. Making, resetting and
+//! dropping run outside of all locks; whatever they do, the permit goes back.
 
 use super::error::RecvError;
 use super::handles::drop_all;
@@ -24,7 +24,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// A pool of up to so many items, which are made when they are first needed and lent to one borrower at a time.
+/// A pool of up to so many items, which are made when they are first needed and lent to one
+/// borrower at a time.
 ///
 /// ```
 /// use parcae::channel::Pool;
@@ -65,8 +66,8 @@ impl<T> Idle<T> {
         self.lock().pop_back()
     }
 
-    /// Takes an item back, if there is one, and then its permit: who gets the permit finds the item. Returns what
-    /// is to be dropped.
+    /// Takes an item back, if there is one, and then its permit: who gets the permit finds the
+    /// item. Returns what is to be dropped.
     #[must_use = "it is dropped outside of all locks"]
     pub(super) fn give_back<W: Wake>(&self, item: Option<T>, permits: &Core<(), W>) -> VecDeque<T> {
         if let Some(item) = item {
@@ -110,12 +111,13 @@ impl<T> Pool<T> {
         self
     }
 
-    /// Borrows an item; waits if all are lent. It goes back when the guard is dropped. A cancel point, charged as a
-    /// receive.
+    /// Borrows an item; waits if all are lent. It goes back when the guard is dropped. A cancel
+    /// point, charged as a receive.
     ///
     /// # Errors
     ///
-    /// The pool is closed, the task was cancelled or has no budget left, or what making an item failed with.
+    /// The pool is closed, the task was cancelled or has no budget left, or what making an item
+    /// failed with.
     pub fn borrow(&self) -> Result<Borrowed<'_, T>> {
         self.lend(self.permits.1.recv())
     }
@@ -155,8 +157,8 @@ impl<T> Pool<T> {
         self.permits.1.len()
     }
 
-    /// Closes the pool: nothing more is lent, whoever waits is told, idle items are dropped, and lent ones
-    /// when they come back. Later calls do nothing.
+    /// Closes the pool: nothing more is lent, whoever waits is told, idle items are dropped, and
+    /// lent ones when they come back. Later calls do nothing.
     pub fn close(&self) {
         self.permits.0.close();
         drop_all(self.idle.empty(&self.permits.0.shared().core));

@@ -17,7 +17,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The receiving end of a channel. Clones receive from the same channel; each value goes to one of them.
+/// The receiving end of a channel. Clones receive from the same channel; each value goes to one of
+/// them.
 pub struct Receiver<T> {
     pub(super) shared: Arc<Shared<T>>,
 }
@@ -37,14 +38,15 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// The channel is closed and nothing is left in it, or the task was cancelled or has no budget left.
+    /// The channel is closed and nothing is left in it, or the task was cancelled or has no budget
+    /// left.
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.recv_until(|| Deadline::Never)
     }
 
-    /// As [`recv`](Receiver::recv), and waits no longer than `time`. Under the deterministic executor that is
-    /// virtual time.
+    /// As [`recv`](Receiver::recv), and waits no longer than `time`. Under the deterministic
+    /// executor that is virtual time.
     ///
     /// # Errors
     ///
@@ -125,7 +127,8 @@ impl<T> Receiver<T> {
     ///
     /// # Safety
     ///
-    /// The address is that of a place for a value, without one, which belongs to the caller until this has returned.
+    /// The address is that of a place for a value, without one, which belongs to the caller until
+    /// this has returned.
     #[inline]
     unsafe fn recv_to(
         &self,
@@ -210,11 +213,13 @@ impl<T> Receiver<T> {
         unsafe { received(self.shared.core.try_recv(into)) }
     }
 
-    /// Receives up to `max` values to the end of `into`; waits for the first and takes of the others what is there. Returns how many
-    /// these are, at least one unless `max` is 0, which does nothing.
+    /// Receives up to `max` values to the end of `into`; waits for the first and takes of the
+    /// others what is there. Returns how many these are, at least one unless `max` is 0, which does
+    /// nothing.
     ///
-    /// Each value is charged, and is a cancel point of its own. If the task is cancelled or out of budget behind the
-    /// first, what it has received so far is a success, and the next operation is told.
+    /// Each value is charged, and is a cancel point of its own. If the task is cancelled or out of
+    /// budget behind the first, what it has received so far is a success, and the next operation is
+    /// told.
     ///
     /// # Errors
     ///
@@ -249,8 +254,8 @@ impl<T> Receiver<T> {
         Ok(max)
     }
 
-    /// Closes the channel, for all its handles: nothing more can be sent. What is in it can still be
-    /// received. Later calls do nothing.
+    /// Closes the channel, for all its handles: nothing more can be sent. What is in it can still
+    /// be received. Later calls do nothing.
     pub fn close(&self) {
         self.shared.close(None);
     }

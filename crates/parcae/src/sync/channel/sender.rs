@@ -1,7 +1,8 @@
 //! The sending end of a channel. `operation` has the steps.
 //!
-//! Values travel by address (`value_box`). A sender has its value in an `Option` on its stack, which is
-//! empty once the value was sent. While the sender waits, that memory belongs to the channel.
+//! Values travel by address (`value_box`). A sender has its value in an `Option` on its stack,
+//! which is empty once the value was sent. While the sender waits, that memory belongs to the
+//! channel.
 
 use super::error::{Reason, SendError};
 use super::handles::{Shared, WeakSender};
@@ -30,7 +31,8 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     ///
-    /// The channel is closed, the task was cancelled or has no budget left. The value is in the error.
+    /// The channel is closed, the task was cancelled or has no budget left. The value is in the
+    /// error.
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
@@ -38,8 +40,8 @@ impl<T> Sender<T> {
         not_sent(&mut value, sent)
     }
 
-    /// As [`send`](Sender::send), and waits no longer than `time`. Under the deterministic executor that is
-    /// virtual time.
+    /// As [`send`](Sender::send), and waits no longer than `time`. Under the deterministic executor
+    /// that is virtual time.
     ///
     /// # Errors
     ///
@@ -162,9 +164,9 @@ impl<T> Sender<T> {
 
     /// Sends one value after the other, as [`send`](Sender::send) does; returns how many.
     ///
-    /// Values are taken from the iterator one at a time, and sent before the next is taken. So if it fails, all values before the one
-    /// in the error were sent, and those behind it are still in the iterator: lend it to have them. Each value is charged, and
-    /// is a cancel point of its own.
+    /// Values are taken from the iterator one at a time, and sent before the next is taken. So if
+    /// it fails, all values before the one in the error were sent, and those behind it are still in
+    /// the iterator: lend it to have them. Each value is charged, and is a cancel point of its own.
     ///
     /// # Errors
     ///
@@ -193,13 +195,14 @@ impl<T> Sender<T> {
         unreachable!("more values than can be counted")
     }
 
-    /// Closes the channel, for all its handles. What is in it can still be received. Later calls do nothing.
+    /// Closes the channel, for all its handles. What is in it can still be received. Later calls do
+    /// nothing.
     pub fn close(&self) {
         self.shared.close(None);
     }
 
-    /// Closes the channel, and says why: receivers find the error when they have received all that is in
-    /// it, senders at once. Has no effect on a channel that is closed already.
+    /// Closes the channel, and says why: receivers find the error when they have received all that
+    /// is in it, senders at once. Has no effect on a channel that is closed already.
     ///
     /// ```
     /// let (tx, rx) = parcae::channel::channel(1);

@@ -1,9 +1,10 @@
 //! The state of a channel, and everything that changes it.
 //!
-//! One lock guards it all. Nobody waits, wakes, drops a value or runs code of the program under it. A
-//! critical section moves at most two values and a few pointers, except that closing walks over all
-//! waiters, and a buffer that grows or shrinks moves its values. The module knows nothing of tasks and
-//! threads: a waiter is anything that can be woken, so the models check these functions, not a copy.
+//! One lock guards it all. Nobody waits, wakes, drops a value or runs code of the program under it.
+//! A critical section moves at most two values and a few pointers, except that closing walks over
+//! all waiters, and a buffer that grows or shrinks moves its values. The module knows nothing of
+//! tasks and threads: a waiter is anything that can be woken, so the models check these functions,
+//! not a copy.
 //!
 //! # Invariants
 //!
@@ -16,26 +17,27 @@
 //!    same for watchers that wait for room.
 //!
 //! Every function keeps them because trying and publishing happen in one critical section: a caller
-//! that finds nothing to do has joined the queue before anybody else can look. So there is nothing to
-//! re-check, and no wake-up that could fall in between. Waiters leave the queues in the order of
+//! that finds nothing to do has joined the queue before anybody else can look. So there is nothing
+//! to re-check, and no wake-up that could fall in between. Waiters leave the queues in the order of
 //! arrival, and their values enter the buffer behind those before them: FIFO for each sender, and
 //! nobody overtakes a waiter.
 //!
 //! # Watchers
 //!
-//! A *watcher* waits until an operation is possible and takes no part in it (`Select::ready`, a value
-//! that is still to be made). Its node has no address. It is passed over by the functions that hand
-//! values over. An operation becomes possible by a value or room in the buffer that no waiter got, by
-//! a waiter that joins at the other end, and by a close: each of them ends the wait of all watchers.
+//! A *watcher* waits until an operation is possible and takes no part in it (`Select::ready`, a
+//! value that is still to be made). Its node has no address. It is passed over by the functions
+//! that hand values over. An operation becomes possible by a value or room in the buffer that no
+//! waiter got, by a waiter that joins at the other end, and by a close: each of them ends the wait
+//! of all watchers.
 //!
 //! # Where a value is
 //!
-//! With the sender, in the buffer, or with the receiver. It moves from one to the next under the lock,
-//! by address, in one step. While the node of a sender or receiver is queued, the memory at its
-//! address belongs to the channel. The owner has it back when it reads a final state of its node, or
-//! has removed the node under the lock. So a wait that is given up finds out whether the operation has
-//! happened, and if it has not, that it will not. A value is written before the final state is stored
-//! (`Queue::grant_where`), so a receiver that reads the state reads the value.
+//! With the sender, in the buffer, or with the receiver. It moves from one to the next under the
+//! lock, by address, in one step. While the node of a sender or receiver is queued, the memory at
+//! its address belongs to the channel. The owner has it back when it reads a final state of its
+//! node, or has removed the node under the lock. So a wait that is given up finds out whether the
+//! operation has happened, and if it has not, that it will not. A value is written before the final
+//! state is stored (`Queue::grant_where`), so a receiver that reads the state reads the value.
 //!
 //! | final state | value of a sender | value of a receiver |
 //! |---|---|---|
@@ -85,7 +87,8 @@ impl<T> Clone for ValueAddress<T> {
 
 impl<T> Copy for ValueAddress<T> {}
 
-// SAFETY: the value at the address is moved under the channel's lock, between threads if it is `Send`.
+// SAFETY: the value at the address is moved under the channel's lock, between threads if it is
+// `Send`.
 unsafe impl<T: Send> Send for ValueAddress<T> {}
 
 impl<T> ValueAddress<T> {
@@ -149,8 +152,8 @@ pub(crate) struct Closed(pub(crate) Option<Error>);
 pub(crate) enum Put<W> {
     /// It is in the channel, and no longer there.
     Done(Wakes<W>),
-    /// It is in the channel, and what had to go for it is there instead: the caller drops it. Or the channel holds nothing, and
-    /// the value itself had to go.
+    /// It is in the channel, and what had to go for it is there instead: the caller drops it. Or
+    /// the channel holds nothing, and the value itself had to go.
     Displaced,
     /// There is no room, and the channel does not wait for any.
     Refused,
@@ -169,7 +172,8 @@ pub(crate) enum Took<W> {
 }
 
 impl<T, W: Wake> State<T, W> {
-    /// The only way into a channel. Inlined wherever it is used: what comes of it is moved several times otherwise.
+    /// The only way into a channel. Inlined wherever it is used: what comes of it is moved several
+    /// times otherwise.
     ///
     /// # Safety
     ///
@@ -339,7 +343,8 @@ impl<T, W> Core<T, W> {
     }
 }
 
-/// The usual case, in which nobody waits: a few instructions. What is left for the others is the lock.
+/// The usual case, in which nobody waits: a few instructions. What is left for the others is the
+/// lock.
 impl<T, W> Core<T, W> {
     /// Sends the value at an address if there is room, and nobody waits for one.
     ///
@@ -371,7 +376,8 @@ impl<T, W> Core<T, W> {
     ///
     /// # Safety
     ///
-    /// The address is that of a place for a value, without one, which belongs to the caller; on success there is one.
+    /// The address is that of a place for a value, without one, which belongs to the caller; on
+    /// success there is one.
     #[inline(always)]
     pub(crate) unsafe fn pop(&self, into: NonNull<T>) -> Result<(), Locked<'_, T, W>> {
         let mut state = self.lock();
@@ -493,8 +499,8 @@ impl<T, W: Wake> Core<T, W> {
     ///
     /// # Safety
     ///
-    /// The address is that of memory for a value, without one, which belongs to the caller; [`Took`]
-    /// says whether there is one afterwards.
+    /// The address is that of memory for a value, without one, which belongs to the caller;
+    /// [`Took`] says whether there is one afterwards.
     #[inline]
     pub(crate) unsafe fn try_recv(&self, into: NonNull<T>) -> Took<W> {
         // SAFETY: as the caller says.
@@ -518,8 +524,8 @@ impl<T, W: Wake> Core<T, W> {
 
     // ----- selecting ----------------------------------------------------------------------
 
-    /// Queues the node of a case of a select, to send or receive by its address or to watch. False if
-    /// the case is possible: the select has to try it *unregistered*.
+    /// Queues the node of a case of a select, to send or receive by its address or to watch. False
+    /// if the case is possible: the select has to try it *unregistered*.
     ///
     /// # Safety
     ///

@@ -1,4 +1,5 @@
-//! Channels under the deterministic executor with many seeds, on worker threads, and on plain threads.
+//! Channels under the deterministic executor with many seeds, on worker threads, and on plain
+//! threads.
 
 mod basics;
 mod budgets;

@@ -1,11 +1,12 @@
 //! Receivers of points in time: what a clock sends.
 //!
-//! There is no channel behind them and nobody sends: whoever receives looks at its clock. So they cost nothing until
-//! somebody waits for them, need no runtime, and are dropped without a trace. What is kept is what was received: that an
-//! [`After`] has come, and when the next of [`Ticks`] is due, under a lock, so that each point in time is received
-//! once, whoever else waits for it.
+//! There is no channel behind them and nobody sends: whoever receives looks at its clock. So they
+//! cost nothing until somebody waits for them, need no runtime, and are dropped without a trace.
+//! What is kept is what was received: that an [`After`] has come, and when the next of [`Ticks`] is
+//! due, under a lock, so that each point in time is received once, whoever else waits for it.
 //!
-//! Points in time are those of [`time::now`]: on a task of its runtime's clock, elsewhere of the system's.
+//! Points in time are those of [`time::now`]: on a task of its runtime's clock, elsewhere of the
+//! system's.
 
 use super::error::{Reason, RecvError};
 use super::operation::{charge, may_wait, prepare};
@@ -78,8 +79,8 @@ pub fn at(instant: Instant) -> After {
 
 /// A receiver that gets the time every `period`, for the first time after one period.
 ///
-/// A tick waits until it is received, and those that come meanwhile are left out: they stay at multiples of the
-/// period. For another choice see [`Interval`](crate::time::Interval).
+/// A tick waits until it is received, and those that come meanwhile are left out: they stay at
+/// multiples of the period. For another choice see [`Interval`](crate::time::Interval).
 ///
 /// ```
 /// use parcae::channel::tick;
@@ -125,8 +126,8 @@ pub fn never<T>() -> Never<T> {
     Never(PhantomData)
 }
 
-/// A point in time that comes once: see [`after`] and [`at`]. Received by one; whoever waits after that waits
-/// for ever, or until it is cancelled.
+/// A point in time that comes once: see [`after`] and [`at`]. Received by one; whoever waits after
+/// that waits for ever, or until it is cancelled.
 pub struct After {
     /// None once it was received, or if it is farther away than the clock goes.
     due: Lock<Option<Instant>>,
@@ -168,7 +169,8 @@ impl Timer for Ticks {
     fn take(&self, now: Instant) -> Option<Instant> {
         let mut next = self.next.lock();
         let due = next.filter(|&due| due <= now)?;
-        // To the next multiple that has not passed. Less than a period, so it fits if the period does.
+        // To the next multiple that has not passed. Less than a period, so it fits if the period
+        // does.
         let late = (now - due).as_nanos() % self.period.as_nanos();
         let left = self.period - Duration::from_nanos(u64::try_from(late).unwrap_or(0));
         *next = now.checked_add(left);
@@ -208,8 +210,8 @@ fn try_recv(timer: &dyn Timer) -> Result<Instant, RecvError> {
 macro_rules! timer {
     ($Timer:ident, $name:literal, $due:ident) => {
         impl $Timer {
-            /// Waits for the point in time, and returns it; the present may be later. A cancel point, charged as a receive from
-            /// a channel.
+            /// Waits for the point in time, and returns it; the present may be later. A cancel
+            /// point, charged as a receive from a channel.
             ///
             /// # Errors
             ///

@@ -1,9 +1,10 @@
 //! Room for one value, at an address: in place if the value is small, on the heap otherwise.
 //!
-//! Values may be large and stacks are small, and without optimisation each move of a value makes another copy on
-//! the stack. So values travel by address: from where the caller has put them to the channel, and from there
-//! to where the caller looks. Whatever has to hold a value beyond one call (an error that gives it back, a
-//! case of a select) holds it in a [`ValueBox`], whose size does not depend on that of the value.
+//! Values may be large and stacks are small, and without optimisation each move of a value makes
+//! another copy on the stack. So values travel by address: from where the caller has put them to
+//! the channel, and from there to where the caller looks. Whatever has to hold a value beyond one
+//! call (an error that gives it back, a case of a select) holds it in a [`ValueBox`], whose size
+//! does not depend on that of the value.
 //!
 //! # States
 //!
@@ -158,7 +159,8 @@ mod tests {
             let mut a = ValueBox::<Rc<()>, 4>::new(small());
             let mut b = ValueBox::<Large, 4>::new(large());
             assert_eq!(Rc::strong_count(&witness), 3);
-            let mut moved = [b]; // the address of a large value stays, that of a small one does not matter
+            // the address of a large value stays, that of a small one does not matter
+            let mut moved = [b];
             assert_eq!(moved[0].take().1, [7; 64]);
             assert!(!moved[0].is_full());
             a.clear();

@@ -1,13 +1,13 @@
 //! A value that changes, of which watchers see the newest.
 //!
-//! The value has a version. A watcher has the version that it has seen last and waits for another one; those in between it
-//! may miss.
+//! The value has a version. A watcher has the version that it has seen last and waits for another
+//! one; those in between it may miss.
 //!
-//! Watchers wait in one queue, setters that wait for the last watcher to go in another: a select with
-//! a watcher among its cases takes the end of its wait for a change.
+//! Watchers wait in one queue, setters that wait for the last watcher to go in another: a select
+//! with a watcher among its cases takes the end of its wait for a change.
 //!
-//! No code of the program runs under the lock. A change in place works on a copy, and is tried again if somebody else was
-//! faster, which the version tells.
+//! No code of the program runs under the lock. A change in place works on a copy, and is tried
+//! again if somebody else was faster, which the version tells.
 
 use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError};
@@ -63,8 +63,8 @@ pub struct Watched<T> {
 }
 
 impl<T> Watched<T> {
-    /// Sets another value, and wakes those who wait for that. Returns the old one. Not a checkpoint: a loop around it
-    /// needs one.
+    /// Sets another value, and wakes those who wait for that. Returns the old one. Not a
+    /// checkpoint: a loop around it needs one.
     pub fn set(&self, value: T) -> Arc<T> {
         let value = Arc::new(value);
         let mut state = self.state.lock();
@@ -76,9 +76,9 @@ impl<T> Watched<T> {
         old
     }
 
-    /// Changes the value, and wakes those who wait for that. The closure works on a copy; it is called again, with a copy of the
-    /// newer value, if another one was set meanwhile, so that no change is lost. Not a checkpoint: a loop
-    /// around it needs one.
+    /// Changes the value, and wakes those who wait for that. The closure works on a copy; it is
+    /// called again, with a copy of the newer value, if another one was set meanwhile, so that no
+    /// change is lost. Not a checkpoint: a loop around it needs one.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -99,8 +99,8 @@ impl<T> Watched<T> {
         });
     }
 
-    /// As [`modify`](Watched::modify), if the closure says that it has changed something; otherwise nobody is woken and the value
-    /// stays as it is. Says which.
+    /// As [`modify`](Watched::modify), if the closure says that it has changed something; otherwise
+    /// nobody is woken and the value stays as it is. Says which.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -145,7 +145,8 @@ impl<T> Watched<T> {
         self.state.lock().watchers
     }
 
-    /// Waits until there are no watchers: nobody is interested any more. A checkpoint, as operations on channels are.
+    /// Waits until there are no watchers: nobody is interested any more. A checkpoint, as
+    /// operations on channels are.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -209,7 +210,8 @@ pub struct Watcher<T> {
 }
 
 impl<T> Watcher<T> {
-    /// The value as it is. Not a checkpoint: a loop around it needs one. Does not count as seen by [`changed`](Watcher::changed).
+    /// The value as it is. Not a checkpoint: a loop around it needs one. Does not count as seen by
+    /// [`changed`](Watcher::changed).
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.state.lock().value)
     }
@@ -236,8 +238,9 @@ impl<T> Watcher<T> {
         self.seen = self.state.lock().version;
     }
 
-    /// Waits until the value is as wanted, and returns it: the present one, seen or not, or a later one. Values that come and go
-    /// in between may be missed. The closure runs outside of all locks.
+    /// Waits until the value is as wanted, and returns it: the present one, seen or not, or a later
+    /// one. Values that come and go in between may be missed. The closure runs outside of all
+    /// locks.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -261,7 +264,8 @@ impl<T> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// It is not as wanted and will not change any more, or the task was cancelled or has no budget left.
+    /// It is not as wanted and will not change any more, or the task was cancelled or has no budget
+    /// left.
     pub fn wait_for(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Result<Arc<T>, RecvError> {
         self.mark_changed();
         loop {
@@ -272,8 +276,8 @@ impl<T> Watcher<T> {
         }
     }
 
-    /// Whether [`changed`](Watcher::changed) would find something at once. Not a checkpoint: a loop around it needs
-    /// one.
+    /// Whether [`changed`](Watcher::changed) would find something at once. Not a checkpoint: a loop
+    /// around it needs one.
     pub fn has_changed(&self) -> bool {
         self.state.lock().version != self.seen
     }

@@ -12,8 +12,8 @@
 //!
 //! A case has the wait-queue node with which it registers, and the value that it receives or sends,
 //! unless that is borrowed from the caller. While the case is registered, both belong to the object
-//! that it waits for. The case is neither moved nor dropped then: the select that registers it has it
-//! borrowed, and unregisters it before it gives it back (`Registered`, in the module above).
+//! that it waits for. The case is neither moved nor dropped then: the select that registers it has
+//! it borrowed, and unregisters it before it gives it back (`Registered`, in the module above).
 
 use crate::base::error::Result;
 use crate::scope::cx::Frame;
@@ -87,8 +87,8 @@ pub trait Case {
     /// Takes the registration back, if there is one.
     fn unregister(&mut self);
 
-    /// It has won, and nothing is registered any more: it has its outcome after this. False if it has not happened after
-    /// all, and the select has to start over.
+    /// It has won, and nothing is registered any more: it has its outcome after this. False if it
+    /// has not happened after all, and the select has to start over.
     fn conclude(&mut self, payer: &Payer) -> bool;
 
     /// Whether it can be possible now and not a moment later, because of others.

@@ -102,8 +102,8 @@ impl<T> Case for RecvCase<'_, T> {
             Goal::Happen => ValueAddress::of(self.value.address()),
             Goal::Watch => ValueAddress::WATCHER,
         };
-        // SAFETY: memory of this case, which has no value; node and memory stay where they are until
-        // the case is unregistered.
+        // SAFETY: memory of this case, which has no value; node and memory stay where they are
+        // until the case is unregistered.
         unsafe { register(core, Side::Receivers, &self.node, address, round) }
     }
 
@@ -196,8 +196,8 @@ impl<'c, T> SendCase<'c, T> {
         SendCase::of(sender, Offer::Own(value))
     }
 
-    /// Of the value that is lent, which stays where it is if another case happens. Without one the case
-    /// does not happen.
+    /// Of the value that is lent, which stays where it is if another case happens. Without one the
+    /// case does not happen.
     pub fn offer(sender: &'c Sender<T>, value: &'c mut Option<T>) -> SendCase<'c, T> {
         SendCase::of(sender, Offer::Lent(value))
     }
@@ -210,8 +210,8 @@ impl<'c, T> SendCase<'c, T> {
             Goal::Happen => address,
             Goal::Watch => ValueAddress::WATCHER,
         };
-        // SAFETY: a value of this case, if there is one; node and value stay where they are until the
-        // case is unregistered.
+        // SAFETY: a value of this case, if there is one; node and value stay where they are until
+        // the case is unregistered.
         unsafe { register(core, Side::Senders, &self.node, address, round) }
     }
 

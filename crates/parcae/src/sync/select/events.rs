@@ -1,4 +1,5 @@
-//! Cases of a select that wait for a change, the end of a task, a point in time or a cancelled token.
+//! Cases of a select that wait for a change, the end of a task, a point in time or a cancelled
+//! token.
 
 use super::case::{Case, Finish, Payer, Round, opaque};
 use crate::scope::cancel::{CancelReason, CancelToken};

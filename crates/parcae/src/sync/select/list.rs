@@ -74,8 +74,8 @@ impl<C: Case, F> Case for With<C, F> {
     }
 }
 
-/// Cases, and what belongs to each: a closure that is called if it is the one that happened. All closures
-/// return the same type.
+/// Cases, and what belongs to each: a closure that is called if it is the one that happened. All
+/// closures return the same type.
 ///
 /// ```
 /// use parcae::channel::channel;
@@ -103,7 +103,8 @@ impl<'c, R> Select<'c, R> {
         Select { arms: Vec::new(), bias: Bias::None }
     }
 
-    /// The first of the list that is possible happens, not any: cases stand in the order of their importance.
+    /// The first of the list that is possible happens, not any: cases stand in the order of their
+    /// importance.
     pub fn biased(mut self) -> Select<'c, R> {
         self.bias = Bias::First;
         self
@@ -137,8 +138,8 @@ impl<'c, R> Select<'c, R> {
         self.add(SendCase::new(sender, value), then)
     }
 
-    /// A send of what is in an `Option`, where it stays if another case happens. Without a value the case does
-    /// not happen.
+    /// A send of what is in an `Option`, where it stays if another case happens. Without a value
+    /// the case does not happen.
     pub fn offer<T: 'c>(
         &mut self,
         sender: &'c Sender<T>,
@@ -148,8 +149,9 @@ impl<'c, R> Select<'c, R> {
         self.add(SendCase::offer(sender, value), then)
     }
 
-    /// A send of what a closure returns, which is called when sending has become possible, and once at most. If somebody else
-    /// is faster then, the value waits as that of [`send`](Select::send) does, and is dropped if another case happens.
+    /// A send of what a closure returns, which is called when sending has become possible, and once
+    /// at most. If somebody else is faster then, the value waits as that of [`send`](Select::send)
+    /// does, and is dropped if another case happens.
     ///
     /// ```
     /// use parcae::channel::channel;
@@ -172,7 +174,8 @@ impl<'c, R> Select<'c, R> {
         self.add(super::send_with(sender, make), then)
     }
 
-    /// A point in time that is received: see [`after`](crate::channel::after()) and [`at`](crate::channel::at()).
+    /// A point in time that is received: see [`after`](crate::channel::after()) and
+    /// [`at`](crate::channel::at()).
     pub fn after(
         &mut self,
         timer: &'c After,
@@ -279,8 +282,8 @@ impl<'c, R> Select<'c, R> {
         Ok(self.arms.swap_remove(winner).fire())
     }
 
-    /// Waits until one of the cases is possible, and says which: the how manieth of the list. Nothing has happened, and by
-    /// the time that somebody tries, others may have been faster.
+    /// Waits until one of the cases is possible, and says which: the how manieth of the list.
+    /// Nothing has happened, and by the time that somebody tries, others may have been faster.
     ///
     /// # Errors
     ///
@@ -323,8 +326,8 @@ impl<R> fmt::Debug for Select<'_, R> {
 
 /// A list of cases that is waited for again and again. Cases come and go between two waits.
 ///
-/// What belongs to a case is called each time that the case happens. Where [`Select`] takes a value to send, this takes a
-/// closure that makes one.
+/// What belongs to a case is called each time that the case happens. Where [`Select`] takes a value
+/// to send, this takes a closure that makes one.
 ///
 /// ```
 /// use parcae::channel::channel;
@@ -369,7 +372,8 @@ impl<'c, R> Cases<'c, R> {
         Cases { arms: Vec::new(), next: 0, bias: Bias::None }
     }
 
-    /// From now on the first of the list that is possible happens, not any: in the order in which they were added.
+    /// From now on the first of the list that is possible happens, not any: in the order in which
+    /// they were added.
     pub fn biased(mut self) -> Cases<'c, R> {
         self.bias = Bias::First;
         self
@@ -391,8 +395,8 @@ impl<'c, R> Cases<'c, R> {
         self.add(RecvCase::new(receiver), then)
     }
 
-    /// A send of what a closure returns, each time. It is called when sending has become possible; if somebody else is faster
-    /// then, the value waits for the next time.
+    /// A send of what a closure returns, each time. It is called when sending has become possible;
+    /// if somebody else is faster then, the value waits for the next time.
     pub fn send_with<T: 'c>(
         &mut self,
         sender: &'c Sender<T>,
@@ -434,7 +438,8 @@ impl<'c, R> Cases<'c, R> {
         self.add(TokenCase::new(token), then)
     }
 
-    /// A point in time that is received, once: see [`after`](crate::channel::after()) and [`at`](crate::channel::at()).
+    /// A point in time that is received, once: see [`after`](crate::channel::after()) and
+    /// [`at`](crate::channel::at()).
     pub fn after(
         &mut self,
         timer: &'c After,
@@ -493,8 +498,8 @@ impl<'c, R> Cases<'c, R> {
         Ok(self.arms.get_mut(winner).map(|(_, arm)| arm.fire()))
     }
 
-    /// Waits until one of the cases is possible, and says which. Nothing has happened, and by the time that somebody
-    /// tries, others may have been faster.
+    /// Waits until one of the cases is possible, and says which. Nothing has happened, and by the
+    /// time that somebody tries, others may have been faster.
     ///
     /// # Errors
     ///

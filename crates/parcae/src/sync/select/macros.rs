@@ -17,13 +17,15 @@
 /// | `cancelled(token) -> why => …` | the token is cancelled | [`CancelReason`](crate::CancelReason) |
 /// | `default => …` | nothing else is possible at once | |
 ///
-/// The whole is a [`Result`](crate::Result): of what the chosen case evaluates to, or an error if the
-/// task was cancelled or has no budget left, in which case none has happened. `?`, `return`, `break` and `continue` in a
-/// case are those of the code around it. See [`select`](mod@crate::select) for what is guaranteed.
+/// The whole is a [`Result`](crate::Result): of what the chosen case evaluates to, or an error if
+/// the task was cancelled or has no budget left, in which case none has happened. `?`, `return`,
+/// `break` and `continue` in a case are those of the code around it. See
+/// [`select`](mod@crate::select) for what is guaranteed.
 ///
-/// Operands are evaluated once, in order, and may be temporaries: they live until the whole is evaluated. So does a value to
-/// be sent, even if its case does not happen; `send_with` makes it only when it can be sent, and calls its closure
-/// once at most. (If somebody else is faster just then, the value waits as that of `send` does. Until it is made nobody waits with a value, so
+/// Operands are evaluated once, in order, and may be temporaries: they live until the whole is
+/// evaluated. So does a value to be sent, even if its case does not happen; `send_with` makes it
+/// only when it can be sent, and calls its closure once at most. (If somebody else is faster just
+/// then, the value waits as that of `send` does. Until it is made nobody waits with a value, so
 /// that on a rendezvous channel a `try_recv` finds none.)
 ///
 /// With `biased;` before the cases the first that is possible happens, in their order, not any:
@@ -67,7 +69,8 @@ macro_rules! select {
 }
 
 /// The steps of `select!`. Each case gets a variable, which is another one each time because it is
-/// introduced in another expansion. It is bound by a `match`, whose temporaries live as long as its arm.
+/// introduced in another expansion. It is bound by a `match`, whose temporaries live as long as its
+/// arm.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {

@@ -36,16 +36,18 @@
 //!
 //! # Guarantees
 //!
-//! - Exactly one case happens. The others have had no effect: nothing was taken from their channels, and
-//!   nothing is left waiting there when the call returns.
-//! - Among cases that are possible at once each has the same chance, however many there are that are not. On a task the
-//!   choice comes from its worker's random numbers, so it is the same in a replay. With `biased;` the first in the
-//!   order of the list is taken instead. Among cases that become possible while it waits it is the first to do so.
+//! - Exactly one case happens. The others have had no effect: nothing was taken from their
+//!   channels, and nothing is left waiting there when the call returns.
+//! - Among cases that are possible at once each has the same chance, however many there are that
+//!   are not. On a task the choice comes from its worker's random numbers, so it is the same in a
+//!   replay. With `biased;` the first in the order of the list is taken instead. Among cases that
+//!   become possible while it waits it is the first to do so.
 //! - `default` happens only if there was a moment at which no other case was possible.
-//! - A receive from a channel that is closed and empty, and a send into a closed one, *are possible*: the
-//!   case gets the error. Unless the task is cancelled: that is the result then, and no case happens.
-//! - It is a checkpoint and a cancel point, also if it does not wait. A timeout counts from the call, and yields to
-//!   whatever is possible without waiting.
+//! - A receive from a channel that is closed and empty, and a send into a closed one, *are
+//!   possible*: the case gets the error. Unless the task is cancelled: that is the result then, and
+//!   no case happens.
+//! - It is a checkpoint and a cancel point, also if it does not wait. A timeout counts from the
+//!   call, and yields to whatever is possible without waiting.
 //!
 //! # The protocol
 //!
@@ -62,45 +64,49 @@
 //!      (or do not park, and claim for `default`)
 //! ```
 //!
-//! Each registration carries the same `Claim`. Whoever serves one (a sender, a receiver,
-//! a close, a token, a task that ends, a bell that rings) sets the claim under the lock of its channel before it moves a value; so does
-//! the select itself for its deadline, for a cancel, for `default`, and to try again. Only one
-//! sets it. A place whose claim is lost is passed over, and its value is not touched.
+//! Each registration carries the same `Claim`. Whoever serves one (a sender, a receiver, a close, a
+//! token, a task that ends, a bell that rings) sets the claim under the lock of its channel before
+//! it moves a value; so does the select itself for its deadline, for a cancel, for `default`, and
+//! to try again. Only one sets it. A place whose claim is lost is passed over, and its value is not
+//! touched.
 //!
 //! *No value is lost*: after the claim is decided every case is unregistered, under its channel's
 //! lock, which waits for whoever won there to finish; only the winner's place can have an outcome.
-//! Values lie in the cases, at addresses that the channel has while they are registered: they are unregistered
-//! before the select returns, or unwinds.
+//! Values lie in the cases, at addresses that the channel has while they are registered: they are
+//! unregistered before the select returns, or unwinds.
 //!
-//! *No wake-up is lost*: a registration looks in the same critical section whether the case is possible. If
-//! it is, nothing is tried while others are registered (both could happen); the select withdraws and
-//! starts over. If it is not, whoever makes it possible finds the place.
+//! *No wake-up is lost*: a registration looks in the same critical section whether the case is
+//! possible. If it is, nothing is tried while others are registered (both could happen); the select
+//! withdraws and starts over. If it is not, whoever makes it possible finds the place.
 //!
-//! *Each has the same chance*: the order is a random permutation, drawn step by step. The first possible case in
-//! it is each of the possible ones equally often, whatever lies between them. (From a random start on, in order, a case
-//! would inherit the chances of impossible ones before it.)
+//! *Each has the same chance*: the order is a random permutation, drawn step by step. The first
+//! possible case in it is each of the possible ones equally often, whatever lies between them.
+//! (From a random start on, in order, a case would inherit the chances of impossible ones before
+//! it.)
 //!
-//! *`default` is true*: looking at one channel after the other proves nothing, since a value may move from one that
-//! was not looked at to one that was. A case is *fleeting* if it can cease to be possible by the doing of others: a
-//! send or a receive. All others, once possible, stay so.
+//! *`default` is true*: looking at one channel after the other proves nothing, since a value may
+//! move from one that was not looked at to one that was. A case is *fleeting* if it can cease to be
+//! possible by the doing of others: a send or a receive. All others, once possible, stay so.
 //!
-//! - With one fleeting case at most, that one is tried and then all others: what is not possible later was not when the fleeting
-//!   one was tried. That is the moment.
-//! - Otherwise all are registered. From its registration on a case that becomes possible for this select takes its claim,
-//!   as above; so while the claim is open and the last one is registered, none is possible. `default` claims
-//!   for itself: if it wins, the moment was there. What is registered nowhere, a timer, is looked at between the two.
+//! - With one fleeting case at most, that one is tried and then all others: what is not possible
+//!   later was not when the fleeting one was tried. That is the moment.
+//! - Otherwise all are registered. From its registration on a case that becomes possible for this
+//!   select takes its claim, as above; so while the claim is open and the last one is registered,
+//!   none is possible. `default` claims for itself: if it wins, the moment was there. What is
+//!   registered nowhere, a timer, is looked at between the two.
 //!
-//! *It ends*: to start over, somebody else must have been waiting or sent in between. Two selects that look for
-//! each other might withdraw at the same time; they go on in random order, and a select
-//! that has registered fully is found.
+//! *It ends*: to start over, somebody else must have been waiting or sent in between. Two selects
+//! that look for each other might withdraw at the same time; they go on in random order, and a
+//! select that has registered fully is found.
 //!
-//! *To watch* ([`Select::ready`], and a value that is yet to be made) is to register without an address: whoever makes the
-//! operation possible sets the claim and wakes, and nothing is handed over. What is found may be gone by the time
-//! that it is tried, and then the select starts over.
+//! *To watch* ([`Select::ready`], and a value that is yet to be made) is to register without an
+//! address: whoever makes the operation possible sets the claim and wakes, and nothing is handed
+//! over. What is found may be gone by the time that it is tried, and then the select starts over.
 //!
-//! Rejected: to claim both selects of a pair while registered. It needs an order of claims, or a claim
-//! that can be taken back, on which others then wait. To take the locks of all channels in the order of their addresses for
-//! the last look before `default`: locks for a few instructions would be held for as long as the list is.
+//! Rejected: to claim both selects of a pair while registered. It needs an order of claims, or a
+//! claim that can be taken back, on which others then wait. To take the locks of all channels in
+//! the order of their addresses for the last look before `default`: locks for a few instructions
+//! would be held for as long as the list is.
 
 mod case;
 mod channels;
@@ -131,7 +137,8 @@ use case::Goal;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Instant;
 
-/// Claimed by the select itself: to try again, because its task was cancelled, or because nothing is possible.
+/// Claimed by the select itself: to try again, because its task was cancelled, or because nothing
+/// is possible.
 const RETRY: usize = usize::MAX - 1;
 const INTERRUPTED: usize = usize::MAX - 2;
 const OTHERWISE: usize = usize::MAX - 3;
@@ -289,8 +296,8 @@ fn possible(case: &mut dyn Case, goal: Goal, payer: &Payer) -> bool {
     }
 }
 
-/// The case that has won. If all that has happened there is that somebody else has gone, and this task is to
-/// end, that is what it is told: mostly the one follows from the other.
+/// The case that has won. If all that has happened there is that somebody else has gone, and this
+/// task is to end, that is what it is told: mostly the one follows from the other.
 fn accept(
     cases: &[&mut dyn Case],
     winner: usize,
@@ -309,7 +316,8 @@ fn accept(
     Ok(winner)
 }
 
-/// The timeout that comes first, and its case; counted from the first time that a select has to wait.
+/// The timeout that comes first, and its case; counted from the first time that a select has to
+/// wait.
 fn first_timeout(cases: &[&mut dyn Case]) -> Option<(Instant, usize)> {
     let timeouts = cases.iter().enumerate();
     let (time, at) = timeouts.filter_map(|(at, case)| Some((case.timeout()?, at))).min()?;

@@ -1,4 +1,5 @@
-//! Select under the deterministic executor with many seeds, on worker threads, and on plain threads.
+//! Select under the deterministic executor with many seeds, on worker threads, and on plain
+//! threads.
 
 mod cases;
 mod choice;

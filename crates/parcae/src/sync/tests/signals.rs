@@ -237,7 +237,8 @@ fn who_is_cancelled_has_not_come_to_the_barrier() {
     });
 }
 
-/// One who has got a signal, and is cancelled while it waits for the mutex, has done nothing with the signal.
+/// One who has got a signal, and is cancelled while it waits for the mutex, has done nothing with
+/// the signal.
 #[test]
 fn a_signal_goes_on_if_its_receiver_is_cancelled_while_it_takes_the_mutex_again() {
     let passed_on = AtomicUsize::new(0);
@@ -338,7 +339,8 @@ fn a_signal_for_the_last_is_passed_on_to_the_last() {
     });
 }
 
-/// The wake-up that comes with a grant is consumed by the wait for budget: the grant is found all the same.
+/// The wake-up that comes with a grant is consumed by the wait for budget: the grant is found all
+/// the same.
 #[test]
 fn a_grant_that_comes_while_the_waiter_is_out_of_budget_is_not_missed() {
     deterministic(|cx| {

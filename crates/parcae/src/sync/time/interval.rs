@@ -77,8 +77,9 @@ impl Interval {
         self
     }
 
-    /// Waits for the next tick, and returns when it was due. A checkpoint, as [`sleep`](super::sleep), also if the
-    /// tick is late. A tick whose wait was cancelled is still to come.
+    /// Waits for the next tick, and returns when it was due. A checkpoint, as
+    /// [`sleep`](super::sleep), also if the tick is late. A tick whose wait was cancelled is still
+    /// to come.
     ///
     /// # Errors
     ///

@@ -1,12 +1,13 @@
 //! Time: sleeping, intervals, deadlines.
 //!
-//! Points in time are [`Instant`]s, of the clock of whoever asks: on a task that of its runtime, elsewhere the
-//! monotonic clock of the system. Under the deterministic executor the two differ: time there is virtual,
-//! and passes at once when nobody can run. So on a task ask [`now`], not [`Instant::now`].
+//! Points in time are [`Instant`]s, of the clock of whoever asks: on a task that of its runtime,
+//! elsewhere the monotonic clock of the system. Under the deterministic executor the two differ:
+//! time there is virtual, and passes at once when nobody can run. So on a task ask [`now`], not
+//! [`Instant::now`].
 //!
-//! No wait ends before its time. How late it ends is not guaranteed; at present the runtime adds up to 66 µs to what
-//! the system takes, half a millisecond where it has many deadlines, 4 ms if a worker is stuck in another task. Deadlines more
-//! than 146 years away are that far away.
+//! No wait ends before its time. How late it ends is not guaranteed; at present the runtime adds up
+//! to 66 µs to what the system takes, half a millisecond where it has many deadlines, 4 ms if a
+//! worker is stuck in another task. Deadlines more than 146 years away are that far away.
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -36,8 +37,8 @@ use crate::wait::Why;
 use crate::{CancelReason, NurseryOpts};
 use std::time::{Duration, Instant};
 
-/// What time it is: on a task by its runtime's clock, which may be virtual; elsewhere by the system's. Not a checkpoint:
-/// a loop around it needs one.
+/// What time it is: on a task by its runtime's clock, which may be virtual; elsewhere by the
+/// system's. Not a checkpoint: a loop around it needs one.
 pub fn now() -> Instant {
     match cx::current() {
         Some(frame) => {
@@ -50,8 +51,8 @@ pub fn now() -> Instant {
 
 /// Waits for a time. On a task the task is parked, elsewhere the thread is blocked.
 ///
-/// A checkpoint, which charges one op, and others run, also if there is nothing to wait for: `sleep(Duration::ZERO)`
-/// is a yield that costs an op.
+/// A checkpoint, which charges one op, and others run, also if there is nothing to wait for:
+/// `sleep(Duration::ZERO)` is a yield that costs an op.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -76,8 +77,8 @@ pub fn sleep(time: Duration) -> Result<()> {
     }
 }
 
-/// Waits until a point in time, by the clock of [`now`]. A checkpoint, and others run, also if that has passed: see
-/// [`sleep`].
+/// Waits until a point in time, by the clock of [`now`]. A checkpoint, and others run, also if that
+/// has passed: see [`sleep`].
 ///
 /// ```
 /// use parcae::time;
@@ -125,13 +126,14 @@ impl Frame {
 }
 
 impl<P: Spawns> Cx<P> {
-    /// Runs a closure for no longer than this: after that time everything in it that is a cancel point fails, and
-    /// so do the nurseries that it has opened. A checkpoint.
+    /// Runs a closure for no longer than this: after that time everything in it that is a cancel
+    /// point fails, and so do the nurseries that it has opened. A checkpoint.
     ///
-    /// The time is looked at where the closure can be cancelled, not elsewhere. A closure that gets done all the same,
-    /// because it comes to no cancel point or does not care, has its result returned, late as it is. A
-    /// [`blocking`](crate::blocking()) call that has begun is waited for, and may make this late; the error says so
-    /// then. [`blocking_static`](crate::blocking_static) is left behind when the time is over.
+    /// The time is looked at where the closure can be cancelled, not elsewhere. A closure that gets
+    /// done all the same, because it comes to no cancel point or does not care, has its result
+    /// returned, late as it is. A [`blocking`](crate::blocking()) call that has begun is waited
+    /// for, and may make this late; the error says so then.
+    /// [`blocking_static`](crate::blocking_static) is left behind when the time is over.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -147,8 +149,9 @@ impl<P: Spawns> Cx<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::TimedOut`] if the closure failed after the time was over, whatever with: a channel, say, that was
-    /// closed because its other end was in here too. Or what it failed with before.
+    /// [`ErrorKind::TimedOut`] if the closure failed after the time was over, whatever with: a
+    /// channel, say, that was closed because its other end was in here too. Or what it failed with
+    /// before.
     pub fn timeout<R>(&self, time: Duration, body: impl FnOnce() -> Result<R>) -> Result<R> {
         self.checkpoint()?;
         let (mut output, mut token) = (None, None);

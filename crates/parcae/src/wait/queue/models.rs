@@ -2,9 +2,9 @@
 //! channels have models of their own on top of it. Run: `.ci/run loom`.
 //!
 //! A cancellation, a deadline and a close are the same to the queue: the owner of a node takes the
-//! lock and removes it. Loom reports a lost wake-up as a deadlock, and an access to a node that is not
-//! ordered after the one before. An unpark that comes while a thread waits for a mutex or a join
-//! confuses loom: a thread parks for each wake, or ends before it comes.
+//! lock and removes it. Loom reports a lost wake-up as a deadlock, and an access to a node that is
+//! not ordered after the one before. An unpark that comes while a thread waits for a mutex or a
+//! join confuses loom: a thread parks for each wake, or ends before it comes.
 
 use super::*;
 use crate::base::lock::Lock;
@@ -110,8 +110,8 @@ impl Object {
         None
     }
 
-    /// Takes the node out, as a waiter that was cancelled or is out of time. A token that has reached
-    /// it is kept or passed on.
+    /// Takes the node out, as a waiter that was cancelled or is out of time. A token that has
+    /// reached it is kept or passed on.
     fn give_up(&self, node: &Node<Thread, Address>, late: Late) -> Got {
         // SAFETY: used with this queue only.
         let removed = unsafe { self.state.lock().waiters.remove(node) };
@@ -203,7 +203,8 @@ fn a_hand_over_against_a_deadline() {
     });
 }
 
-/// A hand-over against a waiter that is cancelled, with another one behind it: the grant is passed on.
+/// A hand-over against a waiter that is cancelled, with another one behind it: the grant is passed
+/// on.
 #[test]
 fn a_hand_over_against_a_cancel() {
     explore("queue: hand-over against a cancel", None, || {
@@ -240,8 +241,8 @@ fn a_hand_over_against_a_close() {
     });
 }
 
-/// Two objects, and a select of both whose claim and nodes lie on its stack: one token goes to it, the
-/// other stays. Memory of the select is gone when it returns.
+/// Two objects, and a select of both whose claim and nodes lie on its stack: one token goes to it,
+/// the other stays. Memory of the select is gone when it returns.
 #[test]
 fn a_select_is_claimed_once() {
     explore("queue: a select of two", Some(3), || {

@@ -3,8 +3,8 @@
 use super::*;
 use std::time::Duration;
 
-/// Runs a victim beside its partner and cancels it after `turns`, for all `turns` until it ends by itself
-/// before that: so it is cancelled at every one of its wait points, and between them.
+/// Runs a victim beside its partner and cancels it after `turns`, for all `turns` until it ends by
+/// itself before that: so it is cancelled at every one of its wait points, and between them.
 pub(crate) fn at_every_point(seed: u64, scenario: impl Fn(u64) -> Result<bool>) -> Result<()> {
     for turns in 0..200 {
         if scenario(turns + seed % 3)? {

@@ -1,5 +1,5 @@
-//! Operations of the other kinds of channels, cancelled at each of their wait points: they have no effect, and
-//! nobody is left waiting.
+//! Operations of the other kinds of channels, cancelled at each of their wait points: they have no
+//! effect, and nobody is left waiting.
 
 use super::cancelling::at_every_point;
 use super::*;

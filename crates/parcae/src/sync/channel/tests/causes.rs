@@ -1,4 +1,5 @@
-//! A task that is to end is told so, and not that a channel is closed: that is mostly a consequence.
+//! A task that is to end is told so, and not that a channel is closed: that is mostly a
+//! consequence.
 
 use super::*;
 use crate::{CancelReason, Error};
@@ -50,7 +51,8 @@ fn wait_in_one_way(way: u64, tx: &Sender<u8>, rx: &Receiver<u8>) -> Error {
     }
 }
 
-/// A pipeline of two that is ended from outside: both ends are told that, whoever is first, and the pipeline is.
+/// A pipeline of two that is ended from outside: both ends are told that, whoever is first, and the
+/// pipeline is.
 fn pipeline(cx: &Cx, seed: u64) -> Result<()> {
     let errors = Mutex::new(Vec::new());
     let by_deadline = seed.is_multiple_of(2);

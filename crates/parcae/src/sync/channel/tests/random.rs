@@ -1,5 +1,5 @@
-//! Random mixes of everything, under many seeds: nothing is lost, nothing comes twice, and each sender's values come in
-//! order.
+//! Random mixes of everything, under many seeds: nothing is lost, nothing comes twice, and each
+//! sender's values come in order.
 
 use super::*;
 use crate::base::rng::Rng;

@@ -43,7 +43,8 @@ fn cases_that_are_possible_have_the_same_chance_wherever_they_stand() {
             let times = 300 * possible;
             let counts = counts(seed, times, ready);
             for (i, &count) in counts.iter().enumerate() {
-                // 300 expected, with a deviation of 15 or so; three quarters of 600 is what in order from a random start gives.
+                // 300 expected, with a deviation of 15 or so; three quarters of 600 is what in
+                // order from a random start gives.
                 let fair = if ready[i] { 225..=375 } else { 0..=0 };
                 assert!(fair.contains(&count), "seed {seed}: {counts:?} of {ready:?}");
             }
@@ -58,7 +59,8 @@ fn the_same_seed_chooses_the_same() {
     assert_ne!(counts(3, 50, &ready), counts(4, 50, &ready));
 }
 
-/// Moves a value between channels so that at every moment one of them has one, until it is told to stop.
+/// Moves a value between channels so that at every moment one of them has one, until it is told to
+/// stop.
 fn move_around(
     channels: &[(Sender<u8>, Receiver<u8>)],
     stop: &AtomicBool,
@@ -68,7 +70,8 @@ fn move_around(
     while !stop.load(Ordering::Relaxed) {
         let to = rng.below(channels.len());
         channels[to].0.send(1)?; // before it leaves the other
-        // The select may have taken one; it gives it back to the same channel, in which there is another.
+        // The select may have taken one; it gives it back to the same channel, in which there is
+        // another.
         channels[at].1.recv()?;
         (at, moves) = (to, moves + 1);
     }

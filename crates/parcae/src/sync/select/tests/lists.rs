@@ -1,4 +1,5 @@
-//! What is ready, lists that are used again, values that are made when they are needed, temporaries.
+//! What is ready, lists that are used again, values that are made when they are needed,
+//! temporaries.
 
 use super::*;
 use crate::sync::channel::tests::cancelling::at_every_point;

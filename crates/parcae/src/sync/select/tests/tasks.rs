@@ -177,7 +177,8 @@ fn only_what_happened_is_charged() {
     .unwrap();
 }
 
-/// A select over all kinds of cases, cancelled at each of its wait points: what it did not take is still there.
+/// A select over all kinds of cases, cancelled at each of its wait points: what it did not take is
+/// still there.
 // rule: S4-SELECT-2
 #[test]
 fn a_select_of_all_kinds_cancelled_at_any_point_has_no_effect() {

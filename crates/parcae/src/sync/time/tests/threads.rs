@@ -86,7 +86,8 @@ fn a_worker_that_sleeps_wakes_for_its_deadline_and_not_before() {
     rt.run(|_| {
         let before = slept();
         sleep(MILLISECOND * 200)?;
-        // Once; perhaps again for the wake of another runtime's test that it lost. Ticks would be many.
+        // Once; perhaps again for the wake of another runtime's test that it lost. Ticks would be
+        // many.
         assert!(slept() - before < 5, "{} times", slept() - before);
         Ok(())
     })
