@@ -1,8 +1,8 @@
 //! Barriers.
 //!
-//! The caller that comes last opens the barrier for all waiters, under the lock; callers that come
-//! later form the next round. A waiter that gives up before that was never there. One that gives up
-//! after it has passed, and notices the cancellation at its next cancel point.
+//! The last caller to arrive opens the barrier for all waiters, under the lock; later callers form
+//! the next round. A waiter that gives up before that does not count as arrived. A waiter that
+//! gives up later has passed the barrier, and notices the cancellation at its next cancel point.
 
 use super::constructor;
 use super::primitive::{self, Outcome, Primitive, grant_all_before};
@@ -12,7 +12,7 @@ use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Queue, Removed, Waiter, Wake, Why};
 use std::fmt;
 
-/// Where tasks and threads wait for each other.
+/// A point where a group of tasks and threads wait for each other.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -41,9 +41,10 @@ pub(super) struct RawBarrier<W> {
 }
 
 pub(super) struct BarrierState<W> {
-    /// Waiters of this round.
+    /// Number of waiters of this round.
     arrived: usize,
-    /// Waiters that joined before this arrival have passed, whether or not they were granted yet.
+    /// Waiters that joined before this arrival number have passed, even if their grant is still to
+    /// come.
     open_before: u64,
     waiters: Queue<W>,
 }
@@ -102,18 +103,18 @@ impl<W: Wake> Primitive<W> for RawBarrier<W> {
 
 impl Barrier {
     constructor! {
-        /// A barrier for so many. With 0 or 1 nobody waits.
+        /// A barrier for `parties` callers. With 0 or 1 a caller never waits.
         pub fn new(parties: usize) -> Barrier {
             Barrier { raw: RawBarrier::new(parties) }
         }
     }
 
-    /// Waits until all have come; then the barrier is ready for the next round. A cancel point, if
-    /// it has to wait: who is cancelled counts as not having come.
+    /// Waits until all parties have arrived. Then the barrier is ready for the next round. A cancel
+    /// point if it has to wait: a cancelled caller counts as not having arrived.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled before all had come.
+    /// If the task is cancelled before all parties have arrived.
     pub fn wait(&self) -> Result<BarrierResult> {
         let why = Why::signal("barrier", self);
         let outcome = primitive::wait(&self.raw, (), why, || Deadline::Never)?;
@@ -127,14 +128,14 @@ impl fmt::Debug for Barrier {
     }
 }
 
-/// How one has passed a [`Barrier`].
+/// The result of a wait at a [`Barrier`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BarrierResult {
     leader: bool,
 }
 
 impl BarrierResult {
-    /// Whether this is the one who came last. There is one in each round.
+    /// Whether this caller arrived last. Every round has one leader.
     pub fn is_leader(&self) -> bool {
         self.leader
     }

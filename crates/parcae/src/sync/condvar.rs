@@ -1,8 +1,8 @@
 //! Condition variables.
 //!
-//! The waiter joins the queue while it still has the mutex, so a change that is made under the
-//! mutex and signalled after it finds the waiter. A signal whose receiver is cancelled, in the wait
-//! or while it locks the mutex again, goes to the next waiter.
+//! A waiter joins the queue before it releases the mutex, so a change that is made under the mutex
+//! and then signalled finds the waiter. If the receiver of a signal is cancelled, in the wait or
+//! while it locks the mutex again, the signal passes to the next waiter.
 
 use super::constructor;
 use super::mutex::MutexGuard;
@@ -14,7 +14,7 @@ use crate::wait::{Grant, Queue, Removed, Standing, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Waits for a change of what a [`Mutex`](super::Mutex) holds.
+/// A condition variable: waits until data in a [`Mutex`](super::Mutex) has changed.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
-/// The guard goes into a wait and comes back out of it, unless the wait is cancelled: then the
-/// mutex is not locked any more, and need not be waited for once more.
+/// A wait consumes the guard and returns it. If the wait fails, the guard is gone and the mutex is
+/// unlocked, so that a cancelled task need not wait for the mutex again.
 pub struct Condvar {
     raw: RawCondvar<Waiter>,
 }
@@ -70,7 +70,7 @@ impl<W: Wake> RawCondvar<W> {
         grant_all_before(self, arrivals, Grant::All);
     }
 
-    /// A waiter has got a signal, and could not lock the mutex again: the signal is passed on.
+    /// Passes a signal on, whose receiver failed to lock the mutex again.
     pub(super) fn pass_on(&self, outcome: Outcome) {
         if let Outcome::Waited(Grant::Own) = outcome {
             self.notify_one();
@@ -90,7 +90,7 @@ impl<W: Wake> Primitive<W> for RawCondvar<W> {
         waiters
     }
 
-    /// A condition variable keeps no signals.
+    /// Never succeeds at once: a condition variable keeps no signals.
     fn attempt<'p>(
         &'p self,
         waiters: Guard<'p, Queue<W>>,
@@ -115,26 +115,26 @@ impl<W: Wake> Primitive<W> for RawCondvar<W> {
 
 impl Condvar {
     constructor! {
-        /// Nobody waits.
+        /// A condition variable without waiters.
         pub fn new() -> Condvar {
             Condvar { raw: RawCondvar::new() }
         }
     }
 
-    /// Gives the mutex back, waits for a signal, and takes the mutex again. A cancel point.
+    /// Unlocks the mutex, waits for a signal, and locks the mutex again. A cancel point.
     ///
-    /// A signal says that something may have changed: look, and wait again if it is not what you
-    /// wait for; or use [`wait_while`](Condvar::wait_while).
+    /// A signal says that the data may have changed. Check the condition again in a loop, or use
+    /// [`wait_while`](Condvar::wait_while).
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, for the signal or for the mutex. The mutex is not
-    /// locked then.
+    /// If the task is cancelled while it waits, for the signal or for the mutex. The mutex is
+    /// unlocked in that case.
     pub fn wait<'m, T: ?Sized>(&self, guard: MutexGuard<'m, T>) -> Result<MutexGuard<'m, T>> {
         Ok(self.wait_until(guard, Deadline::Never)?.0)
     }
 
-    /// Waits as long as the condition holds.
+    /// Waits while the condition holds.
     ///
     /// # Errors
     ///
@@ -150,12 +150,12 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// As [`wait_while`](Condvar::wait_while), for no longer than this.
+    /// Like [`wait_while`](Condvar::wait_while), with a timeout.
     ///
     /// # Errors
     ///
-    /// If the time is over and the condition still holds, or as for [`wait`](Condvar::wait). The
-    /// mutex is not locked then.
+    /// If the timeout expires and the condition still holds, or as for [`wait`](Condvar::wait). The
+    /// mutex is unlocked in that case.
     pub fn wait_while_timeout<'m, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'m, T>,
@@ -168,13 +168,13 @@ impl Condvar {
         self.keep_waiting(guard, Deadline::after(time), condition)
     }
 
-    /// As [`wait_while`](Condvar::wait_while), until a point in time by the clock of
+    /// Like [`wait_while`](Condvar::wait_while), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// If that time has come and the condition still holds, or as for [`wait`](Condvar::wait). The
-    /// mutex is not locked then.
+    /// If the deadline passes and the condition still holds, or as for [`wait`](Condvar::wait). The
+    /// mutex is unlocked in that case.
     pub fn wait_while_deadline<'m, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'m, T>,
@@ -187,7 +187,7 @@ impl Condvar {
         self.keep_waiting(guard, Deadline::at(at), condition)
     }
 
-    /// The condition holds: waits until it does not.
+    /// Waits until the condition, which holds now, does not.
     fn keep_waiting<'m, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'m, T>,
@@ -224,12 +224,13 @@ impl Condvar {
         }
     }
 
-    /// Wakes the first who waits, if somebody does. Not a checkpoint: a loop around it needs one.
+    /// Wakes the first waiter, if there is one. Not a checkpoint: a polling loop needs one of its
+    /// own.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
 
-    /// Wakes all who wait now. Not a checkpoint: a loop around it needs one.
+    /// Wakes all present waiters. Not a checkpoint: a polling loop needs one of its own.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }

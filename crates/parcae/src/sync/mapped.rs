@@ -1,11 +1,11 @@
-//! Guards for a part of the data of a lock.
+//! Guards for a part of a lock's data.
 //!
-//! Such a guard is made of the lock without its data (`Held`, `Shared`, `Exclusive`), which unlocks
-//! when it is dropped, and a pointer to the part. The part was borrowed from the guard of the
-//! whole, by a closure that cannot keep it longer than that, and the lock stays taken from there to
-//! the end of this guard: so the pointer is good, and exclusive where the lock is. The data itself
-//! is not named any more, so whether the guard may go to another thread depends on the part alone:
-//! nothing else is reached through it, and unlocking has no thread of its own.
+//! A mapped guard is the lock without its data (`Held`, `Shared`, `Exclusive`), which unlocks on
+//! drop, and a pointer to the part. A closure has borrowed the part from the original guard and
+//! cannot keep it any longer. The lock stays held from there to the end of the mapped guard, so the
+//! pointer is valid, and exclusive if the lock is. The type no longer names the data, so `Send` and
+//! `Sync` depend on the part alone: nothing else is reachable through the guard, and any thread may
+//! unlock.
 
 use super::mutex::Held;
 use super::rwlock::{Exclusive, Shared};
@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// A guard type: its name, the lock that it holds, and whether it can change the part.
+/// Defines a guard type: its name, the lock that it holds, and the borrow of the part.
 macro_rules! guard {
     ($(#[$attribute:meta])* $name:ident, $lock:ident, $borrow:ty) => {
         $(#[$attribute])*
@@ -28,21 +28,21 @@ macro_rules! guard {
         impl<'l, U: ?Sized> $name<'l, U> {
             /// # Safety
             ///
-            /// The part belongs to the data of this lock, and was borrowed under it, as the guard
-            /// lends it out.
+            /// `part` belongs to the data of this lock, and was borrowed from its guard in the same
+            /// mode.
             pub(super) unsafe fn new(lock: $lock<'l>, part: NonNull<U>) -> $name<'l, U> {
                 $name { _lock: lock, part, _borrow: PhantomData }
             }
         }
 
-        // SAFETY: as good as `&U`.
+        // SAFETY: equivalent to `&U`.
         unsafe impl<U: ?Sized + Sync> Sync for $name<'_, U> {}
 
         impl<U: ?Sized> Deref for $name<'_, U> {
             type Target = U;
 
             fn deref(&self) -> &U {
-                // SAFETY: the guard has the lock.
+                // SAFETY: the guard holds the lock.
                 unsafe { self.part.as_ref() }
             }
         }
@@ -56,33 +56,33 @@ macro_rules! guard {
 }
 
 guard! {
-    /// A part of the data of a [`Mutex`](super::Mutex); see
-    /// [`MutexGuard::map`](super::MutexGuard::map). Dropping it unlocks.
+    /// Access to a part of a [`Mutex`](super::Mutex)'s data, made by
+    /// [`MutexGuard::map`](super::MutexGuard::map). Dropping the guard unlocks.
     MappedMutexGuard, Held, &'l mut U
 }
 
 guard! {
-    /// A part of the data of a [`RwLock`](super::RwLock), for reading; see
-    /// [`ReadGuard::map`](super::ReadGuard::map).
+    /// Shared access to a part of a [`RwLock`](super::RwLock)'s data, made by
+    /// [`ReadGuard::map`](super::ReadGuard::map). Dropping the guard unlocks.
     MappedReadGuard, Shared, &'l U
 }
 
 guard! {
-    /// A part of the data of a [`RwLock`](super::RwLock), for changing; see
-    /// [`WriteGuard::map`](super::WriteGuard::map).
+    /// Exclusive access to a part of a [`RwLock`](super::RwLock)'s data, made by
+    /// [`WriteGuard::map`](super::WriteGuard::map). Dropping the guard unlocks.
     MappedWriteGuard, Exclusive, &'l mut U
 }
 
-// SAFETY: as good as `&mut U`.
+// SAFETY: equivalent to `&mut U`.
 unsafe impl<U: ?Sized + Send> Send for MappedMutexGuard<'_, U> {}
-// SAFETY: as good as `&U`.
+// SAFETY: equivalent to `&U`.
 unsafe impl<U: ?Sized + Sync> Send for MappedReadGuard<'_, U> {}
-// SAFETY: as good as `&mut U`.
+// SAFETY: equivalent to `&mut U`.
 unsafe impl<U: ?Sized + Send> Send for MappedWriteGuard<'_, U> {}
 
 impl<U: ?Sized> DerefMut for MappedMutexGuard<'_, U> {
     fn deref_mut(&mut self) -> &mut U {
-        // SAFETY: the guard has the lock, alone, and is borrowed alone.
+        // SAFETY: the guard holds the lock exclusively, and is borrowed exclusively.
         unsafe { self.part.as_mut() }
     }
 }

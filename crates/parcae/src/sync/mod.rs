@@ -1,15 +1,15 @@
-//! Locks and signals that park tasks and block threads.
+//! Locks and signals for tasks and threads.
 //!
-//! | to | see |
+//! | purpose | types |
 //! |---|---|
-//! | keep others out | [`Mutex`], [`RwLock`] |
-//! | let so many in | [`Semaphore`] |
-//! | tell others | [`Notify`], [`Event`], [`Condvar`] |
-//! | meet | [`Barrier`] |
-//! | make something once | [`Once`], [`OnceCell`], [`Lazy`] |
+//! | mutual exclusion | [`Mutex`], [`RwLock`] |
+//! | limited concurrency | [`Semaphore`] |
+//! | notification | [`Notify`], [`Event`], [`Condvar`] |
+//! | rendezvous of a group | [`Barrier`] |
+//! | one-time initialisation | [`Once`], [`OnceCell`], [`Lazy`] |
 //!
-//! On a task every wait parks the task and leaves its worker to others; on any other thread it
-//! blocks the thread. Tasks of several runtimes and threads may share one lock.
+//! A wait on a task parks the task and frees its worker for other tasks. A wait on any other thread
+//! blocks the thread. Tasks of several runtimes and plain threads may share one lock.
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -35,37 +35,36 @@
 //!
 //! # Cancelling
 //!
-//! A call that has to wait is a cancel point: if the task is cancelled meanwhile it returns an
-//! error, and it is as if it had not been called. What was handed to it at that very moment is
-//! handed on to the next in line. A call that need not wait succeeds, on a cancelled task too. In a
-//! destructor that runs because of a panic a task cannot wait: what could not be had at once is an
-//! error there. Guards and permits are given back without waiting, so dropping them is always all
-//! right.
+//! A call that has to wait is a cancel point. If the task is cancelled during the wait, the call
+//! returns an error and has no effect: a lock, permit or signal granted in the same moment passes
+//! to the next waiter. A call that need not wait succeeds even on a cancelled task. A task cannot
+//! wait in a destructor that runs because of a panic: a call that would have to wait fails there.
+//! Releasing a guard or permit never waits, so dropping one is always safe.
 //!
 //! # Loops around these calls
 //!
-//! A task that loops has to come to a checkpoint now and then: there others run, the task is
-//! charged, and learns that it was cancelled. A call that has to wait is one, and charges one op. A
-//! call that need not wait is none, nor is one that never waits: it is too short for that, and code
-//! that cleans up depends on its success.
+//! A task that loops must reach a checkpoint now and then. At a checkpoint other tasks run, the
+//! task is charged, and it learns of a cancellation. A call that has to wait is a checkpoint and
+//! charges one op. A call that succeeds without waiting is not, and neither is a call that never
+//! waits: the call is too short for that, and clean-up code relies on its success.
 //!
 //! | call | checkpoint |
 //! |---|---|
-//! | `lock`, `read`, `write`, `acquire…`, `wait…`, `call_once`, `get_or_init`, [`Lazy::get`], and their forms with a deadline | if it has to wait, also for no time at all |
+//! | `lock`, `read`, `write`, `acquire…`, `wait…`, `call_once`, `get_or_init`, [`Lazy::get`], and their forms with a deadline | if it has to wait, even with a timeout of zero |
 //! | [`Condvar::wait`], [`Condvar::wait_while`] while the condition holds | always |
 //! | `try_…`, `is_…`, `available`, `get` | never |
 //! | `notify_…`, [`Event::set`], [`Event::reset`], [`Semaphore::add`], [`Semaphore::close`], unlocking, dropping a guard or permit | never |
 //! | [`time::sleep`], [`sleep_until`](crate::time::sleep_until), [`Interval::tick`](crate::time::Interval::tick), [`Cx::timeout`](crate::Cx::timeout) | always |
 //! | [`block_on`](crate::block_on) | between two polls |
 //! | [`blocking()`](crate::blocking()), [`blocking_static`](crate::blocking_static) | always |
-//! | `set`, `modify`, `get`, `has_changed`, `mark_…` of a [watched value](crate::channel::watch()), `len` and other figures of channels | never |
+//! | `set`, `modify`, `get`, `has_changed`, `mark_…` of a [watched value](crate::channel::watch()), `len` and other queries on channels | never |
 //! | [`CancelToken::wait`](crate::CancelToken::wait) | if it has to wait |
 //! | [`CancelToken::is_cancelled`](crate::CancelToken::is_cancelled), `check`, [`time::now`] | never |
-//! | operations on [channels](crate::channel) that return a `Result`, those that try included | always |
-//! | [`yield_now`](crate::yield_now), [`Cx::yield_now`](crate::Cx::yield_now) | others run, and it is a cancel point; costs nothing |
+//! | operations on [channels](crate::channel) that return a `Result`, `try_…` included | always |
+//! | [`yield_now`](crate::yield_now), [`Cx::yield_now`](crate::Cx::yield_now) | other tasks run, and it is a cancel point; charges nothing |
 //!
-//! A loop around a call that is none needs [`Cx::checkpoint`](crate::Cx::checkpoint) or
-//! [`checkpoint`](crate::checkpoint) of its own:
+//! A loop around a call that is not a checkpoint needs [`Cx::checkpoint`](crate::Cx::checkpoint) or
+//! [`checkpoint`](crate::checkpoint):
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -92,19 +91,19 @@
 //!
 //! # Panics
 //!
-//! Nothing is poisoned. A guard that is dropped by a panic unlocks, as by a return. The panic
-//! itself is an error of its task and, unless the program decides otherwise, of its nursery, whose
-//! tasks are cancelled: whoever shares data with them learns of it there. Poisoning would make the
-//! same failure surface a second time, as another error at every lock. Data that a panic can leave
-//! half-changed is better replaced as a whole under the lock.
+//! Locks are not poisoned. A guard dropped by a panic unlocks as it does on return. The panic is
+//! reported as the error of its task and, unless the program decides otherwise, of its nursery,
+//! which cancels the tasks that share the data. Poisoning would report the same failure again, as a
+//! different error at every lock. Data that a panic could leave half-changed should be replaced as
+//! a whole under the lock.
 //!
 //! # Priorities
 //!
-//! A lock does not know priorities. A task of high priority that waits for a lock waits for its
-//! holder, which may be of low priority and be kept from running by everybody in between: priority
-//! inversion. No holder is lifted to the priority of who waits. Keep what is done under a lock that
-//! priorities share short, without waits, or give the data to one task and send it requests. The
-//! line of waiters is first come, first served, whatever their priorities.
+//! Locks ignore priorities, and there is no priority inheritance. A high-priority task may wait for
+//! a low-priority holder that is itself kept from running by tasks in between: priority inversion.
+//! Keep critical sections that several priorities share short and free of waits, or give the data
+//! to one task and send it requests. Wait queues are first come, first served, whatever the
+//! priorities.
 //!
 //! # The protocol
 //!
@@ -145,7 +144,8 @@ pub use once::{Lazy, Once, OnceCell};
 pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{OwnedPermit, Permit, Semaphore};
 
-/// A constructor that is `const`, but for loom, whose primitives cannot be made in constants.
+/// Defines a constructor that is `const`, except under loom, whose primitives have no `const`
+/// constructors.
 macro_rules! constructor {
     ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
         #[cfg(not(loom))]

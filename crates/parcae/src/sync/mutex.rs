@@ -1,4 +1,4 @@
-//! The mutex with its data.
+//! The mutex and its guard. `raw` has the lock itself.
 
 use super::primitive::{wait_deadline, wait_forever, wait_timeout};
 use super::raw::RawMutex;
@@ -11,15 +11,15 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-/// Data that one task or thread at a time can use.
+/// A mutual-exclusion lock that protects data.
 ///
-/// Taking and giving back a free lock is an atomic operation each. While the lock is wanted by
-/// several, whoever runs may take it before those who wait, which spares switches; one who has come
-/// in vain four times gets it handed over. See [the module](super) for cancelling, panics (nothing
-/// is poisoned) and priorities.
+/// Without contention, locking and unlocking are one atomic operation each. Under contention a
+/// running task may take the lock before a queued waiter, which saves switches; a waiter that has
+/// failed four times gets the lock handed over. See [the module](super) for cancellation, panics
+/// (there is no poisoning) and priorities.
 ///
-/// The guard may be kept across waits, and may go to another thread. A task that locks what it has
-/// locked waits for itself, until it is cancelled.
+/// The guard may be kept across waits and sent to another thread. Locking a mutex that the task
+/// already holds deadlocks until the task is cancelled.
 ///
 /// ```
 /// use parcae::sync::Mutex;
@@ -36,31 +36,31 @@ pub struct Mutex<T: ?Sized> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the lock gives the data to one at a time, so that sharing the mutex only sends `T`.
+// SAFETY: the lock admits one holder at a time, so sharing the mutex only sends `T`.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
-// SAFETY: owns a `T`; nobody is in line while it moves, for that borrows it.
+// SAFETY: owns a `T`. No waiter is queued while the mutex moves, since a waiter borrows it.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 
 impl<T> Mutex<T> {
     constructor! {
-        /// A mutex that is not locked.
+        /// An unlocked mutex.
         pub fn new(data: T) -> Mutex<T> {
             Mutex { raw: RawMutex::new(), holder: Holder::nobody(), data: UnsafeCell::new(data) }
         }
     }
 
-    /// The data.
+    /// Consumes the mutex and returns the data.
     pub fn into_inner(self) -> T {
         self.data.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until the data is free, and takes it. A checkpoint if it has to wait.
+    /// Locks the mutex; waits until it is free. A checkpoint if it has to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the task is cancelled while it waits, or its budget is exhausted.
     #[inline]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
@@ -69,13 +69,13 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard())
     }
 
-    /// Takes the data if it is free. Not a checkpoint: a loop around it needs one.
+    /// Locks the mutex if it is free. Not a checkpoint: a polling loop needs one of its own.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.raw.try_lock().then(|| self.guard())
     }
 
-    /// As [`lock`](Mutex::lock), for no longer than this.
+    /// Like [`lock`](Mutex::lock), with a timeout.
     ///
     /// ```
     /// use parcae::sync::Mutex;
@@ -91,8 +91,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
-    /// the wait.
+    /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
     pub fn lock_timeout(&self, time: Duration) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
             wait_timeout(&self.raw, 0, Why::Lock("mutex", &self.holder), time)?;
@@ -100,8 +99,7 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard())
     }
 
-    /// As [`lock`](Mutex::lock), until a point in time by the clock of
-    /// [`time::now`](crate::time::now).
+    /// Like [`lock`](Mutex::lock), with a deadline on the clock of [`time::now`](crate::time::now).
     ///
     /// ```
     /// use parcae::sync::Mutex;
@@ -115,7 +113,7 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Errors
     ///
-    /// If that time has come, or as for [`lock`](Mutex::lock).
+    /// If the deadline passes, or as for [`lock`](Mutex::lock).
     pub fn lock_deadline(&self, at: Instant) -> Result<MutexGuard<'_, T>> {
         if !self.raw.try_lock() {
             wait_deadline(&self.raw, 0, Why::Lock("mutex", &self.holder), at)?;
@@ -123,19 +121,20 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard())
     }
 
-    /// Of who has just taken the lock.
+    /// The guard of a caller that has just taken the lock.
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {
         self.holder.take();
         MutexGuard { mutex: self }
     }
 
-    /// Whether somebody has it, at this moment. Not a checkpoint: a loop around it needs one.
+    /// Whether the mutex is locked at this moment. Not a checkpoint: a polling loop needs one of
+    /// its own.
     pub fn is_locked(&self) -> bool {
         self.raw.is_locked()
     }
 
-    /// The data, for who has the mutex to itself.
+    /// The data, without locking: the exclusive borrow proves that the mutex is free.
     pub fn get_mut(&mut self) -> &mut T {
         self.data.get_mut()
     }
@@ -162,14 +161,14 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The data of a [`Mutex`]. Dropping it unlocks.
+/// Access to the data of a [`Mutex`]. Dropping the guard unlocks.
 #[must_use = "dropping it unlocks"]
 pub struct MutexGuard<'m, T: ?Sized> {
     mutex: &'m Mutex<T>,
 }
 
-// SAFETY: as good as `&T`. `Send` follows from that of the mutex: a lock has no thread of its own,
-// and the guard gives access to `&mut T`, which is why the mutex asks for `T: Send`.
+// SAFETY: equivalent to `&T`. `Send` follows from `Sync` of the mutex: any thread may unlock, and
+// the guard gives access to `&mut T`, which is why the mutex requires `T: Send`.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'m, T: ?Sized> MutexGuard<'m, T> {
@@ -177,9 +176,10 @@ impl<'m, T: ?Sized> MutexGuard<'m, T> {
         self.mutex
     }
 
-    /// A guard for a part of the data. The whole mutex stays locked until it is dropped.
+    /// Narrows the guard to a part of the data. The whole mutex stays locked until the new guard is
+    /// dropped.
     ///
-    /// A function of the type, not a method, so that it hides no method of the data.
+    /// An associated function, not a method, so that it hides no method of the data.
     ///
     /// ```
     /// use parcae::sync::{Mutex, MutexGuard};
@@ -197,15 +197,15 @@ impl<'m, T: ?Sized> MutexGuard<'m, T> {
         part: impl FnOnce(&mut T) -> &mut U,
     ) -> MappedMutexGuard<'m, U> {
         let part = std::ptr::NonNull::from(part(&mut guard));
-        // SAFETY: a part of the data, whose lock goes over to the new guard.
+        // SAFETY: a part of the data, whose lock passes to the new guard.
         unsafe { MappedMutexGuard::new(guard.hand_over(), part) }
     }
 
-    /// As [`map`](MutexGuard::map), if there is such a part.
+    /// Like [`map`](MutexGuard::map), for a part that may not exist.
     ///
     /// # Errors
     ///
-    /// The guard, if there is none.
+    /// The unchanged guard, if `part` returns `None`.
     pub fn filter_map<U: ?Sized>(
         mut guard: MutexGuard<'m, T>,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
@@ -224,7 +224,7 @@ impl<'m, T: ?Sized> MutexGuard<'m, T> {
     }
 }
 
-/// A mutex that is locked, without its data. Dropping it unlocks.
+/// A locked mutex without its data. Dropping it unlocks.
 pub(super) struct Held<'m> {
     raw: &'m RawMutex<Waiter>,
     holder: &'m Holder,
@@ -242,7 +242,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the guard is the lock.
+        // SAFETY: the guard holds the lock.
         unsafe { &*self.mutex.data.get() }
     }
 }
@@ -250,7 +250,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed alone.
+        // SAFETY: as above, and the guard is borrowed exclusively.
         unsafe { &mut *self.mutex.data.get() }
     }
 }

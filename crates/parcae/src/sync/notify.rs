@@ -1,8 +1,8 @@
 //! Signals: one waiter at a time, or a flag for all.
 //!
-//! [`RawNotify`] keeps one signal at most: a signal that finds no waiter is kept for the next one.
-//! A signal for one waiter that gives up is passed on to the next, from the end of the queue that
-//! it was meant for, or is kept. A signal for all need not be passed on.
+//! [`RawNotify`] keeps at most one signal: a signal that finds no waiter is kept for the next one.
+//! If the receiver of a signal gives up, the signal passes to the next waiter from the same end of
+//! the queue, or is kept. A signal for all waiters need not be passed on.
 
 use super::constructor;
 use super::primitive::{Primitive, grant_all_before, wait_deadline, wait_forever, wait_timeout};
@@ -17,7 +17,7 @@ pub(super) struct RawNotify<W> {
 }
 
 pub(super) struct NotifyState<W> {
-    /// What a waiter that comes finds: a signal that was kept, or the flag of an event.
+    /// State for waiters to come: a kept signal, or the flag of an event.
     signal: Signal,
     waiters: Queue<W>,
 }
@@ -27,7 +27,7 @@ enum Signal {
     None,
     /// For the next waiter.
     One,
-    /// For all waiters, until it is taken back.
+    /// For all waiters, until the event is reset.
     All,
 }
 
@@ -41,7 +41,7 @@ impl<W> RawNotify<W> {
 }
 
 impl<W> NotifyState<W> {
-    /// Takes a signal that was kept, or sees that the flag is set.
+    /// Takes a kept signal, or sees that the flag is set.
     fn take(&mut self) -> bool {
         match self.signal {
             Signal::None => false,
@@ -129,10 +129,10 @@ impl<W: Wake> Primitive<W> for RawNotify<W> {
     }
 }
 
-/// Wakes one who waits, or the next who will.
+/// A signal for one waiter at a time.
 ///
-/// A signal that finds nobody waiting is kept, one at most; so a task that looks at what it waits
-/// for, and waits if it is not there, misses nothing.
+/// A signal without a waiter is kept, at most one. So a task that checks its condition and then
+/// waits cannot miss a signal in between.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -164,21 +164,20 @@ pub struct Notify {
 
 impl Notify {
     constructor! {
-        /// Nothing was signalled.
+        /// A `Notify` without a kept signal.
         pub fn new() -> Notify {
             Notify { raw: RawNotify::new() }
         }
     }
 
-    /// Wakes the first who waits. If nobody does, the next one does not wait. Not a checkpoint: a
-    /// loop around it needs one.
+    /// Wakes the first waiter. Without a waiter the signal is kept, and the next wait returns at
+    /// once. Not a checkpoint: a polling loop needs one of its own.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
 
-    /// As [`notify_one`](Notify::notify_one), but wakes the last who came: its data is the
-    /// likeliest to be in a cache still. Those who came before it may wait for ever if nothing else
-    /// wakes them.
+    /// Like [`notify_one`](Notify::notify_one), but wakes the last waiter, whose data is the most
+    /// likely to be cached. Earlier waiters may starve.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -205,43 +204,42 @@ impl Notify {
         self.raw.notify_last();
     }
 
-    /// Wakes all who wait now. Nothing is kept for later. Not a checkpoint: a loop around it needs
-    /// one.
+    /// Wakes all present waiters. Keeps no signal. Not a checkpoint: a polling loop needs one of
+    /// its own.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }
 
-    /// Waits for a signal. A cancel point if there is none; a signal that comes in the moment of
-    /// the cancellation goes to the next who waits.
+    /// Waits for a signal. A cancel point if none is kept. A signal that arrives together with a
+    /// cancellation passes to the next waiter.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the task is cancelled while it waits, or its budget is exhausted.
     pub fn wait(&self) -> Result<()> {
         wait_forever(&self.raw, (), Why::signal("notify", self))
     }
 
-    /// As [`wait`](Notify::wait), for no longer than this.
+    /// Like [`wait`](Notify::wait), with a timeout.
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
-    /// the wait.
+    /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
         wait_timeout(&self.raw, (), Why::signal("notify", self), time)
     }
 
-    /// As [`wait`](Notify::wait), until a point in time by the clock of
+    /// Like [`wait`](Notify::wait), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// If that time has come, or as for [`wait`](Notify::wait).
+    /// If the deadline passes, or as for [`wait`](Notify::wait).
     pub fn wait_deadline(&self, at: Instant) -> Result<()> {
         wait_deadline(&self.raw, (), Why::signal("notify", self), at)
     }
 
-    /// Takes a signal that was kept. Not a checkpoint: a loop around it needs one.
+    /// Takes a kept signal, if there is one. Not a checkpoint: a polling loop needs one of its own.
     pub fn try_wait(&self) -> bool {
         self.raw.take()
     }
@@ -259,7 +257,7 @@ impl fmt::Debug for Notify {
     }
 }
 
-/// A flag that can be waited for.
+/// A flag to wait for.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -285,54 +283,52 @@ pub struct Event {
 
 impl Event {
     constructor! {
-        /// Not set.
+        /// An event that is not set.
         pub fn new() -> Event {
             Event { raw: RawNotify::new() }
         }
     }
 
-    /// Sets it, and wakes all who wait. Not a checkpoint: a loop around it needs one.
+    /// Sets the flag and wakes all waiters. Not a checkpoint: a polling loop needs one of its own.
     pub fn set(&self) {
         self.raw.set();
     }
 
-    /// Takes it back: from now on it is waited for again. Who was waiting when it was set goes on
-    /// all the same. Not a checkpoint: a loop around it needs one.
+    /// Clears the flag: later callers wait again. Waiters that were woken by [`set`](Event::set)
+    /// return all the same. Not a checkpoint: a polling loop needs one of its own.
     pub fn reset(&self) {
         self.raw.state.lock().signal = Signal::None;
     }
 
-    /// Whether it is set, at this moment. Not a checkpoint: a loop around it needs one; better is
-    /// [`wait`](Event::wait).
+    /// Whether the flag is set at this moment. Not a checkpoint: a polling loop needs one of its
+    /// own. Prefer [`wait`](Event::wait) to polling.
     pub fn is_set(&self) -> bool {
         self.raw.take()
     }
 
-    /// Waits until it is set. A cancel point if it is not.
+    /// Waits until the flag is set. A cancel point if it has to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the task is cancelled while it waits, or its budget is exhausted.
     pub fn wait(&self) -> Result<()> {
         wait_forever(&self.raw, (), Why::signal("event", self))
     }
 
-    /// As [`wait`](Event::wait), for no longer than this.
+    /// Like [`wait`](Event::wait), with a timeout.
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
-    /// the wait.
+    /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
         wait_timeout(&self.raw, (), Why::signal("event", self), time)
     }
 
-    /// As [`wait`](Event::wait), until a point in time by the clock of
-    /// [`time::now`](crate::time::now).
+    /// Like [`wait`](Event::wait), with a deadline on the clock of [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// If that time has come, or as for [`wait`](Event::wait).
+    /// If the deadline passes, or as for [`wait`](Event::wait).
     pub fn wait_deadline(&self, at: Instant) -> Result<()> {
         wait_deadline(&self.raw, (), Why::signal("event", self), at)
     }

@@ -1,10 +1,10 @@
-//! What is made once.
+//! One-time initialisation.
 //!
-//! `ready` is set, with Release, when the value is in its place, and never taken back while the
-//! cell is shared; whoever reads it with Acquire may read the value. Who has to make the value does
-//! so under a [`Mutex`], which the others wait for; each of them looks at `ready` again when it has
-//! got it. An attempt that fails, panics or is cancelled unlocks the mutex with `ready` unset, and
-//! the next one tries.
+//! `ready` is set with Release when the value is in place, and is not cleared while the cell is
+//! shared; a thread that reads it with Acquire may read the value. The initializer runs under a
+//! [`Mutex`]. Other callers wait for the mutex and check `ready` again when they hold it. An
+//! initializer that fails, panics or is cancelled unlocks the mutex with `ready` unset, and the
+//! next caller tries.
 
 use super::{Mutex, constructor};
 use crate::base::error::Result;
@@ -12,7 +12,7 @@ use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::base::shim::cell::UnsafeCell;
 use std::fmt;
 
-/// A place for a value that is made once, by whoever needs it first. Others wait meanwhile.
+/// A cell that is initialised once, by the first caller. Other callers wait meanwhile.
 ///
 /// ```
 /// use parcae::sync::OnceCell;
@@ -29,14 +29,14 @@ pub struct OnceCell<T> {
     making: Mutex<()>,
 }
 
-/// The value, and whether it is there.
+/// The value, and whether it is initialised.
 pub(super) struct Slot<T> {
     ready: AtomicUsize,
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: shared, `&T` is given out (`Sync`), and a value made on one thread is dropped on another
-// (`Send`).
+// SAFETY: shared, the slot gives out `&T` (`Sync`), and a value made on one thread may be dropped
+// on another (`Send`).
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
 impl<T> Slot<T> {
@@ -53,23 +53,23 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The value, if it was made.
+    /// The value, if it is initialised.
     pub(super) fn get(&self) -> Option<&T> {
         // Acquire: pairs with the Release in `put`.
         if self.ready.load(Ordering::Acquire) == 0 {
             return None;
         }
-        // SAFETY: ready, so nobody writes any more.
+        // SAFETY: ready, so there are no more writes.
         self.value.with(|value| unsafe { (*value).as_ref() })
     }
 
-    /// Makes the value ready.
+    /// Stores the value and marks it as ready.
     ///
     /// # Safety
     ///
-    /// The caller is the only one who may make the value, and has seen that it is not ready.
+    /// The caller has the exclusive right to initialise, and has seen that the value is not ready.
     pub(super) unsafe fn put(&self, value: T) {
-        // SAFETY: as the caller says, and nobody reads what is not ready.
+        // SAFETY: the caller upholds the contract, and a value that is not ready is not read.
         self.value.with_mut(|place| unsafe { *place = Some(value) });
         self.ready.store(1, Ordering::Release); // pairs with the Acquire in `get`
     }
@@ -77,14 +77,14 @@ impl<T> Slot<T> {
 
 impl<T> OnceCell<T> {
     constructor! {
-        /// Nothing yet.
+        /// An uninitialised cell.
         pub fn new() -> OnceCell<T> {
             OnceCell { slot: Slot::new(), making: Mutex::new(()) }
         }
     }
 
     constructor! {
-        /// With this value, if there is one.
+        /// A cell with this value, or an uninitialised one.
         ///
         /// ```
         /// use parcae::sync::OnceCell;
@@ -100,29 +100,30 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value, if it was made. Not a checkpoint: a loop around it needs one.
+    /// The value, if it is initialised. Not a checkpoint: a polling loop needs one of its own.
     pub fn get(&self) -> Option<&T> {
         self.slot.get()
     }
 
-    /// The value; makes it if that was not done yet. Waits while somebody else makes it, which is a
-    /// cancel point.
+    /// The value; initialises it if necessary. A cancel point if it has to wait for another
+    /// initializer.
     ///
-    /// If it panics, the next one tries. To ask the same cell while making its value is waiting for
-    /// oneself.
+    /// If `make` panics, the next caller tries. Calling this on the same cell from within `make`
+    /// deadlocks until the task is cancelled.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the task is cancelled while it waits, or its budget is exhausted.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> Result<&T> {
         self.get_or_try_init(|| Ok(make()))
     }
 
-    /// As [`get_or_init`](OnceCell::get_or_init); if making it fails, the next one tries.
+    /// Like [`get_or_init`](OnceCell::get_or_init), with an initializer that may fail. After a
+    /// failure the next caller tries.
     ///
     /// # Errors
     ///
-    /// What making it failed with; or if the task was cancelled while it waited.
+    /// The error of `make`; or if the task is cancelled while it waits.
     pub fn get_or_try_init(&self, make: impl FnOnce() -> Result<T>) -> Result<&T> {
         if let Some(value) = self.get() {
             return Ok(value);
@@ -136,12 +137,12 @@ impl<T> OnceCell<T> {
         Ok(self.get().expect("it is ready"))
     }
 
-    /// Puts a value in. Waits while somebody makes one.
+    /// Initialises the cell with this value. Waits while another caller initialises it.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited. The inner one, with the value, if there is one
-    /// already.
+    /// The outer error if the task is cancelled while it waits. The inner one, with the value, if
+    /// the cell is already initialised.
     pub fn set(&self, value: T) -> Result<Result<(), T>> {
         let _making = self.making.lock()?;
         if self.get().is_some() {
@@ -152,18 +153,18 @@ impl<T> OnceCell<T> {
         Ok(Ok(()))
     }
 
-    /// The value, for who has the cell to itself.
+    /// The value, without locking: the exclusive borrow proves that there is no other caller.
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: borrowed alone.
+        // SAFETY: borrowed exclusively.
         self.slot.value.with_mut(|value| unsafe { (*value).as_mut() })
     }
 
-    /// Takes the value out, for who has the cell to itself.
+    /// Takes the value, which leaves the cell uninitialised.
     pub fn take(&mut self) -> Option<T> {
         std::mem::take(self).into_inner()
     }
 
-    /// The value, if it was made.
+    /// Consumes the cell and returns the value, if it is initialised.
     pub fn into_inner(self) -> Option<T> {
         self.slot.value.into_inner()
     }
@@ -187,7 +188,7 @@ impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
     }
 }
 
-/// Something that is done once.
+/// Runs a function once.
 ///
 /// ```
 /// use parcae::sync::Once;
@@ -207,32 +208,31 @@ pub struct Once {
 
 impl Once {
     constructor! {
-        /// Not done yet.
+        /// A `Once` that has not run.
         pub fn new() -> Once {
             Once { cell: OnceCell::new() }
         }
     }
 
-    /// Does it, unless it was done. When this returns without an error it is done. Waits while
-    /// somebody else does it, which is a cancel point. If it panics, it was not done, and the next
-    /// one tries.
+    /// Runs the function unless one has completed. When this returns without an error, one has. A
+    /// cancel point if it has to wait for another caller. After a panic the next caller tries.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the task is cancelled while it waits, or its budget is exhausted.
     pub fn call_once(&self, act: impl FnOnce()) -> Result<()> {
         self.cell.get_or_init(act).copied()
     }
 
-    /// Whether it was done. Not a checkpoint: a loop around it needs one.
+    /// Whether a function has completed. Not a checkpoint: a polling loop needs one of its own.
     pub fn is_completed(&self) -> bool {
         self.cell.get().is_some()
     }
 }
 
-/// A value that is made when it is first asked for.
+/// A value that is initialised on first use.
 ///
-/// It does not dereference to the value: that could not tell of a cancelled wait.
+/// It does not implement `Deref`, which could not report a cancelled wait.
 ///
 /// ```
 /// use parcae::sync::Lazy;
@@ -249,17 +249,18 @@ pub struct Lazy<T, F = fn() -> T> {
 
 impl<T, F: Fn() -> T> Lazy<T, F> {
     constructor! {
-        /// Not made yet. The function may be called more than once, if it panics.
+        /// An uninitialised value. The function is called again if it panics.
         pub fn new(make: F) -> Lazy<T, F> {
             Lazy { cell: OnceCell::new(), make }
         }
     }
 
-    /// The value. Waits while somebody else makes it, which is a cancel point.
+    /// The value; initialises it if necessary. A cancel point if it has to wait for another
+    /// initializer.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the task is cancelled while it waits, or its budget is exhausted.
     pub fn get(&self) -> Result<&T> {
         self.cell.get_or_init(&self.make)
     }

@@ -1,15 +1,14 @@
-//! A number of permits and a queue of waiters that want some: the base of semaphores and read-write
-//! locks.
+//! Permits and a queue of waiters that want some: the base of semaphores and read-write locks.
 //!
-//! One lock guards it all: `free` permits, and a queue in which every waiter wants some. Waiters
-//! are served strictly in order: nobody takes permits past a waiter, so a waiter that wants many is
-//! not starved by those that want few. Whenever the lock is free: *the first waiter wants more than
-//! is free*. Whatever changes either side of that (permits that come back, a first waiter that
-//! gives up) serves the queue.
+//! One lock guards the number of free permits and the wait queue. Waiters are served strictly in
+//! order: no caller takes permits past a waiter, so a waiter that wants many is not starved by
+//! waiters that want few. The invariant, whenever the lock is free: *the first waiter wants more
+//! than is free*. Every change of either side (permits that are released, a first waiter that gives
+//! up) serves the queue.
 //!
-//! The conserved quantity: `free` + what was granted and not given back = what was put in. A grant
-//! moves permits out of `free` in the moment in which the node leaves the queue; a waiter that
-//! gives up after its grant puts them back.
+//! The conserved quantity: free permits + permits held = permits added. A grant moves permits out
+//! of `free` in the critical section in which the node leaves the queue; a waiter that gives up
+//! after its grant puts them back.
 //!
 //! # Closing
 //!
@@ -53,7 +52,7 @@ impl<W> Permits<W> {
         self.state.lock().try_take(wanted)
     }
 
-    /// Takes free permits out for good, up to `wanted`; returns how many.
+    /// Removes up to `wanted` free permits for good. Returns the number removed.
     pub(super) fn forget(&self, wanted: usize) -> usize {
         let mut state = self.state.lock();
         let taken = wanted.min(state.free);
@@ -73,14 +72,14 @@ impl<W> PermitState<W> {
 }
 
 impl<W: Wake> Permits<W> {
-    /// Puts permits in.
+    /// Adds permits, and serves the queue.
     pub(super) fn give(&self, permits: usize) {
         let mut state = self.state.lock();
         state.free = state.free.checked_add(permits).expect("a count of permits that fits a word");
         self.serve(state);
     }
 
-    /// Refuses all waiters, and all callers from now on.
+    /// Fails all waiters and all later callers.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true; // from now on no waiter joins the queue
@@ -89,7 +88,7 @@ impl<W: Wake> Permits<W> {
         grant_all_before(self, arrivals, Grant::Closed);
     }
 
-    /// Grants the first waiters what they want, as long as there is enough.
+    /// Grants the first waiters their permits, as long as there are enough.
     fn serve<'p>(&'p self, mut state: Guard<'p, PermitState<W>>) {
         loop {
             let mut batch = Batch::new();
@@ -148,7 +147,7 @@ impl<W: Wake> Primitive<W> for Permits<W> {
         if removed.standing == Standing::Granted(Grant::Own) {
             state.free += wanted;
         }
-        // Waiters behind one that wanted many may want less.
+        // The waiters behind this one may want fewer permits.
         self.serve(state);
         None
     }

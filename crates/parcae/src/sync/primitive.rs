@@ -1,8 +1,8 @@
 //! The steps of a wait that all locks and signals have in common.
 //!
-//! A [`Primitive`] is a state behind a short lock, with a wait queue in it. Its own part is small:
-//! what an attempt does under the lock, and what becomes of a grant whose waiter gives up. The
-//! steps are those of `wait`:
+//! A [`Primitive`] is a state behind a short lock, with a wait queue in it. It defines two things
+//! of its own: an attempt under the lock, and the fate of a grant whose waiter gives up. The steps
+//! are those of `wait`:
 //!
 //! 1. [`begin`] takes the lock and tries. If that fails, the caller's node joins the queue before
 //!    the lock is released: trying and publishing are one critical section, so there is nothing to
@@ -23,27 +23,27 @@ use std::time::{Duration, Instant};
 
 /// A lock or a signal.
 pub(super) trait Primitive<W: Wake> {
-    /// What the short lock guards.
+    /// The state behind the short lock.
     type State;
-    /// What a waiter waits for.
+    /// The waiter's request, such as a number of permits.
     type Key: Copy;
 
     fn lock(&self) -> Guard<'_, Self::State>;
 
     fn queue(state: &mut Self::State) -> &mut Queue<W, Self::Key>;
 
-    /// Takes what is waited for if it can be had.
+    /// Takes the lock, permits or signal, if possible at once.
     ///
     /// # Errors
     ///
-    /// The lock, still held, if the caller has to wait. It joins the queue.
+    /// The guard of the state, if the caller has to wait and is to join the queue.
     fn attempt<'p>(
         &'p self,
         state: Guard<'p, Self::State>,
         key: Self::Key,
     ) -> Result<Grant, Guard<'p, Self::State>>;
 
-    /// Tries again for a waiter that was called; none if it waits on.
+    /// Tries again for a waiter that was called. `None` if it has to wait on.
     ///
     /// # Safety
     ///
@@ -57,8 +57,8 @@ pub(super) trait Primitive<W: Wake> {
         None
     }
 
-    /// A waiter has given up, and its node was removed: passes on what it was granted. Returns the
-    /// grant if the wait was successful after all.
+    /// Passes on the grant of a waiter that gave up and whose node was removed. Returns the grant
+    /// if the wait has succeeded after all.
     fn gave_up<'p>(
         &'p self,
         state: Guard<'p, Self::State>,
@@ -67,31 +67,31 @@ pub(super) trait Primitive<W: Wake> {
     ) -> Option<Grant>;
 }
 
-/// A primitive, as an object to wait for.
+/// A primitive as a [`Waitable`].
 pub(super) struct PrimitiveQueue<'p, P>(pub(super) &'p P);
 
 impl<W: Wake, P: Primitive<W>> Waitable<W> for PrimitiveQueue<'_, P> {
     type Key = P::Key;
 
     unsafe fn retry(&self, node: &Node<W, P::Key>, waiter: impl FnOnce() -> W) -> Option<Grant> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.0.call_back(node, waiter) }
     }
 
     unsafe fn withdraw(&self, node: &Node<W, P::Key>) -> Option<Grant> {
         let mut state = self.0.lock();
         let queue = P::queue(&mut state);
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         let (key, removed) = unsafe { (*queue.key(node), queue.remove(node)) };
         self.0.gave_up(state, key, &removed)
     }
 }
 
-/// Takes what is waited for, or queues the node: none.
+/// Attempts the operation. Returns `None` if the node was queued instead.
 ///
 /// # Safety
 ///
-/// The node is idle, and is used as [`Queue::push`] demands.
+/// The node is idle, and is used as [`Queue::push`] requires.
 pub(super) unsafe fn begin<W: Wake, P: Primitive<W>>(
     primitive: &P,
     node: &Node<W, P::Key>,
@@ -101,7 +101,7 @@ pub(super) unsafe fn begin<W: Wake, P: Primitive<W>>(
     match primitive.attempt(primitive.lock(), key) {
         Ok(grant) => Some(grant),
         Err(mut state) => {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller upholds the contract.
             unsafe { P::queue(&mut state).push(node, waiter(), None) };
             None
         }
@@ -133,10 +133,10 @@ pub(super) fn grant_all_before<W: Wake, P: Primitive<W>>(
     }
 }
 
-/// How a wait ended that was not cancelled.
+/// Outcome of a wait that was not cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// There was nothing to wait for.
+    /// Succeeded without waiting.
     AtOnce(Grant),
     Waited(Grant),
     TimedOut,
@@ -152,8 +152,8 @@ impl Outcome {
     }
 }
 
-/// Waits: all steps. `deadline` is called when the caller's node is in the queue, before the wait,
-/// so that the clock is read only if there is a wait.
+/// Waits, with all steps. `deadline` is called after the caller's node has joined the queue, so
+/// that the clock is read only if there is a wait.
 pub(super) fn wait<P: Primitive<Waiter>>(
     primitive: &P,
     key: P::Key,
@@ -162,8 +162,8 @@ pub(super) fn wait<P: Primitive<Waiter>>(
 ) -> Result<Outcome> {
     let node = Node::new(key);
     let frame = cx::current();
-    // SAFETY: the node stays here until it is granted or removed, by `wait_in_queue` at the latest,
-    // and the waiter with it. The frame is the caller's.
+    // SAFETY: node and waiter stay here until the node is granted or removed, by `wait_in_queue` at
+    // the latest. The frame is the caller's.
     let waited = unsafe {
         if let Some(grant) = begin(primitive, &node, key, || borrowed_waiter(frame)) {
             return Ok(Outcome::AtOnce(grant));
@@ -177,7 +177,7 @@ pub(super) fn wait<P: Primitive<Waiter>>(
     }
 }
 
-/// As [`wait`], without a deadline.
+/// [`wait`] without a deadline.
 pub(super) fn wait_forever<P: Primitive<Waiter>>(
     primitive: &P,
     key: P::Key,
@@ -186,7 +186,7 @@ pub(super) fn wait_forever<P: Primitive<Waiter>>(
     wait(primitive, key, why, || Deadline::Never).map(drop)
 }
 
-/// As [`wait`], for a time; an error if that is over.
+/// [`wait`] with a timeout; an error if it expires.
 pub(super) fn wait_timeout<P: Primitive<Waiter>>(
     primitive: &P,
     key: P::Key,
@@ -196,7 +196,7 @@ pub(super) fn wait_timeout<P: Primitive<Waiter>>(
     wait(primitive, key, why, || Deadline::after(time))?.in_time().map(drop)
 }
 
-/// As [`wait`], until a point in time; an error if that has come.
+/// [`wait`] with a deadline; an error if it passes.
 pub(super) fn wait_deadline<P: Primitive<Waiter>>(
     primitive: &P,
     key: P::Key,

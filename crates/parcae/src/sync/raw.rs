@@ -7,27 +7,27 @@
 //! | `LOCKED` | when the mutex is locked | when it is unlocked; stays when it is handed over | nothing |
 //! | `QUEUED` | when a waiter joins the queue | when the queue is empty | the short lock |
 //! | `CALLED` | when the first waiter is called | when it has tried, or has given up | the short lock |
-//! | `FAIR` | when the first waiter has tried in vain [`PATIENCE`] times | when it has left the queue | the short lock |
+//! | `FAIR` | when the first waiter has failed [`PATIENCE`] times | when it has left the queue | the short lock |
 //!
 //! Lock and unlock without contention are one compare-and-swap each, `0 → LOCKED → 0`.
 //!
 //! # Barging and hand-over
 //!
 //! An unlock with waiters releases the mutex and *calls* the first waiter. The next task that tries
-//! gets it: a task that runs now may *barge*, which saves the two switches that a hand-over to a
+//! gets the mutex: a running task may *barge*, which saves the two switches that a hand-over to a
 //! parked task costs for every critical section. A waiter that was called and finds the mutex
 //! locked waits on, at the head of the queue. After [`PATIENCE`] attempts it sets `FAIR`: from then
-//! on the mutex is not released but *handed over* to it, and nobody can barge. So no waiter is
-//! overtaken without end, and the queue itself is first come, first served.
+//! on the mutex is not released but *handed over* to it, and no task can barge. So barging is
+//! bounded, and the queue itself is first come, first served.
 //!
 //! # Why no waiter sleeps while the mutex is free
 //!
 //! Joining the queue sets `QUEUED` by the same compare-and-swap that finds `LOCKED` set. So the
-//! holder's fast unlock fails, and it takes the short lock, behind which it finds the node. A fast
-//! unlock with `CALLED` set leaves the mutex to the waiter that was called. That waiter tries: if
+//! holder's fast unlock fails, and it takes the short lock, under which it finds the node. A fast
+//! unlock with `CALLED` set leaves the mutex to the waiter that was called. That waiter tries. If
 //! it fails, it clears `CALLED` by the compare-and-swap that finds `LOCKED`, so the next unlock
-//! calls again; if it gives up instead, it calls the next waiter if the mutex is free. Always,
-//! under the short lock: *free with waiters ⇒ the first one is called*.
+//! calls again. If it gives up instead, it calls the next waiter if the mutex is free. The
+//! invariant under the short lock: *free with waiters ⇒ the first one is called*.
 
 use super::constructor;
 use super::primitive::Primitive;
@@ -41,7 +41,8 @@ const CALLED: usize = 4;
 const FAIR: usize = 8;
 
 /// Attempts of the first waiter before the mutex is handed over to it. A hand-over costs a switch
-/// per critical section while it lasts; four gives barging most of its use, and a bound.
+/// per critical section while it lasts; four attempts keep most of the benefit of barging, with a
+/// bound.
 #[cfg(not(loom))]
 const PATIENCE: u32 = 4;
 #[cfg(loom)]
@@ -52,7 +53,7 @@ pub(super) struct RawMutex<W> {
     waiters: Lock<Waiters<W>>,
 }
 
-/// The key is the number of attempts that a waiter was called for in vain.
+/// The key is the number of failed attempts after a call.
 type Waiters<W> = Queue<W, u32>;
 
 impl<W> RawMutex<W> {
@@ -64,8 +65,8 @@ impl<W> RawMutex<W> {
 
     #[inline]
     pub(super) fn try_lock(&self) -> bool {
-        // Acquire, as wherever the mutex is locked: pairs with the Release of every unlock, and
-        // makes visible what the last holder wrote.
+        // Acquire, wherever the mutex is locked: pairs with the Release of every `unlock`, and
+        // makes the last holder's writes visible.
         match self.word.compare_exchange(0, LOCKED, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => true,
             Err(word) => self.try_barge(word),
@@ -89,7 +90,7 @@ impl<W> RawMutex<W> {
     }
 
     pub(super) fn is_locked(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & LOCKED != 0 // a hint
+        self.word.load(Ordering::Relaxed) & LOCKED != 0 // a hint: orders nothing
     }
 }
 
@@ -97,7 +98,7 @@ impl<W: Wake> RawMutex<W> {
     /// Unlocks the mutex, which the caller holds.
     #[inline]
     pub(super) fn unlock(&self) {
-        // Release: pairs with the Acquire of the next lock.
+        // Release: pairs with the Acquire in `try_lock`, `attempt` and `call_back`.
         let fast = self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed);
         if let Err(word) = fast {
             self.unlock_contended(word);
@@ -106,7 +107,7 @@ impl<W: Wake> RawMutex<W> {
 
     #[cold]
     fn unlock_contended(&self, mut word: usize) {
-        // A waiter was called and will try: nothing to do for the queue.
+        // A waiter was called and will try: the queue needs no attention.
         while word & QUEUED == 0 || word & (CALLED | FAIR) == CALLED {
             match self.word.compare_exchange_weak(
                 word,
@@ -119,11 +120,11 @@ impl<W: Wake> RawMutex<W> {
             }
         }
         let mut waiters = self.waiters.lock();
-        // Relaxed: nobody else changes the word now, we hold the mutex and the short lock.
+        // Relaxed: no other thread changes the word now, we hold the mutex and the short lock.
         let woken = if self.word.load(Ordering::Relaxed) & FAIR != 0 {
             let queued = if waiters.has_many() { QUEUED } else { 0 };
             // Before the grant, after which the new holder may unlock. Relaxed: the grant, which is
-            // published with Release, makes visible what we wrote under the mutex.
+            // published with Release, makes our writes under the mutex visible.
             self.word.store(LOCKED | queued, Ordering::Relaxed);
             waiters.grant(Grant::Own)
         } else if waiters.is_empty() {
@@ -158,12 +159,12 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
         waiters: Guard<'p, Waiters<W>>,
         _: u32,
     ) -> Result<Grant, Guard<'p, Waiters<W>>> {
-        let mut word = self.word.load(Ordering::Relaxed); // the exchange decides
+        let mut word = self.word.load(Ordering::Relaxed); // the compare-and-swap decides
         loop {
             let locked = word & LOCKED != 0;
             let next = word | if locked { QUEUED } else { LOCKED };
-            // Acquire for the case that it was free: as in `try_lock`. Joining the queue needs no
-            // order, the short lock gives it.
+            // Acquire, for the case that it was free: as in `try_lock`. Joining the queue needs no
+            // order of its own, the short lock gives it.
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) if locked => return Err(waiters),
@@ -176,11 +177,11 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
     unsafe fn call_back(&self, node: &Node<W, u32>, waiter: impl FnOnce() -> W) -> Option<Grant> {
         let mut waiters = self.waiters.lock();
         let others = !waiters.is_alone(node);
-        // SAFETY: as the caller says, here and below.
+        // SAFETY: the caller upholds the contract, here and below.
         let lost = unsafe { waiters.key(node) };
         *lost += 1;
         let fair = if *lost >= PATIENCE { FAIR } else { 0 };
-        let mut word = self.word.load(Ordering::Relaxed); // the exchange decides
+        let mut word = self.word.load(Ordering::Relaxed); // the compare-and-swap decides
         loop {
             let locked = word & LOCKED != 0;
             let next = match locked {
@@ -216,7 +217,7 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
             return None;
         }
         let queued = if waiters.is_empty() { 0 } else { QUEUED };
-        let mut word = self.word.load(Ordering::Relaxed); // the exchange decides
+        let mut word = self.word.load(Ordering::Relaxed); // the compare-and-swap decides
         let called = loop {
             let mut next = (word & !QUEUED) | queued;
             if removed.standing == Standing::Called {
@@ -229,7 +230,7 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
             if call {
                 next |= CALLED;
             }
-            // Relaxed: nothing is locked nor unlocked.
+            // Relaxed: this neither locks nor unlocks.
             match self.word.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(_) => break if call { waiters.call() } else { None },

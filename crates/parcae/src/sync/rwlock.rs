@@ -1,7 +1,8 @@
 //! Read-write locks.
 //!
-//! A reader takes one permit, a writer all of them. The line is strict, so readers that come after
-//! a writer wait behind it: neither side starves the other.
+//! A reader takes one permit, a writer all of them. The queue of `permits` is strictly first come,
+//! first served, so readers that come after a writer wait behind it: neither side starves the
+//! other.
 
 use super::permits::Permits;
 use super::primitive::{wait_deadline, wait_forever, wait_timeout};
@@ -15,14 +16,14 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-/// How many readers there can be at once, if nobody says otherwise. More wait.
+/// Default for the number of concurrent readers. Further readers wait.
 const ALL: usize = u32::MAX as usize;
 
-/// Data that many can read or one can change.
+/// A lock for many readers or one writer.
 ///
-/// First come, first served: a reader that comes after a waiting writer waits behind it. So a
-/// task that reads must not read again before it has given the first guard back: a writer may stand
-/// between the two.
+/// First come, first served: a reader that comes after a waiting writer waits behind it. So a task
+/// that holds a read guard must not call [`read`](RwLock::read) again: a writer queued between the
+/// two calls would deadlock with it.
 ///
 /// ```
 /// use parcae::sync::RwLock;
@@ -39,28 +40,28 @@ const ALL: usize = u32::MAX as usize;
 /// ```
 pub struct RwLock<T: ?Sized> {
     permits: Permits<Waiter>,
-    /// How many permits there are: the most readers.
+    /// Number of permits, which is the largest number of concurrent readers.
     all: usize,
     writer: Holder,
     data: UnsafeCell<T>,
 }
 
-// SAFETY: readers share `T`, and a writer may take it out: both bounds.
+// SAFETY: readers share `T`, and a writer may move it out: both bounds.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
-// SAFETY: owns a `T`; nobody is in line while it moves, for that borrows it.
+// SAFETY: owns a `T`. No waiter is queued while the lock moves, since a waiter borrows it.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 
 impl<T> RwLock<T> {
     constructor! {
-        /// A lock that nobody has.
+        /// An unlocked lock.
         pub fn new(data: T) -> RwLock<T> {
             RwLock::with_max_readers(data, ALL)
         }
     }
 
     constructor! {
-        /// A lock that nobody has, for at most so many readers at once; more wait. With 0 it is for
-        /// one.
+        /// An unlocked lock for at most `readers` concurrent readers, at least one. Further readers
+        /// wait.
         ///
         /// ```
         /// use parcae::sync::RwLock;
@@ -78,84 +79,84 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// The data.
+    /// Consumes the lock and returns the data.
     pub fn into_inner(self) -> T {
         self.data.into_inner()
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until the data can be read. A checkpoint if it has to wait.
+    /// Locks for reading; waits while a writer holds the lock or is queued. A checkpoint if it has
+    /// to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the task is cancelled while it waits, or its budget is exhausted.
     pub fn read(&self) -> Result<ReadGuard<'_, T>> {
         wait_forever(&self.permits, 1, self.why("read lock"))?;
         Ok(ReadGuard { lock: self })
     }
 
-    /// As [`read`](RwLock::read), for no longer than this.
+    /// Like [`read`](RwLock::read), with a timeout.
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
-    /// the wait.
+    /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
     pub fn read_timeout(&self, time: Duration) -> Result<ReadGuard<'_, T>> {
         wait_timeout(&self.permits, 1, self.why("read lock"), time)?;
         Ok(ReadGuard { lock: self })
     }
 
-    /// As [`read`](RwLock::read), until a point in time by the clock of
+    /// Like [`read`](RwLock::read), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// If that time has come, or as for [`read`](RwLock::read).
+    /// If the deadline passes, or as for [`read`](RwLock::read).
     pub fn read_deadline(&self, at: Instant) -> Result<ReadGuard<'_, T>> {
         wait_deadline(&self.permits, 1, self.why("read lock"), at)?;
         Ok(ReadGuard { lock: self })
     }
 
-    /// The data for reading, if nobody changes it nor waits for that. Not a checkpoint: a loop
-    /// around it needs one.
+    /// Locks for reading if no writer holds the lock and no waiter is queued. Not a checkpoint: a
+    /// polling loop needs one of its own.
     pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
         self.permits.try_take(1).then(|| ReadGuard { lock: self })
     }
 
-    /// Waits until the data can be changed. A checkpoint if it has to wait.
+    /// Locks for writing; waits until the lock is free. A checkpoint if it has to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, or has no budget left for the wait.
+    /// If the task is cancelled while it waits, or its budget is exhausted.
     pub fn write(&self) -> Result<WriteGuard<'_, T>> {
         wait_forever(&self.permits, self.all, self.why("write lock"))?;
         Ok(self.write_guard())
     }
 
-    /// As [`write`](RwLock::write), for no longer than this.
+    /// Like [`write`](RwLock::write), with a timeout.
     ///
     /// # Errors
     ///
-    /// If the time is over, or the task was cancelled while it waited, or has no budget left for
-    /// the wait.
+    /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
     pub fn write_timeout(&self, time: Duration) -> Result<WriteGuard<'_, T>> {
         wait_timeout(&self.permits, self.all, self.why("write lock"), time)?;
         Ok(self.write_guard())
     }
 
-    /// As [`write`](RwLock::write), until a point in time by the clock of
+    /// Like [`write`](RwLock::write), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// If that time has come, or as for [`write`](RwLock::write).
+    /// If the deadline passes, or as for [`write`](RwLock::write).
     pub fn write_deadline(&self, at: Instant) -> Result<WriteGuard<'_, T>> {
         wait_deadline(&self.permits, self.all, self.why("write lock"), at)?;
         Ok(self.write_guard())
     }
 
-    /// The data for changing, if nobody has it. Not a checkpoint: a loop around it needs one.
+    /// Locks for writing if the lock is free. Not a checkpoint: a polling loop needs one of its
+    /// own.
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
         self.permits.try_take(self.all).then(|| self.write_guard())
     }
@@ -165,12 +166,12 @@ impl<T: ?Sized> RwLock<T> {
         WriteGuard { lock: self }
     }
 
-    /// Readers are not known by name: it is the writer that is waited for, or anybody.
+    /// Only a writer is known by name: if readers hold the lock, the report names no holder.
     fn why(&self, what: &'static str) -> Why<'_> {
         Why::Lock(what, &self.writer)
     }
 
-    /// The data, for who has the lock to itself.
+    /// The data, without locking: the exclusive borrow proves that the lock is free.
     pub fn get_mut(&mut self) -> &mut T {
         self.data.get_mut()
     }
@@ -191,25 +192,26 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// The data of a [`RwLock`], for reading.
+/// Shared access to the data of a [`RwLock`]. Dropping the guard unlocks.
 #[must_use = "dropping it unlocks"]
 pub struct ReadGuard<'l, T: ?Sized> {
     lock: &'l RwLock<T>,
 }
 
-/// The data of a [`RwLock`], for changing.
+/// Exclusive access to the data of a [`RwLock`]. Dropping the guard unlocks.
 #[must_use = "dropping it unlocks"]
 pub struct WriteGuard<'l, T: ?Sized> {
     lock: &'l RwLock<T>,
 }
 
-// SAFETY: as good as `&T`. `Send` follows from `Sync` of the lock.
+// SAFETY: equivalent to `&T`. `Send` follows from `Sync` of the lock.
 unsafe impl<T: ?Sized + Sync> Sync for ReadGuard<'_, T> {}
-// SAFETY: as above: shared, it only reads.
+// SAFETY: as above: a shared guard only reads.
 unsafe impl<T: ?Sized + Sync> Sync for WriteGuard<'_, T> {}
 
 impl<'l, T: ?Sized> ReadGuard<'l, T> {
-    /// A guard for a part of the data. The whole lock stays taken until it is dropped.
+    /// Narrows the guard to a part of the data. The whole lock stays held until the new guard is
+    /// dropped.
     ///
     /// ```
     /// use parcae::sync::{ReadGuard, RwLock};
@@ -226,15 +228,15 @@ impl<'l, T: ?Sized> ReadGuard<'l, T> {
         part: impl FnOnce(&T) -> &U,
     ) -> MappedReadGuard<'l, U> {
         let part = NonNull::from(part(&guard));
-        // SAFETY: a part of the data, whose lock goes over to the new guard.
+        // SAFETY: a part of the data, whose lock passes to the new guard.
         unsafe { MappedReadGuard::new(guard.hand_over(), part) }
     }
 
-    /// As [`map`](ReadGuard::map), if there is such a part.
+    /// Like [`map`](ReadGuard::map), for a part that may not exist.
     ///
     /// # Errors
     ///
-    /// The guard, if there is none.
+    /// The unchanged guard, if `part` returns `None`.
     pub fn filter_map<U: ?Sized>(
         guard: ReadGuard<'l, T>,
         part: impl FnOnce(&T) -> Option<&U>,
@@ -253,7 +255,8 @@ impl<'l, T: ?Sized> ReadGuard<'l, T> {
 }
 
 impl<'l, T: ?Sized> WriteGuard<'l, T> {
-    /// A guard for a part of the data. The whole lock stays taken until it is dropped.
+    /// Narrows the guard to a part of the data. The whole lock stays held until the new guard is
+    /// dropped.
     ///
     /// ```
     /// use parcae::sync::{RwLock, WriteGuard};
@@ -268,15 +271,15 @@ impl<'l, T: ?Sized> WriteGuard<'l, T> {
         part: impl FnOnce(&mut T) -> &mut U,
     ) -> MappedWriteGuard<'l, U> {
         let part = NonNull::from(part(&mut guard));
-        // SAFETY: a part of the data, whose lock goes over to the new guard.
+        // SAFETY: a part of the data, whose lock passes to the new guard.
         unsafe { MappedWriteGuard::new(guard.hand_over(), part) }
     }
 
-    /// As [`map`](WriteGuard::map), if there is such a part.
+    /// Like [`map`](WriteGuard::map), for a part that may not exist.
     ///
     /// # Errors
     ///
-    /// The guard, if there is none.
+    /// The unchanged guard, if `part` returns `None`.
     pub fn filter_map<U: ?Sized>(
         mut guard: WriteGuard<'l, T>,
         part: impl FnOnce(&mut T) -> Option<&mut U>,
@@ -294,7 +297,7 @@ impl<'l, T: ?Sized> WriteGuard<'l, T> {
         Exclusive { permits: &lock.permits, all: lock.all, writer: &lock.writer }
     }
 
-    /// Goes on reading, without letting a writer in between.
+    /// Turns the write lock into a read lock. No writer gets in between.
     pub fn downgrade(self) -> ReadGuard<'l, T> {
         let this = ManuallyDrop::new(self);
         this.lock.writer.leave();
@@ -303,7 +306,7 @@ impl<'l, T: ?Sized> WriteGuard<'l, T> {
     }
 }
 
-/// A lock that is taken for reading, without its data. Dropping it unlocks.
+/// A lock held for reading, without its data. Dropping it unlocks.
 pub(super) struct Shared<'l>(&'l Permits<Waiter>);
 
 impl Drop for Shared<'_> {
@@ -312,7 +315,7 @@ impl Drop for Shared<'_> {
     }
 }
 
-/// A lock that is taken for changing, without its data. Dropping it unlocks.
+/// A lock held for writing, without its data. Dropping it unlocks.
 pub(super) struct Exclusive<'l> {
     permits: &'l Permits<Waiter>,
     all: usize,
@@ -346,7 +349,7 @@ impl<T: ?Sized> Deref for WriteGuard<'_, T> {
 
 impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard holds all permits, and is borrowed alone.
+        // SAFETY: the guard holds all permits, and is borrowed exclusively.
         unsafe { &mut *self.lock.data.get() }
     }
 }

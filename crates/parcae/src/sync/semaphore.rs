@@ -1,4 +1,4 @@
-//! Semaphores.
+//! Semaphores: the public form of `permits`.
 
 use super::constructor;
 use super::permits::Permits;
@@ -10,9 +10,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A number of permits, which are taken and come back.
+/// A counting semaphore.
 ///
-/// First come, first served: who waits for many permits is not overtaken by who wants few.
+/// First come, first served: a waiter that wants many permits is not overtaken by waiters that want
+/// few.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -44,13 +45,13 @@ pub struct Semaphore {
 
 impl Semaphore {
     constructor! {
-        /// A semaphore with so many permits.
+        /// A semaphore with `permits` free permits.
         pub fn new(permits: usize) -> Semaphore {
             Semaphore { permits: Permits::new(permits) }
         }
     }
 
-    /// Waits for so many permits.
+    /// Waits for `permits` permits.
     fn take(&self, permits: usize, deadline: impl FnOnce() -> Deadline) -> Result<()> {
         let why = Why::signal("semaphore", &self.permits);
         match primitive::wait(&self.permits, permits, why, deadline)?.in_time()? {
@@ -59,76 +60,76 @@ impl Semaphore {
         }
     }
 
-    /// Waits for a permit. A checkpoint if it has to wait.
+    /// Waits for one permit. A checkpoint if it has to wait.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore
-    /// is [closed](Semaphore::close).
+    /// If the task is cancelled while it waits, its budget is exhausted, or the semaphore is
+    /// [closed](Semaphore::close).
     pub fn acquire(&self) -> Result<Permit<'_>> {
         self.acquire_many(1)
     }
 
-    /// Waits for so many permits at once. If that is more than there ever are, it waits until it is
-    /// cancelled.
+    /// Waits for several permits at once. If the semaphore never has that many, the call waits
+    /// until it is cancelled.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore
-    /// is [closed](Semaphore::close).
+    /// If the task is cancelled while it waits, its budget is exhausted, or the semaphore is
+    /// [closed](Semaphore::close).
     pub fn acquire_many(&self, permits: usize) -> Result<Permit<'_>> {
         self.take(permits, || Deadline::Never)?;
         Ok(Permit { semaphore: self, permits })
     }
 
-    /// As [`acquire_many`](Semaphore::acquire_many), for no longer than this.
+    /// Like [`acquire_many`](Semaphore::acquire_many), with a timeout.
     ///
     /// # Errors
     ///
-    /// If the time is over, or as for [`acquire_many`](Semaphore::acquire_many).
+    /// If the timeout expires, or as for [`acquire_many`](Semaphore::acquire_many).
     pub fn acquire_timeout(&self, permits: usize, time: Duration) -> Result<Permit<'_>> {
         self.take(permits, || Deadline::after(time))?;
         Ok(Permit { semaphore: self, permits })
     }
 
-    /// As [`acquire_many`](Semaphore::acquire_many), until a point in time by the clock of
+    /// Like [`acquire_many`](Semaphore::acquire_many), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// If that time has come, or as for [`acquire_many`](Semaphore::acquire_many).
+    /// If the deadline passes, or as for [`acquire_many`](Semaphore::acquire_many).
     pub fn acquire_deadline(&self, permits: usize, at: Instant) -> Result<Permit<'_>> {
         self.take(permits, || Deadline::at(at))?;
         Ok(Permit { semaphore: self, permits })
     }
 
-    /// So many permits, if they are free, nobody waits, and the semaphore is not closed. Not a
-    /// checkpoint: a loop around it needs one.
+    /// Takes permits if they are free, no waiter is queued, and the semaphore is open. Not a
+    /// checkpoint: a polling loop needs one of its own.
     pub fn try_acquire(&self, permits: usize) -> Option<Permit<'_>> {
         self.permits.try_take(permits).then(|| Permit { semaphore: self, permits })
     }
 
-    /// As [`acquire_many`](Semaphore::acquire_many); the permits keep the semaphore alive, and can
-    /// be given to a task that outlives the caller.
+    /// Like [`acquire_many`](Semaphore::acquire_many). The permits keep the semaphore alive and may
+    /// be moved to a task that outlives the caller.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled while it waited, has no budget left for the wait, or the semaphore
-    /// is [closed](Semaphore::close).
+    /// If the task is cancelled while it waits, its budget is exhausted, or the semaphore is
+    /// [closed](Semaphore::close).
     pub fn acquire_owned(self: &Arc<Semaphore>, permits: usize) -> Result<OwnedPermit> {
         self.take(permits, || Deadline::Never)?;
         Ok(OwnedPermit { semaphore: Arc::clone(self), permits })
     }
 
-    /// As [`try_acquire`](Semaphore::try_acquire), with owned permits.
+    /// Like [`try_acquire`](Semaphore::try_acquire), with owned permits.
     pub fn try_acquire_owned(self: &Arc<Semaphore>, permits: usize) -> Option<OwnedPermit> {
         let taken = self.permits.try_take(permits);
         taken.then(|| OwnedPermit { semaphore: Arc::clone(self), permits })
     }
 
-    /// Closes it: from now on no permits are given out. All who wait get an error, and so does
-    /// everybody who comes, whose kind is [`ErrorKind::SemaphoreClosed`]. Permits that were given
-    /// out stay good. It cannot be opened again. Not a checkpoint.
+    /// Closes the semaphore for good. All present and future waiters fail with
+    /// [`ErrorKind::SemaphoreClosed`]. Permits that were acquired before remain valid. Not a
+    /// checkpoint.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -154,12 +155,13 @@ impl Semaphore {
         self.permits.close();
     }
 
-    /// Whether it was closed.
+    /// Whether the semaphore was closed.
     pub fn is_closed(&self) -> bool {
         self.permits.is_closed()
     }
 
-    /// How many permits are free, at this moment. Not a checkpoint: a loop around it needs one.
+    /// Number of permits that are free at this moment. Not a checkpoint: a polling loop needs one
+    /// of its own.
     pub fn available(&self) -> usize {
         self.permits.free()
     }
@@ -168,12 +170,12 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// If there are more than fit a word.
+    /// If the number of permits overflows `usize`.
     pub fn add(&self, permits: usize) {
         self.permits.give(permits);
     }
 
-    /// Takes free permits out for good, at most so many; returns how many that were.
+    /// Removes up to `permits` free permits for good. Returns the number removed.
     pub fn forget(&self, permits: usize) -> usize {
         self.permits.forget(permits)
     }
@@ -185,7 +187,7 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Permits of a [`Semaphore`]. Dropping them gives them back.
+/// Permits of a [`Semaphore`]. Dropping the value releases them.
 #[must_use = "dropping it gives the permits back"]
 #[derive(Debug)]
 pub struct Permit<'s> {
@@ -194,7 +196,7 @@ pub struct Permit<'s> {
 }
 
 impl<'s> Permit<'s> {
-    /// Takes so many of them out, as permits of their own; none if there are not as many.
+    /// Splits off `permits` permits. `None` if this value has fewer.
     ///
     /// ```
     /// use parcae::sync::Semaphore;
@@ -214,11 +216,11 @@ impl<'s> Permit<'s> {
         Some(Permit { semaphore: self.semaphore, permits })
     }
 
-    /// Adds those of another one.
+    /// Adds the permits of `other` to this value.
     ///
     /// # Panics
     ///
-    /// If they are of another semaphore.
+    /// If `other` belongs to a different semaphore.
     pub fn merge(&mut self, mut other: Permit<'s>) {
         assert!(
             std::ptr::eq(self.semaphore, other.semaphore),
@@ -227,12 +229,12 @@ impl<'s> Permit<'s> {
         self.permits += std::mem::take(&mut other.permits);
     }
 
-    /// How many.
+    /// Number of permits.
     pub fn permits(&self) -> usize {
         self.permits
     }
 
-    /// Does not give them back.
+    /// Consumes the permits for good: they are not released.
     pub fn forget(mut self) {
         self.permits = 0;
     }
@@ -244,7 +246,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// Permits that keep their [`Semaphore`] alive. Dropping them gives them back.
+/// Permits that keep their [`Semaphore`] alive. Dropping the value releases them.
 #[must_use = "dropping it gives the permits back"]
 #[derive(Debug)]
 pub struct OwnedPermit {
@@ -253,17 +255,17 @@ pub struct OwnedPermit {
 }
 
 impl OwnedPermit {
-    /// Takes so many of them out, as permits of their own; none if there are not as many.
+    /// Splits off `permits` permits. `None` if this value has fewer.
     pub fn split(&mut self, permits: usize) -> Option<OwnedPermit> {
         self.permits = self.permits.checked_sub(permits)?;
         Some(OwnedPermit { semaphore: Arc::clone(&self.semaphore), permits })
     }
 
-    /// Adds those of another one.
+    /// Adds the permits of `other` to this value.
     ///
     /// # Panics
     ///
-    /// If they are of another semaphore.
+    /// If `other` belongs to a different semaphore.
     pub fn merge(&mut self, mut other: OwnedPermit) {
         assert!(
             Arc::ptr_eq(&self.semaphore, &other.semaphore),
@@ -272,12 +274,12 @@ impl OwnedPermit {
         self.permits += std::mem::take(&mut other.permits);
     }
 
-    /// How many.
+    /// Number of permits.
     pub fn permits(&self) -> usize {
         self.permits
     }
 
-    /// Does not give them back.
+    /// Consumes the permits for good: they are not released.
     pub fn forget(mut self) {
         self.permits = 0;
     }

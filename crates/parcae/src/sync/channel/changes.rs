@@ -113,7 +113,7 @@ impl<R: Reader> Waitable<Waiter> for Changes<'_, R> {
     type Key = ();
 
     unsafe fn withdraw(&self, node: &Node<Waiter>) -> Option<Grant> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         let removed = unsafe { R::waiters(&mut self.0.lock()).remove(node) };
         match removed.standing {
             Standing::Granted(grant) => Some(grant),
@@ -166,7 +166,7 @@ impl<R: Reader> ChangeSource for R {
         let mut locked = state.lock();
         let nothing = R::read(&locked, &mut { cursor }).is_none();
         if nothing {
-            // SAFETY: as the caller says.
+            // SAFETY: the caller upholds the contract.
             unsafe { R::waiters(&mut locked).push(node, waiter, Some(claim)) };
         }
         nothing
@@ -174,7 +174,7 @@ impl<R: Reader> ChangeSource for R {
 
     unsafe fn withdraw(&mut self, node: &Node<Waiter>) {
         let (state, _) = self.parts();
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { Changes::<R>(state).withdraw(node) };
     }
 }

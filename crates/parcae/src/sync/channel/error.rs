@@ -98,7 +98,7 @@ impl<T> SendError<T> {
     #[inline]
     pub(crate) unsafe fn from_address(value: NonNull<T>, reason: Reason) -> SendError<T> {
         reason.note();
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         SendError { value: unsafe { ValueBox::from_address(value) }, reason }
     }
 

@@ -96,7 +96,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
         let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe {
             match wait {
                 Patience::Endless => self.recv_to(into, payer, || Deadline::Never)?,
@@ -136,7 +136,7 @@ impl<T> Receiver<T> {
         frame: Option<&Frame>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe {
             match self.shared.core.pop(into) {
                 Ok(()) => Ok(()),
@@ -159,7 +159,8 @@ impl<T> Receiver<T> {
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
         let core = &self.shared.core;
-        // SAFETY: as the caller says. While the node is queued the memory belongs to the channel.
+        // SAFETY: the caller upholds the contract. While the node is queued the memory belongs to
+        // the channel.
         unsafe {
             match core.recv_locked(into, &mut locked) {
                 Took::Empty => {
@@ -209,7 +210,7 @@ impl<T> Receiver<T> {
     /// As for [`recv_to`](Receiver::recv_to).
     #[inline]
     unsafe fn try_recv_to(&self, into: NonNull<T>) -> Result<(), Reason> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { received(self.shared.core.try_recv(into)) }
     }
 

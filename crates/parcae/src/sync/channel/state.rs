@@ -221,7 +221,7 @@ impl<T, W: Wake> State<T, W> {
     /// The address is that of a place for a value, without one, which belongs to the caller.
     #[inline(always)]
     unsafe fn take(&mut self, into: NonNull<T>) -> Took<W> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         if unsafe { self.buffer.pop(into) } {
             let idle = self.senders.is_empty();
             return Took::Done(if idle { Wakes::Nobody } else { self.refill() });
@@ -381,7 +381,7 @@ impl<T, W> Core<T, W> {
     #[inline(always)]
     pub(crate) unsafe fn pop(&self, into: NonNull<T>) -> Result<(), Locked<'_, T, W>> {
         let mut state = self.lock();
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         if state.senders.is_empty() && unsafe { state.buffer.pop(into) } {
             Ok(())
         } else {
@@ -432,7 +432,7 @@ impl<T, W: Wake> Locked<'_, T, W> {
             Side::Senders => (senders, receivers),
             Side::Receivers => (receivers, senders),
         };
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { own.push(node, waiter, None) };
         let watchers = notify_watchers(other, None);
         drop(state);
@@ -450,7 +450,7 @@ impl<T, W> Waitable<W> for Waiters<'_, T, W> {
     type Key = ValueAddress<T>;
 
     unsafe fn withdraw(&self, node: &ChannelNode<T, W>) -> Option<Grant> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         let removed = unsafe { self.core.lock().queue(self.side).remove(node) };
         match removed.standing {
             Standing::Granted(grant) => Some(grant),
@@ -474,7 +474,7 @@ impl<T, W: Wake> Core<T, W> {
     /// There is a value, which belongs to the caller; [`Put`] says what is there afterwards.
     #[inline]
     pub(crate) unsafe fn try_send(&self, value: NonNull<T>) -> Put<W> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.lock().put(value, self.capacity, self.overflow) }
     }
 
@@ -489,7 +489,7 @@ impl<T, W: Wake> Core<T, W> {
         value: NonNull<T>,
         Locked(state): &mut Locked<'_, T, W>,
     ) -> Put<W> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { state.put(value, self.capacity, self.overflow) }
     }
 
@@ -503,7 +503,7 @@ impl<T, W: Wake> Core<T, W> {
     /// [`Took`] says whether there is one afterwards.
     #[inline]
     pub(crate) unsafe fn try_recv(&self, into: NonNull<T>) -> Took<W> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.lock().take(into) }
     }
 
@@ -518,7 +518,7 @@ impl<T, W: Wake> Core<T, W> {
         into: NonNull<T>,
         Locked(state): &mut Locked<'_, T, W>,
     ) -> Took<W> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { state.take(into) }
     }
 
@@ -551,7 +551,7 @@ impl<T, W: Wake> Core<T, W> {
             Side::Senders => (senders, receivers),
             Side::Receivers => (receivers, senders),
         };
-        // SAFETY: as the caller says: the node is idle.
+        // SAFETY: the caller upholds the contract: the node is idle.
         unsafe {
             node.set_key(address);
             own.push(node, waiter, Some(CaseClaim::new(claim, case)));

@@ -44,7 +44,8 @@ impl<T, const WORDS: usize> ValueBox<T, WORDS> {
     #[inline]
     pub(crate) unsafe fn from_address(value: NonNull<T>) -> ValueBox<T, WORDS> {
         let mut to = ValueBox::empty();
-        // SAFETY: as the caller says; the address is one of a place for a `T`, elsewhere.
+        // SAFETY: the caller upholds the contract; the address is one of a place for a `T`,
+        // elsewhere.
         unsafe {
             ptr::copy_nonoverlapping(value.as_ptr(), to.address().as_ptr(), 1);
             to.set_full();

@@ -64,7 +64,7 @@ pub struct Watched<T> {
 
 impl<T> Watched<T> {
     /// Sets another value, and wakes those who wait for that. Returns the old one. Not a
-    /// checkpoint: a loop around it needs one.
+    /// checkpoint: a polling loop needs one of its own.
     pub fn set(&self, value: T) -> Arc<T> {
         let value = Arc::new(value);
         let mut state = self.state.lock();
@@ -78,7 +78,7 @@ impl<T> Watched<T> {
 
     /// Changes the value, and wakes those who wait for that. The closure works on a copy; it is
     /// called again, with a copy of the newer value, if another one was set meanwhile, so that no
-    /// change is lost. Not a checkpoint: a loop around it needs one.
+    /// change is lost. Not a checkpoint: a polling loop needs one of its own.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -171,7 +171,7 @@ impl<T> Watched<T> {
         Ok(Gone { state: &self.state, cursor: 0 }.wait_until(|| Deadline::Never)?)
     }
 
-    /// The value as it is. Not a checkpoint: a loop around it needs one.
+    /// The value as it is. Not a checkpoint: a polling loop needs one of its own.
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.state.lock().value)
     }
@@ -210,8 +210,8 @@ pub struct Watcher<T> {
 }
 
 impl<T> Watcher<T> {
-    /// The value as it is. Not a checkpoint: a loop around it needs one. Does not count as seen by
-    /// [`changed`](Watcher::changed).
+    /// The value as it is. Not a checkpoint: a polling loop needs one of its own. Does not count as
+    /// seen by [`changed`](Watcher::changed).
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.state.lock().value)
     }
@@ -276,8 +276,8 @@ impl<T> Watcher<T> {
         }
     }
 
-    /// Whether [`changed`](Watcher::changed) would find something at once. Not a checkpoint: a loop
-    /// around it needs one.
+    /// Whether [`changed`](Watcher::changed) would find something at once. Not a checkpoint: a
+    /// polling loop needs one of its own.
     pub fn has_changed(&self) -> bool {
         self.state.lock().version != self.seen
     }

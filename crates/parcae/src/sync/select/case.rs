@@ -48,7 +48,7 @@ impl Round<'_> {
     ///
     /// It is queued for the time of the registration only: see [`Case::unregister`].
     pub(super) unsafe fn waiter(&self) -> Waiter {
-        // SAFETY: as the caller says; the frame is that of the select.
+        // SAFETY: the caller upholds the contract; the frame is that of the select.
         unsafe { borrowed_waiter(self.frame) }
     }
 

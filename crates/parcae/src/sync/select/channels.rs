@@ -22,7 +22,7 @@ unsafe fn register<T>(
     address: ValueAddress<T>,
     round: &Round<'_>,
 ) -> bool {
-    // SAFETY: as the caller says. The node is idle: `unregister` has left it so.
+    // SAFETY: the caller upholds the contract. The node is idle: `unregister` has left it so.
     unsafe { core.register(side, node, address, round.waiter(), (round.claim, round.case)) }
 }
 
@@ -175,7 +175,7 @@ impl<T> Offer<'_, T> {
     unsafe fn set_empty(&mut self) {
         match self {
             Offer::Own(value) => value.set_empty(),
-            // SAFETY: as the caller says.
+            // SAFETY: the caller upholds the contract.
             Offer::Lent(value) => unsafe { mark_empty(value) },
         }
     }

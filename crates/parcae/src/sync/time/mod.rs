@@ -38,7 +38,7 @@ use crate::{CancelReason, NurseryOpts};
 use std::time::{Duration, Instant};
 
 /// What time it is: on a task by its runtime's clock, which may be virtual; elsewhere by the
-/// system's. Not a checkpoint: a loop around it needs one.
+/// system's. Not a checkpoint: a polling loop needs one of its own.
 pub fn now() -> Instant {
     match cx::current() {
         Some(frame) => {
@@ -126,8 +126,8 @@ impl Frame {
 }
 
 impl<P: Spawns> Cx<P> {
-    /// Runs a closure for no longer than this: after that time everything in it that is a cancel
-    /// point fails, and so do the nurseries that it has opened. A checkpoint.
+    /// Runs a closure with a timeout: after that time everything in it that is a cancel point
+    /// fails, and so do the nurseries that it has opened. A checkpoint.
     ///
     /// The time is looked at where the closure can be cancelled, not elsewhere. A closure that gets
     /// done all the same, because it comes to no cancel point or does not care, has its result
