@@ -1,39 +1,38 @@
-//! Calls that block the thread they run on, on threads of their own.
+//! Calls that block their thread, on a pool of threads for that purpose.
 //!
 //! A worker that is blocked by one task runs no other. So a task hands such a call to a pool of
-//! threads, and parks until it has ended. The pool belongs to the scheduler: its threads start when
-//! they are needed, up to a limit, retire when they have had nothing to do for a while, and end
-//! with the scheduler.
+//! threads, and parks until it has ended. The pool belongs to the scheduler: its threads start on
+//! demand, up to a limit, retire after a time without work, and end with the scheduler.
 //!
 //! # Bounds
 //!
 //! `room` has a permit for every call that may run or be queued. A task takes one before it
-//! submits, and waits if there is none, so the queue has a bound, however large that is: memory is
-//! taken for calls that are there, not for those that might come.
+//! submits, and waits if there is none, so the queue is bounded. A large bound costs nothing:
+//! memory is allocated per call, not per permit.
 //!
 //! Nothing is allocated under the lock of the queue, because a task that is out of memory waits in
-//! the allocator: a call comes in a list of its own, of one node, which is made before the lock is
-//! taken and appended under it.
+//! the allocator. A call is put into a list of one node before the lock is taken, and that list is
+//! appended under it.
 //!
 //! # Cancelling
 //!
-//! A call that has begun cannot be interrupted. Whether it was begun is decided under the lock of
-//! the queue, by the thread that takes it out first. If the task is cancelled, or a deadline
-//! passes, while it waits:
+//! A call that has begun cannot be interrupted. The lock of the queue decides whether a call has
+//! begun: the thread that takes it out first wins. If the task is cancelled, or a deadline passes,
+//! while it waits:
 //!
 //! | the call | [`blocking`], which may borrow | [`blocking_static`], which owns |
 //! |---|---|---|
-//! | is queued | is taken out and not made | is taken out and not made |
-//! | has begun | is waited for: what it borrows has to stay | is left behind |
-//! | has ended | its result counts | its result counts |
+//! | is queued | is removed and not made | is removed and not made |
+//! | has begun | is waited for: its borrows must stay valid | is left running |
+//! | has ended | its result is returned | its result is returned |
 //!
 //! In the first two rows the task gets the cancellation as an error, which says what became of the
-//! call. A call that was waited for may have had an effect, and its result is dropped: a panic of
-//! the call is reported instead of the cancellation. In a shield nothing is cancelled, and the
-//! result comes out.
+//! call. A call that was waited for may have had an effect, but its result is dropped. If it
+//! panics, the panic is reported instead of the cancellation. In a shield there is no cancellation,
+//! and the result is returned.
 //!
-//! Rejected: to return the result of a call that was waited for although the task was cancelled
-//! meanwhile. A timeout around it would return late and say nothing about it.
+//! Rejected: returning the result of a call that was waited for although the task was cancelled
+//! meanwhile. A timeout around it would return late without saying so.
 
 use crate::base::error::{Error, Result};
 use crate::scope::cx;
@@ -47,27 +46,27 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How large the pool may get.
+/// Limits of the pool.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub, reason = "public with that feature"))]
 pub struct Limits {
-    /// The most threads.
+    /// Largest number of threads.
     pub threads: usize,
-    /// The most calls that wait for a thread.
+    /// Largest number of calls that wait for a thread.
     pub queue: usize,
-    /// How long a thread waits for work before it retires.
+    /// Time without work after which a thread retires.
     pub idle: Duration,
 }
 
 impl Default for Limits {
-    /// Blocking calls wait for disks and others' locks, not for processors: more threads than
-    /// processors, but no more than a system gives without being asked.
+    /// Blocking calls wait for disks and locks, not for processors: so there are more threads than
+    /// processors, but no more than a system allows by default.
     fn default() -> Limits {
         Limits { threads: 128, queue: 1024, idle: Duration::from_secs(10) }
     }
 }
 
-/// The threads of a scheduler for calls that block.
+/// A scheduler's pool of threads for blocking calls.
 pub(crate) struct Pool {
     inner: Arc<BlockingInner>,
 }
@@ -77,7 +76,7 @@ struct BlockingInner {
     room: Semaphore,
     errands: Arc<Errands>,
     state: Mutex<State>,
-    /// There is work, or the threads are to end.
+    /// Signalled when there is work, or the threads are to end.
     changed: Condvar,
 }
 
@@ -97,11 +96,11 @@ struct Job {
     id: u64,
     call: Call,
     room: Room,
-    /// The task that it is made for, if the task's spawns are limited.
+    /// The task that the call is made for, if the task's spawns are limited.
     errand: Option<Errand>,
 }
 
-/// A permit of `room`, which comes back when the call has ended or was taken back.
+/// A permit of `room`, returned when the call has ended or was withdrawn.
 struct Room(Arc<BlockingInner>);
 
 impl Drop for Room {
@@ -113,8 +112,8 @@ impl Drop for Room {
 impl Job {
     fn run(self, errands: &Errands) {
         let Job { call, room, errand, .. } = self;
-        // The call catches its own panics; what is caught here comes from dropping a result that
-        // nobody wants.
+        // The call catches its own panics. A panic caught here comes from the destructor of an
+        // unwanted result.
         let _ = catch_unwind(AssertUnwindSafe(|| match errand {
             Some(errand) => errands.run(errand, call),
             None => call(),
@@ -132,13 +131,13 @@ impl Pool {
         Pool { inner: Arc::new(inner) }
     }
 
-    /// Threads there are, at this moment.
+    /// Number of threads at this moment.
     #[cfg(test)]
     fn threads(&self) -> usize {
         self.inner.lock().threads
     }
 
-    /// Ends the threads when they have done what is queued.
+    /// Ends the threads once the queue is empty.
     pub(crate) fn stop(&self) {
         drop(self.begin_stop());
     }
@@ -150,7 +149,8 @@ impl Pool {
         std::mem::take(&mut state.handles)
     }
 
-    /// The same, and waits for them; those that are late are left behind. Says how many.
+    /// Like `stop`, and waits for the threads until the deadline. Returns the number of threads
+    /// still running.
     pub(crate) fn stop_and_wait(&self, deadline: Option<Instant>) -> usize {
         let handles = self.begin_stop();
         if let Some(deadline) = deadline {
@@ -184,9 +184,10 @@ impl BlockingInner {
         Ok(Room(Arc::clone(self)))
     }
 
-    /// Queues a call, for which the caller has room, and makes sure that somebody takes it.
+    /// Queues a call, for which the caller has room, and ensures that a thread takes it.
     fn submit(self: &Arc<BlockingInner>, call: Call, room: Room, errand: Option<Errand>) -> u64 {
-        let mut one = LinkedList::from([Job { id: 0, call, room, errand }]); // not under the lock
+        // allocated outside of the lock
+        let mut one = LinkedList::from([Job { id: 0, call, room, errand }]);
         let mut state = self.lock();
         let id = state.next_id;
         state.next_id += 1;
@@ -202,7 +203,7 @@ impl BlockingInner {
         id
     }
 
-    /// Takes a call out of the queue that nobody has begun.
+    /// Removes a call that has not begun from the queue.
     fn withdraw(&self, id: u64) -> Option<Job> {
         let mut taken = take_out(&mut self.lock().queue, |job| job.id == id);
         taken.pop_front()
@@ -213,12 +214,12 @@ impl BlockingInner {
         let named = thread::Builder::new().name("parcae-blocking".into());
         match named.spawn(move || pool.work()) {
             Ok(handle) => {
-                let mut one = LinkedList::from([handle]); // not under the lock
+                let mut one = LinkedList::from([handle]); // allocated outside of the lock
                 self.lock().handles.append(&mut one);
             }
             Err(_) => {
-                // No thread to be had. If others are there they will do it; otherwise it is done
-                // here.
+                // No thread could be started. The present ones will make the call; without any it
+                // is made here.
                 let mut jobs = LinkedList::new();
                 let mut state = self.lock();
                 state.threads -= 1;
@@ -255,7 +256,7 @@ impl BlockingInner {
         }
         state.threads -= 1;
         if state.stopping {
-            self.changed.notify_all(); // somebody may wait for the last one
+            self.changed.notify_all(); // a thread in `stop_and_wait` may wait for the last one
         }
         let id = thread::current().id();
         let own = take_out(&mut state.handles, |handle| handle.thread().id() == id);
@@ -264,7 +265,7 @@ impl BlockingInner {
     }
 }
 
-/// Takes one element out of a list, in a list of its own; neither allocates nor frees anything.
+/// Moves one element of a list to a list of its own, without allocating or freeing memory.
 fn take_out<T>(list: &mut LinkedList<T>, wanted: impl Fn(&T) -> bool) -> LinkedList<T> {
     let Some(index) = list.iter().position(wanted) else { return LinkedList::new() };
     let mut taken = list.split_off(index);
@@ -273,14 +274,14 @@ fn take_out<T>(list: &mut LinkedList<T>, wanted: impl Fn(&T) -> bool) -> LinkedL
     taken
 }
 
-/// Where a call leaves its result.
+/// The slot for the result of a call.
 struct Slot<R> {
     state: Mutex<Option<thread::Result<R>>>,
     waiter: Waiter,
 }
 
 impl<R: Send> Slot<R> {
-    /// A slot, and what fills it.
+    /// A slot, and the call that fills it.
     fn for_call<'c>(
         call: impl FnOnce() -> R + Send + 'c,
     ) -> (Arc<Slot<R>>, Box<dyn FnOnce() + Send + 'c>)
@@ -304,8 +305,8 @@ impl<R> Slot<R> {
     }
 }
 
-/// A checkpoint; then the pool for the running task, and the errand if its spawns are limited. None
-/// where the call is made in place.
+/// A checkpoint. Returns the pool for the running task, and the errand if its spawns are limited.
+/// `None` if the call is to be made in place.
 fn pool() -> Result<Option<(Arc<BlockingInner>, Option<Errand>)>> {
     let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
     parking::checkpoint(frame)?;
@@ -319,35 +320,34 @@ fn in_place<R>(call: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(call)).map_err(Error::from_panic)
 }
 
-/// The error of a task that was cancelled during a call that has begun, and what became of the
-/// call.
+/// The error of a task that was cancelled during a call that has begun, with the fate of the call.
 fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
     error.noting(Some(format!("the blocking call at {at} {fate}").into()))
 }
 
-/// Runs a call that blocks its thread on a thread that is meant for that. The task is parked
-/// meanwhile, and its worker runs others.
+/// Runs a blocking call on a thread of the runtime's pool. The task is parked meanwhile, and its
+/// worker runs other tasks.
 ///
 /// # Deadlines and cancellation
 ///
-/// A thread that is in a call cannot be interrupted, and this call may borrow. So if the task is
-/// cancelled or a deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), a call that
-/// has begun **is waited for**; only then the error is returned, which says so, and the result of
-/// the call is dropped. **The deadline does not bound the wait.** A call that owns what it uses can
-/// be left behind instead: [`blocking_static`] returns at the deadline. Give a call that can take
-/// long a time limit of its own, too: a read timeout of its socket, for example.
+/// A thread cannot be interrupted in a call, and this call may borrow. So if the task is cancelled
+/// or a deadline passes, such as that of [`Cx::timeout`](crate::Cx::timeout), a call that has begun
+/// **is waited for**. Only then is the error returned, which says so, and the result of the call is
+/// dropped. **The deadline does not bound the wait.** A call that owns its data can be left running
+/// instead: [`blocking_static`] returns at the deadline. A call that can take long should have a
+/// time limit of its own as well, such as the read timeout of a socket.
 ///
-/// - A call that waits in the queue because all threads of the pool are busy is not made if the
-///   task is cancelled.
-/// - A result that is there before the cancellation is noticed is returned.
-/// - To have the result in any case, make the call in a [shield](crate::Cx::shield).
+/// - A call that is queued because all threads of the pool are busy is not made if the task is
+///   cancelled.
+/// - If the call ends before the cancellation is noticed, its result is returned.
+/// - To get the result in any case, make the call in a [shield](crate::Cx::shield).
 ///
 /// # Budgets
 ///
-/// What the call computes, allocates and sends is not counted: it runs on a thread, outside of the
-/// task. It cannot spawn on behalf of a task whose spawns are limited: a handle of the runtime, or
-/// a nursery that the task was lent, refuses that. Spawn on the task itself, before or after the
-/// call.
+/// The call runs on a thread, outside of the task, so its computing time, memory and channel
+/// operations are not charged. It cannot spawn on behalf of a task whose spawns are limited: a
+/// handle of the runtime refuses that, and so does a nursery lent to the task. Spawn on the task
+/// itself, before or after the call.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -359,21 +359,22 @@ fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
 ///     cx.timeout(Duration::from_millis(5), || {
 ///         parcae::blocking(|| {
 ///             std::thread::sleep(Duration::from_millis(50));
-///             log.lock().unwrap().push("written"); // borrows: nobody returns before this is done
+///             log.lock().unwrap().push("written"); // borrows, so this is waited for
 ///         })
 ///     })
 /// });
 /// let error = outcome.unwrap_err();
-/// assert!(error.is_timed_out() && error.to_string().contains("was waited for because it may borrow"));
+/// assert!(error.is_timed_out());
+/// assert!(error.to_string().contains("was waited for because it may borrow"));
 /// assert_eq!(*log.lock().unwrap(), ["written"]);
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
 /// # Where there is no pool
 ///
-/// On a thread that runs no task the call is simply made. Under the deterministic executor too,
-/// because other threads would make runs differ: all tasks stand still meanwhile, and the call must
-/// not wait for any of them.
+/// On a thread that runs no task the call is made directly. The same holds under the deterministic
+/// executor, because other threads would make runs differ: all tasks stand still meanwhile, and the
+/// call must not wait for any of them.
 ///
 /// A checkpoint: charges one op, and on a cancelled task the call is not made.
 ///
@@ -389,7 +390,7 @@ fn interrupted(error: Error, at: &Location<'_>, fate: &str) -> Error {
 ///
 /// # Errors
 ///
-/// If the call panicked, or the task was cancelled before it had ended, or has used up its budget.
+/// If the call panics, the task is cancelled before it has ended, or the budget is exhausted.
 #[track_caller]
 pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
     let at = Location::caller();
@@ -397,8 +398,8 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
     let room = pool.room()?;
     let (slot, job) = Slot::for_call(call);
     // SAFETY: only the lifetime changes. The closure is called and dropped before this function
-    // returns or unwinds: `pending` takes it out of the queue, or waits for its result. What is
-    // left of it when the result is there is the slot, which is empty once the result was taken.
+    // returns or unwinds: `pending` removes it from the queue, or waits for its result. After that
+    // only the slot is left, which is empty once the result was taken.
     let job = unsafe { std::mem::transmute::<Box<dyn FnOnce() + Send + '_>, Call>(job) };
     let mut pending =
         Pending { pool: &pool, slot: &slot, id: Some(pool.submit(job, room, errand)) };
@@ -421,17 +422,16 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
     }
 }
 
-/// As [`blocking()`], for calls that may take long and borrow nothing: the task does not wait for
-/// the call if it is cancelled.
+/// Like [`blocking()`], for long calls that borrow nothing: a cancelled task does not wait for the
+/// call.
 ///
 /// # Deadlines and cancellation
 ///
 /// If the task is cancelled or a deadline passes, such as that of
 /// [`Cx::timeout`](crate::Cx::timeout), this returns at once, with an error that says what became
-/// of the call. A call that is queued is not made. A call that has begun **is left running**: it
-/// goes on, keeps its thread and its place in the pool, and its result is dropped when it has
-/// ended. The end of the runtime waits for it, as long as [shutdown](crate::Runtime::shutdown)
-/// allows.
+/// of the call. A queued call is not made. A call that has begun **is left running**: it keeps its
+/// thread and its place in the pool, and its result is dropped when it has ended. The end of the
+/// runtime waits for it, as long as [shutdown](crate::Runtime::shutdown) allows.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -451,11 +451,11 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
-/// A checkpoint, as [`blocking()`].
+/// A checkpoint, like [`blocking()`].
 ///
 /// # Errors
 ///
-/// If the call panicked, or the task was cancelled before it had ended, or has used up its budget.
+/// If the call panics, the task is cancelled before it has ended, or the budget is exhausted.
 #[track_caller]
 pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> Result<R> {
     let at = Location::caller();
@@ -470,7 +470,7 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
         if let Err(error) = wait(cx::current(), Deadline::Never, Why::Blocking) {
             return match pool.withdraw(id) {
                 Some(_) => Err(error),
-                // It may have ended in this moment.
+                // It may just have ended.
                 None => match slot.take() {
                     Some(result) => result.map_err(Error::from_panic),
                     None => Err(interrupted(error, at, "was left running")),
@@ -480,7 +480,7 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
     }
 }
 
-/// A call that was submitted, and that must have ended before this is gone.
+/// A submitted call, which has ended or was withdrawn when this is dropped.
 struct Pending<'p, R> {
     pool: &'p BlockingInner,
     slot: &'p Slot<R>,
@@ -488,7 +488,7 @@ struct Pending<'p, R> {
 }
 
 impl<R> Pending<'_, R> {
-    /// Takes the call back; or waits for its result if it has begun.
+    /// Withdraws the call, or waits for its result if it has begun.
     fn withdraw(&mut self) -> Option<thread::Result<R>> {
         if let Some(job) = self.pool.withdraw(self.id.take()?) {
             drop(job);

@@ -1,17 +1,17 @@
 //! Futures on tasks, and tasks as futures.
 //!
-//! [`block_on`] polls a future where it is called. Its waker sets a flag and wakes the caller, in
-//! this order; the caller clears the flag before it polls, and parks only while the flag is clear.
-//! So a wake before, during or after the poll makes it poll once more. One allocation per call:
-//! flag and waiter, counted, because a waker may be kept for ever.
+//! [`block_on`] polls a future on the caller's stack. Its waker sets a flag and then wakes the
+//! caller. The caller clears the flag before it polls, and parks only while the flag is clear. So a
+//! wake before, during or after the poll causes another poll. One allocation per call holds flag
+//! and waiter, reference-counted because a waker may outlive the call.
 //!
-//! A future that finds its flag set after the poll has nothing to wait for: it woke itself, which
-//! is how async code yields, or somebody was quick. It is polled again, but not at once: the wait
-//! passes (`parking::pass`), so that others run, an op is charged and a cancelled task ends. The
-//! flag is clear by then, and the next poll looks at everything anew, so a wake-up that the pass
-//! consumed is not missed.
+//! If the flag is set right after a poll, there is nothing to wait for: the future woke itself,
+//! which is how async code yields, or its event came early. It is polled again, but not at once:
+//! the wait passes (`parking::pass`), so that other tasks run, an op is charged and a cancelled
+//! task ends. The flag is clear by then, and the next poll checks everything again, so a wake-up
+//! that the pass consumed is not missed.
 //!
-//! The other way round a [`RootTask`](crate::RootTask) is a future itself.
+//! Conversely, a [`RootTask`](crate::RootTask) is itself a future.
 
 use crate::base::error::Result;
 use crate::scope::cx;
@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Runs a future to its end. On a task the task is parked while the future waits; elsewhere the
-/// thread is blocked. So whatever async code needs no runtime of its own can be used as it is.
+/// Runs a future to completion. Parks the task while the future waits, or blocks a thread that runs
+/// no task. Any async code that needs no runtime of its own can be used this way.
 ///
-/// A cancel point whenever the future waits: if the task is cancelled then, the future is dropped,
-/// which is how futures are cancelled. In [`Cx::shield`](crate::Cx::shield) it is none. A future
+/// A cancel point whenever the future waits: if the task is cancelled, the future is dropped, which
+/// is how futures are cancelled. Not a cancel point in [`Cx::shield`](crate::Cx::shield). A future
 /// that wakes itself during its poll, which is how async code yields, is polled again after a
-/// checkpoint, and after others have run. Not a checkpoint if the future is ready at the first
-/// poll: a loop around that needs one.
+/// checkpoint that lets other tasks run. Not a checkpoint if the future is ready at the first poll:
+/// a loop around such a call needs one of its own.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -46,7 +46,7 @@ use std::task::{Context, Poll, Wake, Waker};
 ///
 /// # Errors
 ///
-/// If the task was cancelled while the future waited, or has used up its budget.
+/// If the task is cancelled while the future waits, or its budget is exhausted.
 pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
     let mut future = pin!(future);
     let signal = Arc::new(Signal { woken: AtomicBool::new(false), waiter: parking::waiter() });
@@ -56,16 +56,17 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return Ok(output);
         }
-        // Acquire: pairs with the Release in `wake_by_ref`, and makes visible to the next poll what
-        // was done before the wake.
+        // Acquire: pairs with the Release in `wake_by_ref`, and makes the writes before the wake
+        // visible to the next poll.
         if signal.woken.swap(false, Ordering::Acquire) {
             if let Some(frame) = cx::current() {
                 parking::pass(frame)?;
             }
             continue;
         }
+        // Acquire: as above, pairs with `wake_by_ref`.
         while !signal.woken.swap(false, Ordering::Acquire) {
-            wait(cx::current(), Deadline::Never, Why::Future)?; // the swap: as above
+            wait(cx::current(), Deadline::Never, Why::Future)?;
         }
     }
 }
@@ -93,7 +94,7 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::Mutex;
 
-    /// Wakes itself so often before it is ready.
+    /// A future that wakes itself this often before it is ready.
     fn countdown(mut left: u32) -> impl Future<Output = &'static str> {
         poll_fn(move |context| {
             if left == 0 {
@@ -200,7 +201,7 @@ mod tests {
             let outcome = rt.run(|cx| {
                 cx.nursery(|n| {
                     n.spawn(|_| block_on(countdown(10_000)))?;
-                    cx.yield_now()?; // it runs, and we do too
+                    cx.yield_now()?; // both tasks run
                     ended.store(true, Ordering::Relaxed);
                     n.cancel();
                     Ok(())

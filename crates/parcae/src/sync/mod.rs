@@ -77,7 +77,7 @@
 //!         let guard = data.lock()?;
 //!         n.spawn(|cx| {
 //!             while data.try_lock().is_none() {
-//!                 cx.checkpoint()?; // or this task keeps the worker from the one that has the lock
+//!                 cx.checkpoint()?; // lets the holder of the lock run
 //!             }
 //!             Ok(())
 //!         })?;

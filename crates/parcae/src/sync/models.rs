@@ -1,8 +1,8 @@
 //! The locks under loom, with threads of loom's as waiters. A cancellation is a waiter that parks
 //! no more, and withdraws. Run: `.ci/run loom`.
 //!
-//! What loom finds by itself: a deadlock, which is a lost wake-up; and two who are in the cell of
-//! data at once.
+//! Loom itself reports a deadlock, which is a lost wake-up, and two threads in the data cell at
+//! once.
 
 use super::barrier::RawBarrier;
 use super::condvar::RawCondvar;
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// What is done under the lock.
+    /// The critical section.
     fn work(&self) {
         // SAFETY: under the lock; loom checks it.
         self.data.with_mut(|data| unsafe { *data += 1 });
@@ -108,8 +108,7 @@ fn mutex_excludes() {
     });
 }
 
-/// One who takes the lock twice in a row, past one who waits: barging and the hand-over that ends
-/// it.
+/// A thread takes the lock twice in a row, past a waiter: barging, and the hand-over that ends it.
 #[test]
 fn mutex_hands_over_to_one_who_was_overtaken() {
     explore("sync::mutex_hands_over_to_one_who_was_overtaken", None, || {
@@ -127,8 +126,7 @@ fn mutex_hands_over_to_one_who_was_overtaken() {
     });
 }
 
-/// One who waits and one who gives up, against an unlock: the lock is not lost with the one who
-/// goes.
+/// A waiter and one that gives up, against an unlock: the lock is not lost with the latter.
 // rule: S4-CHAN-3
 #[test]
 fn mutex_hand_over_against_cancel() {
@@ -156,7 +154,7 @@ fn mutex_hand_over_against_cancel() {
     });
 }
 
-/// A release against one who waits for the permit and one who gives up.
+/// A release against a waiter for the permit and one that gives up.
 #[test]
 fn semaphore_release_against_cancel() {
     explore("sync::semaphore_release_against_cancel", None, || {
@@ -180,7 +178,7 @@ fn semaphore_release_against_cancel() {
     });
 }
 
-/// One who wants two permits gives up in front of one who wants one.
+/// A waiter for two permits gives up in front of a waiter for one.
 #[test]
 fn semaphore_first_gives_up() {
     explore("sync::semaphore_first_gives_up", None, || {
@@ -250,7 +248,7 @@ fn notify_against_wait() {
     });
 }
 
-/// A signal against one who waits and one who gives up.
+/// A signal against a waiter and one that gives up.
 #[test]
 fn notify_against_cancel() {
     explore("sync::notify_against_cancel", None, || {
@@ -273,8 +271,8 @@ fn notify_against_cancel() {
     });
 }
 
-/// One who was overtaken and has asked for the lock to be handed over gives up in the moment that
-/// it is.
+/// A waiter that was overtaken and has asked for a hand-over gives up just as the lock is handed to
+/// it.
 #[test]
 fn mutex_granted_to_one_who_gives_up() {
     explore("sync::mutex_granted_to_one_who_gives_up", None, || {
@@ -355,7 +353,7 @@ impl Gate {
     }
 }
 
-/// A change under the mutex, signalled after it, against one who looks and waits.
+/// A change under the mutex, signalled after it, against a thread that looks and waits.
 #[test]
 fn condvar_signal_against_wait() {
     explore("sync::condvar_signal_against_wait", None, || {
@@ -453,7 +451,7 @@ fn condvar_signal_against_cancel_while_locking_again() {
     });
 }
 
-/// Two rounds of two: nobody passes before its partner has come, and nobody sleeps for ever.
+/// Two rounds of two: no party passes before its partner has arrived, and none sleeps forever.
 #[test]
 fn barrier_rounds() {
     explore("sync::barrier_rounds", Some(3), || {
@@ -477,7 +475,7 @@ fn barrier_rounds() {
     });
 }
 
-/// One who gives up was never there, or has passed, and then its partner has too.
+/// A party that gives up has not arrived, or has passed together with its partner.
 #[test]
 fn barrier_against_cancel() {
     explore("sync::barrier_against_cancel", None, || {
@@ -491,7 +489,7 @@ fn barrier_against_cancel() {
             thread::spawn(move || wait(&*barrier, ()))
         };
         if !quitter.join().unwrap() {
-            wait(&*barrier, ()); // the partner still waits for somebody
+            wait(&*barrier, ()); // the partner still waits for a party
         }
         partner.join().unwrap();
         assert_eq!(give_up(&*barrier, ()), None, "a new round has begun");
@@ -540,7 +538,7 @@ fn once_is_made_once() {
     });
 }
 
-/// A flag for all: who comes later does not wait, and who waits is woken.
+/// A flag for all: later callers do not wait, and waiters are woken.
 #[test]
 fn event_against_wait() {
     explore("sync::event_against_wait", Some(3), || {

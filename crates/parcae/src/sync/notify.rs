@@ -270,7 +270,7 @@ impl fmt::Debug for Notify {
 ///         for _ in 0..3 {
 ///             n.spawn(|_| ready.wait())?;
 ///         }
-///         ready.set(); // all go on, and whoever comes later
+///         ready.set(); // wakes all waiters; later callers do not wait
 ///         Ok(())
 ///     })
 /// })?;

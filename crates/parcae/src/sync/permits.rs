@@ -75,7 +75,7 @@ impl<W: Wake> Permits<W> {
     /// Adds permits, and serves the queue.
     pub(super) fn give(&self, permits: usize) {
         let mut state = self.state.lock();
-        state.free = state.free.checked_add(permits).expect("a count of permits that fits a word");
+        state.free = state.free.checked_add(permits).expect("the number of permits overflows");
         self.serve(state);
     }
 

@@ -76,6 +76,7 @@ impl<W> RawMutex<W> {
     #[cold]
     fn try_barge(&self, mut word: usize) -> bool {
         while word & LOCKED == 0 {
+            // Acquire: as in `try_lock`.
             match self.word.compare_exchange_weak(
                 word,
                 word | LOCKED,

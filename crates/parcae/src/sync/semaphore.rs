@@ -188,7 +188,7 @@ impl fmt::Debug for Semaphore {
 }
 
 /// Permits of a [`Semaphore`]. Dropping the value releases them.
-#[must_use = "dropping it gives the permits back"]
+#[must_use = "dropping it releases the permits"]
 #[derive(Debug)]
 pub struct Permit<'s> {
     semaphore: &'s Semaphore,
@@ -247,7 +247,7 @@ impl Drop for Permit<'_> {
 }
 
 /// Permits that keep their [`Semaphore`] alive. Dropping the value releases them.
-#[must_use = "dropping it gives the permits back"]
+#[must_use = "dropping it releases the permits"]
 #[derive(Debug)]
 pub struct OwnedPermit {
     semaphore: Arc<Semaphore>,

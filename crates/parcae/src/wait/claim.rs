@@ -19,11 +19,11 @@ impl Claim {
         Claim(AtomicUsize::new(OPEN))
     }
 
-    /// Decides for a case; false if the select is decided already.
+    /// Decides the select for a case. Returns false if it is already decided.
     pub(crate) fn fire(&self, case: usize) -> bool {
-        // AcqRel. Release: pairs with the Acquire in `winner`: what the claimer did before is seen
-        // by the select. Acquire: pairs with the Release of the claim that came first. What a
-        // claimer does *after* its claim is ordered by the lock of its object, under which it
+        // AcqRel. Release: pairs with the Acquire in `winner`, and makes the claimer's earlier
+        // writes visible to the select. Acquire: pairs with the Release of the claim that came
+        // first. The claimer's *later* writes are ordered by the lock of its object, under which it
         // claims.
         self.0.compare_exchange(OPEN, case, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }

@@ -10,24 +10,23 @@
 //! ```
 //!
 //! One lock guards the mark and the queue. [`notify`](End::notify) is called once, when the task's
-//! result can be had. It sets the mark and grants all waiters in one critical section, and wakes
+//! result is available. It sets the mark and grants all waiters in one critical section, and wakes
 //! them after it. A caller that registers finds the mark, or joins the queue in the same critical
-//! section, in which `notify` finds it: no wake-up is lost. A node of a select carries its claim,
-//! which `notify` wins under the lock as a channel does; a select that is decided is passed over.
+//! section, and `notify` finds it there: no wake-up is lost. The node of a select carries its
+//! claim, which `notify` wins under the lock as a channel does; a decided select is skipped.
 //!
 //! # Ownership
 //!
-//! The end is counted. A [`TaskHandle`](crate::TaskHandle) has one count and puts another into the
-//! record of its task (`task::joiner`). The worker that finishes the task takes that count out, so
-//! that it can notify after the record has gone to another task. A node belongs to its waiter,
-//! which removes it before it returns. Wakers of futures are code of the program: they are cloned,
-//! woken and dropped outside of the lock.
+//! An `End` is reference-counted. A [`TaskHandle`](crate::TaskHandle) owns one count and puts
+//! another into the record of its task (`task::joiner`). The worker that finishes the task takes
+//! that count out, so that it can notify after the record was reused. A node belongs to its waiter,
+//! which removes it before it returns. Wakers of futures are user code: they are cloned, woken and
+//! dropped outside of the lock.
 //!
 //! # Rejected
 //!
 //! Replacing the one joiner that a record has room for: the worker reads it before it publishes the
-//! end, and a second waiter could come in between with the word of the task looking the same as
-//! before.
+//! end, and a second waiter could come in between while the task's state word is unchanged.
 
 use super::queue::{CaseClaim, Grant, Node, Queue, Standing};
 use super::{Waitable, Waiter, Wake};
@@ -57,28 +56,28 @@ impl<W: Wake> End<W> {
         }
     }
 
-    /// This end as the joiner of a task. The count becomes JOIN's.
+    /// This end as the joiner of a task. The count moves to JOIN.
     pub(crate) fn joiner(this: Arc<End<W>>) -> Joiner {
-        // SAFETY: not null, being an `Arc`'s. The hook is the first field.
+        // SAFETY: the pointer of an `Arc` is not null. The hook is the first field.
         Joiner::hook(unsafe { NonNull::new_unchecked(Arc::into_raw(this).cast_mut().cast()) })
     }
 
-    /// The end, with JOIN's count; none if the joiner is a task.
+    /// The end, with JOIN's count. `None` if the joiner is a task.
     ///
     /// # Safety
     ///
     /// The joiner was made by [`joiner`](End::joiner) or is a task. The caller has taken JOIN out
     /// of the state word, or has not set it.
     pub(crate) unsafe fn of_joiner(joiner: Joiner) -> Option<Arc<End<W>>> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         joiner.as_hook().map(|hook| unsafe { Arc::from_raw(hook.as_ptr().cast::<End<W>>()) })
     }
 
     /// # Safety
     ///
-    /// The hook of an end, with a count for the callee.
+    /// `hook` is that of an end, with a count for the callee.
     unsafe fn tell_joined(hook: NonNull<JoinHook>) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { Arc::from_raw(hook.as_ptr().cast::<End<W>>()) }.notify();
     }
 }
@@ -94,12 +93,12 @@ impl<W> End<W> {
         self.lock().waiters.len()
     }
 
-    /// Whether the task has ended. Its result can be had then.
+    /// Whether the task has ended, so that its result is available.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().ended
     }
 
-    /// Queues a node; false if the task has ended. A select comes with its claim.
+    /// Queues a node. Returns false if the task has ended. A select passes its claim.
     ///
     /// # Safety
     ///
@@ -116,7 +115,7 @@ impl<W> End<W> {
             drop(waiter); // outside of the lock
             return false;
         }
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         unsafe { state.waiters.push(node, waiter, claim) };
         true
     }
@@ -126,7 +125,7 @@ impl<W> Waitable<W> for End<W> {
     type Key = ();
 
     unsafe fn withdraw(&self, node: &Node<W>) -> Option<Grant> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         let removed = unsafe { self.lock().waiters.remove(node) };
         drop(removed.waiter); // outside of the lock
         match removed.standing {
@@ -137,7 +136,7 @@ impl<W> Waitable<W> for End<W> {
 }
 
 impl<W: Wake> End<W> {
-    /// The task has ended. Called once.
+    /// Marks the task as ended and wakes all waiters. Called once.
     pub(crate) fn notify(&self) {
         let mut woken = Vec::new();
         let mut state = self.lock();
@@ -145,16 +144,16 @@ impl<W: Wake> End<W> {
         state.waiters.grant_all(Grant::All, None, |()| true, &mut woken);
         drop(state);
         woken.iter().for_each(Wake::wake);
-        discard(woken); // wakers of the program, on a worker
+        discard(woken); // user code, on a worker
     }
 }
 
-/// The node of a future, whose waker may be another one at each poll.
+/// The node of a future, whose waker may change at each poll.
 #[derive(Default)]
 pub(crate) struct Polled(Option<Box<Node<Waiter>>>);
 
 impl Polled {
-    /// Whether the task has ended. If not, this waker will be woken, and no earlier one.
+    /// Whether the task has ended. If not, this waker replaces the earlier one.
     pub(crate) fn poll(&mut self, end: &End<Waiter>, waker: &std::task::Waker) -> bool {
         self.withdraw(end);
         let node = self.0.insert(Box::new(Node::new(())));
@@ -166,7 +165,7 @@ impl Polled {
         !queued
     }
 
-    /// The future is ready, or dropped. Called before the box goes.
+    /// Removes the node, when the future is ready or dropped. Called before the box is dropped.
     pub(crate) fn withdraw(&mut self, end: &End<Waiter>) {
         if let Some(node) = self.0.take() {
             // SAFETY: the node is used with this end only.
@@ -177,7 +176,7 @@ impl Polled {
 
 impl Drop for Polled {
     fn drop(&mut self) {
-        // Withdrawn by the handle that it belongs to. If not, the end has a pointer to it.
+        // Its handle has withdrawn the node. Otherwise the end would have a dangling pointer to it.
         debug_assert!(self.0.is_none(), "dropped in its queue");
         std::mem::forget(self.0.take());
     }
@@ -190,10 +189,10 @@ impl Drop for Polled {
     note = "wait for a `&TaskHandle` of a nursery or a `&RootTask` of a runtime"
 )]
 pub trait Ends {
-    /// Whether it has ended.
+    /// Whether the task has ended.
     fn has_ended(&self) -> bool;
 
-    /// Its end, as an object to wait for.
+    /// The end as an object to wait for.
     #[doc(hidden)]
     fn end(&self) -> TaskEnd<'_>;
 }
@@ -218,13 +217,13 @@ mod models {
     use loom::sync::Arc as Shared;
     use loom::thread::{self, Thread};
 
-    /// A task: its result, written before its end is announced.
+    /// A task whose result is written before its end is announced.
     struct World {
         end: End<Thread>,
         result: UnsafeCell<u32>,
     }
 
-    // SAFETY: what the models are to show.
+    // SAFETY: the models check it.
     unsafe impl Sync for World {}
     // SAFETY: as above.
     unsafe impl Send for World {}
@@ -237,21 +236,21 @@ mod models {
         fn finish(world: &Shared<World>) -> thread::JoinHandle<()> {
             let world = Shared::clone(world);
             thread::spawn(move || {
-                // SAFETY: checked by loom.
+                // SAFETY: loom checks it.
                 world.result.with_mut(|result| unsafe { *result = 7 });
                 world.end.notify();
             })
         }
 
-        /// Reads the result, as a waiter that knows of the end may.
+        /// Reads the result, as a waiter that has seen the end may.
         fn take(&self) {
-            // SAFETY: checked by loom.
+            // SAFETY: loom checks it.
             self.result.with(|result| assert_eq!(unsafe { *result }, 7, "announced too early"));
         }
 
         fn wait(&self) {
             let node = Node::new(());
-            // SAFETY: the node stays here until it was granted.
+            // SAFETY: the node stays here until it is granted.
             if unsafe { self.end.register(&node, thread::current(), None) } {
                 // Parked for each wake: an unpark that comes while a thread waits for a mutex or a
                 // join confuses loom.
@@ -312,7 +311,7 @@ mod models {
             let nodes = [Node::new(()), Node::new(())];
             let mut queued = [false; 2];
             for (i, world) in worlds.iter().enumerate() {
-                // SAFETY: nodes and claim stay here until all nodes were withdrawn.
+                // SAFETY: nodes and claim stay here until all nodes are withdrawn.
                 queued[i] = unsafe {
                     let case = Some(CaseClaim::new(&claim, i));
                     world.end.register(&nodes[i], thread::current(), case)

@@ -1,8 +1,8 @@
 //! Waiting: queues of waiters, and how a waiter is woken.
 //!
-//! Everything that waits does it in the same steps:
+//! All waits follow the same steps:
 //!
-//! 1. *try*: if the operation is possible now, it happens, and nobody waits;
+//! 1. *try*: if the operation is possible now, it happens without a wait;
 //! 2. *publish*: the waiter joins the object's [`Queue`];
 //! 3. *re-check*: between 1 and 2 it may have become possible;
 //! 4. *park* until woken, cancelled, or a deadline passes (`scope::cx::parking`); may return early;
@@ -14,8 +14,8 @@
 //!
 //! The thread that makes an operation possible does so first and looks for waiters afterwards,
 //! under the lock (or by the same word) under which waiters are published. So it finds the waiter,
-//! or the waiter's re-check comes later and finds that the operation is possible. A wake that comes
-//! before the park is latched, by the state word of the task or the token of the thread.
+//! or the waiter's re-check comes later and succeeds. A wake that comes before the park is latched,
+//! by the state word of the task or the token of the thread.
 //!
 //! | file | idea |
 //! |---|---|
@@ -38,13 +38,12 @@ pub(crate) use queue::{CaseClaim, Grant, Node, Queue, Removed, Standing};
 pub(crate) use wake::{Batch, Waiter, Wake, Wakes, wake_all};
 pub(crate) use why::{ChannelStats, Channelled, Holder, Why};
 
-/// An object that waiters queue for. `W` is what wakes a waiter: a [`Waiter`], or a thread of a
-/// model.
+/// An object with a wait queue. `W` is the type of its waiters: [`Waiter`], or a thread of a model.
 pub(crate) trait Waitable<W> {
-    /// What the object keeps for each waiter.
+    /// Data of the object for each waiter.
     type Key;
 
-    /// Tries again, for a waiter that was `Called`. None if it waits on, with this waiter.
+    /// Tries again for a waiter that was `Called`. `None` if it waits on, with the new `waiter`.
     ///
     /// # Safety
     ///
@@ -54,8 +53,8 @@ pub(crate) trait Waitable<W> {
         None
     }
 
-    /// Takes the node of a waiter that gives up out of the queue. A grant that has reached it is
-    /// passed on to the next waiter, or is returned: then the wait was successful after all.
+    /// Removes the node of a waiter that gives up. A grant that has reached the node is passed on
+    /// to the next waiter, or is returned: then the wait has succeeded after all.
     ///
     /// # Safety
     ///

@@ -3,8 +3,8 @@
 //! Locks, channels, ends of tasks, cancellation and suspended accounts all keep their waiters in a
 //! [`Queue`]. A queue belongs to an object and is used under that object's lock. A waiter owns its
 //! [`Node`], which lies on its stack, in its frame, or in a box if a future owns it: joining a
-//! queue allocates nothing. What an object has to know about a waiter (how many permits it wants,
-//! where its value lies) is the node's *key*.
+//! queue allocates nothing. The object's data about a waiter (the number of permits it wants, the
+//! address of its value) is the node's *key*.
 //!
 //! # States of a node
 //!
@@ -33,9 +33,9 @@
 //! The thread that ends a node's wait holds the object's lock. It wins the claim, moves the waiter
 //! out, hands the value over, unlinks the node, and stores the final state last, with Release. The
 //! owner reads the state with Acquire, without the lock: if it is final, everything before the
-//! store is visible, and the node is the owner's again. Nobody touches a node after its final state
-//! was stored: its memory may be gone. So a waiter that was granted what it waits for takes no lock
-//! after its wake, and a waiter that was woken early finds `Queued` and parks again.
+//! store is visible, and the node is the owner's again. No other thread touches a node after its
+//! final state was stored: its memory may be gone. So a waiter that was granted takes no lock after
+//! its wake, and a waiter that was woken early finds `Queued` and parks again.
 //!
 //! # Why no grant is lost
 //!
@@ -62,14 +62,14 @@ use crate::base::shim::cell::UnsafeCell;
 use std::marker::PhantomPinned;
 use std::ptr::NonNull;
 
-/// What a waiter was granted.
+/// The kind of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// Something that this waiter alone has got. If it gives up, its object passes the grant on.
+    /// A grant to this waiter alone. If the waiter gives up, its object passes the grant on.
     Own,
-    /// As `Own`, to be passed on to the waiter that came last.
+    /// Like `Own`, to be passed on to the last waiter.
     OwnLast,
-    /// Something that all waiters have got; there is nothing to pass on.
+    /// A grant to all waiters; there is nothing to pass on.
     All,
     /// Nothing: the object was closed.
     Closed,
@@ -146,7 +146,7 @@ impl CaseClaim {
     ///
     /// # Safety
     ///
-    /// The claim stays where it is until every node that was queued with it is unlinked.
+    /// The claim stays in place until every node that was queued with it is unlinked.
     pub(crate) unsafe fn new(claim: &Claim, case: usize) -> CaseClaim {
         CaseClaim { claim: NonNull::from(claim), case }
     }
@@ -158,9 +158,9 @@ impl CaseClaim {
 
     /// # Safety
     ///
-    /// The caller has the lock under which a node with this claim is linked.
+    /// The caller holds the lock under which a node with this claim is linked.
     unsafe fn get(&self) -> &Claim {
-        // SAFETY: as `new` demands: the node is linked.
+        // SAFETY: the node is linked, so `new`'s contract holds.
         unsafe { self.claim.as_ref() }
     }
 }
@@ -180,8 +180,8 @@ impl<W, K> Node<W, K> {
     /// The state of the node, for its owner. A final state makes the node the owner's again.
     #[inline]
     pub(crate) fn standing(&self) -> Standing {
-        // Acquire: pairs with the Release in `publish`. Other states are looked at again under the
-        // lock before anything is done about them.
+        // Acquire: pairs with the Release in `publish`. Other states are checked again under the
+        // lock before the owner acts on them.
         match self.state.load(Ordering::Acquire) {
             IDLE => Standing::Idle,
             QUEUED => Standing::Queued,
@@ -201,7 +201,7 @@ impl<W, K> Node<W, K> {
     /// The caller owns the node, which is neither `Queued` nor `Called`.
     #[inline]
     pub(crate) unsafe fn reset(&self) {
-        self.state.store(IDLE, Ordering::Relaxed); // the owner's alone
+        self.state.store(IDLE, Ordering::Relaxed); // only the owner accesses it
     }
 
     /// Changes the key of an idle node.
@@ -212,7 +212,7 @@ impl<W, K> Node<W, K> {
     #[inline]
     pub(crate) unsafe fn set_key(&self, key: K) {
         debug_assert_eq!(self.standing(), Standing::Idle);
-        // SAFETY: not linked, so it is the owner's alone.
+        // SAFETY: not linked, so only the owner accesses it.
         self.links.with_mut(|inner| unsafe { (*inner).key = key });
     }
 
@@ -240,7 +240,7 @@ pub(crate) struct Queue<W, K = ()> {
     arrivals: u64,
 }
 
-/// What became of a node that its owner has removed.
+/// A node after its owner has removed it.
 pub(crate) struct Removed<W> {
     /// The state in which it was found.
     pub(crate) standing: Standing,
@@ -248,7 +248,7 @@ pub(crate) struct Removed<W> {
     pub(crate) arrival: u64,
     /// Whether it was at the head of the queue.
     pub(crate) was_first: bool,
-    /// To be dropped after the lock was released: dropping a waker runs code of the program.
+    /// To be dropped after the lock was released: dropping a waker runs user code.
     pub(crate) waiter: Option<W>,
 }
 
@@ -261,9 +261,10 @@ impl<W, K> Queue<W, K> {
     ///
     /// The node is linked here, or belongs to the caller. No other reference into it is in use.
     #[inline(always)]
-    #[allow(clippy::mut_from_ref)] // the queue, which is borrowed as a whole, is the permit
+    #[allow(clippy::mut_from_ref)] // borrowing the whole queue is the permit
     unsafe fn at(&mut self, node: NonNull<Node<W, K>>) -> &mut NodeFields<W, K> {
-        // SAFETY: as the caller says; the object's lock excludes everybody else.
+        // SAFETY: the caller upholds the contract, and the object's lock excludes all other
+        // threads.
         unsafe { node.as_ref().links.with_mut(|inner| &mut *inner) }
     }
 
@@ -300,7 +301,7 @@ impl<W, K> Queue<W, K> {
     ///
     /// The node is alive, and is used with this queue only.
     pub(crate) unsafe fn key(&mut self, node: &Node<W, K>) -> &mut K {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller upholds the contract.
         &mut unsafe { self.at(NonNull::from(node)) }.key
     }
 
@@ -319,11 +320,11 @@ impl<W, K> Queue<W, K> {
     #[inline]
     pub(crate) unsafe fn push(&mut self, node: &Node<W, K>, waiter: W, claim: Option<CaseClaim>) {
         debug_assert_eq!(node.standing(), Standing::Idle);
-        node.state.store(QUEUED, Ordering::Relaxed); // under the lock; the owner's own
+        node.state.store(QUEUED, Ordering::Relaxed); // under the lock
         let node = NonNull::from(node);
         let (last, arrival) = (self.last, self.arrivals);
         self.arrivals += 1;
-        // SAFETY: the caller's.
+        // SAFETY: the node is the caller's.
         let inner = unsafe { self.at(node) };
         inner.claim = claim;
         inner.arrival = arrival;
@@ -331,7 +332,7 @@ impl<W, K> Queue<W, K> {
         inner.next = None;
         // The waiter of an unlinked node was taken out: there is nothing to drop.
         debug_assert!(inner.waiter.is_none());
-        // SAFETY: a place for a waiter, without one.
+        // SAFETY: memory for a waiter, without one.
         unsafe { (&raw mut inner.waiter).write(Some(waiter)) };
         match last {
             // SAFETY: linked.
@@ -341,7 +342,7 @@ impl<W, K> Queue<W, K> {
         self.last = Some(node);
     }
 
-    /// Takes a node out for its owner, whatever has become of it, and makes it `Idle`.
+    /// Removes a node for its owner, in whatever state it is, and makes it `Idle`.
     ///
     /// # Safety
     ///
@@ -384,8 +385,8 @@ impl<W, K> Queue<W, K> {
         }
     }
 
-    /// Whether a waiter that `accepts` admits could be served: one that does not belong to the
-    /// select with the claim `own`, nor to a select that is decided.
+    /// Whether a waiter that `accepts` admits could be served: one that belongs neither to the
+    /// select with the claim `own` nor to a decided select.
     pub(crate) fn any(&mut self, own: Option<&Claim>, accepts: impl Fn(&K) -> bool) -> bool {
         let mut at = self.first;
         while let Some(node) = at {
@@ -418,13 +419,12 @@ impl<W, K> Queue<W, K> {
 }
 
 impl<W: Wake, K> Queue<W, K> {
-    /// Grants the first waiter what it waits for. The caller wakes the waiter after it has released
-    /// the lock.
+    /// Grants the first waiter. The caller wakes it after releasing the lock.
     pub(crate) fn grant(&mut self, grant: Grant) -> Option<W> {
         self.grant_where(grant, |_| true, |_| {})
     }
 
-    /// As [`grant`](Queue::grant), for the waiter that came last.
+    /// Like [`grant`](Queue::grant), for the last waiter.
     pub(crate) fn grant_last(&mut self, grant: Grant) -> Option<W> {
         while let Some(last) = self.last {
             // SAFETY: linked.
@@ -435,7 +435,7 @@ impl<W: Wake, K> Queue<W, K> {
         None
     }
 
-    /// As [`grant`](Queue::grant), if the first waiter joined before this arrival.
+    /// Like [`grant`](Queue::grant), if the first waiter joined before this arrival.
     pub(crate) fn grant_before(&mut self, arrival: u64, grant: Grant) -> Option<W> {
         let first = self.first?;
         // SAFETY: linked.
@@ -443,7 +443,7 @@ impl<W: Wake, K> Queue<W, K> {
     }
 
     /// Grants the first waiter that `accepts` admits and whose select, if it belongs to one, is not
-    /// decided. `hand_over` is called with its key before the waiter can go on.
+    /// decided. `hand_over` is called with its key before the waiter can continue.
     #[inline]
     pub(crate) fn grant_where(
         &mut self,
@@ -489,7 +489,7 @@ impl<W: Wake, K> Queue<W, K> {
         }
     }
 
-    /// Ends the wait of a node. Returns its waiter, or none if its select is decided already.
+    /// Ends the wait of a node. Returns its waiter, or `None` if its select is already decided.
     ///
     /// # Safety
     ///
@@ -501,7 +501,7 @@ impl<W: Wake, K> Queue<W, K> {
         grant: Grant,
         hand_over: impl FnOnce(&K),
     ) -> Option<W> {
-        // SAFETY: linked, until it is unlinked here; then this thread's until `publish`.
+        // SAFETY: linked until it is unlinked here; then this thread's until `publish`.
         unsafe {
             self.unlink(node);
             let inner = self.at(node);
@@ -524,19 +524,19 @@ impl<W: Wake, K> Queue<W, K> {
         }
     }
 
-    /// Has the first waiter try again: it stays at the head of the queue and is woken by the
-    /// caller. None if it was called before and has not come yet.
+    /// Calls the first waiter to try again: it stays at the head of the queue, and the caller wakes
+    /// it. `None` if it was called before and has not tried yet.
     pub(crate) fn call(&mut self) -> Option<W> {
         let first = self.first?;
         // SAFETY: linked.
         let mut waiter = unsafe { self.at(first) }.waiter.take()?;
         waiter.upgrade();
-        // SAFETY: linked, and stays so. Relaxed: the owner acts on it under the lock only.
+        // SAFETY: linked, and stays so. Relaxed: the owner acts on it only under the lock.
         unsafe { first.as_ref() }.state.store(CALLED, Ordering::Relaxed);
         Some(waiter)
     }
 
-    /// The waiter was called and has tried in vain: it waits on, at its place.
+    /// Queues a waiter again, in its place, after it was called and its attempt failed.
     ///
     /// # Safety
     ///

@@ -44,20 +44,21 @@ pub(crate) enum Waiter {
     Future(task::Waker),
 }
 
-/// A task and its scheduler, which is not counted.
+/// A task and its scheduler, without a count of its own.
 #[derive(Clone, Copy)]
 pub(crate) struct BorrowedTask {
     shared: NonNull<Shared>,
     task: TaskRef,
 }
 
-// SAFETY: a reference to what all threads share, for as long as `Waiter::borrowed` demands.
+// SAFETY: a reference to state that all threads share, valid for as long as `Waiter::borrowed`
+// requires.
 unsafe impl Send for BorrowedTask {}
 // SAFETY: as above.
 unsafe impl Sync for BorrowedTask {}
 
 impl Waiter {
-    /// A task, for a queue that the waiter leaves before its wait returns.
+    /// A waiter for a queue that it leaves before the task's wait returns.
     ///
     /// # Safety
     ///
@@ -73,7 +74,7 @@ impl Wake for Waiter {
     #[inline]
     fn wake(&self) {
         match self {
-            // SAFETY: kept by a worker of that scheduler, which runs this: see `upgrade`.
+            // SAFETY: kept alive by a worker of that scheduler, which runs this; see `upgrade`.
             Waiter::Borrowed(waiter) => unsafe { waiter.shared.as_ref() }.unpark(waiter.task),
             other => other.wake_other(),
         }
@@ -82,8 +83,8 @@ impl Wake for Waiter {
     #[inline]
     fn upgrade(&mut self) {
         if let Waiter::Borrowed(BorrowedTask { shared, task }) = self {
-            // SAFETY: its task waits, since the waiter was found in its queue, and keeps its
-            // scheduler.
+            // SAFETY: the waiter was found in its queue, so its task waits and keeps its scheduler
+            // alive.
             let shared = unsafe { shared.as_ref() };
             if !worker::is_current_of(shared) {
                 *self = Waiter::Task(Waker::new(shared.counted(), *task));
@@ -99,7 +100,7 @@ impl Waiter {
             Waiter::Task(waker) => waker.wake(),
             Waiter::Thread(thread) => thread.unpark(),
             Waiter::Borrowed(_) => unreachable!("woken by `wake`"),
-            // Code of the program, which may run on a worker.
+            // User code, which may run on a worker.
             Waiter::Future(waker) => {
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake_by_ref())) {
                     discard(payload);
@@ -119,7 +120,7 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// Waiters that were removed under a lock, to be woken after it was released.
+/// Waiters removed under a lock, to be woken after it is released.
 #[must_use = "they wait to be woken"]
 pub(crate) enum Wakes<W> {
     Nobody,
@@ -151,7 +152,7 @@ pub(crate) fn wake_all<W: Wake>(waiters: Vec<W>) {
     waiters.iter().for_each(Wake::wake);
 }
 
-/// Waiters woken for one hold of a lock: enough to make the lock cheap beside them, few enough for
+/// Waiters woken per critical section: enough to make the cost of the lock small, few enough for
 /// any stack.
 const BATCH: usize = 16;
 
@@ -176,7 +177,7 @@ impl<W: Wake> Batch<W> {
         self.len += 1;
     }
 
-    /// Wakes them. Not to be called under the lock.
+    /// Wakes them. Must not be called under the lock.
     pub(crate) fn wake(self) {
         self.waiters.into_iter().flatten().for_each(|waiter| waiter.wake());
     }

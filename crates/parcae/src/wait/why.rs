@@ -1,11 +1,12 @@
 //! The reason of a wait, for observers.
 //!
-//! A task notes it in its frame before it parks, and only then: an operation that does not wait
-//! pays nothing for it. An observer of the parked task (`inspect`) reads it there. The references
-//! are good until the call that waits returns, and a task that is being observed does not return.
+//! A task records the reason in its frame before it parks, and only then: an operation that does
+//! not wait pays nothing for it. An observer of the parked task (`inspect`) reads it there. The
+//! references are valid until the waiting call returns, and a task does not return while it is
+//! observed.
 //!
-//! Besides the words it says which task could end the wait, as far as that is known: the wait-for
-//! graph is made of that.
+//! The reason also names the task that could end the wait, as far as that is known: the wait-for
+//! graph consists of these edges.
 
 use crate::sched::Shared;
 use crate::sched::events::WaitReason;
@@ -17,39 +18,39 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The reason of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Why<'w> {
-    /// For its own waker, which may be anywhere.
+    /// A wake-up from an unknown source.
     Wake,
-    /// For a point in time of the scheduler, if that is known.
+    /// A point in time of the scheduler, if it is known.
     Sleep(Option<Nanos>),
-    /// For the children of the nursery that the task is leaving.
+    /// The children of the nursery that the task is leaving.
     Children,
-    /// For the end of the task with this number.
+    /// The end of the task with this number.
     Task(u64),
-    /// For the end of a task of another runtime.
+    /// The end of a task of another runtime.
     Elsewhere,
-    /// For a recharge.
+    /// A recharge.
     Budget(Resource),
-    /// For a call on a thread of its own.
+    /// A blocking call on another thread.
     Blocking,
-    /// For a future.
+    /// A future.
     Future,
-    /// For one of so many cases.
+    /// One of this many cases.
     Select(usize),
-    /// For a lock with one holder at a time.
+    /// A lock with one holder at a time.
     Lock(&'static str, &'w Holder),
-    /// For an object that any task may signal: its name and address.
+    /// An object that any task may signal: its name and address.
     Signal(&'static str, usize),
-    /// For a channel.
+    /// A channel.
     Channel(&'static str, &'w dyn Channelled),
 }
 
 impl<'w> Why<'w> {
-    /// For an object that any task may signal.
+    /// The reason of a wait for an object that any task may signal.
     pub(crate) fn signal<T: ?Sized>(what: &'static str, object: &'w T) -> Why<'w> {
         Why::Signal(what, (&raw const *object).addr())
     }
 
-    /// The reason, as it is recorded in events.
+    /// The reason as recorded in events.
     pub(crate) fn recorded(self) -> WaitReason {
         match self {
             Why::Wake => WaitReason::Fixed(0, 0),
@@ -67,20 +68,20 @@ impl<'w> Why<'w> {
         }
     }
 
-    /// The same, with any lifetime.
+    /// Extends the lifetime.
     ///
     /// # Safety
     ///
     /// The result is not used after the wait has ended.
     pub(crate) unsafe fn forget_lifetime(self) -> Why<'static> {
-        // SAFETY: the same type but for the lifetime, which the caller keeps.
+        // SAFETY: only the lifetime differs, and the caller upholds the contract.
         unsafe { std::mem::transmute::<Why<'w>, Why<'static>>(self) }
     }
 }
 
-/// A channel, as observers see it.
+/// A channel as observers see it.
 pub(crate) trait Channelled {
-    /// Its figures, without waiting: none if the channel's lock is taken.
+    /// Its figures, without waiting. `None` if the channel's lock is taken.
     fn stats(&self) -> Option<ChannelStats>;
 
     /// The task of this scheduler that made the channel.
@@ -96,8 +97,8 @@ pub(crate) struct ChannelStats {
     pub(crate) receivers: usize,
 }
 
-/// The holder of a lock, by an address on its stack: a name would have to be looked up. A hint: a
-/// guard may have been sent to another task since.
+/// The holder of a lock, as an address on its stack, because a name would have to be looked up. A
+/// hint: the guard may have been sent to another task since.
 #[derive(Debug)]
 pub(crate) struct Holder(AtomicUsize);
 
@@ -106,20 +107,20 @@ impl Holder {
         Holder(AtomicUsize::new(0))
     }
 
-    /// The caller has locked it.
+    /// Records the caller as the holder.
     #[inline(always)]
     pub(crate) fn take(&self) {
         let here = 0_u8;
         self.0.store((&raw const here).addr(), Ordering::Relaxed); // a hint: pairs with nothing
     }
 
-    /// The caller unlocks it.
+    /// Records that there is no holder.
     #[inline(always)]
     pub(crate) fn leave(&self) {
         self.0.store(0, Ordering::Relaxed); // as above
     }
 
-    /// An address on the stack of the holder; 0 if there is none.
+    /// An address on the stack of the holder. 0 if there is none.
     pub(crate) fn address(&self) -> usize {
         self.0.load(Ordering::Relaxed) // as above
     }

@@ -1,9 +1,9 @@
-//! A channel whose values all subscribers see.
+//! A channel whose subscribers all get every value.
 //!
-//! The last `capacity` values are kept, numbered. A subscriber has the number of the value that it
-//! wants next; if that is gone it is told how many it has missed, and goes on with the oldest. So a
-//! slow subscriber holds up neither the sender nor the others. Values are shared by count and
-//! cloned for each subscriber outside of the lock.
+//! The last `capacity` values are kept, numbered. A subscriber holds the number of its next value.
+//! If that value is gone, the subscriber gets the number of missed values as an error, and
+//! continues with the oldest one. So a slow subscriber delays neither the sender nor the other
+//! subscribers. Values are reference-counted, and cloned for each subscriber outside of the lock.
 
 use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError, SendError};
@@ -15,8 +15,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A channel whose values all subscribers see; it keeps the last `capacity` of them, at least one.
-/// A send never waits.
+/// A channel whose subscribers all get every value. It keeps the last `capacity` values, at least
+/// one. A send never waits.
 ///
 /// ```
 /// use parcae::channel::broadcast;
@@ -46,16 +46,16 @@ struct Shared<T> {
 pub(crate) struct State<T> {
     /// The last values, the newest at the back.
     kept: VecDeque<Arc<T>>,
-    /// The number of the value that will be sent next.
+    /// The number of the next value to be sent.
     next: u64,
-    /// No more values come when there are none.
+    /// Number of senders. At 0 no more values come.
     senders: usize,
     subscribers: usize,
     waiters: Queue<Waiter>,
 }
 
 impl<T> State<T> {
-    /// The value with a number, or how many were missed; none if it has not been sent.
+    /// The value with this number, or the number of missed values. `None` if it has not been sent.
     fn get(&self, wants: &mut u64) -> Option<Result<Arc<T>, Reason>> {
         let oldest = self.next - self.kept.len() as u64;
         if *wants < oldest {
@@ -73,18 +73,18 @@ impl<T> State<T> {
     }
 }
 
-/// Sends to all subscribers. Clones send to the same.
+/// Sends to all subscribers. Clones send to the same subscribers.
 pub struct Broadcaster<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Broadcaster<T> {
-    /// Sends a value to all who are subscribed now; says how many that are. Without any the value
-    /// is dropped.
+    /// Sends a value to all present subscribers. Returns their number. Without a subscriber the
+    /// value is dropped.
     ///
     /// # Errors
     ///
-    /// The task was cancelled or has no budget left. The value is in the error.
+    /// The task is cancelled or its budget is exhausted. The value is in the error.
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
         let payer = match super::prepare() {
             Ok(payer) => payer,
@@ -107,18 +107,18 @@ impl<T> Broadcaster<T> {
         drop(state);
         super::charge(payer);
         woken.wake();
-        drop(gone); // runs code of the program, with nothing left to do
+        drop(gone); // runs user code, with nothing left to do
         Ok(subscribers)
     }
 
-    /// Another subscriber, for what is sent from now on.
+    /// A new subscriber, for values that are sent from now on.
     pub fn subscribe(&self) -> Subscriber<T> {
         let mut state = self.shared.state.lock();
         state.subscribers += 1;
         Subscriber { shared: Arc::clone(&self.shared), wants: state.next }
     }
 
-    /// How many are subscribed.
+    /// Number of subscribers.
     pub fn subscribers(&self) -> usize {
         self.shared.state.lock().subscribers
     }
@@ -143,8 +143,8 @@ impl<T> Drop for Broadcaster<T> {
     }
 }
 
-/// Sees all that is sent since it subscribed. A clone is another subscriber, which goes on from the
-/// same place.
+/// Receives all values sent since it subscribed. A clone is another subscriber, at the same
+/// position.
 pub struct Subscriber<T> {
     shared: Arc<Shared<T>>,
     /// The number of the next value.
@@ -152,7 +152,7 @@ pub struct Subscriber<T> {
 }
 
 impl<T> Subscriber<T> {
-    /// How many values it will get before it has to wait; those that it has missed do not count.
+    /// Number of values that can be received without waiting; missed ones do not count.
     ///
     /// ```
     /// use parcae::channel::broadcast;
@@ -174,13 +174,13 @@ impl<T> Subscriber<T> {
         unseen.min(state.kept.len())
     }
 
-    /// Whether it would have to wait for a value.
+    /// Whether a receive would have to wait.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Another subscriber, which sees what is sent from now on. A clone goes on from the same place
-    /// instead.
+    /// A new subscriber, for values that are sent from now on. A clone continues at the same
+    /// position instead.
     #[must_use]
     pub fn resubscribe(&self) -> Subscriber<T> {
         let mut state = self.shared.state.lock();
@@ -190,17 +190,18 @@ impl<T> Subscriber<T> {
 }
 
 impl<T: Clone> Subscriber<T> {
-    /// The next value; waits for it.
+    /// Receives the next value. Waits for it.
     ///
     /// # Errors
     ///
-    /// [`Reason::Lagged`] if values are gone that it has not seen: the next call goes on with the
-    /// oldest. Otherwise all senders are gone, or the task was cancelled or has no budget left.
+    /// [`Reason::Lagged`] if values were overwritten before they were received: the next call
+    /// continues with the oldest one. Otherwise if all senders are gone, the task is cancelled, or
+    /// its budget is exhausted.
     pub fn recv(&mut self) -> Result<T, RecvError> {
         self.wait_until(|| Deadline::Never)
     }
 
-    /// As [`recv`](Subscriber::recv), and waits no longer than `time`.
+    /// Like [`recv`](Subscriber::recv), with a timeout.
     ///
     /// # Errors
     ///
@@ -209,21 +210,21 @@ impl<T: Clone> Subscriber<T> {
         self.wait_until(|| Deadline::after(time))
     }
 
-    /// As [`recv`](Subscriber::recv), and waits no longer than until `at`, by the clock of
+    /// Like [`recv`](Subscriber::recv), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Subscriber::recv), or that time has come.
+    /// As for [`recv`](Subscriber::recv), or the time is up.
     pub fn recv_deadline(&mut self, at: Instant) -> Result<T, RecvError> {
         self.wait_until(|| Deadline::at(at))
     }
 
-    /// The next value, if it has been sent.
+    /// Receives the next value if it has been sent.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Subscriber::recv), or it would have had to wait.
+    /// As for [`recv`](Subscriber::recv), or the call would have to wait.
     pub fn try_recv(&mut self) -> Result<T, RecvError> {
         self.try_read()
     }
@@ -249,7 +250,7 @@ impl<T: Clone> Reader for Subscriber<T> {
     }
 
     fn value(found: Arc<T>) -> T {
-        Arc::unwrap_or_clone(found) // not at all for the last who has it
+        Arc::unwrap_or_clone(found) // no clone for the last owner
     }
 }
 
@@ -264,7 +265,7 @@ impl<T> Drop for Subscriber<T> {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.subscribers -= 1;
-        // Nobody wants them: a new subscriber sees only what comes after it.
+        // A new subscriber gets later values only, so no subscriber wants these.
         let unseen =
             if state.subscribers == 0 { std::mem::take(&mut state.kept) } else { VecDeque::new() };
         drop(state);

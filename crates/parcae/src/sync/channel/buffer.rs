@@ -1,36 +1,36 @@
-//! The values in a channel: a ring that grows and shrinks.
+//! The buffer of a channel: a ring that grows and shrinks.
 //!
-//! Memory is taken when it is first needed, not when the channel is made: a capacity is a limit,
-//! and may be larger than any memory. A full ring doubles. One that is less than a quarter full
-//! halves, down to [`KEEP`] bytes, which are kept for the next values. After either it is half full
-//! at most, so a quarter of its size goes in or out before the next change: moving values costs a
-//! constant time for each value that passes.
+//! Memory is allocated on first use, not when the channel is made: a capacity is a limit, and may
+//! exceed any memory. A full ring doubles. A ring less than a quarter full halves, down to [`KEEP`]
+//! bytes, which are kept for later values. After either step it is at most half full, so a quarter
+//! of its size enters or leaves before the next one: resizing costs amortised constant time per
+//! value.
 //!
-//! Values come and go by address, see `value_box.rs`.
+//! Values enter and leave by address, see `value_box`.
 
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 
-/// A ring of at most so many bytes does not shrink. Without a deeper reason: a channel of a
-/// thousand words fits, and never pays for memory that it would ask for again at once.
+/// A ring of at most this many bytes does not shrink. The number has no deeper reason: a channel of
+/// a thousand words fits, and does not free memory that it would allocate again soon.
 const KEEP: usize = 16 * 1024;
-/// The first values that memory is taken for.
+/// Number of slots of the first allocation.
 const FIRST: usize = 4;
 
-/// Values, first in first out.
+/// A FIFO of values.
 pub(super) struct Buffer<T> {
-    /// A power of two of them, or none. Those from `head` on, `len` of them, are values.
+    /// A power of two, or none. The `len` slots from `head` on are initialised.
     slots: Box<[MaybeUninit<T>]>,
     head: usize,
     len: usize,
-    /// Shrinks when it has fewer values than this.
+    /// Shrinks when it holds fewer values than this.
     low: usize,
 }
 
 impl<T> Buffer<T> {
     pub(super) fn new() -> Buffer<T> {
-        // Values without a size have room in nothing at all.
+        // Values of size zero need no memory.
         let room = if size_of::<T>() == 0 { usize::MAX / 2 + 1 } else { 0 };
         Buffer { slots: Box::new_uninit_slice(room), head: 0, len: 0, low: 0 }
     }
@@ -40,13 +40,13 @@ impl<T> Buffer<T> {
         self.len
     }
 
-    /// For how many values it has memory.
+    /// Number of values that fit the allocated memory.
     #[cfg(all(test, not(loom)))]
     pub(super) fn room(&self) -> usize {
         self.slots.len()
     }
 
-    /// The address of the slot that comes so many after the first. There is at least one slot.
+    /// Address of the slot at this distance from the first. There is at least one slot.
     #[inline]
     fn slot(&mut self, behind: usize) -> *mut T {
         let at = self.head.wrapping_add(behind) & (self.slots.len().wrapping_sub(1));
@@ -58,28 +58,30 @@ impl<T> Buffer<T> {
     ///
     /// # Safety
     ///
-    /// There is a value, not in this buffer, and nobody uses it there afterwards.
+    /// There is an initialised value at the address, outside of this buffer, which is not used
+    /// there afterwards.
     #[inline]
     pub(super) unsafe fn push(&mut self, value: NonNull<T>) {
         if self.len == self.slots.len() {
             self.grow();
         }
-        // SAFETY: a slot that is no value, since there are fewer than slots.
+        // SAFETY: an uninitialised slot, since there are fewer values than slots.
         unsafe { ptr::copy_nonoverlapping(value.as_ptr(), self.slot(self.len), 1) };
         self.len += 1;
     }
 
-    /// Moves the first value to an address; false if there is none.
+    /// Moves the first value to an address. Returns false if the buffer is empty.
     ///
     /// # Safety
     ///
-    /// The address is that of a place for a value that has none.
+    /// The address is uninitialised memory for a value.
     #[inline]
     pub(super) unsafe fn pop(&mut self, into: NonNull<T>) -> bool {
         if self.len == 0 {
             return false;
         }
-        // SAFETY: the first slot is a value, and is none when the head has moved on.
+        // SAFETY: the first slot is initialised, and no longer counts as such once `head` has
+        // advanced.
         unsafe { ptr::copy_nonoverlapping(self.slot(0), into.as_ptr(), 1) };
         self.head = self.head.wrapping_add(1) & (self.slots.len() - 1);
         self.len -= 1;
@@ -89,21 +91,21 @@ impl<T> Buffer<T> {
         true
     }
 
-    /// Puts the value at an address to the back, and the first value there instead.
+    /// Moves the value at an address to the back, and the first value to the address.
     ///
     /// # Safety
     ///
-    /// As for [`push`](Buffer::push); and the buffer is not empty.
+    /// As for [`push`](Buffer::push), and the buffer is not empty.
     pub(super) unsafe fn exchange(&mut self, value: NonNull<T>) {
         debug_assert!(self.len > 0);
         let first = self.slot(0);
-        // SAFETY: both are values, in different places.
+        // SAFETY: both are initialised, at different addresses.
         unsafe { ptr::swap_nonoverlapping(first, value.as_ptr(), 1) };
-        // The new value lies where the first one was; it belongs behind the last.
+        // The new value is in the slot of the first one; it belongs behind the last.
         self.head = self.head.wrapping_add(1) & (self.slots.len() - 1);
         let last = self.slot(self.len - 1);
         if last != first {
-            // SAFETY: `last` is a slot behind the values, hence none.
+            // SAFETY: `last` is the slot behind the values, hence uninitialised.
             unsafe { ptr::copy_nonoverlapping(first, last, 1) };
         }
     }
@@ -113,7 +115,7 @@ impl<T> Buffer<T> {
         self.resize((self.slots.len() * 2).max(FIRST));
     }
 
-    /// Moves the values to other memory, which has room for them.
+    /// Moves the values to a new allocation, which has room for them.
     #[cold]
     fn resize(&mut self, room: usize) {
         if size_of::<T>() == 0 {
@@ -121,8 +123,8 @@ impl<T> Buffer<T> {
         }
         let mut slots = Box::new_uninit_slice(room);
         let before_wrap = self.len.min(self.slots.len() - self.head);
-        // SAFETY: the values are at `head..` and, from the start again, the rest of `len`; there is
-        // room for all of them.
+        // SAFETY: the values are at `head..` and, wrapped around, at the start. There is room for
+        // all of them.
         unsafe {
             let (from, to) = (self.slots.as_ptr(), slots.as_mut_ptr());
             ptr::copy_nonoverlapping(from.add(self.head), to, before_wrap);
@@ -135,14 +137,14 @@ impl<T> Buffer<T> {
 }
 
 impl Buffer<()> {
-    /// That many of nothing, at once.
+    /// Adds `count` values of size zero at once.
     pub(super) fn fill(&mut self, count: usize) {
         self.len = count;
     }
 }
 
-/// Drops the values, first in first. A panic of one does not keep the others; the first goes on
-/// when all are gone.
+/// Drops the values in order. All are dropped even if some panic; the first panic is resumed at the
+/// end.
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         if !std::mem::needs_drop::<T>() {
@@ -151,7 +153,7 @@ impl<T> Drop for Buffer<T> {
         let mut first = None;
         for behind in 0..self.len {
             let value = self.slot(behind);
-            // SAFETY: a value, which nobody looks at after this.
+            // SAFETY: an initialised value, which is not used after this.
             let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { value.drop_in_place() }));
             if let Err(panic) = dropped {
                 first.get_or_insert(panic);
@@ -174,18 +176,18 @@ mod tests {
 
     fn push<T>(buffer: &mut Buffer<T>, value: T) {
         let mut value = MaybeUninit::new(value);
-        // SAFETY: a value, which is not used again.
+        // SAFETY: an initialised value, which is not used again.
         unsafe { buffer.push(NonNull::from(&mut value).cast()) };
     }
 
     fn pop<T>(buffer: &mut Buffer<T>) -> Option<T> {
         let mut value = MaybeUninit::uninit();
-        // SAFETY: a place without a value, which has one if it says so.
+        // SAFETY: uninitialised memory, which is initialised if `pop` returns true.
         unsafe { buffer.pop(NonNull::from(&mut value).cast()).then(|| value.assume_init()) }
     }
 
     fn exchange<T>(buffer: &mut Buffer<T>, mut value: T) -> T {
-        // SAFETY: a value; and there is one instead afterwards.
+        // SAFETY: an initialised value, which is replaced by another.
         unsafe { buffer.exchange(NonNull::from(&mut value)) };
         value
     }
@@ -207,7 +209,7 @@ mod tests {
             ],
             0..60,
         )) {
-            // Large values, so that it shrinks soon; each is counted.
+            // Large values, so that the ring shrinks soon; each is counted.
             type Value = (Rc<()>, u64, [u64; 200]);
             let witness = Rc::new(());
             let (mut buffer, mut model, mut next) = (Buffer::<Value>::new(), VecDeque::new(), 0);
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_value_in_and_out_at_any_level_moves_nothing_else() {
-        // Wherever it has just grown or shrunk, one more or one less does not turn it back.
+        // Right after a resize, one value more or less does not undo it.
         let mut buffer = Buffer::new();
         let mut changes = 0;
         let mut steady = |buffer: &mut Buffer<u64>| {

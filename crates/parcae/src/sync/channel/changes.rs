@@ -1,13 +1,13 @@
-//! Waiting until a state has changed: for channels whose values are not handed over.
+//! Waiting for a change of state: for channels that do not hand values over.
 //!
-//! A state behind a lock has a wait queue in it. A thread that changes the state ends the wait of
-//! all waiters under that lock, and wakes them after it; they look again. A waiter looks and joins
-//! the queue in one critical section, so it sees the change or is found by the thread that makes
-//! it. It looks once more before it reports that it was cancelled or out of time.
+//! The state is behind a lock, with a wait queue in it. A thread that changes the state ends the
+//! wait of all waiters under that lock and wakes them after it; they look again. A waiter looks and
+//! joins the queue in one critical section, so it sees the change or is found by the thread that
+//! makes it. It looks once more before it reports a cancellation or a timeout.
 //!
-//! What a reader sees of a state depends on how far it has got, its *cursor*, which is its own:
-//! what was there to be seen when its wait was ended is there when it looks. So a select can be
-//! decided by the queue alone, and look after that.
+//! The view of a reader depends on its own *cursor*, the position up to which it has read. No other
+//! reader can consume a change that ended its wait. So a select can be decided by the queue alone,
+//! and read afterwards.
 
 use super::error::{Reason, RecvError};
 use super::operation::{charge, closed_or_cancelled, may_wait, prepare};
@@ -15,7 +15,7 @@ use crate::base::lock::Lock;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::wait::{CaseClaim, Grant, Node, Queue, Standing, Waitable, Waiter, Wake, Wakes, Why};
 
-/// The state has changed: ends the wait of all waiters.
+/// Ends the wait of all waiters after a change of state.
 pub(super) fn notify_changed<W: Wake>(waiters: &mut Queue<W>) -> Wakes<W> {
     if waiters.is_empty() {
         return Wakes::Nobody;
@@ -25,13 +25,13 @@ pub(super) fn notify_changed<W: Wake>(waiters: &mut Queue<W>) -> Wakes<W> {
     Wakes::Many(woken)
 }
 
-/// A reader of a state that changes.
+/// A reader of a changing state.
 pub(crate) trait Reader: Sized {
-    /// What is waited for, in words.
+    /// The reason of the wait, for reports.
     const NAME: &'static str;
 
     type State;
-    /// What is found under the lock.
+    /// Result of a look under the lock.
     type Found;
     type Value;
 
@@ -40,13 +40,13 @@ pub(crate) trait Reader: Sized {
 
     fn waiters(state: &mut Self::State) -> &mut Queue<Waiter>;
 
-    /// What there is to be seen, with the cursor moved behind it; none if there is nothing.
+    /// Reads the state and advances the cursor. `None` if there is nothing new.
     fn read(state: &Self::State, cursor: &mut u64) -> Option<Result<Self::Found, Reason>>;
 
-    /// What the program gets, made outside of the lock.
+    /// Converts the result for the program, outside of the lock.
     fn value(found: Self::Found) -> Self::Value;
 
-    /// Waits until there is something to be seen. Charges the task if it is a success.
+    /// Waits until there is something new. Charges the task on success.
     fn wait_until(
         &mut self,
         deadline: impl FnOnce() -> Deadline,
@@ -81,7 +81,7 @@ pub(crate) trait Reader: Sized {
                 (None, Err(error)) => Reason::Interrupted(error),
             };
             break match (Self::read(&state.lock(), cursor), given_up) {
-                // Cancelled, and nothing more will come: the former is the reason.
+                // Cancellation takes precedence over a closed channel.
                 (Some(Err(Reason::Closed(_))), Reason::Interrupted(error)) => {
                     Err(Reason::Interrupted(error))
                 }
@@ -95,7 +95,7 @@ pub(crate) trait Reader: Sized {
         found.map(Self::value).map_err(|reason| RecvError::new(closed_or_cancelled(reason)))
     }
 
-    /// What there is to be seen now. Charges the task if it is a success.
+    /// Reads without waiting. Charges the task on success.
     fn try_read(&mut self) -> Result<Self::Value, RecvError> {
         let payer = prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         let seen = self.attempt().unwrap_or_else(|| Err(RecvError::new(Reason::WouldWait)));
@@ -106,7 +106,7 @@ pub(crate) trait Reader: Sized {
     }
 }
 
-/// The state of a reader, as an object to wait for.
+/// The state of a reader as a [`Waitable`].
 struct Changes<'r, R: Reader>(&'r Lock<R::State>);
 
 impl<R: Reader> Waitable<Waiter> for Changes<'_, R> {
@@ -126,20 +126,20 @@ impl<R: Reader> Waitable<Waiter> for Changes<'_, R> {
 pub(crate) trait ChangeSource {
     type Value;
 
-    /// What there is to be seen.
+    /// Reads the next change. `None` if there is nothing new.
     fn attempt(&mut self) -> Option<Result<Self::Value, RecvError>>;
 
-    /// Whether there is something to be seen.
+    /// Whether there is something new.
     fn is_possible(&mut self) -> bool;
 
-    /// Queues a node; false if there is something to be seen.
+    /// Queues a node. Returns false if there is something new.
     ///
     /// # Safety
     ///
     /// As for [`Queue::push`].
     unsafe fn register(&mut self, node: &Node<Waiter>, waiter: Waiter, claim: CaseClaim) -> bool;
 
-    /// Takes the node out of the queue, if it is there.
+    /// Removes the node from the queue, if it is queued.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! What operations on channels fail with.
+//! Errors of channel operations.
 
 use super::value_box::ValueBox;
 use crate::base::error::{Error, ErrorKind};
@@ -7,26 +7,27 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Why an operation on a channel did not happen. There are two sides to it: the channel's
-/// ([`Closed`](Reason::Closed)), which is final, and the caller's (all others), which says nothing
-/// about the channel.
+/// Why a channel operation failed. [`Closed`](Reason::Closed) is a property of the channel, and
+/// final. The others concern the caller, and say nothing about the channel.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The channel is closed, and there is nothing left in it to receive. Here is what it was
-    /// [closed with](super::Sender::close_with).
+    /// The channel is closed, and no value is left in it. Contains the error that it was [closed
+    /// with](super::Sender::close_with).
     Closed(Option<Error>),
-    /// It would have had to wait: there is no room, or no value, or nobody at the other end.
+    /// The operation would have to wait: there is no room, no value, or no partner at the other
+    /// end.
     WouldWait,
     /// The time is up.
     TimedOut,
-    /// The task was cancelled, or has no budget for it.
+    /// The task is cancelled, or its budget is exhausted.
     Interrupted(Error),
-    /// So many values of a [`broadcast`](super::broadcast()) were not received in time.
+    /// This many values of a [`broadcast`](super::broadcast()) were overwritten before they were
+    /// received.
     Lagged(u64),
 }
 
-/// A value that was not sent. It is still the caller's: [`into_inner`](SendError::into_inner).
+/// A failed send. [`into_inner`](SendError::into_inner) returns the value.
 ///
 /// ```
 /// use parcae::channel::{Reason, channel};
@@ -41,24 +42,25 @@ pub enum Reason {
 /// assert_eq!(closed.into_inner(), "two");
 /// ```
 ///
-/// With `?` it becomes an [`Error`]; the value is dropped then.
+/// `?` converts it to an [`Error`], and drops the value.
 ///
-/// Its size does not depend on that of the value: one of more than four words is kept on the heap.
+/// Its size does not depend on that of the value: a value of more than four words is kept on the
+/// heap.
 pub struct SendError<T> {
     value: ValueBox<T, 4>,
     reason: Reason,
 }
 
-/// Nothing was received.
+/// A failed receive.
 ///
-/// With `?` it becomes an [`Error`].
+/// `?` converts it to an [`Error`].
 #[derive(Clone)]
 pub struct RecvError {
     reason: Reason,
 }
 
 impl Reason {
-    /// As an error of the runtime.
+    /// Converts the reason to an error of the runtime.
     fn into_error(self) -> Error {
         match self {
             Reason::Closed(Some(error)) | Reason::Interrupted(error) => error,
@@ -73,8 +75,8 @@ impl Reason {
         matches!(self, Reason::Interrupted(error) if error.is_cancelled())
     }
 
-    /// Notes for the running task that the other end is gone: an error that it returns later may be
-    /// made from that (`nursery::failures`).
+    /// Notes on the running task that the other end is gone: a later error of the task may follow
+    /// from it (`nursery::failures`).
     pub(super) fn note(&self) {
         if let Reason::Closed(_) = self
             && let Some(frame) = cx::current()
@@ -90,11 +92,11 @@ impl<T> SendError<T> {
         SendError { value: ValueBox::new(value), reason }
     }
 
-    /// With the value at an address, which it is moved from.
+    /// An error with the value at an address, which is moved out.
     ///
     /// # Safety
     ///
-    /// There is a value, and nobody uses it there afterwards.
+    /// There is an initialised value at the address, which is not used there afterwards.
     #[inline]
     pub(crate) unsafe fn from_address(value: NonNull<T>, reason: Reason) -> SendError<T> {
         reason.note();
@@ -107,12 +109,12 @@ impl<T> SendError<T> {
         self.value.take()
     }
 
-    /// The value, and why it was not sent.
+    /// The value, and the reason of the failure.
     pub fn into_parts(mut self) -> (T, Reason) {
         (self.value.take(), self.reason)
     }
 
-    /// Why it was not sent.
+    /// The reason of the failure.
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
@@ -122,12 +124,12 @@ impl<T> SendError<T> {
         matches!(self.reason, Reason::Closed(_))
     }
 
-    /// Whether the time was up.
+    /// Whether the operation timed out.
     pub fn is_timeout(&self) -> bool {
         matches!(self.reason, Reason::TimedOut)
     }
 
-    /// Whether the task was cancelled.
+    /// Whether the task is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.reason.is_cancelled()
     }
@@ -143,33 +145,34 @@ impl RecvError {
         self.reason
     }
 
-    /// Why nothing was received.
+    /// The reason of the failure.
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
 
-    /// Whether the channel is closed, and nothing is left in it.
+    /// Whether the channel is closed and empty.
     pub fn is_closed(&self) -> bool {
         matches!(self.reason, Reason::Closed(_))
     }
 
-    /// How many values of a [`broadcast`](super::broadcast()) were missed, if that is the reason.
+    /// Number of missed values of a [`broadcast`](super::broadcast()), if that is the reason.
     pub fn missed(&self) -> Option<u64> {
         if let Reason::Lagged(missed) = self.reason { Some(missed) } else { None }
     }
 
-    /// Whether the time was up.
+    /// Whether the operation timed out.
     pub fn is_timeout(&self) -> bool {
         matches!(self.reason, Reason::TimedOut)
     }
 
-    /// Whether the task was cancelled.
+    /// Whether the task is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.reason.is_cancelled()
     }
 }
 
-// Like `Error`, these two do not implement `std`'s trait, so that `?` finds out what they say.
+// Like `Error`, these two do not implement `std::error::Error`, so that `?` can use their own
+// conversion, which keeps the reason.
 
 impl<T> From<SendError<T>> for Error {
     fn from(error: SendError<T>) -> Error {
@@ -212,7 +215,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::Closed(Some(error)) => write!(f, "the channel is closed: {error}"),
             Reason::Closed(None) => f.write_str("the channel is closed"),
-            Reason::WouldWait => f.write_str("it would have had to wait"),
+            Reason::WouldWait => f.write_str("the operation would have to wait"),
             Reason::TimedOut => f.write_str("the time is up"),
             Reason::Interrupted(error) => write!(f, "{error}"),
             Reason::Lagged(missed) => write!(f, "{missed} values were not received in time"),
@@ -228,7 +231,7 @@ impl<T> fmt::Display for SendError<T> {
 
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "nothing received: {}", self.reason)
+        write!(f, "not received: {}", self.reason)
     }
 }
 

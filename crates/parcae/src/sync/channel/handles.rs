@@ -1,7 +1,8 @@
-//! The handles of a channel: what its ends share, and how they are counted.
+//! The handles of a channel: their shared state, and how they are counted.
 //!
-//! Both ends are counted beside the channel itself. The handle that brings a count to 0 closes the
-//! channel. A count that is 0 stays 0, also for weak handles, so that happens once.
+//! The handles of each end are counted separately from the channel's own count. The handle that
+//! brings a count to 0 closes the channel. A count of 0 never rises again, not even through a weak
+//! handle, so this happens once.
 
 use super::operation::prepare;
 use super::receiver::Receiver;
@@ -18,17 +19,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// What all handles of a channel share.
+/// State that all handles of a channel share.
 pub(crate) struct Shared<T> {
     pub(crate) core: Core<T, Waiter>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
-    /// The task that made it, for whoever looks for deadlocks; 0 if it is not known who has its
-    /// ends: a thread made it, or has used it.
+    /// The task that made the channel, for the deadlock detector. 0 if the holders of its ends are
+    /// unknown: a thread made or used it.
     maker: AtomicU64,
-    /// The scheduler of that task, by its address: numbers of tasks are unique only there.
+    /// Address of that task's scheduler: task numbers are unique only within one.
     home: usize,
-    /// The channel's place under a capability.
+    /// The channel's permit from a capability.
     _permit: Option<ChannelPermit>,
 }
 
@@ -37,7 +38,7 @@ impl<T> Channelled for Shared<T> {
         Some(ChannelStats {
             values: self.core.try_len()?,
             capacity: self.core.capacity().unwrap_or(usize::MAX),
-            // Relaxed: figures for a report.
+            // Relaxed: counts for a report.
             senders: self.senders.load(Ordering::Relaxed),
             receivers: self.receivers.load(Ordering::Relaxed),
         })
@@ -45,6 +46,7 @@ impl<T> Channelled for Shared<T> {
 
     fn maker(&self, shared: &sched::Shared) -> Option<u64> {
         let here = (&raw const *shared).addr() == self.home;
+        // Relaxed: for a report.
         Some(self.maker.load(Ordering::Relaxed)).filter(|&maker| here && maker != 0)
     }
 }
@@ -67,7 +69,7 @@ pub(super) fn pair<T>(
 }
 
 impl<T> Shared<T> {
-    /// Step 1. The task that pays, if a task does.
+    /// Step 1. Returns the frame of the paying task, if the caller is a task.
     #[inline]
     pub(super) fn prepare(&self) -> Result<Option<&'static Frame>> {
         let payer = prepare()?;
@@ -82,19 +84,19 @@ impl<T> Shared<T> {
     }
 }
 
-/// Counts one more handle, unless there are none.
+/// Counts a new handle. Fails if the count is 0.
 fn count_up(count: &AtomicUsize) -> bool {
-    // Relaxed: a handle is passed on by other means, which order what it is used for.
+    // Relaxed: the means by which a handle reaches another thread order its use.
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n > 0).then_some(n + 1)).is_ok()
 }
 
-/// Counts one handle less; true if it was the last.
+/// Counts a dropped handle. Returns true for the last.
 fn count_down(count: &AtomicUsize) -> bool {
-    // AcqRel: pairs with itself. What was done by the other handles comes before the close.
+    // AcqRel: pairs with itself. Operations on the other handles come before the close.
     count.fetch_sub(1, Ordering::AcqRel) == 1
 }
 
-/// Drops values. A panic of one does not keep the others; the first goes on when all are gone.
+/// Drops values. All are dropped even if some panic; the first panic is resumed at the end.
 pub(super) fn drop_all<T>(values: VecDeque<T>) {
     let mut first = None;
     for value in values {
@@ -109,40 +111,40 @@ pub(super) fn drop_all<T>(values: VecDeque<T>) {
     }
 }
 
-/// What both ends have.
+/// Methods of both ends.
 macro_rules! handle {
     ($End:ident, $Weak:ident, $count:ident, $name:literal) => {
         impl<T> $End<T> {
-            /// How many values are in the channel. Others may be faster than whoever asks.
+            /// Number of values in the channel at this moment; it may change at any time.
             ///
-            /// Not a checkpoint, and neither are the other functions that only ask: a loop of
-            /// nothing else lets nobody run, and is not cancelled.
+            /// Not a checkpoint, and neither are the other queries: a loop of nothing else keeps
+            /// other tasks from running and cannot be cancelled.
             pub fn len(&self) -> usize {
                 self.shared.core.len()
             }
 
-            /// Whether no value is in the channel.
+            /// Whether the channel holds no value.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// Whether it holds as many values as it may: a send would have to wait, unless a
-            /// receiver waits for it. A rendezvous channel is both empty and full.
+            /// Whether the channel is at its capacity: a send would have to wait, unless a receiver
+            /// waits. A rendezvous channel is both empty and full.
             pub fn is_full(&self) -> bool {
                 self.shared.core.is_full()
             }
 
-            /// How many values it holds; none if it has no bounds.
+            /// Capacity of the channel. `None` if it is unbounded.
             pub fn capacity(&self) -> Option<usize> {
                 self.shared.core.capacity()
             }
 
-            /// Whether nothing more can be sent.
+            /// Whether the channel is closed, so that sends fail.
             pub fn is_closed(&self) -> bool {
                 self.shared.core.closed().is_some()
             }
 
-            /// Whether both are handles of one channel.
+            /// Whether both handles belong to the same channel.
             pub fn same_channel(&self, other: &$End<T>) -> bool {
                 Arc::ptr_eq(&self.shared, &other.shared)
             }
@@ -167,7 +169,7 @@ macro_rules! handle {
         }
 
         impl<T> $Weak<T> {
-            /// A full handle; none if the last one is gone.
+            /// A strong handle. `None` if the last one was dropped.
             pub fn upgrade(&self) -> Option<$End<T>> {
                 let shared = self.shared.upgrade()?;
                 count_up(&shared.$count).then_some($End { shared })

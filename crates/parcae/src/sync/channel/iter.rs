@@ -1,4 +1,4 @@
-//! Receiving in a loop.
+//! Iterators over received values.
 
 use super::Receiver;
 use super::error::{Reason, RecvError};
@@ -8,28 +8,27 @@ use std::iter::FusedIterator;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Receives until the channel is closed and empty. An item is an error if the task was cancelled,
-/// ran out of budget, or the channel was [closed with](super::Sender::close_with) one; it is the
-/// last item then.
+/// Receives until the channel is closed and empty. If the task is cancelled, its budget is
+/// exhausted, or the channel was [closed with](super::Sender::close_with) an error, the last item
+/// is that error.
 #[derive(Debug)]
-#[must_use = "it receives nothing until it is asked for items"]
+#[must_use = "iterators are lazy: nothing is received before `next`"]
 pub struct Iter<'r, T> {
     receiver: &'r Receiver<T>,
     ended: bool,
 }
 
-/// As [`Iter`], and owns the receiver.
+/// Like [`Iter`], and owns the receiver.
 #[derive(Debug)]
-#[must_use = "it receives nothing until it is asked for items"]
+#[must_use = "iterators are lazy: nothing is received before `next`"]
 pub struct IntoIter<T> {
     receiver: Receiver<T>,
     ended: bool,
 }
 
-/// Receives what can be had without waiting. An item is an error as for [`Iter`], and is the last
-/// one then.
+/// Receives the values that need no wait. The last item may be an error, as for [`Iter`].
 #[derive(Debug)]
-#[must_use = "it receives nothing until it is asked for items"]
+#[must_use = "iterators are lazy: nothing is received before `next`"]
 pub struct TryIter<'r, T> {
     receiver: &'r Receiver<T>,
     ended: bool,
@@ -40,9 +39,9 @@ fn next<T>(receiver: &Receiver<T>, ended: &mut bool, wait: Patience) -> Option<R
         return None;
     }
     let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: memory for a value, which lives until this returns.
+    // SAFETY: uninitialised memory for a value, which outlives the call.
     let reason = match unsafe { receiver.next_to(NonNull::from(&mut value).cast(), wait) } {
-        // SAFETY: the value was put there, and is moved away once.
+        // SAFETY: initialised by the call, and moved out once.
         Ok(()) => return Some(Ok(unsafe { value.as_ptr().read() })),
         Err(reason) => reason,
     };
@@ -83,7 +82,7 @@ impl<T> FusedIterator for IntoIter<T> {}
 impl<T> FusedIterator for TryIter<'_, T> {}
 
 impl<T> Receiver<T> {
-    /// Receives in a loop, until the channel is closed and empty.
+    /// An iterator that receives until the channel is closed and empty.
     ///
     /// ```
     /// let (tx, rx) = parcae::channel::channel(3);
@@ -100,8 +99,8 @@ impl<T> Receiver<T> {
         Iter { receiver: self, ended: false }
     }
 
-    /// Receives in a loop what can be had without waiting, and ends at the first value that is not
-    /// there. Each value is a checkpoint, as [`try_recv`](Receiver::try_recv) is.
+    /// An iterator that receives until it would have to wait. Each value is a checkpoint, like
+    /// [`try_recv`](Receiver::try_recv).
     ///
     /// ```
     /// let (tx, rx) = parcae::channel::channel(3);

@@ -1,4 +1,4 @@
-//! Channels: values handed from task to task, and between tasks and threads.
+//! Channels between tasks, and between tasks and threads.
 //!
 //! ```
 //! use parcae::channel::channel;
@@ -24,59 +24,59 @@
 //! # Ok::<(), parcae::Error>(())
 //! ```
 //!
-//! Any number of [`Sender`]s and [`Receiver`]s share a channel; each value is received once. To
-//! wait for several channels at once see [`select`](mod@crate::select).
+//! Any number of [`Sender`]s and [`Receiver`]s share a channel. Each value is received once. See
+//! [`select`](mod@crate::select) to wait for several channels at once.
 //!
-//! | made by | holds | a send waits |
+//! | constructor | holds | a send waits |
 //! |---|---|---|
 //! | [`channel(0)`](channel) | nothing: a rendezvous | until a receiver has taken the value |
 //! | [`channel(n)`](channel) | up to n values | while it is full |
-//! | [`unbounded()`] | what memory holds | never |
-//! | [`ChannelOpts`] | as above | or drops something instead, see [`Overflow`] |
+//! | [`unbounded()`] | any number of values | never |
+//! | [`ChannelOpts`] | as above | or drops a value instead, see [`Overflow`] |
 //! | [`oneshot()`] | one value | never, and there is only one |
 //! | [`broadcast()`] | the last n values, for each subscriber | never |
 //! | [`watch()`] | the newest value | never |
 //! | [`ordered()`] | up to n tasks, whose results come out in order | while it is full |
-//! | [`Pool`] | things to be lent | – |
-//! | [`after()`], [`at()`], [`tick()`] | points in time, to be received | nobody sends |
+//! | [`Pool`] | items to be lent | – |
+//! | [`after()`], [`at()`], [`tick()`] | points in time, to be received | there is no sender |
 //!
 //! # Guarantees
 //!
-//! - Values of one sender are received in the order in which it sent them. Those who wait are
-//!   served in the order in which they came.
-//! - An operation that fails (closed, cancelled, out of time, out of budget) has had no effect: a
-//!   value that was not sent comes back in the error, one that was not received is still in the
-//!   channel. If it has happened by the time that the task is cancelled, it succeeds, and the next
-//!   cancel point notices.
-//! - On a task, waiting parks the task, and operations that wait are cancel points. On any other
-//!   thread it blocks the thread. The two ends need not be of one kind.
-//! - Every value is dropped once: those that nobody received when the last receiver goes, or with
-//!   the channel.
+//! - Values of one sender are received in the order in which they were sent. Waiters are served in
+//!   the order of their arrival.
+//! - A failed operation (closed, cancelled, timed out, out of budget) has no effect: a value that
+//!   was not sent comes back in the error, and a value that was not received is still in the
+//!   channel. An operation that has happened by the time the task is cancelled succeeds, and the
+//!   next cancel point reports the cancellation.
+//! - A wait on a task parks the task and is a cancel point. A wait on any other thread blocks the
+//!   thread. The two ends of a channel may be on tasks, threads, or both.
+//! - Every value is dropped exactly once. Values that were not received are dropped with the last
+//!   receiver or with the channel.
 //!
-//! - A value may be large: the functions here have at most two copies of it on the stack at a time,
-//!   without optimisation too. What an error gives back, or a select keeps, is on the heap if it
-//!   has more than a few words.
+//! - Values may be large: operations keep at most two copies on the stack at a time, even without
+//!   optimisation. Errors and selects keep values of more than a few words on the heap.
 //!
 //! Every operation that sends, receives or selects is a checkpoint of its task and costs one op, so
-//! that a loop of failing attempts lets others run, is cancelled, and ends with its budget as any
-//! other loop does. The channel op is charged if it happens, which makes it
-//! [`Budget::CHANNEL_OP`](crate::Budget::CHANNEL_OP) in all; without one left, an operation is
-//! refused before it starts. What only asks (`len`, `is_empty`, `is_full`, `is_closed`, `capacity`,
-//! `dropped`) and what only handles the ends (cloning, `downgrade`, `upgrade`, `close`) is no
-//! checkpoint: a loop of nothing else needs one of its own.
+//! a loop of failing attempts lets other tasks run, can be cancelled, and is bounded by its budget.
+//! The channel op is charged if the operation happens, which makes
+//! [`Budget::CHANNEL_OP`](crate::Budget::CHANNEL_OP) in all. Without a channel op left, an
+//! operation fails before it starts. Queries (`len`, `is_empty`, `is_full`, `is_closed`,
+//! `capacity`, `dropped`) and operations on handles (cloning, `downgrade`, `upgrade`, `close`) are
+//! not checkpoints: a loop of nothing else needs one of its own.
 //!
 //! # Closing
 //!
 //! A channel is closed by [`close`](Sender::close) at either end, or when the last sender or the
-//! last receiver is gone. It stays closed. Nothing can be sent after that, whoever waits is told,
-//! and what is in it can still be received. A task that is cancelled is told so first: mostly the
-//! other end is gone because it was cancelled too.
+//! last receiver is dropped. It stays closed. After that sends fail, waiters are woken with an
+//! error, and the remaining values can still be received. A cancelled task gets the cancellation as
+//! its error, even if the channel is closed: usually the other end is gone because it was cancelled
+//! too.
 //!
 //! # Memory
 //!
-//! A capacity is a limit: memory is taken when there are values for it, and given back when they
-//! have been received, but for 16 KiB. So a capacity may be as large as one likes; [`usize::MAX`]
-//! is that of a channel without bounds.
+//! A capacity is a limit: memory is allocated as values arrive and freed as they are received,
+//! except for 16 KiB. So a large capacity costs nothing in itself; [`usize::MAX`] makes a channel
+//! unbounded.
 //!
 //! # How it works
 //!
@@ -130,22 +130,22 @@ use std::fmt;
 /// The capacity of a channel without bounds.
 const UNBOUNDED: usize = usize::MAX;
 
-/// What a send does when the channel is full.
+/// The action of a send when the channel is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Overflow {
     /// Waits for room.
     #[default]
     Block,
-    /// Fails, and gives the value back: [`Reason::WouldWait`]. What is in the channel is older, and
-    /// stays.
+    /// Fails and returns the value: [`Reason::WouldWait`]. The older values stay.
     DropNew,
-    /// Drops the oldest value to make room, and succeeds. A channel of capacity 0 has no older one:
-    /// if nobody waits for it, the value itself is dropped. [`Receiver::dropped`] counts them.
+    /// Drops the oldest value to make room, and succeeds. Without a capacity there is no older
+    /// value: unless a receiver waits, the new value itself is dropped. [`Receiver::dropped`]
+    /// counts the dropped values.
     DropOld,
 }
 
-/// A channel that holds up to `capacity` values; with 0 a *rendezvous*, where a send
+/// A channel that holds up to `capacity` values. With capacity 0 it is a *rendezvous*: a send
 /// succeeds only once a receiver has taken the value.
 ///
 /// ```
@@ -162,8 +162,8 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     ChannelOpts::bounded(capacity).build()
 }
 
-/// A channel that holds whatever is sent: a send never waits. What bounds it is the memory of the
-/// process, so prefer a [`channel`] with a capacity where values come from outside.
+/// A channel without a bound: a send never waits. Only the memory of the process limits it, so
+/// prefer a [`channel`] with a capacity for values from outside.
 ///
 /// ```
 /// let (tx, rx) = parcae::channel::unbounded();
@@ -175,7 +175,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     ChannelOpts::unbounded().build()
 }
 
-/// How a channel is to be.
+/// Options for a channel.
 ///
 /// ```
 /// use parcae::channel::{ChannelOpts, Overflow};
@@ -197,28 +197,28 @@ pub struct ChannelOpts {
 }
 
 impl ChannelOpts {
-    /// Holds up to `capacity` values.
+    /// A channel that holds up to `capacity` values.
     pub fn bounded(capacity: usize) -> ChannelOpts {
         ChannelOpts { capacity, overflow: Overflow::Block, permit: None }
     }
 
-    /// Holds whatever is sent.
+    /// A channel without a bound.
     pub fn unbounded() -> ChannelOpts {
         ChannelOpts::bounded(UNBOUNDED)
     }
 
-    /// What a send does when the channel is full; waits, if nothing is said.
+    /// The action of a send when the channel is full. The default is [`Overflow::Block`].
     pub fn overflow(mut self, overflow: Overflow) -> ChannelOpts {
         self.overflow = overflow;
         self
     }
 
-    /// Counts the channel against a capability, from now until both ends are gone.
+    /// Counts the channel against a capability, from now until both ends are dropped.
     ///
     /// # Errors
     ///
-    /// If the capability does not allow it: it is revoked, has as many channels as it may, or the
-    /// capacity is too large. A channel without bounds needs one whose `max_buffer` is
+    /// If the capability does not allow it: it is revoked, its channels are used up, or the
+    /// capacity is too large. An unbounded channel needs a capability whose `max_buffer` is
     /// [`usize::MAX`].
     ///
     /// ```

@@ -7,7 +7,7 @@ use crate::scope::cx::parking::Deadline;
 use crate::sync::select::RecvCase;
 use std::time::{Duration, Instant};
 
-/// A channel for one value: the send never waits, and takes its end with it.
+/// A channel for one value. The send never waits, and consumes the sender.
 ///
 /// ```
 /// use parcae::channel::oneshot;
@@ -29,11 +29,11 @@ pub fn oneshot<T>() -> (OneSender<T>, OneReceiver<T>) {
     (OneSender(sender), OneReceiver(receiver))
 }
 
-/// Sends the value of a [`oneshot`]. Dropping it tells the receiver that there will be none.
+/// The sender of a [`oneshot`]. Dropping it without a send closes the channel.
 #[derive(Debug)]
 pub struct OneSender<T>(Sender<T>);
 
-/// Receives the value of a [`oneshot`].
+/// The receiver of a [`oneshot`].
 #[derive(Debug)]
 pub struct OneReceiver<T>(Receiver<T>);
 
@@ -42,33 +42,32 @@ impl<T> OneSender<T> {
     ///
     /// # Errors
     ///
-    /// The receiver is gone, or the task was cancelled or has no budget left. The value is in the
-    /// error.
+    /// If the receiver is gone, the task is cancelled, or its budget is exhausted. The value is in
+    /// the error.
     pub fn send(self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         let sent = self.0.send_from(&mut value, || Deadline::Never);
         not_sent(&mut value, sent)
     }
 
-    /// Whether the receiver is gone: nobody will see the value. Not a checkpoint.
+    /// Whether the receiver is gone, so that a send would fail. Not a checkpoint.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
 }
 
 impl<T> OneReceiver<T> {
-    /// Waits for the value. One that failed because of the caller, such as by a cancel, can be
-    /// repeated.
+    /// Waits for the value. The call can be repeated after a cancellation or timeout.
     ///
     /// # Errors
     ///
-    /// The sender is gone without sending, or its value was received; or the task was cancelled or
-    /// has no budget left.
+    /// If the sender was dropped without a send, the value was received before, the task is
+    /// cancelled, or its budget is exhausted.
     pub fn recv(&self) -> Result<T, RecvError> {
         self.0.recv()
     }
 
-    /// As [`recv`](OneReceiver::recv), and waits no longer than `time`.
+    /// Like [`recv`](OneReceiver::recv), with a timeout.
     ///
     /// # Errors
     ///
@@ -77,8 +76,8 @@ impl<T> OneReceiver<T> {
         self.0.recv_timeout(time)
     }
 
-    /// As [`recv`](OneReceiver::recv), and waits no longer than until a point in time, by the clock
-    /// of [`time::now`](crate::time::now).
+    /// Like [`recv`](OneReceiver::recv), with a deadline on the clock of
+    /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
@@ -87,28 +86,28 @@ impl<T> OneReceiver<T> {
         self.0.recv_deadline(at)
     }
 
-    /// The value, if it has been sent.
+    /// Receives the value if it has been sent.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](OneReceiver::recv), or it would have had to wait.
+    /// As for [`recv`](OneReceiver::recv), or the call would have to wait.
     pub fn try_recv(&self) -> Result<T, RecvError> {
         self.0.try_recv()
     }
 
-    /// As a case of `select!`.
+    /// This receiver as a case of `select!`.
     #[doc(hidden)]
     pub fn __select(&self) -> RecvCase<'_, T> {
         RecvCase::new(&self.0)
     }
 
-    /// Tells the sender that nobody will see the value.
+    /// Closes the channel: a send fails from now on.
     pub fn close(&self) {
         self.0.close();
     }
 
-    /// As an ordinary receiver: for a [`Select`](crate::select::Select). `select!` takes it as it
-    /// is.
+    /// The underlying receiver, for a [`Select`](crate::select::Select). `select!` takes a
+    /// `OneReceiver` directly.
     pub fn as_receiver(&self) -> &Receiver<T> {
         &self.0
     }

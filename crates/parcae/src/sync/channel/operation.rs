@@ -1,24 +1,24 @@
 //! The steps of an operation on a channel.
 //!
-//! 1. *prepare*: a checkpoint, which also makes sure that the operation can be paid for;
+//! 1. *prepare*: a checkpoint, which also ensures that the task can pay for the operation;
 //! 2. *begin*: the operation happens, fails, or joins a queue;
-//! 3. *wait*, if it has joined a queue, until it is granted or given up;
-//! 4. *charge and wake*: if it happened, charge the task, which cannot fail because nobody else
+//! 3. *wait*, if it has joined a queue, until it is granted or withdrawn;
+//! 4. *charge and wake*: if it happened, charge the task, which cannot fail because no other task
 //!    spends from its account, and wake the waiter at the other end.
 //!
-//! The frame of the task is found in step 1 and passed down.
+//! Step 1 looks up the frame of the task and passes it down.
 //!
-//! An error comes from 1, before anything was done, or from 2 and 3, which say under the channel's
-//! lock that nothing was done. Values are dropped after 4, where a panic of theirs finds the
-//! channel in order.
+//! An error comes from step 1, before anything was done, or from steps 2 and 3, which establish
+//! under the channel's lock that nothing was done. Values are dropped after step 4, when a panic of
+//! their destructors finds the channel in a consistent state.
 //!
 //! # Cancelled before closed
 //!
-//! A task that is cancelled learns that before it learns that the channel is closed: mostly the
+//! A cancelled task gets the cancellation as its error even if the channel is closed: usually the
 //! other end is gone because it was cancelled too. So wherever step 2 or 3 finds the channel
-//! closed, the task looks once more whether it was cancelled. The cancel that made another task
-//! close the channel is seen then: it was marked before that task saw it, which was before it
-//! closed the channel, under whose lock this task has found that.
+//! closed, the task checks once more whether it is cancelled. That check sees the cancellation that
+//! made another task close the channel: it was marked before that task saw it, that task closed the
+//! channel afterwards, and this task found the channel closed under the same lock.
 
 use super::error::Reason;
 use super::state::{ChannelNode, Closed, Core, Locked, Side, ValueAddress};
@@ -28,7 +28,7 @@ use crate::scope::cx::{self, Frame};
 use crate::wait::{Grant, Node, Waiter, Wakes, Why};
 use std::ptr::NonNull;
 
-/// Step 1. Returns the frame of the task that pays, if the caller is a task.
+/// Step 1. Returns the frame of the paying task, if the caller is a task.
 #[inline]
 pub(crate) fn prepare() -> Result<Option<&'static Frame>> {
     let payer = cx::current();
@@ -45,7 +45,7 @@ pub(crate) fn charge_and_wake(payer: Option<&Frame>, wakes: Wakes<Waiter>) {
     wakes.wake();
 }
 
-/// Step 4, if there is nobody to wake.
+/// Step 4, without a waiter to wake.
 #[inline(always)]
 pub(crate) fn charge(payer: Option<&Frame>) {
     if let Some(frame) = payer {
@@ -53,7 +53,7 @@ pub(crate) fn charge(payer: Option<&Frame>) {
     }
 }
 
-/// The reason of a failure. If the channel is closed and the task is cancelled, it is the latter.
+/// The reason of a failure. Cancellation takes precedence over a closed channel.
 #[cold]
 pub(crate) fn closed_or_cancelled(reason: Reason) -> Reason {
     if let Reason::Closed(_) = reason
@@ -64,7 +64,8 @@ pub(crate) fn closed_or_cancelled(reason: Reason) -> Reason {
     reason
 }
 
-/// An error on a task that unwinds: it cannot wait, since nobody else may run on its thread.
+/// Fails on a task that unwinds: it cannot wait, since no other task may run on its thread until it
+/// has finished unwinding.
 #[inline]
 pub(crate) fn may_wait(frame: Option<&Frame>) -> Result<()> {
     if std::thread::panicking() && frame.is_some() {
@@ -82,7 +83,7 @@ pub(crate) fn may_wait(frame: Option<&Frame>) -> Result<()> {
 /// # Safety
 ///
 /// The lock is this channel's, and under it the operation was found impossible. The memory at the
-/// address belongs to the channel until this returns. `frame` is that of the caller.
+/// address belongs to the channel until this returns. `frame` is the caller's.
 #[cold]
 pub(super) unsafe fn wait_queued<T>(
     core: &Core<T, Waiter>,
@@ -94,8 +95,8 @@ pub(super) unsafe fn wait_queued<T>(
     why: Why<'_>,
 ) -> Result<(), Reason> {
     let node: ChannelNode<T, Waiter> = Node::new(ValueAddress::of(address));
-    // SAFETY: the node stays here until it is granted or withdrawn, by `wait_in_queue` at the
-    // latest, and the waiter with it. The rest as the caller says.
+    // SAFETY: node and waiter stay here until the node is granted or withdrawn, by `wait_in_queue`
+    // at the latest. The caller upholds the rest.
     let waited = unsafe {
         locked.join(side, &node, borrowed_waiter(frame));
         let refused = || may_wait(frame).err().map(Err);
@@ -119,10 +120,11 @@ fn not_granted<T>(
             let Closed(error) = core.closed().unwrap_or_default();
             Err(closed_or_cancelled(Reason::Closed(error)))
         }
-        // Cancelled, and the channel is closed: the former is the reason.
+        // Cancellation takes precedence over a closed channel.
         (Some(Grant::Closed) | None, Err(error)) => Err(Reason::Interrupted(error)),
         (None, Ok(_)) => Err(Reason::TimedOut),
-        // It has happened all the same, and the program does not hear of the cancellation yet.
+        // The operation has happened, so it succeeds. The next cancel point reports the
+        // cancellation.
         (Some(_), _) => {
             frame.inspect(|frame| frame.untell());
             Ok(())

@@ -1,20 +1,19 @@
-//! A channel of tasks, whose results come out in the order in which the tasks went in.
+//! A channel of tasks, whose results are received in the order in which the tasks were sent.
 //!
-//! What goes through the channel is the [`TaskHandle`]; the receiver joins one after the other. So
-//! the tasks run side by side and end as they like, and their results are received in order; a slow
-//! one holds up those behind it, and only them. The capacity bounds how far the work runs ahead of
-//! whoever receives.
+//! The values of the channel are [`TaskHandle`]s, which the receiver joins one after the other. So
+//! the tasks run concurrently and end in any order, and their results are received in order. A slow
+//! task delays only the results behind it. The capacity bounds how far the tasks run ahead of the
+//! receiver.
 //!
 //! # Nothing is left behind
 //!
-//! A task that could not be sent is waited for, and its result is in the error. A receiver takes a
-//! handle out of the channel and waits for its task as the second step; a wait that is given up
-//! leaves the handle in the receiver, as the first for the next call. So a receive that fails has
-//! had no effect, as in any other channel. There is one receiver, because two would not have an
-//! order.
+//! A task that could not be sent is joined, and its result is in the error. The receiver first
+//! takes a handle out of the channel and then waits for its task. If that wait is given up, the
+//! handle stays in the receiver for the next call. So a failed receive has no effect, as in any
+//! other channel. There is one receiver, because two would have no common order.
 //!
-//! Tasks in the channel are children of a nursery, which waits for them whatever becomes of the
-//! channel.
+//! Tasks in the channel are children of a nursery, which waits for them even if the channel is
+//! dropped.
 
 use super::error::{Reason, RecvError, SendError};
 use super::{Receiver, Sender, channel, charge};
@@ -26,10 +25,10 @@ use crate::scope::profile::SpawnsFreely;
 use std::fmt;
 use std::time::Duration;
 
-/// A channel of up to `capacity` tasks, whose results come out in the order in which the tasks went
-/// in.
+/// A channel of up to `capacity` tasks, whose results are received in the order in which the tasks
+/// were sent.
 ///
-/// A parallel map that keeps the order, and never has more than a few results waiting:
+/// A parallel map that keeps the order, with a bounded number of results in flight:
 ///
 /// ```
 /// use parcae::channel::ordered;
@@ -52,7 +51,7 @@ use std::time::Duration;
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
-/// With capacity 0 a send waits until the receiver has come to the task.
+/// With capacity 0 a send waits until the receiver takes the task.
 pub fn ordered<'scope, T>(
     capacity: usize,
 ) -> (OrderedSender<'scope, T>, OrderedReceiver<'scope, T>) {
@@ -64,20 +63,20 @@ fn interrupted(error: Error) -> RecvError {
     RecvError::new(Reason::Interrupted(error))
 }
 
-/// Sends tasks. See [`ordered`]. Clones send into the same channel; only the owner of a nursery
-/// spawns, but [handles](OrderedSender::send) can be sent by anybody who has one.
+/// Sends tasks; see [`ordered`]. Clones send into the same channel. Only the owner of a nursery
+/// spawns, but any holder of a handle can [send](OrderedSender::send) it.
 pub struct OrderedSender<'scope, T> {
     sender: Sender<TaskHandle<'scope, T>>,
 }
 
 impl<'scope, T: Send + 'scope> OrderedSender<'scope, T> {
-    /// Spawns a child of the nursery and sends it; waits for room.
+    /// Spawns a child of the nursery and sends its handle. Waits for room.
     ///
     /// # Errors
     ///
-    /// The child could not be spawned, or not be sent: then it was waited for, and its result is in
-    /// the error. If that is because the caller is to end, the child is asked to end too; otherwise
-    /// it is let finish.
+    /// If the child could not be spawned, or not be sent. In the latter case it was joined, and its
+    /// result is in the error. The child is cancelled first if the send failed because the caller
+    /// was cancelled; otherwise it runs to its end.
     #[track_caller]
     pub fn send_task<'env, P: SpawnsFreely>(
         &self,
@@ -88,7 +87,7 @@ impl<'scope, T: Send + 'scope> OrderedSender<'scope, T> {
         self.sender.send(handle).map_err(SendTaskError::joined)
     }
 
-    /// As [`send_task`](OrderedSender::send_task), with options of the child.
+    /// Like [`send_task`](OrderedSender::send_task), with options for the child.
     ///
     /// # Errors
     ///
@@ -104,8 +103,8 @@ impl<'scope, T: Send + 'scope> OrderedSender<'scope, T> {
         self.sender.send(handle).map_err(SendTaskError::joined)
     }
 
-    /// As [`send_task`](OrderedSender::send_task), and waits for room no longer than `time`. The
-    /// wait for a task that could not be sent has no such limit.
+    /// Like [`send_task`](OrderedSender::send_task), with a timeout for the wait for room. Joining
+    /// a task that could not be sent is not limited.
     ///
     /// # Errors
     ///
@@ -123,11 +122,11 @@ impl<'scope, T: Send + 'scope> OrderedSender<'scope, T> {
 }
 
 impl<'scope, T> OrderedSender<'scope, T> {
-    /// Sends a task that was spawned before, in whatever way; waits for room.
+    /// Sends the handle of a task that was spawned before. Waits for room.
     ///
     /// # Errors
     ///
-    /// As for [`Sender::send`]: the handle is in the error, and its task goes on.
+    /// As for [`Sender::send`]. The handle is in the error, and its task continues.
     pub fn send(
         &self,
         task: TaskHandle<'scope, T>,
@@ -135,11 +134,11 @@ impl<'scope, T> OrderedSender<'scope, T> {
         self.sender.send(task)
     }
 
-    /// As [`send`](OrderedSender::send), if that is possible at once.
+    /// Like [`send`](OrderedSender::send), without waiting.
     ///
     /// # Errors
     ///
-    /// As for [`send`](OrderedSender::send), or it would have had to wait.
+    /// As for [`send`](OrderedSender::send), or the call would have to wait.
     pub fn try_send(
         &self,
         task: TaskHandle<'scope, T>,
@@ -147,48 +146,47 @@ impl<'scope, T> OrderedSender<'scope, T> {
         self.sender.try_send(task)
     }
 
-    /// As an ordinary sender: for [`select!`](crate::select!).
+    /// The underlying sender, for [`select!`](crate::select!).
     pub fn as_sender(&self) -> &Sender<TaskHandle<'scope, T>> {
         &self.sender
     }
 
-    /// Closes the channel. The results of tasks in it can still be received.
+    /// Closes the channel. The results of its tasks can still be received.
     pub fn close(&self) {
         self.sender.close();
     }
 
-    /// The same, with what the receiver is told after the last result.
+    /// Closes the channel with an error, which the receiver gets after the last result.
     pub fn close_with(&self, error: impl Into<Error>) {
         self.sender.close_with(error);
     }
 }
 
-/// Receives the results of tasks, in the order in which the tasks were sent. See [`ordered`].
+/// Receives the results of tasks in the order in which the tasks were sent; see [`ordered`].
 ///
-/// Dropping it closes the channel; tasks that are in it run on, and their nursery waits for them.
+/// Dropping it closes the channel. Its tasks continue, and their nursery waits for them.
 pub struct OrderedReceiver<'scope, T> {
     receiver: Receiver<TaskHandle<'scope, T>>,
-    /// Taken out of the channel, and not received yet.
+    /// Taken out of the channel, and not joined yet.
     first: Option<TaskHandle<'scope, T>>,
 }
 
 impl<'scope, T> OrderedReceiver<'scope, T> {
-    /// The result of the next task; waits for the task to be sent, and to end.
+    /// Receives the result of the next task. Waits for the task to be sent and to end.
     ///
-    /// There are two results: the outer one is the channel's, the inner one the task's. A task that
-    /// has failed is one that has a result, and the next call goes on to the next task. (Unless its
-    /// nursery is [one](crate::OnFailure::FailFast) that is cancelled by the failure, and the
-    /// receiver with it.)
+    /// The outer result is the channel's, the inner one the task's. A failed task has a result like
+    /// any other, and the next call continues with the next task. (Under
+    /// [`FailFast`](crate::OnFailure::FailFast) the failure cancels the nursery, and the receiver
+    /// with it.)
     ///
     /// # Errors
     ///
-    /// The channel is closed and nothing is left in it, or the caller was cancelled or has no
-    /// budget left.
+    /// If the channel is closed and empty, the caller is cancelled, or its budget is exhausted.
     pub fn recv(&mut self) -> Result<Result<T>, RecvError> {
         self.recv_until(Deadline::Never)
     }
 
-    /// As [`recv`](OrderedReceiver::recv), and waits no longer than `time`.
+    /// Like [`recv`](OrderedReceiver::recv), with a timeout.
     ///
     /// # Errors
     ///
@@ -199,7 +197,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
 
     fn recv_until(&mut self, until: Deadline) -> Result<Result<T>, RecvError> {
         let payer = self.receiver.shared().prepare().map_err(interrupted)?;
-        // Paid for when the result is there, which may be a later call.
+        // Charged when the result is received, which may be in a later call.
         let first = match self.first.take() {
             Some(task) => task,
             None => self.receiver.recv_uncharged(payer, || until)?,
@@ -211,11 +209,11 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
         }
     }
 
-    /// The result of the next task, if it has ended.
+    /// Receives the result of the next task if it has ended.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](OrderedReceiver::recv), or it would have had to wait.
+    /// As for [`recv`](OrderedReceiver::recv), or the call would have to wait.
     pub fn try_recv(&mut self) -> Result<Result<T>, RecvError> {
         let payer = self.receiver.shared().prepare().map_err(interrupted)?;
         if self.first.is_none() {
@@ -224,7 +222,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
         self.take_first(payer)
     }
 
-    /// The result of the first task, if it has ended.
+    /// The result of the first task if it has ended.
     fn take_first(&mut self, payer: Option<&Frame>) -> Result<Result<T>, RecvError> {
         match self.first.take().map(TaskHandle::try_join) {
             Some(Ok(result)) => {
@@ -238,24 +236,24 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
         }
     }
 
-    /// How many tasks have been sent and not been received.
+    /// Number of tasks that were sent and not received.
     pub fn len(&self) -> usize {
         self.receiver.len() + usize::from(self.first.is_some())
     }
 
-    /// Whether there are none.
+    /// Whether there is no task to receive.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Closes the channel: nothing more can be sent. What is in it can still be received.
+    /// Closes the channel: sends fail from now on. The remaining results can still be received.
     pub fn close(&self) {
         self.receiver.close();
     }
 }
 
-/// Until the channel is closed and empty. A task's failure is an item, and so is that the caller
-/// was interrupted.
+/// Iterates until the channel is closed and empty. The failure of a task is an item, and so is the
+/// cancellation of the caller.
 impl<T> Iterator for OrderedReceiver<'_, T> {
     type Item = Result<T>;
 
@@ -268,7 +266,7 @@ impl<T> Iterator for OrderedReceiver<'_, T> {
     }
 }
 
-/// A task that was not sent. If it was spawned it has been waited for: none is left behind.
+/// A task that was not sent. If it was spawned, it has been joined.
 ///
 /// ```
 /// use parcae::channel::ordered;
@@ -297,7 +295,7 @@ impl<T> SendTaskError<T> {
         SendTaskError { reason: Reason::Interrupted(error), result: None }
     }
 
-    /// Waits for the task, whatever the caller has been asked.
+    /// Joins the task, even if the caller is cancelled.
     fn joined(error: SendError<TaskHandle<'_, T>>) -> SendTaskError<T> {
         let (task, reason) = error.into_parts();
         if let Reason::Interrupted(_) = reason {
@@ -310,12 +308,12 @@ impl<T> SendTaskError<T> {
         SendTaskError { reason, result: Some(result) }
     }
 
-    /// Why it was not sent.
+    /// The reason of the failure.
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
 
-    /// What the task came to; none if it could not be spawned.
+    /// The task's result. `None` if it could not be spawned.
     pub fn into_result(self) -> Option<Result<T>> {
         self.result
     }
@@ -325,18 +323,19 @@ impl<T> SendTaskError<T> {
         matches!(self.reason, Reason::Closed(_))
     }
 
-    /// Whether the time was up.
+    /// Whether the operation timed out.
     pub fn is_timeout(&self) -> bool {
         matches!(self.reason, Reason::TimedOut)
     }
 
-    /// Whether the caller was cancelled.
+    /// Whether the caller is cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(&self.reason, Reason::Interrupted(error) if error.is_cancelled())
     }
 }
 
-// As for the other errors of channels: `?` finds out what it says.
+// Like the other errors of channels, it does not implement `std::error::Error`, so that `?` can use
+// its own conversion.
 
 impl<T> From<SendTaskError<T>> for Error {
     fn from(error: SendTaskError<T>) -> Error {

@@ -1,14 +1,14 @@
-//! A pool of things that are costly to make.
+//! A pool of items that are costly to make.
 //!
-//! At most `capacity` *permits* go round in a channel. Whoever has one takes an idle item, or makes
-//! one if none is idle; it gives the item back first and the permit after it. So
+//! At most `capacity` *permits* circulate in a channel. The holder of a permit takes an idle item,
+//! or makes one if none is idle. It returns the item first and the permit afterwards. So
 //!
 //! ```text
 //! idle items ≤ permits in the channel        items in all ≤ capacity
 //! ```
 //!
-//! and waiting, order, timeouts and cancelling are those of the channel. Making, resetting and
-//! dropping run outside of all locks; whatever they do, the permit goes back.
+//! and waiting, order, timeouts and cancellation are those of the channel. Making, resetting and
+//! dropping run outside of all locks. Whatever they do, the permit is returned.
 
 use super::error::RecvError;
 use super::handles::drop_all;
@@ -24,8 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// A pool of up to so many items, which are made when they are first needed and lent to one
-/// borrower at a time.
+/// A pool of items, which are made on first use and lent to one borrower at a time.
 ///
 /// ```
 /// use parcae::channel::Pool;
@@ -41,7 +40,7 @@ use std::time::Duration;
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
-/// Items that are not kept, and idle ones when the pool is closed or dropped, are dropped.
+/// Items that are not kept are dropped, and so are idle items when the pool is closed or dropped.
 pub struct Pool<T> {
     permits: (Sender<()>, Receiver<()>),
     idle: Idle<T>,
@@ -49,7 +48,7 @@ pub struct Pool<T> {
     reset: Box<Reset<T>>,
 }
 
-/// The items that are not lent. The one given back last is at the back, and the first to be lent.
+/// The items that are not lent. The last one returned is at the back, and is the first to be lent.
 pub(super) struct Idle<T>(Lock<VecDeque<T>>);
 
 impl<T> Idle<T> {
@@ -61,30 +60,30 @@ impl<T> Idle<T> {
         self.0.lock()
     }
 
-    /// An item, for whoever has a permit; none if one has to be made.
+    /// An idle item, for the holder of a permit. `None` if one has to be made.
     pub(super) fn take(&self) -> Option<T> {
         self.lock().pop_back()
     }
 
-    /// Takes an item back, if there is one, and then its permit: who gets the permit finds the
-    /// item. Returns what is to be dropped.
+    /// Returns an item, if there is one, and then its permit: the next holder of the permit finds
+    /// the item. The result is to be dropped by the caller.
     #[must_use = "it is dropped outside of all locks"]
     pub(super) fn give_back<W: Wake>(&self, item: Option<T>, permits: &Core<(), W>) -> VecDeque<T> {
         if let Some(item) = item {
             self.lock().push_back(item);
         }
-        // Neither a cancel point nor charged: it has to happen.
-        // SAFETY: a permit is nothing, and nothing is at any address.
+        // Neither a cancel point nor charged, since it must not fail. SAFETY: a permit has size
+        // zero, so any aligned address will do.
         match unsafe { permits.try_send(NonNull::dangling()) } {
             Put::Done(wakes) => {
                 wakes.wake();
                 VecDeque::new()
             }
-            _ => self.empty(permits), // closed meanwhile: nobody will borrow it
+            _ => self.empty(permits), // closed meanwhile: no later borrower
         }
     }
 
-    /// Takes out all that nobody will borrow, once the permits are closed.
+    /// Takes out the items that cannot be borrowed any more, once the permits are closed.
     #[must_use = "it is dropped outside of all locks"]
     pub(super) fn empty<W>(&self, permits: &Core<(), W>) -> VecDeque<T> {
         drop(permits.drain());
@@ -92,37 +91,38 @@ impl<T> Idle<T> {
     }
 }
 
-/// Makes an item ready for the next borrower; false if it is not to be kept.
+/// Prepares an item for the next borrower. Returns false if it is not to be kept.
 type Reset<T> = dyn Fn(&mut T) -> bool + Send + Sync;
 
 impl<T> Pool<T> {
-    /// A pool of up to `capacity` items, at least one, and how to make one.
+    /// A pool of up to `capacity` items, at least one, with a function that makes them.
     pub fn new(capacity: usize, make: impl Fn() -> Result<T> + Send + Sync + 'static) -> Pool<T> {
         let permits = channel(capacity.max(1));
-        // Not by `send`: nobody is charged. And at once, however many they are.
+        // Not by `send`, so that no task is charged, and in one step for any capacity.
         permits.0.shared().core.fill(capacity.max(1));
         Pool { permits, idle: Idle::new(), make: Box::new(make), reset: Box::new(|_| true) }
     }
 
-    /// What is done to an item that comes back; if it returns false the item is not kept.
-    #[must_use = "it is the pool with this addition"]
+    /// Sets a function that prepares a returned item for the next borrower. If it returns false,
+    /// the item is dropped.
+    #[must_use = "it returns the changed pool"]
     pub fn reset(mut self, reset: impl Fn(&mut T) -> bool + Send + Sync + 'static) -> Pool<T> {
         self.reset = Box::new(reset);
         self
     }
 
-    /// Borrows an item; waits if all are lent. It goes back when the guard is dropped. A cancel
-    /// point, charged as a receive.
+    /// Borrows an item. Waits if all are lent. The item is returned when the guard is dropped. A
+    /// cancel point, charged like a receive.
     ///
     /// # Errors
     ///
-    /// The pool is closed, the task was cancelled or has no budget left, or what making an item
-    /// failed with.
+    /// If the pool is closed, the task is cancelled, its budget is exhausted, or making an item
+    /// fails.
     pub fn borrow(&self) -> Result<Borrowed<'_, T>> {
         self.lend(self.permits.1.recv())
     }
 
-    /// As [`borrow`](Pool::borrow), and waits no longer than `time`.
+    /// Like [`borrow`](Pool::borrow), with a timeout.
     ///
     /// # Errors
     ///
@@ -131,18 +131,18 @@ impl<T> Pool<T> {
         self.lend(self.permits.1.recv_timeout(time))
     }
 
-    /// As [`borrow`](Pool::borrow), if one is to be had at once.
+    /// Like [`borrow`](Pool::borrow), without waiting.
     ///
     /// # Errors
     ///
-    /// As for [`borrow`](Pool::borrow), or it would have had to wait.
+    /// As for [`borrow`](Pool::borrow), or the call would have to wait.
     pub fn try_borrow(&self) -> Result<Borrowed<'_, T>> {
         self.lend(self.permits.1.try_recv())
     }
 
     fn lend(&self, permit: Result<(), RecvError>) -> Result<Borrowed<'_, T>> {
         permit?;
-        // From here on the guard gives the permit back, also if making fails or panics.
+        // From here on the guard returns the permit, even if making the item fails or panics.
         let mut borrowed = Borrowed { pool: self, item: None };
         let idle = self.idle.take();
         borrowed.item = Some(match idle {
@@ -152,25 +152,25 @@ impl<T> Pool<T> {
         Ok(borrowed)
     }
 
-    /// How many more could be borrowed at once.
+    /// Number of items that can be borrowed at once.
     pub fn available(&self) -> usize {
         self.permits.1.len()
     }
 
-    /// Closes the pool: nothing more is lent, whoever waits is told, idle items are dropped, and
-    /// lent ones when they come back. Later calls do nothing.
+    /// Closes the pool: waiters and later borrowers fail. Idle items are dropped, and lent ones
+    /// when they are returned. Later calls have no effect.
     pub fn close(&self) {
         self.permits.0.close();
         drop_all(self.idle.empty(&self.permits.0.shared().core));
     }
 
-    /// As [`close`](Pool::close), with what later borrowers are told.
+    /// Like [`close`](Pool::close), with an error for borrowers.
     pub fn close_with(&self, error: impl Into<Error>) {
         self.permits.0.close_with(error);
         self.close();
     }
 
-    /// Takes an item back, if there is one, and its permit.
+    /// Returns an item, if there is one, and its permit.
     fn give_back(&self, item: Option<T>) {
         let mut refused = None;
         let kept = catch_unwind(AssertUnwindSafe(|| {
@@ -199,15 +199,15 @@ impl<T> fmt::Debug for Pool<T> {
     }
 }
 
-/// An item of a [`Pool`], which goes back when this is dropped.
+/// An item of a [`Pool`]. Dropping the guard returns it.
 pub struct Borrowed<'p, T> {
     pool: &'p Pool<T>,
-    /// None while it is made, and after it was taken out.
+    /// `None` while it is made, and after `take`.
     item: Option<T>,
 }
 
 impl<T> Borrowed<'_, T> {
-    /// Keeps the item; the pool may make another in its place.
+    /// Keeps the item. The pool may make another in its place.
     pub fn take(mut self) -> T {
         self.item.take().expect("lent with an item")
     }

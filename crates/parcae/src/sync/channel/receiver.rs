@@ -28,25 +28,25 @@ impl<T> Receiver<T> {
         &self.shared
     }
 
-    /// As a case of `select!`, which finds it through any number of references.
+    /// This receiver as a case of `select!`. Auto-dereferencing finds it through any number of
+    /// references.
     #[doc(hidden)]
     pub fn __select(&self) -> RecvCase<'_, T> {
         RecvCase::new(self)
     }
 
-    /// Receives a value; waits for one.
+    /// Receives a value. Waits for one.
     ///
     /// # Errors
     ///
-    /// The channel is closed and nothing is left in it, or the task was cancelled or has no budget
-    /// left.
+    /// If the channel is closed and empty, the task is cancelled, or its budget is exhausted.
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.recv_until(|| Deadline::Never)
     }
 
-    /// As [`recv`](Receiver::recv), and waits no longer than `time`. Under the deterministic
-    /// executor that is virtual time.
+    /// Like [`recv`](Receiver::recv), with a timeout. Under the deterministic executor time is
+    /// virtual.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl<T> Receiver<T> {
         self.recv_until(|| Deadline::after(time))
     }
 
-    /// As [`recv`](Receiver::recv), and waits no longer than until a point in time, by the clock of
+    /// Like [`recv`](Receiver::recv), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl<T> Receiver<T> {
         received
     }
 
-    /// Receives to an address, with a wait or without; there is a value if it is a success.
+    /// Receives to an address, with or without waiting. The address is initialised on success.
     ///
     /// # Safety
     ///
@@ -107,7 +107,7 @@ impl<T> Receiver<T> {
         Ok(())
     }
 
-    /// Steps 2 and 3. The caller, whose frame this is, charges its task.
+    /// Steps 2 and 3. The caller, whose frame this is, charges the task.
     #[inline]
     pub(super) fn recv_uncharged(
         &self,
@@ -115,20 +115,19 @@ impl<T> Receiver<T> {
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<T, RecvError> {
         let mut value = MaybeUninit::<T>::uninit();
-        // SAFETY: memory for a value, which lives until this returns.
+        // SAFETY: uninitialised memory for a value, which outlives the call.
         match unsafe { self.recv_to(NonNull::from(&mut value).cast(), frame, deadline) } {
-            // SAFETY: the value was put there, and is moved away once.
+            // SAFETY: initialised by the call, and moved out once.
             Ok(()) => Ok(unsafe { value.as_ptr().read() }),
             Err(reason) => Err(RecvError::new(reason)),
         }
     }
 
-    /// Receives to an address; there is a value if it is a success.
+    /// Receives to an address, which is initialised on success.
     ///
     /// # Safety
     ///
-    /// The address is that of a place for a value, without one, which belongs to the caller until
-    /// this has returned.
+    /// The address is uninitialised memory for a value, owned by the caller until this returns.
     #[inline]
     unsafe fn recv_to(
         &self,
@@ -145,7 +144,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The rest of a receive for which the channel has no value, or a sender waits.
+    /// Slow path of a receive: the channel is empty, or a sender waits.
     ///
     /// # Safety
     ///
@@ -159,7 +158,7 @@ impl<T> Receiver<T> {
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
         let core = &self.shared.core;
-        // SAFETY: the caller upholds the contract. While the node is queued the memory belongs to
+        // SAFETY: the caller upholds the contract. While the node is queued, the memory belongs to
         // the channel.
         unsafe {
             match core.recv_locked(into, &mut locked) {
@@ -175,11 +174,11 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives a value if there is one, or a sender waits with one.
+    /// Receives a value if that is possible at once: there is one, or a sender waits.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Receiver::recv), or it would have had to wait.
+    /// As for [`recv`](Receiver::recv), or the call would have to wait.
     #[inline]
     pub fn try_recv(&self) -> Result<T, RecvError> {
         let payer =
@@ -191,19 +190,19 @@ impl<T> Receiver<T> {
         received
     }
 
-    /// Step 2. The caller charges its task.
+    /// Step 2. The caller charges the task.
     #[inline]
     pub(super) fn try_recv_uncharged(&self) -> Result<T, RecvError> {
         let mut value = MaybeUninit::<T>::uninit();
-        // SAFETY: memory for a value.
+        // SAFETY: uninitialised memory for a value.
         match unsafe { self.try_recv_to(NonNull::from(&mut value).cast()) } {
-            // SAFETY: the value was put there, and is moved away once.
+            // SAFETY: initialised by the call, and moved out once.
             Ok(()) => Ok(unsafe { value.as_ptr().read() }),
             Err(reason) => Err(RecvError::new(reason)),
         }
     }
 
-    /// The same, to an address; there is a value if it is a success.
+    /// Like [`recv_to`](Receiver::recv_to), without waiting.
     ///
     /// # Safety
     ///
@@ -214,17 +213,16 @@ impl<T> Receiver<T> {
         unsafe { received(self.shared.core.try_recv(into)) }
     }
 
-    /// Receives up to `max` values to the end of `into`; waits for the first and takes of the
-    /// others what is there. Returns how many these are, at least one unless `max` is 0, which does
-    /// nothing.
+    /// Appends up to `max` values to `into`. Waits for the first, then takes those that can be
+    /// received at once. Returns their number, which is at least one unless `max` is 0.
     ///
     /// Each value is charged, and is a cancel point of its own. If the task is cancelled or out of
-    /// budget behind the first, what it has received so far is a success, and the next operation is
-    /// told.
+    /// budget after the first value, the call succeeds with the values received so far, and the
+    /// next operation fails.
     ///
     /// # Errors
     ///
-    /// As for [`recv`](Receiver::recv): nothing was received.
+    /// As for [`recv`](Receiver::recv). No value was received.
     ///
     /// ```
     /// let (tx, rx) = parcae::channel::channel(8);
@@ -237,13 +235,14 @@ impl<T> Receiver<T> {
     /// ```
     pub fn recv_many(&self, into: &mut Vec<T>, max: usize) -> Result<usize, RecvError> {
         for received in 0..max {
-            into.reserve(1); // first: it may fail, and then nothing has happened
+            into.reserve(1); // first, because it may panic
             let spare = NonNull::from(&mut into.spare_capacity_mut()[0]).cast();
             let wait = if received == 0 { Patience::Endless } else { Patience::None };
-            // SAFETY: memory for a value, in a vector that is not touched until this has returned.
+            // SAFETY: uninitialised memory for a value, in a vector that is not touched until this
+            // returns.
             let outcome = unsafe { self.next_to(spare, wait) };
             match outcome {
-                // SAFETY: the value was put behind the last.
+                // SAFETY: the element after the last was initialised.
                 Ok(()) => unsafe { into.set_len(into.len() + 1) },
                 Err(reason) if received == 0 => return Err(RecvError::new(reason)),
                 Err(_) => {
@@ -255,19 +254,18 @@ impl<T> Receiver<T> {
         Ok(max)
     }
 
-    /// Closes the channel, for all its handles: nothing more can be sent. What is in it can still
-    /// be received. Later calls do nothing.
+    /// Closes the channel for all its handles: sends fail from now on. The remaining values can
+    /// still be received. Later calls have no effect.
     pub fn close(&self) {
         self.shared.close(None);
     }
 
-    /// As [`Sender::close_with`](super::Sender::close_with).
+    /// Like [`Sender::close_with`](super::Sender::close_with).
     pub fn close_with(&self, error: impl Into<Error>) {
         self.shared.close(Some(error.into()));
     }
 
-    /// How many values were dropped to make room; see
-    /// [`Overflow::DropOld`](super::Overflow::DropOld).
+    /// Number of values dropped to make room; see [`Overflow::DropOld`](super::Overflow::DropOld).
     pub fn dropped(&self) -> u64 {
         self.shared.core.dropped()
     }
@@ -278,14 +276,14 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Whether a receive waits for a value.
+/// Whether a receive may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     Endless,
     None,
 }
 
-/// What came of a receive that did not wait.
+/// The result of a receive that did not wait.
 #[inline(always)]
 fn received(took: Took<Waiter>) -> Result<(), Reason> {
     match took {

@@ -1,8 +1,8 @@
 //! The sending end of a channel. `operation` has the steps.
 //!
-//! Values travel by address (`value_box`). A sender has its value in an `Option` on its stack,
-//! which is empty once the value was sent. While the sender waits, that memory belongs to the
-//! channel.
+//! Values travel by address (`value_box`). A sender keeps its value in an `Option` on its stack,
+//! which is set to `None` once the value is sent. While the sender waits, that memory belongs to
+//! the channel.
 
 use super::error::{Reason, SendError};
 use super::handles::{Shared, WeakSender};
@@ -27,12 +27,12 @@ impl<T> Sender<T> {
         &self.shared
     }
 
-    /// Sends a value; waits for room, or on a rendezvous channel for a receiver.
+    /// Sends a value. Waits for room, or on a rendezvous channel for a receiver.
     ///
     /// # Errors
     ///
-    /// The channel is closed, the task was cancelled or has no budget left. The value is in the
-    /// error.
+    /// If the channel is closed, the task is cancelled, or its budget is exhausted. The value is in
+    /// the error.
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
@@ -40,8 +40,8 @@ impl<T> Sender<T> {
         not_sent(&mut value, sent)
     }
 
-    /// As [`send`](Sender::send), and waits no longer than `time`. Under the deterministic executor
-    /// that is virtual time.
+    /// Like [`send`](Sender::send), with a timeout. Under the deterministic executor time is
+    /// virtual.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl<T> Sender<T> {
         not_sent(&mut value, sent)
     }
 
-    /// As [`send`](Sender::send), and waits no longer than until a point in time, by the clock of
+    /// Like [`send`](Sender::send), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<T> Sender<T> {
         not_sent(&mut value, sent)
     }
 
-    /// Sends the value of an `Option`, which is empty if it is a success.
+    /// Sends the value of an `Option`, which is `None` after a success.
     #[inline]
     pub(super) fn send_from(
         &self,
@@ -107,11 +107,11 @@ impl<T> Sender<T> {
         }
     }
 
-    /// The rest of a send for which the channel has no room, or a receiver waits.
+    /// Slow path of a send: the channel is full, or a receiver waits.
     ///
     /// # Safety
     ///
-    /// The address is that of the value, and the lock this channel's.
+    /// The address is that of the value, and the lock is this channel's.
     #[inline(never)]
     unsafe fn send_contended(
         &self,
@@ -122,14 +122,14 @@ impl<T> Sender<T> {
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
         let core = &self.shared.core;
-        // SAFETY: a value that nobody looks at until its outcome is known; while its node is queued
-        // it belongs to the channel.
+        // SAFETY: an initialised value that is not touched until the outcome is known. While its
+        // node is queued it belongs to the channel.
         unsafe {
             match core.send_locked(address, &mut locked) {
                 Put::Full => {
                     let why = Why::Channel("send", &*self.shared);
                     wait_queued(core, locked, Side::Senders, address, payer, deadline(), why)?;
-                    mark_empty(value); // a receiver has moved it away
+                    mark_empty(value); // moved away by a receiver
                     charge(payer);
                     Ok(())
                 }
@@ -141,11 +141,11 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends a value if that is possible at once: there is room, or a receiver waits for it.
+    /// Sends a value if that is possible at once: there is room, or a receiver waits.
     ///
     /// # Errors
     ///
-    /// As for [`send`](Sender::send), or it would have had to wait.
+    /// As for [`send`](Sender::send), or the call would have to wait.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
@@ -153,24 +153,24 @@ impl<T> Sender<T> {
         not_sent(&mut value, sent)
     }
 
-    /// As [`send_from`](Sender::send_from).
+    /// Like [`send_from`](Sender::send_from), without waiting.
     #[inline]
     fn try_send_from(&self, value: &mut Option<T>) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
-        // SAFETY: a value that nobody looks at until it is known what became of it.
+        // SAFETY: an initialised value that is not touched until the outcome is known.
         unsafe { sent(self.shared.core.try_send(address), payer, value) }
     }
 
-    /// Sends one value after the other, as [`send`](Sender::send) does; returns how many.
+    /// Sends all values of an iterator, each like [`send`](Sender::send). Returns their number.
     ///
-    /// Values are taken from the iterator one at a time, and sent before the next is taken. So if
-    /// it fails, all values before the one in the error were sent, and those behind it are still in
-    /// the iterator: lend it to have them. Each value is charged, and is a cancel point of its own.
+    /// A value is taken from the iterator when the one before it was sent. So after a failure all
+    /// values before the one in the error were sent, and the later ones are still in the iterator:
+    /// pass it by reference to keep them. Each value is charged, and is a cancel point of its own.
     ///
     /// # Errors
     ///
-    /// As for [`send`](Sender::send), of the first value that was not sent.
+    /// As for [`send`](Sender::send), for the first value that was not sent.
     ///
     /// ```
     /// let (tx, rx) = parcae::channel::channel(8);
@@ -195,14 +195,14 @@ impl<T> Sender<T> {
         unreachable!("more values than can be counted")
     }
 
-    /// Closes the channel, for all its handles. What is in it can still be received. Later calls do
-    /// nothing.
+    /// Closes the channel for all its handles. The remaining values can still be received. Later
+    /// calls have no effect.
     pub fn close(&self) {
         self.shared.close(None);
     }
 
-    /// Closes the channel, and says why: receivers find the error when they have received all that
-    /// is in it, senders at once. Has no effect on a channel that is closed already.
+    /// Closes the channel with an error: senders get it at once, receivers when no value is left.
+    /// Has no effect on a closed channel.
     ///
     /// ```
     /// let (tx, rx) = parcae::channel::channel(1);
@@ -223,12 +223,12 @@ impl<T> Sender<T> {
     }
 }
 
-/// What came of a send that did not wait, of the value of an `Option`.
+/// The result of a send that did not wait, for a value in an `Option`.
 #[inline(always)]
 fn sent<T>(put: Put<Waiter>, payer: Option<&Frame>, value: &mut Option<T>) -> Result<(), Reason> {
     match put {
         Put::Done(wakes) => {
-            // SAFETY: it was moved into the channel.
+            // SAFETY: the value was moved into the channel.
             unsafe { mark_empty(value) };
             charge_and_wake(payer, wakes);
             Ok(())
@@ -247,7 +247,7 @@ fn not_done<T>(
         Put::Done(_) => unreachable!("it is done"),
         Put::Displaced => {
             charge(payer);
-            *value = None; // what had to go for it
+            *value = None; // the value that made room
             Ok(())
         }
         Put::Refused | Put::Full => Err(Reason::WouldWait),
@@ -255,7 +255,7 @@ fn not_done<T>(
     }
 }
 
-/// The result of a send, for the caller, who gets the value back if it is still there.
+/// The result of a send for the caller, with the value if it was not sent.
 #[inline(always)]
 pub(super) fn not_sent<T>(
     value: &mut Option<T>,
@@ -272,7 +272,7 @@ fn give_back<T>(value: &mut Option<T>, reason: Reason) -> SendError<T> {
     let Some(address) = value.as_mut().map(NonNull::from) else {
         unreachable!("neither sent nor kept")
     };
-    // SAFETY: a value, which is marked as gone at once.
+    // SAFETY: an initialised value, which is marked as moved.
     unsafe {
         let error = SendError::from_address(address, reason);
         mark_empty(value);

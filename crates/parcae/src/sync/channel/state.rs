@@ -1,43 +1,43 @@
-//! The state of a channel, and everything that changes it.
+//! The state of a channel, and all operations that change it.
 //!
-//! One lock guards it all. Nobody waits, wakes, drops a value or runs code of the program under it.
-//! A critical section moves at most two values and a few pointers, except that closing walks over
-//! all waiters, and a buffer that grows or shrinks moves its values. The module knows nothing of
+//! One lock guards the state. No thread waits, wakes, drops a value or runs user code under it. A
+//! critical section moves at most two values and a few pointers, with two exceptions: closing walks
+//! over all waiters, and a buffer that is resized moves its values. The module is independent of
 //! tasks and threads: a waiter is anything that can be woken, so the models check these functions,
 //! not a copy.
 //!
 //! # Invariants
 //!
-//! Under the lock, where a select that is decided does not count as waiting, nor does a watcher:
+//! They hold under the lock. A decided select does not count as waiting, and neither does a
+//! watcher:
 //!
 //! 1. a receiver waits ⇒ the buffer is empty, no sender waits, and the channel is open;
 //! 2. a sender waits ⇒ the buffer is full and the channel is open;
 //! 3. the buffer has at most `capacity` values;
-//! 4. a watcher waits for a value ⇒ there is none to be received, by 1 or because nobody sends; the
-//!    same for watchers that wait for room.
+//! 4. a watcher waits for a value ⇒ there is none to be received, by 1 or because no sender waits;
+//!    the same for watchers that wait for room.
 //!
 //! Every function keeps them because trying and publishing happen in one critical section: a caller
-//! that finds nothing to do has joined the queue before anybody else can look. So there is nothing
-//! to re-check, and no wake-up that could fall in between. Waiters leave the queues in the order of
-//! arrival, and their values enter the buffer behind those before them: FIFO for each sender, and
-//! nobody overtakes a waiter.
+//! that cannot proceed has joined the queue before any other thread can look. So there is nothing
+//! to re-check, and no wake-up can be lost in between. Waiters leave the queues in the order of
+//! arrival, and their values enter the buffer behind the earlier ones: FIFO for each sender, and no
+//! caller overtakes a waiter.
 //!
 //! # Watchers
 //!
-//! A *watcher* waits until an operation is possible and takes no part in it (`Select::ready`, a
-//! value that is still to be made). Its node has no address. It is passed over by the functions
-//! that hand values over. An operation becomes possible by a value or room in the buffer that no
-//! waiter got, by a waiter that joins at the other end, and by a close: each of them ends the wait
-//! of all watchers.
+//! A *watcher* waits until an operation is possible and takes no part in it (`Select::ready`,
+//! `send_with`). Its node has no address, and the functions that hand values over skip it. An
+//! operation becomes possible by a value or room in the buffer that no waiter got, by a waiter that
+//! joins at the other end, and by a close. Each of them ends the wait of all watchers.
 //!
 //! # Where a value is
 //!
-//! With the sender, in the buffer, or with the receiver. It moves from one to the next under the
-//! lock, by address, in one step. While the node of a sender or receiver is queued, the memory at
-//! its address belongs to the channel. The owner has it back when it reads a final state of its
-//! node, or has removed the node under the lock. So a wait that is given up finds out whether the
-//! operation has happened, and if it has not, that it will not. A value is written before the final
-//! state is stored (`Queue::grant_where`), so a receiver that reads the state reads the value.
+//! With the sender, in the buffer, or with the receiver. A value moves from one to the next under
+//! the lock, by address, in one step. While the node of a sender or receiver is queued, the memory
+//! at its address belongs to the channel. The owner has it back when it reads a final state of its
+//! node, or has removed the node under the lock. So a waiter that gives up learns whether the
+//! operation has happened, and if it has not, that it never will. A value is written before the
+//! final state is stored (`Queue::grant_where`), so a receiver that reads the state sees the value.
 //!
 //! | final state | value of a sender | value of a receiver |
 //! |---|---|---|
@@ -47,9 +47,9 @@
 //! # Rejected
 //!
 //! Waking a receiver to *look again* instead of handing it the value: another receiver may take the
-//! value in between, and the waiter that came first starts over. Trying again while registered: two
-//! cases of a select could succeed. Values in the nodes of the waiters: a value was copied up to 32
-//! times on its way in unoptimised builds, and one of 8 KiB overflowed a stack of 256 KiB.
+//! value in between, and the first waiter starts over. Trying again while registered: two cases of
+//! a select could succeed. Values in the nodes of waiters: unoptimised builds copied a value up to
+//! 32 times, and a value of 8 KiB overflowed a stack of 256 KiB.
 
 use super::buffer::Buffer;
 use super::{Overflow, UNBOUNDED};
@@ -60,7 +60,7 @@ use crate::wait::{
 };
 use std::ptr::{self, NonNull};
 
-/// What both ends share.
+/// A channel, shared by both ends.
 pub(crate) struct Core<T, W> {
     state: Lock<State<T, W>>,
     capacity: usize,
@@ -76,7 +76,7 @@ struct State<T, W> {
     dropped: u64,
 }
 
-/// Where the value of a sender is, or that of a receiver is to be put. None for a watcher.
+/// Address of a sender's value, or of a receiver's memory for one. `None` for a watcher.
 pub(crate) struct ValueAddress<T>(Option<NonNull<T>>);
 
 impl<T> Clone for ValueAddress<T> {
@@ -144,47 +144,46 @@ fn notify_all_watchers<T, W: Wake>(
     Wakes::Many(woken)
 }
 
-/// That a channel is closed, and with what.
+/// Outcome of an operation on a closed channel, with the error of `close_with`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Closed(pub(crate) Option<Error>);
 
-/// The outcome of an attempt to send the value at an address.
+/// Outcome of an attempt to send the value at an address.
 pub(crate) enum Put<W> {
-    /// It is in the channel, and no longer there.
+    /// The value was moved into the channel.
     Done(Wakes<W>),
-    /// It is in the channel, and what had to go for it is there instead: the caller drops it. Or
-    /// the channel holds nothing, and the value itself had to go.
+    /// The value was moved into the channel, and the address holds the value that made room for it,
+    /// for the caller to drop. With capacity 0 that is the value itself.
     Displaced,
-    /// There is no room, and the channel does not wait for any.
+    /// There is no room, and the channel's policy is not to wait.
     Refused,
     /// There is no room yet.
     Full,
     Closed(Closed),
 }
 
-/// The outcome of an attempt to receive a value to an address.
+/// Outcome of an attempt to receive a value to an address.
 pub(crate) enum Took<W> {
-    /// It is there.
+    /// The value is at the address.
     Done(Wakes<W>),
     Empty,
-    /// Closed, and nothing is left in it.
+    /// Closed, and no value is left.
     Closed(Closed),
 }
 
 impl<T, W: Wake> State<T, W> {
-    /// The only way into a channel. Inlined wherever it is used: what comes of it is moved several
-    /// times otherwise.
+    /// The only way into a channel. Always inlined: otherwise the outcome is copied several times.
     ///
     /// # Safety
     ///
-    /// There is a value at the address, which belongs to the caller.
+    /// There is an initialised value at the address, owned by the caller.
     #[inline(always)]
     unsafe fn put(&mut self, value: NonNull<T>, capacity: usize, overflow: Overflow) -> Put<W> {
         if let Some(closed) = &self.closed {
             return Put::Closed(closed.clone());
         }
         let waiters = !self.receivers.is_empty();
-        // SAFETY: a value, and memory for one of a receiver that waits.
+        // SAFETY: an initialised value, and the memory of a queued receiver.
         let hand_over = |into: NonNull<T>| unsafe {
             ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1);
         };
@@ -192,7 +191,7 @@ impl<T, W: Wake> State<T, W> {
             return Put::Done(Wakes::One(receiver));
         }
         if self.buffer.len() < capacity {
-            // SAFETY: a value, which is given away.
+            // SAFETY: an initialised value, whose ownership moves.
             unsafe { self.buffer.push(value) };
             return Put::Done(match waiters {
                 true => notify_watchers(&mut self.receivers, None),
@@ -206,7 +205,7 @@ impl<T, W: Wake> State<T, W> {
                 self.dropped += 1;
                 // Without a buffer the value itself is the oldest.
                 if capacity > 0 {
-                    // SAFETY: a value, and the buffer is full.
+                    // SAFETY: an initialised value, and the buffer is full.
                     unsafe { self.buffer.exchange(value) };
                 }
                 Put::Displaced
@@ -214,11 +213,11 @@ impl<T, W: Wake> State<T, W> {
         }
     }
 
-    /// The only way out. Inlined as `put` is.
+    /// The only way out. Inlined like `put`.
     ///
     /// # Safety
     ///
-    /// The address is that of a place for a value, without one, which belongs to the caller.
+    /// The address is uninitialised memory for a value, owned by the caller.
     #[inline(always)]
     unsafe fn take(&mut self, into: NonNull<T>) -> Took<W> {
         // SAFETY: the caller upholds the contract.
@@ -226,7 +225,7 @@ impl<T, W: Wake> State<T, W> {
             let idle = self.senders.is_empty();
             return Took::Done(if idle { Wakes::Nobody } else { self.refill() });
         }
-        // SAFETY: the value of a sender that waits, and the caller's memory for one.
+        // SAFETY: the value of a queued sender, and the caller's memory for one.
         let hand_over = |value: NonNull<T>| unsafe {
             ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1);
         };
@@ -238,18 +237,18 @@ impl<T, W: Wake> State<T, W> {
         self.closed.as_ref().map_or(Took::Empty, |closed| Took::Closed(closed.clone()))
     }
 
-    /// Gives room in the buffer to the first sender that waits for it, or notifies the watchers.
+    /// Gives room in the buffer to the first waiting sender, or notifies the watchers.
     #[inline]
     fn refill(&mut self) -> Wakes<W> {
         let State { senders, buffer, .. } = self;
-        // SAFETY: the value of a sender that waits.
+        // SAFETY: the value of a queued sender.
         match serve(senders, |next| unsafe { buffer.push(next) }) {
             Some(sender) => Wakes::One(sender),
             None => notify_watchers(senders, None),
         }
     }
 
-    /// Whether a send need not wait, without regard to the select with this claim.
+    /// Whether a send need not wait, disregarding waiters of the select with this claim.
     fn can_send(&mut self, capacity: usize, overflow: Overflow, own: Option<&Claim>) -> bool {
         self.closed.is_some()
             || self.buffer.len() < capacity
@@ -257,7 +256,7 @@ impl<T, W: Wake> State<T, W> {
             || self.receivers.any(own, ValueAddress::is_some)
     }
 
-    /// Whether a receive need not wait, likewise.
+    /// Whether a receive need not wait, disregarding the same.
     fn can_recv(&mut self, own: Option<&Claim>) -> bool {
         self.closed.is_some()
             || self.buffer.len() > 0
@@ -292,7 +291,7 @@ impl<T, W> Core<T, W> {
 
     #[inline]
     fn lock(&self) -> Guard<'_, State<T, W>> {
-        // Nothing under the lock panics but running out of memory.
+        // Only an allocation failure can panic under the lock.
         let mut state = self.state.lock();
         state.check(self.capacity);
         state
@@ -310,19 +309,19 @@ impl<T, W> Core<T, W> {
         self.len() >= self.capacity
     }
 
-    /// As `len`, if nobody is just changing the channel.
+    /// Like `len`; `None` if the lock is taken.
     pub(crate) fn try_len(&self) -> Option<usize> {
         Some(self.state.try_lock()?.buffer.len())
     }
 
-    /// How many wait to send, and to receive.
+    /// Number of waiting senders and receivers.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn waiting(&self) -> (usize, usize) {
         let mut state = self.lock();
         (state.senders.len(), state.receivers.len())
     }
 
-    /// For how many values there is memory.
+    /// Number of values that fit the allocated memory.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn room(&self) -> usize {
         self.lock().buffer.room()
@@ -336,31 +335,31 @@ impl<T, W> Core<T, W> {
         self.lock().closed.clone()
     }
 
-    /// Takes out all that nobody will receive, to be dropped outside of the lock.
+    /// Takes out the values that can no longer be received, to be dropped outside of the lock.
     #[must_use = "it is dropped outside of the lock"]
     pub(super) fn drain(&self) -> Buffer<T> {
         std::mem::replace(&mut self.lock().buffer, Buffer::new())
     }
 }
 
-/// The usual case, in which nobody waits: a few instructions. What is left for the others is the
-/// lock.
+/// Fast paths for the common case without waiters: a few instructions under the lock.
 impl<T, W> Core<T, W> {
-    /// Sends the value at an address if there is room, and nobody waits for one.
+    /// Sends the value at an address if there is room and no receiver waits.
     ///
     /// # Errors
     ///
-    /// Nothing has happened; the lock is for one of the functions that go on from there.
+    /// The lock, for the slow path to continue with. Nothing has happened.
     ///
     /// # Safety
     ///
-    /// There is a value, which belongs to the caller; on success it is in the channel.
+    /// There is an initialised value at the address, owned by the caller. On success it has moved
+    /// into the channel.
     #[inline(always)]
     pub(crate) unsafe fn push(&self, value: NonNull<T>) -> Result<(), Locked<'_, T, W>> {
         let mut state = self.lock();
         let usual = state.closed.is_none() && state.receivers.is_empty();
         if usual && state.buffer.len() < self.capacity {
-            // SAFETY: a value, which is given away.
+            // SAFETY: an initialised value, whose ownership moves.
             unsafe { state.buffer.push(value) };
             Ok(())
         } else {
@@ -368,7 +367,7 @@ impl<T, W> Core<T, W> {
         }
     }
 
-    /// Receives a value to an address if there is one, and nobody waits for room.
+    /// Receives a value to an address if there is one and no sender waits.
     ///
     /// # Errors
     ///
@@ -376,8 +375,8 @@ impl<T, W> Core<T, W> {
     ///
     /// # Safety
     ///
-    /// The address is that of a place for a value, without one, which belongs to the caller; on
-    /// success there is one.
+    /// The address is uninitialised memory for a value, owned by the caller. On success it is
+    /// initialised.
     #[inline(always)]
     pub(crate) unsafe fn pop(&self, into: NonNull<T>) -> Result<(), Locked<'_, T, W>> {
         let mut state = self.lock();
@@ -390,17 +389,17 @@ impl<T, W> Core<T, W> {
     }
 }
 
-/// A channel whose lock the caller has.
+/// A channel whose lock is held.
 pub(crate) struct Locked<'c, T, W>(Guard<'c, State<T, W>>);
 
 impl<W> Core<(), W> {
-    /// Puts that many of nothing into a channel that nobody uses yet.
+    /// Fills a new channel with `count` values of the unit type.
     pub(crate) fn fill(&self, count: usize) {
         self.lock().buffer.fill(count);
     }
 }
 
-/// Which queue of a channel.
+/// A queue of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Senders,
@@ -417,8 +416,8 @@ impl<T, W> State<T, W> {
 }
 
 impl<T, W: Wake> Locked<'_, T, W> {
-    /// Queues a sender for which [`Core::send_locked`] has found no room, or a receiver for which
-    /// [`Core::recv_locked`] has found no value.
+    /// Queues a sender that found no room in [`Core::send_locked`], or a receiver that found no
+    /// value in [`Core::recv_locked`].
     ///
     /// # Safety
     ///
@@ -440,7 +439,7 @@ impl<T, W: Wake> Locked<'_, T, W> {
     }
 }
 
-/// One side of a channel, as an object to wait for.
+/// One side of a channel as a [`Waitable`].
 pub(crate) struct Waiters<'c, T, W> {
     core: &'c Core<T, W>,
     side: Side,
@@ -460,25 +459,26 @@ impl<T, W> Waitable<W> for Waiters<'_, T, W> {
 }
 
 impl<T, W: Wake> Core<T, W> {
-    /// One side, as an object to wait for.
+    /// One side as a [`Waitable`].
     pub(crate) fn waiters(&self, side: Side) -> Waiters<'_, T, W> {
         Waiters { core: self, side }
     }
 
     // ----- sending ----------------------------------------------------------------------
 
-    /// Sends the value at an address, if that is possible at once.
+    /// Sends the value at an address if that is possible at once.
     ///
     /// # Safety
     ///
-    /// There is a value, which belongs to the caller; [`Put`] says what is there afterwards.
+    /// There is an initialised value at the address, owned by the caller. [`Put`] says whether
+    /// there still is one.
     #[inline]
     pub(crate) unsafe fn try_send(&self, value: NonNull<T>) -> Put<W> {
         // SAFETY: the caller upholds the contract.
         unsafe { self.lock().put(value, self.capacity, self.overflow) }
     }
 
-    /// As [`try_send`](Core::try_send), under a lock that the caller has.
+    /// Like [`try_send`](Core::try_send), under a lock that the caller holds.
     ///
     /// # Safety
     ///
@@ -495,19 +495,19 @@ impl<T, W: Wake> Core<T, W> {
 
     // ----- receiving --------------------------------------------------------------------
 
-    /// Receives a value to an address, if that is possible at once.
+    /// Receives a value to an address if that is possible at once.
     ///
     /// # Safety
     ///
-    /// The address is that of memory for a value, without one, which belongs to the caller;
-    /// [`Took`] says whether there is one afterwards.
+    /// The address is uninitialised memory for a value, owned by the caller. [`Took`] says whether
+    /// it is initialised.
     #[inline]
     pub(crate) unsafe fn try_recv(&self, into: NonNull<T>) -> Took<W> {
         // SAFETY: the caller upholds the contract.
         unsafe { self.lock().take(into) }
     }
 
-    /// As [`try_recv`](Core::try_recv), under a lock that the caller has.
+    /// Like [`try_recv`](Core::try_recv), under a lock that the caller holds.
     ///
     /// # Safety
     ///
@@ -524,12 +524,12 @@ impl<T, W: Wake> Core<T, W> {
 
     // ----- selecting ----------------------------------------------------------------------
 
-    /// Queues the node of a case of a select, to send or receive by its address or to watch. False
-    /// if the case is possible: the select has to try it *unregistered*.
+    /// Queues the node of a select case, to send or receive by its address or to watch. Returns
+    /// false if the case is possible: the select then unregisters all cases and tries again.
     ///
     /// # Safety
     ///
-    /// As for [`Locked::join`]. The claim stays where it is until the node was withdrawn.
+    /// As for [`Locked::join`]. The claim stays in place until the node is withdrawn.
     pub(crate) unsafe fn register(
         &self,
         side: Side,
@@ -576,7 +576,7 @@ impl<T, W: Wake> Core<T, W> {
 
     // ----- closing ------------------------------------------------------------------------
 
-    /// Closes the channel. Values in the buffer stay there. Only the first call has an effect.
+    /// Closes the channel. The values in the buffer remain. Only the first call has an effect.
     pub(crate) fn close(&self, error: Option<Error>) {
         let mut woken = Vec::new();
         let mut state = self.lock();

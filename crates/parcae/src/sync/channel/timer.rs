@@ -1,12 +1,12 @@
-//! Receivers of points in time: what a clock sends.
+//! Timers as receivers of points in time.
 //!
-//! There is no channel behind them and nobody sends: whoever receives looks at its clock. So they
-//! cost nothing until somebody waits for them, need no runtime, and are dropped without a trace.
-//! What is kept is what was received: that an [`After`] has come, and when the next of [`Ticks`] is
-//! due, under a lock, so that each point in time is received once, whoever else waits for it.
+//! There is no channel behind a timer and no sender: a receive reads the clock. So timers cost
+//! nothing until a receiver waits, need no runtime, and leave nothing behind when dropped. A lock
+//! guards the receive state: whether an [`After`] was received, and when the next of [`Ticks`] is
+//! due. So each point in time is received once, by one of its waiters.
 //!
-//! Points in time are those of [`time::now`]: on a task of its runtime's clock, elsewhere of the
-//! system's.
+//! Points in time are on the clock of [`time::now`]: the runtime's clock on a task, the system's
+//! elsewhere.
 
 use super::error::{Reason, RecvError};
 use super::operation::{charge, may_wait, prepare};
@@ -19,9 +19,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// A receiver that gets one value, the time that was asked for, when `time` has passed from now.
+/// A receiver of one value, the deadline itself, when `time` has passed from now.
 ///
-/// For a case of `select!` that is counted from here, not from each call:
+/// For a case of `select!` whose time counts from here, not from each call:
 ///
 /// ```
 /// use parcae::channel::{after, channel};
@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 ///             for i in 1.. {
 ///                 cx.sleep(Duration::from_secs(1))?;
 ///                 if tx.send(i).is_err() {
-///                     break; // nobody wants more
+///                     break; // the receiver has closed
 ///                 }
 ///             }
 ///             Ok(())
@@ -60,7 +60,7 @@ pub fn after(time: Duration) -> After {
     After { due: Lock::new(time::now().checked_add(time)) }
 }
 
-/// A receiver that gets one value, `instant`, when it is as late as that.
+/// A receiver of one value, `instant`, once that time has come.
 ///
 /// ```
 /// use parcae::channel::at;
@@ -77,10 +77,10 @@ pub fn at(instant: Instant) -> After {
     After { due: Lock::new(Some(instant)) }
 }
 
-/// A receiver that gets the time every `period`, for the first time after one period.
+/// A receiver of the time every `period`, first after one period.
 ///
-/// A tick waits until it is received, and those that come meanwhile are left out: they stay at
-/// multiples of the period. For another choice see [`Interval`](crate::time::Interval).
+/// A tick that is not received in time is kept, and the ticks it delays are skipped: ticks stay at
+/// multiples of the period. [`Interval`](crate::time::Interval) offers other policies.
 ///
 /// ```
 /// use parcae::channel::tick;
@@ -103,11 +103,11 @@ pub fn at(instant: Instant) -> After {
 ///
 /// If the period is zero.
 pub fn tick(period: Duration) -> Ticks {
-    assert!(!period.is_zero(), "ticks without a period");
+    assert!(!period.is_zero(), "the period must not be zero");
     Ticks { next: Lock::new(time::now().checked_add(period)), period }
 }
 
-/// A receiver that never gets a value: for a case of `select!` that is not wanted at the moment.
+/// A receiver that never gets a value, for a case of `select!` that is disabled at the moment.
 ///
 /// ```
 /// use parcae::channel::{Receiver, channel, never};
@@ -126,28 +126,28 @@ pub fn never<T>() -> Never<T> {
     Never(PhantomData)
 }
 
-/// A point in time that comes once: see [`after`] and [`at`]. Received by one; whoever waits after
-/// that waits for ever, or until it is cancelled.
+/// A point in time that comes once; see [`after`] and [`at`]. One receive gets it. A later one
+/// waits until it is cancelled.
 pub struct After {
-    /// None once it was received, or if it is farther away than the clock goes.
+    /// `None` once it was received, or if it is beyond the range of the clock.
     due: Lock<Option<Instant>>,
 }
 
-/// A point in time that comes again and again: see [`tick`]. Each is received by one.
+/// A periodic point in time; see [`tick`]. One receive gets each tick.
 pub struct Ticks {
     next: Lock<Option<Instant>>,
     period: Duration,
 }
 
-/// Nothing: see [`never()`].
+/// A receiver that never gets a value; see [`never()`].
 pub struct Never<T>(PhantomData<fn() -> T>);
 
-/// What comes at a point in time.
+/// A source of points in time.
 pub(crate) trait Timer {
-    /// When; none if never.
+    /// The next point in time. `None` if there is none.
     fn due(&self) -> Option<Instant>;
 
-    /// Takes what is due by now.
+    /// Takes the point in time that is due by now.
     fn take(&self, now: Instant) -> Option<Instant>;
 }
 
@@ -169,7 +169,7 @@ impl Timer for Ticks {
     fn take(&self, now: Instant) -> Option<Instant> {
         let mut next = self.next.lock();
         let due = next.filter(|&due| due <= now)?;
-        // To the next multiple that has not passed. Less than a period, so it fits if the period
+        // To the next multiple of the period. Less than a period away, so it fits if the period
         // does.
         let late = (now - due).as_nanos() % self.period.as_nanos();
         let left = self.period - Duration::from_nanos(u64::try_from(late).unwrap_or(0));
@@ -182,7 +182,7 @@ fn interrupted(error: crate::Error) -> RecvError {
     RecvError::new(Reason::Interrupted(error))
 }
 
-/// Waits for it. A cancel point, charged as a receive.
+/// Waits for the next point in time. A cancel point, charged like a receive.
 fn recv(timer: &dyn Timer, name: &'static str) -> Result<Instant, RecvError> {
     let payer = prepare().map_err(interrupted)?;
     loop {
@@ -206,30 +206,31 @@ fn try_recv(timer: &dyn Timer) -> Result<Instant, RecvError> {
     Ok(due)
 }
 
-/// What both have.
+/// Methods of both timers.
 macro_rules! timer {
     ($Timer:ident, $name:literal, $due:ident) => {
         impl $Timer {
-            /// Waits for the point in time, and returns it; the present may be later. A cancel
-            /// point, charged as a receive from a channel.
+            /// Waits for the next point in time, and returns it. The present may be later. A cancel
+            /// point, charged like a receive from a channel.
             ///
             /// # Errors
             ///
-            /// The task was cancelled or has no budget left: it is still to come.
+            /// If the task is cancelled or its budget is exhausted. The point in time can still be
+            /// received.
             pub fn recv(&self) -> Result<Instant, RecvError> {
                 recv(self, $name)
             }
 
-            /// The point in time, if it has come.
+            /// Receives the point in time if it has come.
             ///
             /// # Errors
             ///
-            /// As for `recv`, or it would have had to wait.
+            /// As for `recv`, or the call would have to wait.
             pub fn try_recv(&self) -> Result<Instant, RecvError> {
                 try_recv(self)
             }
 
-            /// As a case of `select!`.
+            /// This timer as a case of `select!`.
             #[doc(hidden)]
             pub fn __select(&self) -> TimerCase<'_> {
                 TimerCase::new(self)
@@ -238,7 +239,7 @@ macro_rules! timer {
 
         impl fmt::Debug for $Timer {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let due = *self.$due.lock(); // not held while somebody writes
+                let due = *self.$due.lock(); // not held while formatting
                 f.debug_struct(stringify!($Timer)).field("due", &due).finish_non_exhaustive()
             }
         }
@@ -249,7 +250,7 @@ timer!(After, "a time that has passed", due);
 timer!(Ticks, "a tick", next);
 
 impl<T> Never<T> {
-    /// As a case of `select!`.
+    /// This receiver as a case of `select!`.
     #[doc(hidden)]
     pub fn __select(&self) -> NeverCase<T> {
         NeverCase::new()

@@ -1,16 +1,16 @@
-//! Room for one value, at an address: in place if the value is small, on the heap otherwise.
+//! Storage for one value at an address: in place if the value is small, on the heap otherwise.
 //!
 //! Values may be large and stacks are small, and without optimisation each move of a value makes
-//! another copy on the stack. So values travel by address: from where the caller has put them to
-//! the channel, and from there to where the caller looks. Whatever has to hold a value beyond one
-//! call (an error that gives it back, a case of a select) holds it in a [`ValueBox`], whose size
-//! does not depend on that of the value.
+//! another copy on the stack. So values travel by address: from the caller's memory to the channel,
+//! and from there to the receiver's memory. An error that returns a value, or a case of a select,
+//! keeps it beyond one call. It does so in a [`ValueBox`], whose size does not depend on that of
+//! the value.
 //!
 //! # States
 //!
 //! | `full` | `large` | |
 //! |---|---|---|
-//! | no | any | no value; the box of a large one is made when its address is first asked for |
+//! | no | any | no value; the box of a large value is allocated when its address is first used |
 //! | yes | none | a small value, in `small` |
 //! | yes | some | a large value, in the box |
 //!
@@ -19,7 +19,7 @@
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-/// Room for a value of up to `WORDS` words in place, or for a larger one on the heap.
+/// Storage for a value of up to `WORDS` words in place, or for a larger one on the heap.
 pub(crate) struct ValueBox<T, const WORDS: usize> {
     small: MaybeUninit<[usize; WORDS]>,
     large: Option<Box<MaybeUninit<T>>>,
@@ -30,22 +30,21 @@ impl<T, const WORDS: usize> ValueBox<T, WORDS> {
     const IS_SMALL: bool =
         size_of::<T>() <= WORDS * size_of::<usize>() && align_of::<T>() <= align_of::<usize>();
 
-    /// Without a value.
+    /// An empty box.
     #[inline]
     pub(crate) const fn empty() -> ValueBox<T, WORDS> {
         ValueBox { small: MaybeUninit::uninit(), large: None, full: false }
     }
 
-    /// With the value at an address, which it is moved from.
+    /// A box with the value at an address, which is moved out.
     ///
     /// # Safety
     ///
-    /// There is a value, and nobody uses it there afterwards.
+    /// There is an initialised value at the address, which is not used there afterwards.
     #[inline]
     pub(crate) unsafe fn from_address(value: NonNull<T>) -> ValueBox<T, WORDS> {
         let mut to = ValueBox::empty();
-        // SAFETY: the caller upholds the contract; the address is one of a place for a `T`,
-        // elsewhere.
+        // SAFETY: the caller upholds the contract; the address is memory for a `T`, elsewhere.
         unsafe {
             ptr::copy_nonoverlapping(value.as_ptr(), to.address().as_ptr(), 1);
             to.set_full();
@@ -53,17 +52,17 @@ impl<T, const WORDS: usize> ValueBox<T, WORDS> {
         to
     }
 
-    /// With this value.
+    /// A box with this value.
     pub(crate) fn new(value: T) -> ValueBox<T, WORDS> {
         let mut value = Some(value);
         ValueBox::from_option(&mut value).unwrap_or_else(ValueBox::empty)
     }
 
-    /// With the value of an `Option`, which is empty afterwards; none if it is empty.
+    /// A box with the value of an `Option`, which is `None` afterwards. `None` if it was empty.
     #[inline]
     pub(crate) fn from_option(value: &mut Option<T>) -> Option<ValueBox<T, WORDS>> {
         let address = NonNull::from(value.as_mut()?);
-        // SAFETY: a value, which is marked as gone at once.
+        // SAFETY: an initialised value, which is marked as moved.
         unsafe {
             let to = ValueBox::from_address(address);
             mark_empty(value);
@@ -71,7 +70,7 @@ impl<T, const WORDS: usize> ValueBox<T, WORDS> {
         }
     }
 
-    /// Where the value is, or is to be put. The same until the box itself is moved.
+    /// Address of the value, or of the memory for it. Stable until the box itself is moved.
     #[inline]
     pub(crate) fn address(&mut self) -> NonNull<T> {
         if Self::IS_SMALL {
@@ -87,33 +86,33 @@ impl<T, const WORDS: usize> ValueBox<T, WORDS> {
         self.full
     }
 
-    /// A value was put at [`address`](ValueBox::address).
+    /// Marks the memory at [`address`](ValueBox::address) as initialised.
     ///
     /// # Safety
     ///
-    /// That is so, and there was none before.
+    /// A value was written there, and there was none before.
     #[inline]
     pub(crate) unsafe fn set_full(&mut self) {
         debug_assert!(!self.full, "a value on top of another");
         self.full = true;
     }
 
-    /// The value was moved away from [`address`](ValueBox::address).
+    /// Marks the value as moved away from [`address`](ValueBox::address).
     #[inline]
     pub(crate) fn set_empty(&mut self) {
         self.full = false;
     }
 
-    /// The value.
+    /// Takes the value.
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// If the box is empty.
     #[inline]
     pub(crate) fn take(&mut self) -> T {
         assert!(self.full, "no value");
         self.full = false;
-        // SAFETY: it was full, and is marked as empty.
+        // SAFETY: it was full, and is now marked as empty.
         unsafe { self.address().read() }
     }
 
@@ -126,14 +125,14 @@ impl<T, const WORDS: usize> ValueBox<T, WORDS> {
     }
 }
 
-/// Marks an `Option` as empty without dropping what is in it.
+/// Sets an `Option` to `None` without dropping its value.
 ///
 /// # Safety
 ///
-/// Its value was moved away by its address, or there is none.
+/// The value was moved out by its address, or there is none.
 #[inline]
 pub(crate) unsafe fn mark_empty<T>(value: &mut Option<T>) {
-    // SAFETY: nothing is there that would have to be dropped.
+    // SAFETY: there is no value left to drop.
     unsafe { ptr::write(value, None) };
 }
 
@@ -160,7 +159,7 @@ mod tests {
             let mut a = ValueBox::<Rc<()>, 4>::new(small());
             let mut b = ValueBox::<Large, 4>::new(large());
             assert_eq!(Rc::strong_count(&witness), 3);
-            // the address of a large value stays, that of a small one does not matter
+            // the address of a large value is stable; that of a small one does not matter
             let mut moved = [b];
             assert_eq!(moved[0].take().1, [7; 64]);
             assert!(!moved[0].is_full());

@@ -1,13 +1,13 @@
-//! A value that changes, of which watchers see the newest.
+//! A value that changes, and whose watchers see the newest version.
 //!
-//! The value has a version. A watcher has the version that it has seen last and waits for another
-//! one; those in between it may miss.
+//! The value has a version. A watcher remembers the version that it has seen, and waits for a later
+//! one; it may miss versions in between.
 //!
-//! Watchers wait in one queue, setters that wait for the last watcher to go in another: a select
-//! with a watcher among its cases takes the end of its wait for a change.
+//! Watchers wait in one queue. Setters that wait for the last watcher to go wait in another: a
+//! select with a watcher among its cases interprets the end of its wait as a change.
 //!
-//! No code of the program runs under the lock. A change in place works on a copy, and is tried
-//! again if somebody else was faster, which the version tells.
+//! No user code runs under the lock. A change in place works on a copy, and is repeated if the
+//! version shows that another setter was faster.
 
 use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError};
@@ -18,7 +18,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A value that changes, such as a configuration: watchers see the newest, not each one.
+/// A value that changes, such as a configuration. Watchers see the newest version, not every
+/// version.
 ///
 /// ```
 /// use parcae::channel::watch;
@@ -48,7 +49,7 @@ pub fn watch<T>(initial: T) -> (Watched<T>, Watcher<T>) {
 pub(crate) struct State<T> {
     value: Arc<T>,
     version: u64,
-    /// It does not change any more when there are none.
+    /// Number of setters. At 0 the value no longer changes.
     setters: usize,
     watchers: usize,
     /// Watchers that wait for a change, or for the last setter to go.
@@ -57,14 +58,14 @@ pub(crate) struct State<T> {
     setters_waiting: Queue<Waiter>,
 }
 
-/// Changes a value that is watched. Clones change the same.
+/// Sets a watched value. Clones set the same value.
 pub struct Watched<T> {
     state: Arc<Lock<State<T>>>,
 }
 
 impl<T> Watched<T> {
-    /// Sets another value, and wakes those who wait for that. Returns the old one. Not a
-    /// checkpoint: a polling loop needs one of its own.
+    /// Replaces the value and wakes the watchers. Returns the old value. Not a checkpoint: a
+    /// polling loop needs one of its own.
     pub fn set(&self, value: T) -> Arc<T> {
         let value = Arc::new(value);
         let mut state = self.state.lock();
@@ -76,9 +77,9 @@ impl<T> Watched<T> {
         old
     }
 
-    /// Changes the value, and wakes those who wait for that. The closure works on a copy; it is
-    /// called again, with a copy of the newer value, if another one was set meanwhile, so that no
-    /// change is lost. Not a checkpoint: a polling loop needs one of its own.
+    /// Changes the value and wakes the watchers. The closure works on a copy. If another setter is
+    /// faster, it is called again with a copy of the newer value, so that no change is lost. Not a
+    /// checkpoint: a polling loop needs one of its own.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -99,8 +100,8 @@ impl<T> Watched<T> {
         });
     }
 
-    /// As [`modify`](Watched::modify), if the closure says that it has changed something; otherwise
-    /// nobody is woken and the value stays as it is. Says which.
+    /// Like [`modify`](Watched::modify), but keeps the old value and wakes no watcher if the
+    /// closure returns false. Returns whether the value was changed.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -128,25 +129,24 @@ impl<T> Watched<T> {
             let mut state = self.state.lock();
             if state.version != version {
                 drop(state);
-                continue; // and the copy is dropped outside of the lock
+                continue; // the copy is dropped outside of the lock
             }
             let old = std::mem::replace(&mut state.value, value);
             state.version += 1;
             let woken = notify_changed(&mut state.waiters);
             drop(state);
             woken.wake();
-            drop((old, before)); // code of the program
+            drop((old, before)); // runs user code
             return true;
         }
     }
 
-    /// How many watchers there are.
+    /// Number of watchers.
     pub fn watchers(&self) -> usize {
         self.state.lock().watchers
     }
 
-    /// Waits until there are no watchers: nobody is interested any more. A checkpoint, as
-    /// operations on channels are.
+    /// Waits until there are no watchers. A checkpoint, like every channel operation.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -166,17 +166,17 @@ impl<T> Watched<T> {
     ///
     /// # Errors
     ///
-    /// The task was cancelled or has no budget left.
+    /// The task is cancelled or its budget is exhausted.
     pub fn closed(&self) -> crate::Result<()> {
         Ok(Gone { state: &self.state, cursor: 0 }.wait_until(|| Deadline::Never)?)
     }
 
-    /// The value as it is. Not a checkpoint: a polling loop needs one of its own.
+    /// The current value. Not a checkpoint: a polling loop needs one of its own.
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.state.lock().value)
     }
 
-    /// Another watcher, which waits for the next change.
+    /// A new watcher, which waits for the next change.
     pub fn watcher(&self) -> Watcher<T> {
         let mut state = self.state.lock();
         state.watchers += 1;
@@ -203,25 +203,25 @@ impl<T> Drop for Watched<T> {
     }
 }
 
-/// Watches a value. A clone has seen what this one has.
+/// Watches a value. A clone has seen the same version.
 pub struct Watcher<T> {
     state: Arc<Lock<State<T>>>,
     seen: u64,
 }
 
 impl<T> Watcher<T> {
-    /// The value as it is. Not a checkpoint: a polling loop needs one of its own. Does not count as
-    /// seen by [`changed`](Watcher::changed).
+    /// The current value. Does not mark it as seen for [`changed`](Watcher::changed). Not a
+    /// checkpoint: a polling loop needs one of its own.
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.state.lock().value)
     }
 
-    /// Has the value count as not seen: [`changed`](Watcher::changed) returns it at once.
+    /// Marks the current value as not seen: [`changed`](Watcher::changed) returns it at once.
     pub fn mark_changed(&mut self) {
         self.seen = self.state.lock().version.wrapping_sub(1);
     }
 
-    /// Has the value count as seen: [`changed`](Watcher::changed) waits for the next one.
+    /// Marks the current value as seen: [`changed`](Watcher::changed) waits for the next one.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -238,9 +238,9 @@ impl<T> Watcher<T> {
         self.seen = self.state.lock().version;
     }
 
-    /// Waits until the value is as wanted, and returns it: the present one, seen or not, or a later
-    /// one. Values that come and go in between may be missed. The closure runs outside of all
-    /// locks.
+    /// Waits until the value satisfies the predicate, and returns it. The current value counts,
+    /// whether seen or not. Values that come and go in between may be missed. The closure runs
+    /// outside of all locks.
     ///
     /// ```
     /// use parcae::channel::watch;
@@ -264,8 +264,8 @@ impl<T> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// It is not as wanted and will not change any more, or the task was cancelled or has no budget
-    /// left.
+    /// If the value does not satisfy the predicate and no longer changes, the task is cancelled, or
+    /// its budget is exhausted.
     pub fn wait_for(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Result<Arc<T>, RecvError> {
         self.mark_changed();
         loop {
@@ -276,22 +276,22 @@ impl<T> Watcher<T> {
         }
     }
 
-    /// Whether [`changed`](Watcher::changed) would find something at once. Not a checkpoint: a
-    /// polling loop needs one of its own.
+    /// Whether [`changed`](Watcher::changed) would return at once. Not a checkpoint: a polling loop
+    /// needs one of its own.
     pub fn has_changed(&self) -> bool {
         self.state.lock().version != self.seen
     }
 
-    /// Waits until the value is another than what was seen last, and returns the newest.
+    /// Waits until the value differs from the version seen last, and returns the newest.
     ///
     /// # Errors
     ///
-    /// It will not change any more, or the task was cancelled or has no budget left.
+    /// If the value no longer changes, the task is cancelled, or its budget is exhausted.
     pub fn changed(&mut self) -> Result<Arc<T>, RecvError> {
         self.wait_until(|| Deadline::Never)
     }
 
-    /// As [`changed`](Watcher::changed), and waits no longer than `time`.
+    /// Like [`changed`](Watcher::changed), with a timeout.
     ///
     /// # Errors
     ///
@@ -300,18 +300,18 @@ impl<T> Watcher<T> {
         self.wait_until(|| Deadline::after(time))
     }
 
-    /// As [`changed`](Watcher::changed), and waits no longer than until `at`, by the clock of
+    /// Like [`changed`](Watcher::changed), with a deadline on the clock of
     /// [`time::now`](crate::time::now).
     ///
     /// # Errors
     ///
-    /// As for [`changed`](Watcher::changed), or that time has come.
+    /// As for [`changed`](Watcher::changed), or the time is up.
     pub fn changed_deadline(&mut self, at: Instant) -> Result<Arc<T>, RecvError> {
         self.wait_until(|| Deadline::at(at))
     }
 }
 
-/// Waits until there are no watchers.
+/// A setter that waits until there are no watchers.
 struct Gone<'w, T> {
     state: &'w Lock<State<T>>,
     cursor: u64,
@@ -388,7 +388,7 @@ impl<T> Drop for Watcher<T> {
 
 impl<T> fmt::Debug for Watched<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let version = self.state.lock().version; // the lock is not held while somebody writes
+        let version = self.state.lock().version; // the lock is not held while formatting
         f.debug_struct("Watched").field("version", &version).finish_non_exhaustive()
     }
 }

@@ -7,13 +7,14 @@
 //! attempt, or is_possible ──► finish
 //!     │ no
 //!     ▼
-//! register, to do it or to watch ──► unregister, in any case ──► if it has won: conclude ──► finish
+//! register ──► unregister, in any case ──► if it has won: conclude ──► finish
 //! ```
 //!
-//! A case has the wait-queue node with which it registers, and the value that it receives or sends,
-//! unless that is borrowed from the caller. While the case is registered, both belong to the object
-//! that it waits for. The case is neither moved nor dropped then: the select that registers it has
-//! it borrowed, and unregisters it before it gives it back (`Registered`, in the module above).
+//! A case owns the node with which it registers, and the value that it receives or sends, unless
+//! that is borrowed from the caller. While the case is registered, both belong to the object that
+//! it waits for. The case is neither moved nor dropped during that time: the select that registers
+//! it borrows it exclusively, and unregisters it before the borrow ends (`Registered`, in the
+//! module above).
 
 use crate::base::error::Result;
 use crate::scope::cx::Frame;
@@ -22,7 +23,7 @@ use crate::sync::channel::prepare;
 use crate::wait::{CaseClaim, Claim, Waiter};
 use std::time::{Duration, Instant};
 
-/// The task that pays for the case that happens, if a task does.
+/// The task that is charged for the case that happens, if the caller is a task.
 pub struct Payer(pub(super) Option<&'static Frame>);
 
 impl Payer {
@@ -31,11 +32,11 @@ impl Payer {
     }
 }
 
-/// What a case needs to register.
+/// The parameters of a registration.
 pub struct Round<'r> {
-    /// On the select's stack, until all cases are unregistered.
+    /// On the select's stack, valid until all cases are unregistered.
     pub(super) claim: &'r Claim,
-    /// That of the caller, if it is a task.
+    /// The caller's, if it is a task.
     pub(super) frame: Option<&'static Frame>,
     pub(super) case: usize,
     pub(super) goal: Goal,
@@ -46,99 +47,98 @@ impl Round<'_> {
     ///
     /// # Safety
     ///
-    /// It is queued for the time of the registration only: see [`Case::unregister`].
+    /// It is queued only while the case is registered; see [`Case::unregister`].
     pub(super) unsafe fn waiter(&self) -> Waiter {
         // SAFETY: the caller upholds the contract; the frame is that of the select.
         unsafe { borrowed_waiter(self.frame) }
     }
 
-    /// The claim of the select, for this case.
+    /// The claim of the select for this case.
     ///
     /// # Safety
     ///
     /// As for [`waiter`](Round::waiter).
     pub(super) unsafe fn claim(&self) -> CaseClaim {
-        // SAFETY: a select unregisters all cases before its claim goes.
+        // SAFETY: a select unregisters all cases before its claim is dropped.
         unsafe { CaseClaim::new(self.claim, self.case) }
     }
 }
 
-/// What a select is to do with the case that it has found.
+/// The purpose of a select.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// Let it happen.
+    /// The case is to happen.
     Happen,
-    /// Say which it is, and leave it alone.
+    /// The case is only to be found.
     Watch,
 }
 
-/// Something that a select can wait for. Where a function is not defined the case has no use for
-/// it.
+/// An operation that a select can wait for. The default methods suit cases without the feature.
 pub trait Case {
-    /// Does it if that is possible at once. Never called while registered.
+    /// Performs the operation if that is possible at once. Never called while registered.
     fn attempt(&mut self, payer: &Payer) -> bool;
 
-    /// Whether it is possible at once.
+    /// Whether the operation is possible at once.
     fn is_possible(&mut self) -> bool;
 
-    /// Registers; false if it has become possible meanwhile, and nothing is registered.
+    /// Registers. Returns false, with nothing registered, if the operation has become possible.
     fn register(&mut self, round: &Round<'_>) -> bool;
 
-    /// Takes the registration back, if there is one.
+    /// Withdraws the registration, if there is one.
     fn unregister(&mut self);
 
-    /// It has won, and nothing is registered any more: it has its outcome after this. False if it
+    /// Completes the winning case, after all cases are unregistered. Returns false if the operation
     /// has not happened after all, and the select has to start over.
     fn conclude(&mut self, payer: &Payer) -> bool;
 
-    /// Whether it can be possible now and not a moment later, because of others.
+    /// Whether other tasks can make the operation impossible again.
     fn is_fleeting(&self) -> bool {
         false
     }
 
-    /// Whether its outcome is that something is closed.
+    /// Whether the outcome is a closed channel.
     fn is_closed(&self) -> bool {
         false
     }
 
-    /// After which time it happens by itself.
+    /// The timeout after which the case happens by itself.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// When it becomes possible by itself.
+    /// The point in time at which the case becomes possible by itself.
     fn due(&self) -> Option<Instant> {
         None
     }
 
-    /// Whether it is what happens when nothing else is possible at once.
+    /// Whether the case happens if no other one is possible at once.
     fn is_default(&self) -> bool {
         false
     }
 }
 
-/// What a case gives to the code that belongs to it.
+/// A case with a result for its closure or arm.
 pub trait Finish: Case {
-    /// That.
+    /// The result.
     type Given;
 
-    /// What came of it, for the case that has won. It can be waited for again after that.
+    /// The result of the winning case. The case can be waited for again afterwards.
     fn finish(&mut self) -> Self::Given;
 }
 
-/// Something that is called once, or again and again.
+/// A closure that is called once or many times.
 pub trait Call<A> {
-    /// What it returns.
+    /// Its return type.
     type Output;
 
-    /// Calls it.
+    /// Calls the closure.
     fn call(&mut self, given: A) -> Self::Output;
 }
 
-/// Called once.
+/// A closure that is called once.
 pub struct Once<F>(Option<F>);
 
-/// Called again and again.
+/// A closure that is called many times.
 pub(super) struct Many<F>(pub(super) F);
 
 impl<F> Once<F> {
@@ -163,7 +163,7 @@ impl<A, R, F: FnMut(A) -> R> Call<A> for Many<F> {
     }
 }
 
-/// Hidden, but public.
+/// Implements `Debug` for types that are public but hidden.
 macro_rules! opaque {
     ($($name:ident $(<$($param:tt),*>)?),*) => {
         $(impl $(<$($param),*>)? std::fmt::Debug for $name $(<$($param),*>)? {

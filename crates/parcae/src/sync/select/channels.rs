@@ -10,11 +10,11 @@ use crate::sync::channel::{
 use crate::wait::{Grant, Node, Standing, Waitable, Waiter};
 use std::ptr::NonNull;
 
-/// Queues the node of a case; false if the case is possible.
+/// Queues the node of a case. Returns false if the case is possible.
 ///
 /// # Safety
 ///
-/// Node and address stay good until [`unregister`].
+/// Node and address stay valid until [`unregister`].
 unsafe fn register<T>(
     core: &Core<T, Waiter>,
     side: Side,
@@ -26,7 +26,8 @@ unsafe fn register<T>(
     unsafe { core.register(side, node, address, round.waiter(), (round.claim, round.case)) }
 }
 
-/// Takes the node of a case out of its queue, if it was registered: the grant, if it has got one.
+/// Removes the node of a case from its queue, if it was registered. Returns the grant, if it got
+/// one.
 fn unregister<T>(
     core: &Core<T, Waiter>,
     side: Side,
@@ -39,7 +40,7 @@ fn unregister<T>(
     }
 }
 
-/// Values of up to so many words lie in the case itself.
+/// Values of up to this many words are stored in the case itself.
 const WORDS: usize = 16;
 
 // ----- receiving ----------------------------------------------------------------------------
@@ -47,7 +48,7 @@ const WORDS: usize = 16;
 /// A receive.
 pub struct RecvCase<'c, T> {
     receiver: &'c Receiver<T>,
-    /// Where the value is put.
+    /// Memory for the value.
     value: ValueBox<T, WORDS>,
     node: ChannelNode<T, Waiter>,
     goal: Goal,
@@ -55,7 +56,7 @@ pub struct RecvCase<'c, T> {
 }
 
 impl<'c, T> RecvCase<'c, T> {
-    /// From this channel.
+    /// A receive from this channel.
     pub fn new(receiver: &'c Receiver<T>) -> RecvCase<'c, T> {
         let value = ValueBox::empty();
         let node = Node::new(ValueAddress::WATCHER);
@@ -76,12 +77,12 @@ impl<T> Finish for RecvCase<'_, T> {
 
 impl<T> Case for RecvCase<'_, T> {
     fn attempt(&mut self, payer: &Payer) -> bool {
-        self.value.clear(); // of a time before, if nobody has fetched it
-        // SAFETY: memory of this case, which has no value.
+        self.value.clear(); // of an earlier round, if it was not fetched
+        // SAFETY: uninitialised memory of this case.
         self.outcome = match unsafe { self.receiver.shared().core.try_recv(self.value.address()) } {
             Took::Empty => None,
             Took::Done(wakes) => {
-                // SAFETY: the value was put there.
+                // SAFETY: the memory was initialised.
                 unsafe { self.value.set_full() };
                 charge_and_wake(payer.0, wakes);
                 Some(Ok(()))
@@ -102,8 +103,8 @@ impl<T> Case for RecvCase<'_, T> {
             Goal::Happen => ValueAddress::of(self.value.address()),
             Goal::Watch => ValueAddress::WATCHER,
         };
-        // SAFETY: memory of this case, which has no value; node and memory stay where they are
-        // until the case is unregistered.
+        // SAFETY: uninitialised memory of this case. Node and memory stay in place until the case
+        // is unregistered.
         unsafe { register(core, Side::Receivers, &self.node, address, round) }
     }
 
@@ -117,7 +118,7 @@ impl<T> Case for RecvCase<'_, T> {
                 Some(Err(Reason::Closed(error)))
             }
             (Some(_), Goal::Happen) => {
-                // SAFETY: the value was put there.
+                // SAFETY: the memory was initialised.
                 unsafe { self.value.set_full() };
                 Some(Ok(()))
             }
@@ -152,14 +153,14 @@ pub struct SendCase<'c, T> {
     outcome: Option<Result<(), Reason>>,
 }
 
-/// Where the value is until it is sent.
+/// Storage of the value until it is sent.
 enum Offer<'c, T> {
     Own(ValueBox<T, WORDS>),
     Lent(&'c mut Option<T>),
 }
 
 impl<T> Offer<'_, T> {
-    /// The address of the value, if there is one.
+    /// Address of the value, if there is one.
     fn address(&mut self) -> Option<NonNull<T>> {
         match self {
             Offer::Own(value) => value.is_full().then(|| value.address()),
@@ -167,11 +168,11 @@ impl<T> Offer<'_, T> {
         }
     }
 
-    /// Marks that there is no value any more.
+    /// Marks the value as moved.
     ///
     /// # Safety
     ///
-    /// It was moved away from its address.
+    /// The value was moved away from its address.
     unsafe fn set_empty(&mut self) {
         match self {
             Offer::Own(value) => value.set_empty(),
@@ -189,15 +190,15 @@ impl<T> Offer<'_, T> {
 }
 
 impl<'c, T> SendCase<'c, T> {
-    /// Of this value, which is dropped if another case happens.
+    /// A send of this value, which is dropped if another case happens.
     pub fn new(sender: &'c Sender<T>, value: T) -> SendCase<'c, T> {
         let mut value = Some(value);
         let value = ValueBox::from_option(&mut value).unwrap_or_else(ValueBox::empty);
         SendCase::of(sender, Offer::Own(value))
     }
 
-    /// Of the value that is lent, which stays where it is if another case happens. Without one the
-    /// case does not happen.
+    /// A send of a borrowed value, which stays in place if another case happens. Without a value
+    /// the case never happens.
     pub fn offer(sender: &'c Sender<T>, value: &'c mut Option<T>) -> SendCase<'c, T> {
         SendCase::of(sender, Offer::Lent(value))
     }
@@ -210,8 +211,8 @@ impl<'c, T> SendCase<'c, T> {
             Goal::Happen => address,
             Goal::Watch => ValueAddress::WATCHER,
         };
-        // SAFETY: a value of this case, if there is one; node and value stay where they are until
-        // the case is unregistered.
+        // SAFETY: the value of this case, if there is one. Node and value stay in place until the
+        // case is unregistered.
         unsafe { register(core, Side::Senders, &self.node, address, round) }
     }
 
@@ -227,7 +228,7 @@ impl<T> Finish for SendCase<'_, T> {
     fn finish(&mut self) -> Result<(), SendError<T>> {
         let Some(Err(reason)) = self.outcome.take() else { return Ok(()) };
         let Some(address) = self.value.address() else { unreachable!("neither sent nor kept") };
-        // SAFETY: a value, which is marked as gone at once.
+        // SAFETY: an initialised value, which is marked as moved.
         unsafe {
             let error = SendError::from_address(address, reason);
             self.value.set_empty();
@@ -240,18 +241,18 @@ impl<T> Case for SendCase<'_, T> {
     fn attempt(&mut self, payer: &Payer) -> bool {
         self.outcome = None;
         let Some(address) = self.value.address() else { return false };
-        // SAFETY: a value of this case.
+        // SAFETY: the value of this case.
         self.outcome = match unsafe { self.sender.shared().core.try_send(address) } {
             Put::Full => None,
             Put::Done(wakes) => {
-                // SAFETY: it was moved into the channel.
+                // SAFETY: the value was moved into the channel.
                 unsafe { self.value.set_empty() };
                 charge_and_wake(payer.0, wakes);
                 Some(Ok(()))
             }
             Put::Displaced => {
                 charge(payer.0);
-                self.value.clear(); // what had to go for it
+                self.value.clear(); // the value that made room
                 Some(Ok(()))
             }
             Put::Refused => Some(Err(Reason::WouldWait)),
@@ -279,7 +280,7 @@ impl<T> Case for SendCase<'_, T> {
                 Some(Err(Reason::Closed(error)))
             }
             (Some(_), Goal::Happen) => {
-                // SAFETY: a receiver has moved it away.
+                // SAFETY: a receiver has moved the value away.
                 unsafe { self.value.set_empty() };
                 Some(Ok(()))
             }
@@ -303,11 +304,11 @@ impl<T> Case for SendCase<'_, T> {
     }
 }
 
-/// A send of a value that is made when there is room for it.
+/// A send of a value that is made when there is room.
 pub struct SendWithCase<'c, T, F> {
     send: SendCase<'c, T>,
     make: F,
-    /// Whether it waits for room, and not to send.
+    /// Whether the case is registered as a watcher, without a value.
     watches: bool,
 }
 
@@ -326,7 +327,7 @@ impl<'c, T, F: Call<(), Output = T>> SendWithCase<'c, T, F> {
     }
 }
 
-/// A send of what the closure returns, which is called once at most.
+/// A send of the closure's result. The closure is called at most once.
 pub fn send_with<'c, T>(
     sender: &'c Sender<T>,
     make: impl FnOnce() -> T + 'c,
@@ -350,7 +351,7 @@ impl<T, F: Call<(), Output = T>> Case for SendWithCase<'_, T, F> {
             }
             self.send.value = Offer::Own(ValueBox::new(self.make.call(())));
         }
-        // If somebody else was faster, it waits as any other value does.
+        // If another sender was faster, the value waits like any other.
         self.send.attempt(payer)
     }
 
@@ -371,7 +372,7 @@ impl<T, F: Call<(), Output = T>> Case for SendWithCase<'_, T, F> {
     }
 
     fn conclude(&mut self, payer: &Payer) -> bool {
-        // With everything unregistered: the closure is code of the program.
+        // The closure is user code: all cases are unregistered by now.
         if self.watches { self.attempt(payer) } else { self.send.conclude(payer) }
     }
 

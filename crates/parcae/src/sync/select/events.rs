@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The next value of a broadcast, or of something that is watched.
+/// The next value of a broadcast, or the newest version of a watched value.
 pub struct ChangeCase<'c, V> {
     source: &'c mut (dyn ChangeSource<Value = V> + 'c),
     node: Node<Waiter>,
@@ -18,14 +18,14 @@ pub struct ChangeCase<'c, V> {
 }
 
 impl<'c, T: Clone> ChangeCase<'c, T> {
-    /// The next of a broadcast.
+    /// The next value of a broadcast.
     pub fn next(subscriber: &'c mut Subscriber<T>) -> ChangeCase<'c, T> {
         ChangeCase { source: subscriber, node: Node::new(()), outcome: None }
     }
 }
 
 impl<'c, T> ChangeCase<'c, Arc<T>> {
-    /// The newest of what is watched.
+    /// The newest version of a watched value.
     pub fn changed(watcher: &'c mut Watcher<T>) -> ChangeCase<'c, Arc<T>> {
         ChangeCase { source: watcher, node: Node::new(()), outcome: None }
     }
@@ -53,7 +53,7 @@ impl<V> Case for ChangeCase<'_, V> {
     }
 
     fn register(&mut self, round: &Round<'_>) -> bool {
-        // SAFETY: the node stays where it is until the case is unregistered.
+        // SAFETY: the node stays in place until the case is unregistered.
         unsafe { self.source.register(&self.node, round.waiter(), round.claim()) }
     }
 
@@ -65,7 +65,7 @@ impl<V> Case for ChangeCase<'_, V> {
     }
 
     fn conclude(&mut self, payer: &Payer) -> bool {
-        // Nobody else can have taken what this reader was woken for.
+        // No other reader can consume the change that this one was woken for.
         let seen = self.attempt(payer);
         debug_assert!(seen, "woken without a change");
         seen
@@ -76,20 +76,20 @@ impl<V> Case for ChangeCase<'_, V> {
     }
 }
 
-/// A task that ends.
+/// The end of a task.
 pub struct EndedCase<'c> {
     task: &'c dyn Ends,
     node: Node<Waiter>,
 }
 
 impl<'c> EndedCase<'c> {
-    /// Of this task.
+    /// The end of this task.
     pub fn new(task: &'c dyn Ends) -> EndedCase<'c> {
         EndedCase { task, node: Node::new(()) }
     }
 }
 
-/// Nothing: the handle has the result, without waiting.
+/// No result: the handle has it, without waiting.
 impl Finish for EndedCase<'_> {
     type Given = ();
 
@@ -107,7 +107,7 @@ impl Case for EndedCase<'_> {
 
     fn register(&mut self, round: &Round<'_>) -> bool {
         let TaskEnd(end) = self.task.end();
-        // SAFETY: the node stays where it is until the case is unregistered.
+        // SAFETY: the node stays in place until the case is unregistered.
         unsafe { end.register(&self.node, round.waiter(), Some(round.claim())) }
     }
 
@@ -124,7 +124,7 @@ impl Case for EndedCase<'_> {
     }
 }
 
-/// A point in time that is received.
+/// A receive from a timer.
 pub struct TimerCase<'c> {
     timer: &'c dyn Timer,
     outcome: Option<Instant>,
@@ -158,13 +158,13 @@ impl Case for TimerCase<'_> {
     }
 
     fn register(&mut self, _: &Round<'_>) -> bool {
-        true // by the deadline of the wait
+        true // the deadline of the wait does it
     }
 
     fn unregister(&mut self) {}
 
     fn conclude(&mut self, payer: &Payer) -> bool {
-        self.attempt(payer) // unless somebody else has received it
+        self.attempt(payer) // unless another receiver has taken it
     }
 
     fn due(&self) -> Option<Instant> {
@@ -172,7 +172,7 @@ impl Case for TimerCase<'_> {
     }
 }
 
-/// Cases that are not possible at once and are not registered anywhere.
+/// Cases that are never possible at once and register nowhere.
 macro_rules! passive {
     ($([$($t:ident)?] $Case:ty => $given:ty = $finish:expr, { $($own:item)* })*) => {
         $(impl<$($t)?> Finish for $Case {
@@ -207,27 +207,27 @@ macro_rules! passive {
     };
 }
 
-/// A time that passes. It comes by the deadline of the wait, after whatever is possible at once.
+/// A timeout. The deadline of the wait triggers it, after the cases that are possible at once.
 pub struct TimeoutCase(Duration);
 
 impl TimeoutCase {
-    /// After this time.
+    /// A timeout after this time.
     pub fn new(time: Duration) -> TimeoutCase {
         TimeoutCase(time)
     }
 }
 
-/// A point in time that comes, as a timeout does.
+/// A deadline, which works like a timeout.
 pub struct DeadlineCase(Instant);
 
 impl DeadlineCase {
-    /// This one, by the clock of whoever waits: [`time::now`].
+    /// A deadline on the caller's clock: [`time::now`].
     pub fn new(at: Instant) -> DeadlineCase {
         DeadlineCase(at)
     }
 }
 
-/// Nothing that ever happens.
+/// A case that never happens.
 pub struct NeverCase<T>(PhantomData<fn() -> T>);
 
 impl<T> NeverCase<T> {
@@ -236,7 +236,7 @@ impl<T> NeverCase<T> {
     }
 }
 
-/// What happens when nothing else is possible at once.
+/// The case that happens if no other one is possible at once.
 pub struct DefaultCase;
 
 passive! {
@@ -258,14 +258,14 @@ passive! {
     }
 }
 
-/// A token that is cancelled.
+/// The cancellation of a token.
 pub struct TokenCase<'c> {
     token: &'c CancelToken,
     node: Node<Waiter>,
 }
 
 impl<'c> TokenCase<'c> {
-    /// Of this token.
+    /// The cancellation of this token.
     pub fn new(token: &'c CancelToken) -> TokenCase<'c> {
         TokenCase { token, node: Node::new(()) }
     }
@@ -289,7 +289,7 @@ impl Case for TokenCase<'_> {
     }
 
     fn register(&mut self, round: &Round<'_>) -> bool {
-        // SAFETY: the node stays where it is until the case is unregistered.
+        // SAFETY: the node stays in place until the case is unregistered.
         unsafe { self.token.node().subscribe(&self.node, round.waiter(), Some(round.claim())) }
     }
 

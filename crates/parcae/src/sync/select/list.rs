@@ -1,4 +1,4 @@
-//! Lists of cases that are made at run time.
+//! Lists of cases made at run time.
 
 use super::case::{Call, Case, Finish, Goal, Many, Once, Payer, Round};
 use super::channels::{RecvCase, SendCase, SendWithCase};
@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A case and what belongs to it.
+/// A case and its closure.
 trait Arm<R>: Case {
     fn fire(&mut self) -> R;
 }
@@ -74,8 +74,8 @@ impl<C: Case, F> Case for With<C, F> {
     }
 }
 
-/// Cases, and what belongs to each: a closure that is called if it is the one that happened. All
-/// closures return the same type.
+/// A list of cases, each with a closure that is called if the case happens. All closures return the
+/// same type.
 ///
 /// ```
 /// use parcae::channel::channel;
@@ -98,13 +98,12 @@ pub struct Select<'c, R> {
 }
 
 impl<'c, R> Select<'c, R> {
-    /// No cases yet.
+    /// An empty list.
     pub fn new() -> Select<'c, R> {
         Select { arms: Vec::new(), bias: Bias::None }
     }
 
-    /// The first of the list that is possible happens, not any: cases stand in the order of their
-    /// importance.
+    /// Chooses the first possible case in the order of the list, instead of a random one.
     pub fn biased(mut self) -> Select<'c, R> {
         self.bias = Bias::First;
         self
@@ -119,7 +118,7 @@ impl<'c, R> Select<'c, R> {
         self
     }
 
-    /// A receive.
+    /// Adds a receive.
     pub fn recv<T: 'c>(
         &mut self,
         receiver: &'c Receiver<T>,
@@ -128,7 +127,7 @@ impl<'c, R> Select<'c, R> {
         self.add(RecvCase::new(receiver), then)
     }
 
-    /// A send. The value is dropped if another case happens.
+    /// Adds a send. The value is dropped if another case happens.
     pub fn send<T: 'c>(
         &mut self,
         sender: &'c Sender<T>,
@@ -138,8 +137,8 @@ impl<'c, R> Select<'c, R> {
         self.add(SendCase::new(sender, value), then)
     }
 
-    /// A send of what is in an `Option`, where it stays if another case happens. Without a value
-    /// the case does not happen.
+    /// Adds a send of the value in an `Option`, where it stays if another case happens. A case
+    /// without a value never happens.
     pub fn offer<T: 'c>(
         &mut self,
         sender: &'c Sender<T>,
@@ -149,9 +148,9 @@ impl<'c, R> Select<'c, R> {
         self.add(SendCase::offer(sender, value), then)
     }
 
-    /// A send of what a closure returns, which is called when sending has become possible, and once
-    /// at most. If somebody else is faster then, the value waits as that of [`send`](Select::send)
-    /// does, and is dropped if another case happens.
+    /// Adds a send of a value that a closure makes. The closure is called at most once, when the
+    /// send has become possible. If another sender is faster, the value waits like that of
+    /// [`send`](Select::send), and is dropped if another case happens.
     ///
     /// ```
     /// use parcae::channel::channel;
@@ -159,7 +158,7 @@ impl<'c, R> Select<'c, R> {
     ///
     /// let ((full, _rx), (free, rx)) = (channel(0), channel(1));
     /// let mut select = Select::new();
-    /// select.send_with(&full, || -> u8 { unreachable!("nobody receives") }, |_| "full");
+    /// select.send_with(&full, || -> u8 { unreachable!("there is no receiver") }, |_| "full");
     /// select.send_with(&free, || 7, |sent| sent.map_or("closed", |()| "sent"));
     /// assert_eq!(select.wait()?, "sent");
     /// assert_eq!(rx.recv()?, 7);
@@ -174,7 +173,7 @@ impl<'c, R> Select<'c, R> {
         self.add(super::send_with(sender, make), then)
     }
 
-    /// A point in time that is received: see [`after`](crate::channel::after()) and
+    /// Adds a receive from a timer; see [`after`](crate::channel::after()) and
     /// [`at`](crate::channel::at()).
     pub fn after(
         &mut self,
@@ -184,7 +183,7 @@ impl<'c, R> Select<'c, R> {
         self.add(TimerCase::new(timer), then)
     }
 
-    /// A tick: see [`tick`](crate::channel::tick()).
+    /// Adds a receive of a tick; see [`tick`](crate::channel::tick()).
     pub fn tick(
         &mut self,
         ticks: &'c Ticks,
@@ -193,7 +192,7 @@ impl<'c, R> Select<'c, R> {
         self.add(TimerCase::new(ticks), then)
     }
 
-    /// The next value of a broadcast.
+    /// Adds a receive of the next value of a broadcast.
     pub fn next<T: Clone + 'c>(
         &mut self,
         subscriber: &'c mut Subscriber<T>,
@@ -202,7 +201,7 @@ impl<'c, R> Select<'c, R> {
         self.add(ChangeCase::next(subscriber), then)
     }
 
-    /// A change of what is watched.
+    /// Adds a change of a watched value.
     pub fn changed<T: 'c>(
         &mut self,
         watcher: &'c mut Watcher<T>,
@@ -211,7 +210,7 @@ impl<'c, R> Select<'c, R> {
         self.add(ChangeCase::changed(watcher), then)
     }
 
-    /// A task that ends. Its handle then has the result: joining does not wait.
+    /// Adds the end of a task. Joining its handle does not wait after that.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -244,12 +243,12 @@ impl<'c, R> Select<'c, R> {
         self.add(EndedCase::new(task), then)
     }
 
-    /// A point in time that comes, by the clock of [`time::now`](crate::time::now).
+    /// Adds a deadline on the clock of [`time::now`](crate::time::now).
     pub fn deadline(&mut self, at: Instant, then: impl FnOnce(()) -> R + 'c) -> &mut Select<'c, R> {
         self.add(DeadlineCase::new(at), then)
     }
 
-    /// A time that passes, counted from [`wait`](Select::wait).
+    /// Adds a timeout, which counts from [`wait`](Select::wait).
     pub fn timeout(
         &mut self,
         time: Duration,
@@ -258,7 +257,7 @@ impl<'c, R> Select<'c, R> {
         self.add(TimeoutCase::new(time), then)
     }
 
-    /// A token that is cancelled.
+    /// Adds the cancellation of a token.
     pub fn cancelled(
         &mut self,
         token: &'c CancelToken,
@@ -267,23 +266,24 @@ impl<'c, R> Select<'c, R> {
         self.add(TokenCase::new(token), then)
     }
 
-    /// What happens if nothing else is possible at once.
+    /// Adds the case that happens if no other one is possible at once.
     pub fn default(&mut self, then: impl FnOnce(()) -> R + 'c) -> &mut Select<'c, R> {
         self.add(DefaultCase, then)
     }
 
-    /// Waits until one of the cases has happened, and calls what belongs to it.
+    /// Waits until one of the cases has happened, and calls its closure.
     ///
     /// # Errors
     ///
-    /// There are no cases, or the task was cancelled or has no budget left: none has happened.
+    /// If there are no cases, the task is cancelled, or its budget is exhausted. No case has
+    /// happened.
     pub fn wait(mut self) -> Result<R> {
         let winner = self.choose(Goal::Happen)?;
         Ok(self.arms.swap_remove(winner).fire())
     }
 
-    /// Waits until one of the cases is possible, and says which: the how manieth of the list.
-    /// Nothing has happened, and by the time that somebody tries, others may have been faster.
+    /// Waits until one of the cases is possible, and returns its index. The case has not happened,
+    /// and other tasks may make it impossible before it is tried.
     ///
     /// # Errors
     ///
@@ -324,10 +324,10 @@ impl<R> fmt::Debug for Select<'_, R> {
     }
 }
 
-/// A list of cases that is waited for again and again. Cases come and go between two waits.
+/// A reusable list of cases. Cases can be added and removed between two waits.
 ///
-/// What belongs to a case is called each time that the case happens. Where [`Select`] takes a value
-/// to send, this takes a closure that makes one.
+/// The closure of a case is called each time the case happens. A send takes a closure that makes
+/// the value, not a value as in [`Select`].
 ///
 /// ```
 /// use parcae::channel::channel;
@@ -356,24 +356,24 @@ impl<R> fmt::Debug for Select<'_, R> {
 /// ```
 #[must_use = "it does nothing until it waits"]
 pub struct Cases<'c, R> {
-    /// Numbers only grow.
+    /// In ascending order of their numbers.
     arms: Vec<(u64, Box<dyn Arm<R> + 'c>)>,
     next: u64,
     bias: Bias,
 }
 
-/// A case of [`Cases`]; of no use for another list.
+/// A case of [`Cases`]. Valid for the list that returned it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CaseId(u64);
 
 impl<'c, R> Cases<'c, R> {
-    /// No cases yet.
+    /// An empty list.
     pub fn new() -> Cases<'c, R> {
         Cases { arms: Vec::new(), next: 0, bias: Bias::None }
     }
 
-    /// From now on the first of the list that is possible happens, not any: in the order in which
-    /// they were added.
+    /// Chooses the first possible case in the order in which they were added, instead of a random
+    /// one.
     pub fn biased(mut self) -> Cases<'c, R> {
         self.bias = Bias::First;
         self
@@ -386,7 +386,7 @@ impl<'c, R> Cases<'c, R> {
         CaseId(id)
     }
 
-    /// A receive.
+    /// Adds a receive.
     pub fn recv<T: 'c>(
         &mut self,
         receiver: &'c Receiver<T>,
@@ -395,8 +395,8 @@ impl<'c, R> Cases<'c, R> {
         self.add(RecvCase::new(receiver), then)
     }
 
-    /// A send of what a closure returns, each time. It is called when sending has become possible;
-    /// if somebody else is faster then, the value waits for the next time.
+    /// Adds a send of values that a closure makes. It is called when the send has become possible.
+    /// If another sender is faster, the value is kept for the next time.
     pub fn send_with<T: 'c>(
         &mut self,
         sender: &'c Sender<T>,
@@ -406,7 +406,7 @@ impl<'c, R> Cases<'c, R> {
         self.add(SendWithCase::of(sender, Many(move |()| make())), then)
     }
 
-    /// The next value of a broadcast.
+    /// Adds a receive of the next value of a broadcast.
     pub fn next<T: Clone + 'c>(
         &mut self,
         subscriber: &'c mut Subscriber<T>,
@@ -415,7 +415,7 @@ impl<'c, R> Cases<'c, R> {
         self.add(ChangeCase::next(subscriber), then)
     }
 
-    /// A change of what is watched.
+    /// Adds a change of a watched value.
     pub fn changed<T: 'c>(
         &mut self,
         watcher: &'c mut Watcher<T>,
@@ -424,12 +424,13 @@ impl<'c, R> Cases<'c, R> {
         self.add(ChangeCase::changed(watcher), then)
     }
 
-    /// A task that ends. It stays ended: a case to be removed.
+    /// Adds the end of a task. It stays possible after that, so the case should be removed.
     pub fn ended(&mut self, task: &'c impl Ends, then: impl FnMut(()) -> R + 'c) -> CaseId {
         self.add(EndedCase::new(task), then)
     }
 
-    /// A token that is cancelled. It stays cancelled: a case to be removed.
+    /// Adds the cancellation of a token. It stays possible after that, so the case should be
+    /// removed.
     pub fn cancelled(
         &mut self,
         token: &'c CancelToken,
@@ -438,7 +439,7 @@ impl<'c, R> Cases<'c, R> {
         self.add(TokenCase::new(token), then)
     }
 
-    /// A point in time that is received, once: see [`after`](crate::channel::after()) and
+    /// Adds a receive from a timer, which happens once; see [`after`](crate::channel::after()) and
     /// [`at`](crate::channel::at()).
     pub fn after(
         &mut self,
@@ -448,7 +449,7 @@ impl<'c, R> Cases<'c, R> {
         self.add(TimerCase::new(timer), then)
     }
 
-    /// A tick: see [`tick`](crate::channel::tick()).
+    /// Adds a receive of a tick; see [`tick`](crate::channel::tick()).
     pub fn tick(
         &mut self,
         ticks: &'c Ticks,
@@ -457,49 +458,50 @@ impl<'c, R> Cases<'c, R> {
         self.add(TimerCase::new(ticks), then)
     }
 
-    /// A time that passes, counted from each [`wait`](Cases::wait).
+    /// Adds a timeout, which counts from each [`wait`](Cases::wait).
     pub fn timeout(&mut self, time: Duration, then: impl FnMut(()) -> R + 'c) -> CaseId {
         self.add(TimeoutCase::new(time), then)
     }
 
-    /// Takes a case out, and drops what belongs to it; false if it is not in the list any more.
+    /// Removes a case and drops its closure. Returns false if the case is no longer in the list.
     pub fn remove(&mut self, case: CaseId) -> bool {
         let found = self.arms.binary_search_by_key(&case.0, |(id, _)| *id);
         found.map(|at| self.arms.remove(at)).is_ok()
     }
 
-    /// How many cases there are.
+    /// Number of cases.
     pub fn len(&self) -> usize {
         self.arms.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.arms.is_empty()
     }
 
-    /// Waits until one of the cases has happened, and calls what belongs to it.
+    /// Waits until one of the cases has happened, and calls its closure.
     ///
     /// # Errors
     ///
-    /// There are no cases, or the task was cancelled or has no budget left: none has happened.
+    /// If there are no cases, the task is cancelled, or its budget is exhausted. No case has
+    /// happened.
     pub fn wait(&mut self) -> Result<R> {
         let winner = self.choose(Goal::Happen, None)?;
         Ok(self.arms[winner].1.fire())
     }
 
-    /// The same, if a case is possible at once; none if there is none.
+    /// Like [`wait`](Cases::wait), but returns `None` if no case is possible at once.
     ///
     /// # Errors
     ///
-    /// As for [`wait`](Cases::wait); but no cases are none that are possible.
+    /// As for [`wait`](Cases::wait), except that an empty list is not an error.
     pub fn try_wait(&mut self) -> Result<Option<R>> {
         let winner = self.choose(Goal::Happen, Some(&mut DefaultCase))?;
         Ok(self.arms.get_mut(winner).map(|(_, arm)| arm.fire()))
     }
 
-    /// Waits until one of the cases is possible, and says which. Nothing has happened, and by the
-    /// time that somebody tries, others may have been faster.
+    /// Waits until one of the cases is possible, and returns it. The case has not happened, and
+    /// other tasks may make it impossible before it is tried.
     ///
     /// # Errors
     ///
@@ -509,7 +511,7 @@ impl<'c, R> Cases<'c, R> {
         Ok(CaseId(self.arms[found].0))
     }
 
-    /// The same, if a case is possible at once; none if there is none.
+    /// Like [`ready`](Cases::ready), but returns `None` if no case is possible at once.
     ///
     /// # Errors
     ///
@@ -519,7 +521,7 @@ impl<'c, R> Cases<'c, R> {
         Ok(self.arms.get(found).map(|(id, _)| CaseId(*id)))
     }
 
-    /// With what else happens, behind all cases, if it is given.
+    /// Chooses among the cases of the list and `otherwise`, whose index follows theirs.
     fn choose(&mut self, goal: Goal, otherwise: Option<&mut DefaultCase>) -> Result<usize> {
         let arms = self.arms.iter_mut().map(|(_, arm)| &mut **arm as &mut dyn Case);
         let otherwise = otherwise.map(|default| default as &mut dyn Case);

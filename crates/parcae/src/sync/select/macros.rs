@@ -1,34 +1,34 @@
 //! The macro for a fixed list of cases.
 
-/// Waits for the first of several things, and does what belongs to it.
+/// Waits for the first of several operations, and runs its arm.
 ///
 /// | case | happens when | gives |
 /// |---|---|---|
 /// | `recv(rx) -> v => …` | there is a value, or the channel is closed and empty | `Result<T, RecvError>` |
-/// | `recv(after(time)) -> v => …` | the point in time has come, likewise for `at`, `tick` and `never` | `Result<Instant, RecvError>` |
+/// | `recv(after(time)) -> v => …` | the point in time has come; likewise for `at`, `tick` and `never` | `Result<Instant, RecvError>` |
 /// | `send(tx, value) -> r => …` | there is room, or the channel is closed | `Result<(), SendError<T>>` |
-/// | `send_with(tx, \|\| value) -> r => …` | as `send`, of a value that is made when sending is possible | the same |
-/// | `offer(tx, &mut slot) -> r => …` | as `send`, of what is in an `Option`; it stays there if another case happens | the same |
+/// | `send_with(tx, \|\| value) -> r => …` | as `send`, with a value that is made when the send is possible | the same |
+/// | `offer(tx, &mut slot) -> r => …` | as `send`, with the value in an `Option`, where it stays if another case happens | the same |
 /// | `next(subscriber) -> v => …` | a broadcast has another value, or is closed | `Result<T, RecvError>` |
-/// | `changed(watcher) -> v => …` | what is watched has changed, or is closed | `Result<Arc<T>, RecvError>` |
+/// | `changed(watcher) -> v => …` | the watched value has changed, or is closed | `Result<Arc<T>, RecvError>` |
 /// | `ended(task) => …` | the task of a handle has ended: joining does not wait | |
 /// | `timeout(time) => …` | the time has passed | |
-/// | `deadline(instant) => …` | it is as late as that by [`time::now`](crate::time::now) | |
+/// | `deadline(instant) => …` | the deadline has passed on the clock of [`time::now`](crate::time::now) | |
 /// | `cancelled(token) -> why => …` | the token is cancelled | [`CancelReason`](crate::CancelReason) |
-/// | `default => …` | nothing else is possible at once | |
+/// | `default => …` | no other case is possible at once | |
 ///
-/// The whole is a [`Result`](crate::Result): of what the chosen case evaluates to, or an error if
-/// the task was cancelled or has no budget left, in which case none has happened. `?`, `return`,
-/// `break` and `continue` in a case are those of the code around it. See
-/// [`select`](mod@crate::select) for what is guaranteed.
+/// The result is a [`Result`](crate::Result): the value of the chosen arm, or an error if the task
+/// is cancelled or its budget is exhausted, in which case no case has happened. `?`, `return`,
+/// `break` and `continue` in an arm are those of the surrounding code. See
+/// [`select`](mod@crate::select) for the guarantees.
 ///
-/// Operands are evaluated once, in order, and may be temporaries: they live until the whole is
-/// evaluated. So does a value to be sent, even if its case does not happen; `send_with` makes it
-/// only when it can be sent, and calls its closure once at most. (If somebody else is faster just
-/// then, the value waits as that of `send` does. Until it is made nobody waits with a value, so
-/// that on a rendezvous channel a `try_recv` finds none.)
+/// Operands are evaluated once, in order, and may be temporaries: they live until the whole
+/// expression is evaluated. So does a value to be sent, even if its case does not happen.
+/// `send_with` makes the value only when it can be sent, and calls its closure at most once. (If
+/// another sender is faster, the value waits like that of `send`. Until the value is made, the case
+/// does not count as a waiting sender: on a rendezvous channel `try_recv` finds no value.)
 ///
-/// With `biased;` before the cases the first that is possible happens, in their order, not any:
+/// With `biased;` before the cases, the first possible one happens, in the order of the list:
 ///
 /// ```
 /// let (tx, rx) = parcae::channel::channel(8);
@@ -68,23 +68,22 @@ macro_rules! select {
     ($($arms:tt)+) => { $crate::__select!(@arms [select] $($arms)+) };
 }
 
-/// The steps of `select!`. Each case gets a variable, which is another one each time because it is
-/// introduced in another expansion. It is bound by a `match`, whose temporaries live as long as its
-/// arm.
+/// The steps of `select!`. Each case gets a variable of its own, because each is introduced in a
+/// separate expansion. It is bound by a `match`, whose temporaries live as long as its arm.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
-    // All arms are read.
+    // All arms are parsed.
     (@arms [$run:ident $($arm:tt)*]) => {
         $crate::__select!(@bind $run [$($arm)*] $($arm)*)
     };
-    // One more case is made.
+    // Binds one more case.
     (@bind $run:ident $all:tt { $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
         match $($new)* { mut $case => $crate::__select!(@bind $run $all $($rest)*) }
     };
-    // All are.
+    // All cases are bound.
     (@bind $run:ident [$({ $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) })*]) => {{
-        #[allow(unreachable_code)] // all cases may leave
+        #[allow(unreachable_code)] // every arm may diverge
         let result = match $crate::__private::$run(&mut [$(&mut $case),*]) {
             ::core::result::Result::Err(error) => {
                 ::core::result::Result::<_, $crate::Error>::Err(error)
@@ -95,7 +94,7 @@ macro_rules! __select {
         };
         result
     }};
-    // What happens in the arm that was chosen.
+    // Runs the arm that was chosen.
     (@fire $at:ident, $n:expr, { $case:ident ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
         if $at == $n {
             let $pattern = $crate::__private::Finish::finish(&mut $case);

@@ -1,5 +1,5 @@
-//! Waiting for the first of several things: [`select!`](crate::select!) for a fixed list,
-//! [`Select`] for one that is made at run time.
+//! Waiting for the first of several operations: [`select!`](crate::select!) for a fixed list,
+//! [`Select`] and [`Cases`] for lists made at run time.
 //!
 //! ```
 //! use parcae::channel::channel;
@@ -36,18 +36,19 @@
 //!
 //! # Guarantees
 //!
-//! - Exactly one case happens. The others have had no effect: nothing was taken from their
-//!   channels, and nothing is left waiting there when the call returns.
-//! - Among cases that are possible at once each has the same chance, however many there are that
-//!   are not. On a task the choice comes from its worker's random numbers, so it is the same in a
-//!   replay. With `biased;` the first in the order of the list is taken instead. Among cases that
-//!   become possible while it waits it is the first to do so.
+//! - Exactly one case happens. The others have no effect: nothing is taken from their channels, and
+//!   no waiter is left there when the call returns.
+//! - Among the cases that are possible at once, each is chosen with the same probability, however
+//!   many impossible cases there are. On a task the choice comes from its worker's random numbers,
+//!   so a replay makes the same one. With `biased;` the first possible case in the order of the
+//!   list is chosen instead. Among cases that become possible during the wait, the first to do so
+//!   is chosen.
 //! - `default` happens only if there was a moment at which no other case was possible.
-//! - A receive from a channel that is closed and empty, and a send into a closed one, *are
-//!   possible*: the case gets the error. Unless the task is cancelled: that is the result then, and
-//!   no case happens.
-//! - It is a checkpoint and a cancel point, also if it does not wait. A timeout counts from the
-//!   call, and yields to whatever is possible without waiting.
+//! - A receive from a closed and empty channel, and a send into a closed one, *are possible*: the
+//!   case gets the error. If the task is cancelled, the cancellation is the result instead, and no
+//!   case happens.
+//! - A select is a checkpoint and a cancel point, even if it does not wait. A timeout counts from
+//!   the call. A case that is possible at once takes precedence over it.
 //!
 //! # The protocol
 //!
@@ -64,49 +65,51 @@
 //!      (or do not park, and claim for `default`)
 //! ```
 //!
-//! Each registration carries the same `Claim`. Whoever serves one (a sender, a receiver, a close, a
-//! token, a task that ends, a bell that rings) sets the claim under the lock of its channel before
-//! it moves a value; so does the select itself for its deadline, for a cancel, for `default`, and
-//! to try again. Only one sets it. A place whose claim is lost is passed over, and its value is not
-//! touched.
+//! All registrations of a select carry the same `Claim`. A thread that serves one of them (for a
+//! send, a receive, a close, a cancelled token or the end of a task) sets the claim under the lock
+//! of its object before it moves a value. The select itself sets it when its deadline passes or its
+//! task is cancelled, for `default`, and to try again. Only the first attempt to set it succeeds. A
+//! node whose claim is lost is skipped, and its value is not touched.
 //!
-//! *No value is lost*: after the claim is decided every case is unregistered, under its channel's
-//! lock, which waits for whoever won there to finish; only the winner's place can have an outcome.
-//! Values lie in the cases, at addresses that the channel has while they are registered: they are
-//! unregistered before the select returns, or unwinds.
+//! *No value is lost*: once the claim is decided, every case is unregistered under the lock of its
+//! object, so the winner's critical section has ended by then. Only the winner's node can have an
+//! outcome. Values stay in the cases, at addresses that the channel uses while they are registered.
+//! All cases are unregistered before the select returns or unwinds.
 //!
-//! *No wake-up is lost*: a registration looks in the same critical section whether the case is
-//! possible. If it is, nothing is tried while others are registered (both could happen); the select
-//! withdraws and starts over. If it is not, whoever makes it possible finds the place.
+//! *No wake-up is lost*: a registration checks in the same critical section whether the case is
+//! possible. If it is, it cannot be tried while other cases are registered (two could happen), so
+//! the select withdraws and starts over. If it is not, the thread that makes it possible finds the
+//! node.
 //!
-//! *Each has the same chance*: the order is a random permutation, drawn step by step. The first
-//! possible case in it is each of the possible ones equally often, whatever lies between them.
-//! (From a random start on, in order, a case would inherit the chances of impossible ones before
+//! *Each has the same chance*: the order is a random permutation, drawn step by step. Each possible
+//! case is equally often the first possible one in it, wherever the impossible ones are. (With a
+//! rotation from a random start, a case would inherit the chances of the impossible ones before
 //! it.)
 //!
 //! *`default` is true*: looking at one channel after the other proves nothing, since a value may
-//! move from one that was not looked at to one that was. A case is *fleeting* if it can cease to be
-//! possible by the doing of others: a send or a receive. All others, once possible, stay so.
+//! move from a channel that is still to be looked at to one that was. A case is *fleeting* if other
+//! tasks can make it impossible again: a send or a receive. All other cases, once possible, stay
+//! possible.
 //!
-//! - With one fleeting case at most, that one is tried and then all others: what is not possible
-//!   later was not when the fleeting one was tried. That is the moment.
-//! - Otherwise all are registered. From its registration on a case that becomes possible for this
-//!   select takes its claim, as above; so while the claim is open and the last one is registered,
-//!   none is possible. `default` claims for itself: if it wins, the moment was there. What is
-//!   registered nowhere, a timer, is looked at between the two.
+//! - With at most one fleeting case, that one is tried first and then all others: a case that is
+//!   not possible later was not possible when the fleeting one was tried. That is the moment.
+//! - Otherwise all cases are registered. A registered case that becomes possible sets the claim, as
+//!   above; so if the claim is still open when the last case is registered, none is possible.
+//!   `default` then sets the claim: if it wins, there was such a moment. Timers are not registered
+//!   anywhere, so they are checked between the two.
 //!
-//! *It ends*: to start over, somebody else must have been waiting or sent in between. Two selects
-//! that look for each other might withdraw at the same time; they go on in random order, and a
-//! select that has registered fully is found.
+//! *It ends*: a select starts over only because another task waited or sent in between. Two selects
+//! that meet each other might both withdraw at the same time. They continue in random order, and a
+//! fully registered select is found by the other.
 //!
-//! *To watch* ([`Select::ready`], and a value that is yet to be made) is to register without an
-//! address: whoever makes the operation possible sets the claim and wakes, and nothing is handed
-//! over. What is found may be gone by the time that it is tried, and then the select starts over.
+//! *Watching* ([`Select::ready`], and `send_with`) is registering without an address: the thread
+//! that makes the operation possible sets the claim and wakes the select, and hands nothing over.
+//! The operation may be impossible again by the time it is tried. Then the select starts over.
 //!
-//! Rejected: to claim both selects of a pair while registered. It needs an order of claims, or a
-//! claim that can be taken back, on which others then wait. To take the locks of all channels in
-//! the order of their addresses for the last look before `default`: locks for a few instructions
-//! would be held for as long as the list is.
+//! Rejected: claiming both selects of a pair while registered. It needs an order of claims, or a
+//! revocable claim that other threads would wait for. Rejected too: locking all channels in the
+//! order of their addresses for the last look before `default`. Locks that are held for a few
+//! instructions would be held for the length of the list.
 
 mod case;
 mod channels;
@@ -137,22 +140,22 @@ use case::Goal;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Instant;
 
-/// Claimed by the select itself: to try again, because its task was cancelled, or because nothing
-/// is possible.
+/// Claims by the select itself: to try again, because its task was cancelled, or because no case is
+/// possible.
 const RETRY: usize = usize::MAX - 1;
 const INTERRUPTED: usize = usize::MAX - 2;
 const OTHERWISE: usize = usize::MAX - 3;
 
-/// In which order cases are tried.
+/// The order in which cases are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bias {
-    /// In a random one.
+    /// Random.
     None,
-    /// In that of the list.
+    /// That of the list.
     First,
 }
 
-/// A number below `count`.
+/// A random number below `count`.
 fn random(count: usize) -> usize {
     if count < 2 {
         return 0;
@@ -161,11 +164,11 @@ fn random(count: usize) -> usize {
         .unwrap_or_else(|| RandomState::new().build_hasher().finish() as usize % count)
 }
 
-/// An order of cases, which is drawn as far as it is asked for.
+/// A permutation of the cases, drawn as far as it is needed.
 struct Turns {
-    /// The first of them: a select rarely has more.
+    /// For up to `FEW` cases, as most selects have.
     few: [u8; Turns::FEW],
-    /// All, if there are more.
+    /// For more cases.
     many: Vec<usize>,
     count: usize,
     bias: Bias,
@@ -179,7 +182,7 @@ impl Turns {
         Turns { few: std::array::from_fn(|at| at as u8), many, count, bias }
     }
 
-    /// The case at this position; those before it were drawn.
+    /// The case at this position. The positions before it must have been drawn.
     fn draw(&mut self, at: usize) -> usize {
         let from = match self.bias {
             Bias::None => at + random(self.count - at),
@@ -193,13 +196,13 @@ impl Turns {
         self.get(at)
     }
 
-    /// The same, for one that was drawn.
+    /// The case at a position that was drawn.
     fn get(&self, at: usize) -> usize {
         if self.many.is_empty() { usize::from(self.few[at]) } else { self.many[at] }
     }
 }
 
-/// Cases that may be registered: none is after this.
+/// Cases that may be registered. Dropping this unregisters them.
 struct Registered<'r, 'c>(&'r mut [&'c mut dyn Case]);
 
 impl Drop for Registered<'_, '_> {
@@ -208,17 +211,17 @@ impl Drop for Registered<'_, '_> {
     }
 }
 
-/// Waits until one of the cases has happened, and says which.
+/// Waits until one of the cases has happened, and returns its index.
 ///
 /// # Errors
 ///
-/// There are no cases, or the task was cancelled or has no budget left: none has happened.
+/// If there are no cases, the task is cancelled, or its budget is exhausted. No case has happened.
 #[doc(hidden)]
 pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
     choose(cases, Bias::None, Goal::Happen)
 }
 
-/// The same, with the first of those that are possible.
+/// Like [`run`], but chooses the first possible case.
 ///
 /// # Errors
 ///
@@ -228,11 +231,11 @@ pub fn run_biased(cases: &mut [&mut dyn Case]) -> Result<usize> {
     choose(cases, Bias::First, Goal::Happen)
 }
 
-/// Waits until one of the cases has happened, or is possible, and says which.
+/// Waits until one of the cases has happened, or is possible, and returns its index.
 fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> {
     let count = cases.len();
     if count == 0 {
-        return Err(Error::msg("a select without cases would wait for ever"));
+        return Err(Error::msg("a select without cases would wait forever"));
     }
     let payer = Payer::prepare()?;
     let otherwise = cases.iter().position(|case| case.is_default());
@@ -252,14 +255,14 @@ fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> 
                 .find(|&at| !cases[at].is_fleeting() && possible(&mut *cases[at], goal, &payer));
             return late.map_or(Ok(otherwise), |at| accept(cases, at, &payer, None));
         }
-        // Before `registered`, which is dropped first: no node points to the claim then.
+        // Declared before `registered`, which is dropped first: no node points to the claim then.
         let claim = Claim::new();
         let registered = Registered(&mut *cases);
         for turn in 0..count {
             let case = turns.get(turn);
             let round = Round { claim: &claim, frame: payer.0, case, goal };
             if !registered.0[case].register(&round) {
-                // If this fails, another case has happened.
+                // Fails if another case has happened.
                 claim.fire(RETRY);
             }
             if !claim.is_open() {
@@ -288,7 +291,7 @@ fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> 
     }
 }
 
-/// Whether a case is possible; then it has happened, unless that is not the goal.
+/// Whether a case is possible. If the goal is that it happens, it has.
 fn possible(case: &mut dyn Case, goal: Goal, payer: &Payer) -> bool {
     match goal {
         Goal::Happen => case.attempt(payer),
@@ -296,8 +299,8 @@ fn possible(case: &mut dyn Case, goal: Goal, payer: &Payer) -> bool {
     }
 }
 
-/// The case that has won. If all that has happened there is that somebody else has gone, and this
-/// task is to end, that is what it is told: mostly the one follows from the other.
+/// Accepts the winning case. If its outcome is a closed channel and the task is cancelled, the
+/// result is the cancellation: usually the one follows from the other.
 fn accept(
     cases: &[&mut dyn Case],
     winner: usize,
@@ -316,15 +319,15 @@ fn accept(
     Ok(winner)
 }
 
-/// The timeout that comes first, and its case; counted from the first time that a select has to
-/// wait.
+/// The earliest timeout and its case. Timeouts count from the first wait of the select.
 fn first_timeout(cases: &[&mut dyn Case]) -> Option<(Instant, usize)> {
     let timeouts = cases.iter().enumerate();
     let (time, at) = timeouts.filter_map(|(at, case)| Some((case.timeout()?, at))).min()?;
     Some((time::now().checked_add(time)?, at))
 }
 
-/// The same, or the timer that comes before it: others may have received it since the last time.
+/// The earliest timeout or timer. Timers are read again, because another receiver may have taken
+/// one since the last round.
 fn earliest(
     timeout: Option<(Instant, usize)>,
     cases: &[&mut dyn Case],
@@ -334,7 +337,7 @@ fn earliest(
     Some((Deadline::after(first.saturating_duration_since(time::now())), at))
 }
 
-/// Waits until a claim is decided, and says for whom; if by a cancel, with what.
+/// Waits until the claim is decided. Returns the winner, and the error if that is a cancellation.
 fn decide(
     claim: &Claim,
     cases: usize,

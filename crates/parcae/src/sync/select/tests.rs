@@ -12,7 +12,7 @@ use crate::prelude::*;
 use crate::sync::channel::tests::{deterministic, everywhere, pause, threads};
 use crate::sync::channel::{Receiver, Sender, channel};
 
-/// That nobody waits there any more.
+/// Asserts that the channel has no waiters.
 fn assert_nobody_waits<T>(tx: &Sender<T>) {
     assert_eq!(tx.shared().core.waiting(), (0, 0));
 }

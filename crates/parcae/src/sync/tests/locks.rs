@@ -265,7 +265,7 @@ fn who_wants_many_permits_is_served_in_turn() {
                 Ok(())
             })?;
             while semaphore.try_acquire(1).is_some() {
-                cx.yield_now()?; // until somebody waits
+                cx.yield_now()?; // until there is a waiter
             }
             let few = n.spawn(|_| {
                 let _one = semaphore.acquire()?;
@@ -446,8 +446,8 @@ fn lazily_and_once() {
     assert_eq!((cell.get_mut().copied(), cell.take(), cell.get()), (Some(3), Some(3), None));
 }
 
-/// Tasks of two workers, threads, timeouts and cancels on one mutex: it excludes, and everybody who
-/// was not cancelled gets its turns.
+/// Tasks of two workers, threads, timeouts and cancels on one mutex: it excludes, and every task
+/// that was not cancelled gets its turns.
 #[test]
 fn storms_of_tasks_threads_timeouts_and_cancels() {
     for round in 0..10 {

@@ -11,7 +11,7 @@ use std::time::Duration;
 fn a_signal_for_nobody_is_kept_once() {
     let notify = Notify::new();
     assert!(!notify.try_wait());
-    notify.notify_all(); // for nobody, and not kept
+    notify.notify_all(); // no waiter, and not kept
     assert!(!notify.try_wait());
     notify.notify_one();
     notify.notify_one();
@@ -237,8 +237,8 @@ fn who_is_cancelled_has_not_come_to_the_barrier() {
     });
 }
 
-/// One who has got a signal, and is cancelled while it waits for the mutex, has done nothing with
-/// the signal.
+/// A waiter that got a signal and is cancelled while it waits for the mutex has not consumed the
+/// signal.
 #[test]
 fn a_signal_goes_on_if_its_receiver_is_cancelled_while_it_takes_the_mutex_again() {
     let passed_on = AtomicUsize::new(0);
@@ -303,12 +303,12 @@ fn the_last_who_came_is_woken_first() {
             Ok(())
         })?;
         assert_eq!(order.into_inner(), [3, 2, 1, 0]);
-        notify.notify_last(); // for nobody: kept
+        notify.notify_last(); // no waiter: kept
         notify.wait()
     });
 }
 
-/// The signal goes to the one who is the last by then.
+/// The signal goes to the waiter that is the last by then.
 #[test]
 fn a_signal_for_the_last_is_passed_on_to_the_last() {
     deterministic(|cx| {

@@ -1,30 +1,30 @@
-//! Ticks.
+//! Periodic ticks.
 
 use super::{now, sleep_until};
 use crate::base::error::Result;
 use std::time::{Duration, Instant};
 
-/// What happens to ticks that were missed because nobody asked for them in time.
+/// The policy for ticks that were missed because the caller was late.
 ///
-/// With ticks every 10, after one that was taken at 35 instead of 10:
+/// With a period of 10, after the tick for 10 was taken at 35:
 ///
-/// | | the next are at |
+/// | | the next ticks are at |
 /// |---|---|
 /// | `Burst` | 35 (for 20), 35 (for 30), 40, 50 |
 /// | `Delay` | 45, 55, 65 |
 /// | `Skip` | 40, 50, 60 |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissedTicks {
-    /// They come at once, one after another: as many ticks as time has passed.
+    /// Missed ticks come at once, one after another: as many ticks as periods have passed.
     #[default]
     Burst,
-    /// The next one comes a whole period after the late one: never two closer than a period.
+    /// The next tick comes one period after the late one: two ticks are never closer than a period.
     Delay,
-    /// They are left out: ticks stay at multiples of the period.
+    /// Missed ticks are skipped: ticks stay at multiples of the period.
     Skip,
 }
 
-/// Ticks every so often; see [`interval`].
+/// Periodic ticks; see [`interval`].
 #[derive(Debug, Clone)]
 pub struct Interval {
     next: Instant,
@@ -32,7 +32,7 @@ pub struct Interval {
     missed: MissedTicks,
 }
 
-/// Ticks every so often, for the first time after one period.
+/// Ticks every `period`, first after one period.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -59,31 +59,31 @@ pub fn interval(period: Duration) -> Interval {
     interval_at(later(now(), period), period)
 }
 
-/// Ticks every so often, for the first time at a point in time.
+/// Ticks every `period`, first at a point in time.
 ///
 /// # Panics
 ///
 /// If the period is zero.
 pub fn interval_at(first: Instant, period: Duration) -> Interval {
-    assert!(!period.is_zero(), "an interval without a period");
+    assert!(!period.is_zero(), "the period must not be zero");
     Interval { next: first, period, missed: MissedTicks::default() }
 }
 
 impl Interval {
-    /// What happens to ticks that were missed.
+    /// Sets the policy for missed ticks.
     #[must_use]
     pub fn missed(mut self, missed: MissedTicks) -> Interval {
         self.missed = missed;
         self
     }
 
-    /// Waits for the next tick, and returns when it was due. A checkpoint, as
-    /// [`sleep`](super::sleep), also if the tick is late. A tick whose wait was cancelled is still
-    /// to come.
+    /// Waits for the next tick, and returns the time at which it was due. A checkpoint like
+    /// [`sleep`](super::sleep), even if the tick is late. A tick whose wait was cancelled is not
+    /// lost.
     ///
     /// # Errors
     ///
-    /// If the task was cancelled, or has used up its budget.
+    /// If the task is cancelled, or its budget is exhausted.
     pub fn tick(&mut self) -> Result<Instant> {
         let due = self.next;
         sleep_until(due)?;
@@ -91,11 +91,11 @@ impl Interval {
         Ok(due)
     }
 
-    /// The tick after the one that was due and is taken now.
+    /// The tick that follows the one due at `due` and taken at `now`.
     fn after(&self, due: Instant, now: Instant) -> Instant {
         let next = later(due, self.period);
         if now < next {
-            return next; // in time
+            return next; // on time
         }
         match self.missed {
             MissedTicks::Burst => next,
@@ -109,18 +109,18 @@ impl Interval {
         }
     }
 
-    /// The time between two ticks.
+    /// The period.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// Starts anew: the next tick is one period from now.
+    /// Restarts the interval: the next tick is one period from now.
     pub fn reset(&mut self) {
         self.next = later(now(), self.period);
     }
 }
 
-/// A point in time; one that is as good as never if it is too far away.
+/// A point in time after `from`, saturated to one that is practically never.
 fn later(from: Instant, time: Duration) -> Instant {
     let never = || from + Duration::from_secs(1 << 32);
     from.checked_add(time).unwrap_or_else(never)

@@ -1,13 +1,13 @@
 //! Time: sleeping, intervals, deadlines.
 //!
-//! Points in time are [`Instant`]s, of the clock of whoever asks: on a task that of its runtime,
-//! elsewhere the monotonic clock of the system. Under the deterministic executor the two differ:
-//! time there is virtual, and passes at once when nobody can run. So on a task ask [`now`], not
+//! Points in time are [`Instant`]s on the caller's clock: on a task that of its runtime, elsewhere
+//! the system's monotonic clock. Under the deterministic executor the two differ: its time is
+//! virtual, and jumps ahead when no task can run. So tasks should call [`now`], not
 //! [`Instant::now`].
 //!
-//! No wait ends before its time. How late it ends is not guaranteed; at present the runtime adds up
-//! to 66 µs to what the system takes, half a millisecond where it has many deadlines, 4 ms if a
-//! worker is stuck in another task. Deadlines more than 146 years away are that far away.
+//! No wait ends early. There is no guarantee on how late it ends. At present the runtime adds up to
+//! 66 µs to the delay of the system, half a millisecond with many deadlines, and 4 ms if a worker
+//! is stuck in another task. Deadlines more than 146 years away are treated as 146 years away.
 //!
 //! ```
 //! use parcae::prelude::*;
@@ -17,7 +17,7 @@
 //! let rt = Runtime::builder().deterministic(1).build()?;
 //! rt.run(|_| {
 //!     let start = time::now();
-//!     time::sleep(Duration::from_secs(3_600))?; // at once: nobody else is there
+//!     time::sleep(Duration::from_secs(3_600))?; // virtual time: returns at once
 //!     assert!(time::now() - start >= Duration::from_secs(3_600));
 //!     Ok(())
 //! })?;
@@ -37,7 +37,7 @@ use crate::wait::Why;
 use crate::{CancelReason, NurseryOpts};
 use std::time::{Duration, Instant};
 
-/// What time it is: on a task by its runtime's clock, which may be virtual; elsewhere by the
+/// The current time: on a task by its runtime's clock, which may be virtual, elsewhere by the
 /// system's. Not a checkpoint: a polling loop needs one of its own.
 pub fn now() -> Instant {
     match cx::current() {
@@ -49,9 +49,9 @@ pub fn now() -> Instant {
     }
 }
 
-/// Waits for a time. On a task the task is parked, elsewhere the thread is blocked.
+/// Sleeps for a time. Parks the task, or blocks a thread that runs no task.
 ///
-/// A checkpoint, which charges one op, and others run, also if there is nothing to wait for:
+/// A checkpoint, which charges one op and lets other tasks run, even if the time is zero:
 /// `sleep(Duration::ZERO)` is a yield that costs an op.
 ///
 /// ```
@@ -67,18 +67,18 @@ pub fn now() -> Instant {
 ///
 /// # Errors
 ///
-/// If the task was cancelled, or has used up its budget.
+/// If the task is cancelled, or its budget is exhausted.
 pub fn sleep(time: Duration) -> Result<()> {
     match now().checked_add(time) {
         Some(at) => sleep_until(at),
         None => loop {
-            sleep_until(now() + Duration::from_secs(1 << 30))?; // for ever
+            sleep_until(now() + Duration::from_secs(1 << 30))?; // forever
         },
     }
 }
 
-/// Waits until a point in time, by the clock of [`now`]. A checkpoint, and others run, also if that
-/// has passed: see [`sleep`].
+/// Sleeps until a point in time on the clock of [`now`]. A checkpoint that lets other tasks run,
+/// even if that time has passed; see [`sleep`].
 ///
 /// ```
 /// use parcae::time;
@@ -110,7 +110,8 @@ pub fn sleep_until(at: Instant) -> Result<()> {
 }
 
 impl Frame {
-    /// Waits until a time of the scheduler. A checkpoint; others run also if that time has passed.
+    /// Sleeps until a time of the scheduler. A checkpoint; other tasks run even if that time has
+    /// passed.
     pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
         let shared = &self.settings().shared;
         if shared.now() >= due {
@@ -126,14 +127,14 @@ impl Frame {
 }
 
 impl<P: Spawns> Cx<P> {
-    /// Runs a closure with a timeout: after that time everything in it that is a cancel point
-    /// fails, and so do the nurseries that it has opened. A checkpoint.
+    /// Runs a closure with a timeout. When the time is up, all cancel points in the closure fail,
+    /// and the nurseries that it has opened are cancelled. A checkpoint.
     ///
-    /// The time is looked at where the closure can be cancelled, not elsewhere. A closure that gets
-    /// done all the same, because it comes to no cancel point or does not care, has its result
-    /// returned, late as it is. A [`blocking`](crate::blocking()) call that has begun is waited
-    /// for, and may make this late; the error says so then.
-    /// [`blocking_static`](crate::blocking_static) is left behind when the time is over.
+    /// The timeout takes effect at cancel points only. A closure that completes all the same,
+    /// because it reaches no cancel point or ignores the error, has its result returned, however
+    /// late. A [`blocking`](crate::blocking()) call that has begun is waited for and may delay the
+    /// return; the error says so. A [`blocking_static`](crate::blocking_static) call is left
+    /// running when the time is up.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -149,9 +150,9 @@ impl<P: Spawns> Cx<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::TimedOut`] if the closure failed after the time was over, whatever with: a
-    /// channel, say, that was closed because its other end was in here too. Or what it failed with
-    /// before.
+    /// [`ErrorKind::TimedOut`] if the closure failed after the time was up, whatever its error: it
+    /// may be a closed channel, for example, whose other end was cancelled by the same timeout.
+    /// Otherwise the error of the closure.
     pub fn timeout<R>(&self, time: Duration, body: impl FnOnce() -> Result<R>) -> Result<R> {
         self.checkpoint()?;
         let (mut output, mut token) = (None, None);
@@ -166,7 +167,7 @@ impl<P: Spawns> Cx<P> {
         let timed_out = token.and_then(|token| token.reason()) == Some(CancelReason::Timeout);
         match (output, opened) {
             (Some(Ok(value)), _) => Ok(value),
-            // The nursery says so if it was this deadline, and not something that came before it.
+            // The nursery reports whether this deadline cancelled it, or an earlier cause.
             (Some(Err(inner)), Err(error)) if timed_out && error.is_cancelled() => {
                 let detail = Some(Detail::After(Some(time)));
                 let late = Error::new(ErrorKind::TimedOut).detailed(detail).noting(inner.note());

@@ -8,7 +8,7 @@ use crate::support::deterministic;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the clock says, in whole seconds.
+/// The time since `start`, in whole seconds.
 fn seconds_since(start: Instant) -> u64 {
     (now() - start).as_secs()
 }

@@ -153,7 +153,7 @@ fn wait_on(node: &Node<Thread, Address>, memory: &Memory) -> Got {
     }
 }
 
-/// What a waiter does with a token that it was granted while it gave up.
+/// The action of a waiter that was granted a token while it gave up.
 #[derive(Clone, Copy)]
 enum Late {
     Keep,

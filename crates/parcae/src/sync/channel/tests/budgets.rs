@@ -114,7 +114,7 @@ fn a_suspended_sender_goes_on_when_its_nursery_is_recharged() {
 // rule: S0-CHECK-3
 #[test]
 fn a_task_that_always_finds_something_lets_others_run() {
-    // One worker: without the yields nobody else would ever stop it.
+    // One worker: without the yields no other task could ever stop it.
     let rt = Runtime::builder().workers(1).deterministic(1).build().unwrap();
     rt.run(|cx| {
         let (tx, rx) = channel(1);

@@ -1,5 +1,5 @@
 //! Operations of the other kinds of channels, cancelled at each of their wait points: they have no
-//! effect, and nobody is left waiting.
+//! effect, and leave no waiter behind.
 
 use super::cancelling::at_every_point;
 use super::*;
@@ -65,7 +65,7 @@ fn a_subscriber_goes_on_where_it_was() {
                 let shared = Mutex::new((&mut rx, &mut got));
                 let finished = cx.nursery(|n| {
                     cancel_after(cx, n, turns, |_| {
-                        // Nobody else wants the lock before this task has ended.
+                        // No other task wants the lock before this one has ended.
                         let (rx, got) = &mut *shared.lock().unwrap();
                         for _ in 0..3 {
                             got.push(rx.recv()?);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// How a task waits for a channel whose other end somebody drops who is cancelled too.
+/// Ways to wait for a channel whose other end is dropped by a task that is cancelled too.
 const WAYS: u64 = 10;
 
 fn wait_in_one_way(way: u64, tx: &Sender<u8>, rx: &Receiver<u8>) -> Error {
@@ -36,7 +36,7 @@ fn wait_in_one_way(way: u64, tx: &Sender<u8>, rx: &Receiver<u8>) -> Error {
         };
         let error = match outcome {
             Err(error) if !matches!(error.kind(), ErrorKind::WouldWait) => error,
-            // In virtual time nothing comes while somebody runs.
+            // In virtual time nothing happens while a task runs.
             _ => match crate::sync::time::sleep(Duration::from_micros(1)) {
                 Err(error) => error,
                 Ok(()) => continue,
@@ -51,8 +51,8 @@ fn wait_in_one_way(way: u64, tx: &Sender<u8>, rx: &Receiver<u8>) -> Error {
     }
 }
 
-/// A pipeline of two that is ended from outside: both ends are told that, whoever is first, and the
-/// pipeline is.
+/// A pipeline of two tasks that is cancelled from outside: both ends report the cancellation,
+/// whichever is first, and so does the pipeline.
 fn pipeline(cx: &Cx, seed: u64) -> Result<()> {
     let errors = Mutex::new(Vec::new());
     let by_deadline = seed.is_multiple_of(2);

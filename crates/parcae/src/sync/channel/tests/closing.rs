@@ -1,4 +1,4 @@
-//! Closing: by hand, by the last handle, with an error; against those who wait.
+//! Closing: explicitly, by the last handle, with an error; against waiters.
 
 use super::*;
 use crate::Error;

@@ -189,7 +189,7 @@ fn a_batch_cancelled_at_any_point_loses_nothing() {
     });
 }
 
-/// What a task does again and again though there is nothing to be had.
+/// Polling operations that never succeed.
 const LOOPS: usize = 9;
 
 fn try_in_one_way(way: usize, tx: &Sender<u8>, rx: &Receiver<u8>) -> Result<()> {

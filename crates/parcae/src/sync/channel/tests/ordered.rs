@@ -231,7 +231,7 @@ fn a_receiver_cancelled_at_any_point_leaves_the_rest_to_its_heir() {
                     let (mine, got) = (std::sync::Arc::clone(&results), &got);
                     let victim = n.spawn(move |_| {
                         for _ in 0..3 {
-                            // Nobody else wants the lock before this task has ended.
+                            // No other task wants the lock before this one has ended.
                             let result = mine.lock().unwrap().recv();
                             match result {
                                 Ok(value) => got.lock().unwrap().push(value?),

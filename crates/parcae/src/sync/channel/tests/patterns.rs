@@ -30,7 +30,7 @@ fn a_pipeline_that_grows_a_stage_per_prime() {
                     for number in before {
                         let number = number?;
                         if number % prime != 0 && tx.send(number).is_err() {
-                            break; // nobody wants to know: neither do we, and so on
+                            break; // the receiver is gone: stop, and so on up the chain
                         }
                     }
                     Ok(())
@@ -147,7 +147,8 @@ fn a_place_for_one_wakes_the_right_side() {
     });
 }
 
-/// Who closes, who waits, with what in the channel: nobody stays, and what was sent is received.
+/// Closing by every end, against every waiter, with every content: no waiter remains, and all
+/// values that were sent are received.
 #[test]
 fn closing_in_all_constellations() {
     deterministic(300, |cx, seed| {

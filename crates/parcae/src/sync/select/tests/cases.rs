@@ -1,4 +1,4 @@
-//! What each case does.
+//! Each kind of case.
 
 use super::*;
 use crate::sync::channel::{ChannelOpts, Overflow, Reason};

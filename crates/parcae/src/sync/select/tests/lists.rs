@@ -1,5 +1,4 @@
-//! What is ready, lists that are used again, values that are made when they are needed,
-//! temporaries.
+//! Lists: `ready`, reuse, values made on demand, temporaries.
 
 use super::*;
 use crate::sync::channel::tests::cancelling::at_every_point;

@@ -1,5 +1,5 @@
-//! Selects against selects, sends, receives, cancels and timeouts: one case each, nothing lost,
-//! nobody left behind.
+//! Selects against selects, sends, receives, cancels and timeouts: one case each, no value lost, no
+//! waiter left behind.
 
 use super::*;
 use crate::base::rng::Rng;

@@ -227,7 +227,8 @@ fn a_select_of_all_kinds_cancelled_at_any_point_has_no_effect() {
                 let finished = victim.is_finished();
                 victim.cancel();
                 let _ = victim.join();
-                // What was not taken from the sender is taken here, and what was not sent is sent.
+                // Receives the values that were not taken from the sender, and sends those that
+                // were not sent.
                 let (received, sent, news, change) = *got.lock().unwrap();
                 let rest = if received == 0 { rx.recv()? } else { 0 };
                 if sent == 0 {
