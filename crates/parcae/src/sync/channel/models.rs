@@ -1,8 +1,8 @@
 //! The state of a channel under loom. Run: `.ci/run loom`.
 //!
-//! The models use the functions of `state.rs` as `ends.rs` and `select` do, with threads of loom for waiters.
-//! A wake-up that is lost is a deadlock, which loom reports; a value that is lost or doubled fails an
-//! assertion.
+//! The models use the functions of `state.rs` as `ends.rs` and `select` do, with threads of loom
+//! for waiters. A wake-up that is lost is a deadlock, which loom reports; a value that is lost or
+//! doubled fails an assertion.
 
 use super::changes::notify_changed;
 use super::pool::Idle;
@@ -69,7 +69,8 @@ fn channel(capacity: usize) -> Shared<Channel> {
     Shared::new(Core::new(capacity, Overflow::Block))
 }
 
-/// Memory of whoever sends or receives, as the channel knows it. Loom reports an access that is not ordered after the one before.
+/// The memory of a sender or receiver, at the address that the channel has. Loom reports an access
+/// that is not ordered after the one before.
 struct Memory(UnsafeCell<u32>);
 
 impl Memory {
@@ -82,7 +83,8 @@ impl Memory {
     }
 
     fn get(&self) -> u32 {
-        // SAFETY: checked by loom, as far as it sees the accesses; it was given back under the channel's lock.
+        // SAFETY: checked by loom, as far as it sees the accesses; it was given back under the
+        // channel's lock.
         self.0.with(|value| unsafe { *value })
     }
 }
@@ -349,7 +351,7 @@ fn decided(claim: &Claim, sleeper: &Sleeper) -> usize {
     }
 }
 
-/// What a select does if none of its cases is possible.
+/// The action of a select if none of its cases is possible.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Otherwise {
     Waits,
@@ -465,7 +467,8 @@ fn a_watcher_takes_nothing_from_waiters() {
     });
 }
 
-/// A value moves from one channel to the other, in which it is before it leaves the first: at every moment a case is possible.
+/// A value moves from one channel to the other, in which it is before it leaves the first: at every
+/// moment a case is possible.
 #[test]
 fn a_default_needs_a_moment_without_a_possible_case() {
     explore("select: default, while a value moves", Some(3), || {
