@@ -27,10 +27,7 @@ const UNEXPLAINED: &[(&str, usize)] = &[("crates/parcae/src/scope", 6)];
 const NO_SAFETY: &[(&str, usize)] = &[];
 
 /// Clauses in place of nouns, by folder.
-const CLAUSES: &[(&str, usize)] = &[
-    ("crates/parcae/src/scope", 108),
-    ("crates/parcae/tests", 48),
-];
+const CLAUSES: &[(&str, usize)] = &[("crates/parcae/src/scope", 108), ("crates/parcae/tests", 48)];
 
 /// Phrases that name nothing: the comment should say waiter, caller, thread, owner or task.
 const PHRASES: [&str; 14] = [
