@@ -34,6 +34,6 @@ fn a_task_gets_no_more_than_twice_its_budget() {
         .unwrap();
     assert!((8..=16).contains(&refused), "refused after {refused} eighths");
     assert!(held);
-    // Nobody else is bounded.
+    // No other code is bounded.
     assert!(Vec::<u8>::new().try_reserve_exact(100 * MIB).is_ok());
 }

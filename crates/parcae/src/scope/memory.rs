@@ -35,10 +35,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 ///
 /// # What is counted
 ///
-/// Every allocation on a task, to that task. What is freed is credited to the task that frees
-/// it, up to what it has allocated itself: memory that one task allocates and another frees
-/// stays charged to the first, and no budget is made. What a task has not freed when it ends, its
-/// result for example, is spent.
+/// Every allocation on a task, to that task. A deallocation is credited to the task that frees the
+/// memory, up to the amount that it has allocated itself: memory that one task allocates and
+/// another frees stays charged to the first, and no budget is created. Memory that a task has not
+/// freed when it ends, its result for example, is spent.
 ///
 /// # What happens when it is too much
 ///

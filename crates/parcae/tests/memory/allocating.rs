@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-/// What would be followed if it were taken for an address.
+/// A value that would fault if it were taken for an address.
 const WILD: u64 = 0x4141_4141_4141_4140;
 
 /// A nursery with so much memory, all of which each child may have.

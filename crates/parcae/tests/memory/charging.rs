@@ -33,7 +33,7 @@ fn memory_that_is_allocated_is_charged_and_too_much_fails_the_task() {
             .join()
         });
         assert!(matches!(kind_of(outcome), ErrorKind::MemoryBudgetExhausted(_)));
-        // What is freed can be used again.
+        // Freed memory can be used again.
         cx.nursery_with(opts(), |n| {
             n.spawn(|cx| {
                 for _ in 0..1_000 {

@@ -221,7 +221,7 @@ fn one_huge_frame_is_contained_too() {
     });
 }
 
-/// What is on an abandoned stack stays there, though the runtime and its pool are gone.
+/// Values on an abandoned stack stay there, though the runtime and its pool are gone.
 // rule: S0-ERR-4
 #[test]
 fn an_abandoned_stack_outlives_its_runtime() {
@@ -434,7 +434,7 @@ fn budgeted_code_fails_softly_inside() {
     });
 }
 
-/// What the closure has done to the thread's floating-point unit does not get out.
+/// Changes of the closure to the thread's floating-point unit are undone.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn floating_point_control_is_put_back() {

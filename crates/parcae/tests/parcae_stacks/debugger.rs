@@ -1,5 +1,5 @@
-//! What a debugger sees: `bt` inside a fiber shows the fiber's frames and ends at its base, at
-//! every instruction of the switch and everywhere else. Fibers that do not run are shown by
+//! The debugger's view: `bt` inside a fiber shows the fiber's frames and ends at its base, at every
+//! instruction of the switch and everywhere else. Fibers that do not run are shown by
 //! `tools/gdb/parcae.py`, of a process and of a core file.
 
 #![allow(unused_must_use, reason = "a step is looked at where it matters")]
@@ -196,7 +196,7 @@ fn play_runtime(end: fn()) {
     assert_eq!(porter.unwrap().join().unwrap(), 7);
 }
 
-/// What `parcae fibers` and `parcae bt porter` have to say of that.
+/// The expected output of `parcae fibers` and `parcae bt porter`.
 fn check_fibers(output: &str) {
     let list = output.split("-- list").nth(1).unwrap_or_else(|| panic!("no list in\n{output}"));
     let list = list.split("-- porter").next().unwrap_or_default();

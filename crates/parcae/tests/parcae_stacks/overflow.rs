@@ -1,4 +1,4 @@
-//! What happens when a fiber runs out of stack, seen from outside the process.
+//! Stack overflow of a fiber, seen from outside the process.
 
 #![allow(unused_must_use, reason = "a step is looked at where it matters")]
 

@@ -78,7 +78,7 @@ fn run(program: &Path, emulator: Option<&Path>) {
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    // What this system could not test is said past the capture of output.
+    // Tests that this system cannot run are reported past the capture of output.
     for line in lines.lines().filter(|line| line.starts_with("skipped ")) {
         let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
     }

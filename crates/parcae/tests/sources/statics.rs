@@ -18,7 +18,7 @@ pub(crate) struct Static {
     pub(crate) names: Vec<String>,
 }
 
-/// What a set of sources says.
+/// Facts about a set of sources.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) statics: Vec<Static>,
@@ -82,7 +82,7 @@ impl Sources {
         None
     }
 
-    /// What a name may stand for in a file.
+    /// The possible meanings of a name in a file.
     fn definitions(&self, file: &str, name: &str) -> Vec<(&String, &BTreeSet<String>)> {
         let Some(files) = self.types.get(name) else { return Vec::new() };
         if let Some(here) = files.get_key_value(file) {

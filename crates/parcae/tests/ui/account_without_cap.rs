@@ -1,4 +1,4 @@
-//! Whoever is not the owner recharges by a capability.
+//! Only the owner recharges without a capability.
 
 use parcae::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What lives in the body of a nursery ends before its children.
+//! Locals of a nursery's body end before its children.
 
 use parcae::prelude::*;
 

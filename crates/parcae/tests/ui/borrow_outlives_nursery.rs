@@ -1,4 +1,4 @@
-//! What a child is lent cannot be given up while the nursery is open.
+//! A value lent to a child cannot be dropped while the nursery is open.
 
 use parcae::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Nobody makes a capability of this kind.
+//! A capability of this kind cannot be constructed.
 
 use parcae::Budget;
 use parcae::cap::{BudgetLimits, CapBudget};

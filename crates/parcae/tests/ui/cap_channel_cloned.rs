@@ -1,4 +1,4 @@
-//! Nobody makes two of one.
+//! A capability cannot be cloned.
 
 use parcae::cap::CapChannel;
 

@@ -1,4 +1,4 @@
-//! Nor does anybody by its fields.
+//! A capability cannot be made from its fields.
 
 use parcae::cap::CapChannel;
 

@@ -1,4 +1,4 @@
-//! What a child borrows must be `Sync`.
+//! A child can borrow only `Sync` values.
 
 use parcae::prelude::*;
 use std::cell::Cell;

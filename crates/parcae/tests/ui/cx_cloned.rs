@@ -1,4 +1,4 @@
-//! Nobody makes two contexts of one.
+//! A context cannot be cloned.
 
 use parcae::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Nobody makes a context.
+//! A context cannot be constructed.
 
 fn main() {
     let _: parcae::Cx = parcae::Cx::new(());

@@ -1,4 +1,4 @@
-//! A thread that nobody waits for cannot have a handle.
+//! A detached thread cannot have a handle.
 
 use parcae::prelude::*;
 

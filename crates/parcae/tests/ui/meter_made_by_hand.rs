@@ -1,4 +1,4 @@
-//! Nobody makes one for a task of his choice.
+//! A meter cannot be constructed for an arbitrary task.
 
 fn main() {
     let _ = parcae::__private::Meter { frame: None };

@@ -1,4 +1,4 @@
-//! What instrumented code counts with stays on its task.
+//! The meter of instrumented code stays on its task.
 
 fn main() {
     let meter = unsafe { parcae::__private::enter() };

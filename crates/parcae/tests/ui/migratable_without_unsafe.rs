@@ -1,4 +1,4 @@
-//! What lets a started task move to another thread is unsafe.
+//! Letting a started task move to another thread is unsafe.
 
 use parcae::prelude::*;
 

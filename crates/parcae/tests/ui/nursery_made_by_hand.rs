@@ -1,4 +1,4 @@
-//! Nobody but `Cx::nursery` opens one.
+//! Only `Cx::nursery` opens a nursery.
 
 fn main() {
     let _ = parcae::Nursery::<'_, '_, parcae::profile::Service> {};

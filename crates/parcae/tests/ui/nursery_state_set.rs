@@ -1,4 +1,4 @@
-//! The state of a nursery follows from what happens; nobody sets it.
+//! The state of a nursery cannot be set.
 
 use parcae::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Nobody lets a profile spawn that may not.
+//! A profile without the right to spawn cannot be given it.
 
 impl parcae::profile::SpawnsFreely for parcae::profile::Sovereign {}
 //~ error[E0117]: only traits defined in the current crate can be implemented for types defined

@@ -1,4 +1,4 @@
-//! Nobody adds a profile.
+//! Programs cannot add a profile.
 
 use parcae::Budget;
 use parcae::profile::{Profile, ProfileId};

@@ -1,4 +1,4 @@
-//! A result goes to whoever joins: it must be `Send`.
+//! A result goes to the joiner's thread: it must be `Send`.
 
 use parcae::prelude::*;
 use std::rc::Rc;

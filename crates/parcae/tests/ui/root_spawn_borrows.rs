@@ -1,4 +1,4 @@
-//! A root task that nobody waits for borrows nothing.
+//! A detached root task borrows nothing.
 
 use parcae::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What a capability says is not a capability.
+//! The limits of a capability are not a capability.
 
 use parcae::cap::SpawnLimits;
 use parcae::prelude::*;

@@ -1,4 +1,4 @@
-//! A guard that nobody keeps takes its callback back at once: the compiler says so.
+//! An unused guard removes its callback at once: the compiler warns of it.
 
 #![deny(unused_must_use)]
 

@@ -1,4 +1,4 @@
-//! What is cancelled stays cancelled.
+//! A cancelled token cannot be reset.
 
 use parcae::prelude::*;
 

@@ -26,12 +26,12 @@
 //!
 //! # Why a consequence never comes before its cause
 //!
-//! A pass marks one node after another. A task below a node that is marked already may end, and
-//! by its end break something for a task below a node that the pass has not reached. That task
-//! would find its own node unmarked and take the consequence for a cause. So a nursery that
-//! classifies a failure asks [`Node::reason_now`], which looks at the nodes above as well: the
-//! first mark of the pass was set before any task could learn of the cancellation, and whoever
-//! was affected by such a task's end (a channel's lock, a state word) sees that mark.
+//! A pass marks one node after another. A task below a marked node may end, and its end may break
+//! something for a task below a node that the pass has not reached. That task would find its own
+//! node unmarked and take the consequence for a cause. So a nursery that classifies a failure asks
+//! [`Node::reason_now`], which looks at the nodes above as well. The first mark of the pass was set
+//! before any task could learn of the cancellation, and a task that is affected by the end of such
+//! a task (through a channel's lock or a state word) sees that mark.
 //!
 //! # Shields with a grace period
 //!
@@ -316,8 +316,8 @@ impl<W: Wake> Node<W> {
     /// As [`cancel`](Node::cancel), explicitly, and notes the place for error texts.
     pub(crate) fn cancel_at(self: &Arc<Node<W>>, at: &'static Location<'static>) -> bool {
         if !self.is_cancelled() {
-            // Before the mark, so that whoever sees the mark finds it. Of two who race the place of
-            // either is kept.
+            // Before the mark, so that a reader of the mark finds it. Of two racing cancels, the
+            // place of either is kept.
             let _ = self.at.set(at);
         }
         self.cancel(CancelReason::Explicit)

@@ -1,9 +1,8 @@
-//! The tree of tokens under loom: nobody is forgotten, whatever happens at the same time.
+//! The tree of tokens under loom: a cancellation reaches every node, whatever happens concurrently.
 //!
-//! Loom switches threads at its own operations, the locks and marks; the counts of nodes are
-//! of `std`, which it does not see. What happens between two locks is therefore explored only
-//! as far as an operation of loom's lies between; the mutation that opens such a gap in `child`
-//! puts one there.
+//! Loom switches threads at its own operations, the locks and marks. The counts of nodes are those
+//! of `std`, which it does not see. So the code between two locks is explored only as far as it
+//! contains an operation of loom's; the mutation that opens such a gap in `child` puts one there.
 
 use super::*;
 use crate::base::shim::cell::UnsafeCell;
@@ -58,8 +57,8 @@ fn withdraw_against_cancel() {
     });
 }
 
-/// A node that is made while somebody cancels above it is cancelled in the end, whether above
-/// means one level or two.
+/// A node that is made during a cancellation above it is cancelled in the end, one level below or
+/// two.
 #[test]
 fn child_against_cancel() {
     explore("cancel::child_against_cancel", None, || {
@@ -109,8 +108,8 @@ fn shielded_child_against_cancel() {
     });
 }
 
-/// A node goes away, with the one above it, while somebody cancels: whoever drops it last takes
-/// it out, no lock is waited for in a circle, and the rest of the tree is cancelled.
+/// A node and its parent are dropped during a cancellation: the last owner removes it, there is no
+/// deadlock, and the rest of the tree is cancelled.
 #[test]
 fn drop_against_cancel() {
     explore("cancel::drop_against_cancel", None, || {
@@ -126,7 +125,7 @@ fn drop_against_cancel() {
     });
 }
 
-/// Of two who cancel one is first: its reason stays, and everybody is told once.
+/// Of two concurrent cancellations one is first: its reason stays, and every waiter is woken once.
 #[test]
 fn two_cancels() {
     explore("cancel::two_cancels", None, || {
@@ -168,8 +167,8 @@ fn cancel_against_cancel_above() {
 struct Seen {
     node: Tree,
     cause: UnsafeCell<bool>,
-    /// Orders nothing. Who cancels looks at the mark first, and after a thread's own look loom
-    /// no longer tries others' looks before it; this one it tries.
+    /// Orders nothing. A cancelling thread reads the mark first, and after a thread's own read loom
+    /// no longer tries other threads' reads before it; this one it tries.
     marked: AtomicU64,
 }
 
@@ -203,14 +202,14 @@ fn watch(look: impl Fn(&Tree) -> bool + Send + Sync + 'static) -> impl Fn() + Se
     }
 }
 
-/// Whoever sees the reason sees what came before it, without a lock.
+/// A reader of the reason sees the writes before it, without a lock.
 #[test]
 fn the_reason_comes_with_its_cause() {
     let model = watch(|node| node.reason().is_some());
     explore("cancel::the_reason_comes_with_its_cause", None, model);
 }
 
-/// Whoever sees the mark finds the reason, without a lock.
+/// A reader of the mark finds the reason, without a lock.
 #[test]
 fn the_mark_comes_with_its_reason() {
     let model = watch(|node| node.is_cancelled());

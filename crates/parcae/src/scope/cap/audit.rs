@@ -1,19 +1,18 @@
-//! The audit log: who got which authority, who lost it, who was refused.
+//! The audit log: grants, revocations and refusals of authority.
 //!
-//! A ring of fixed size that is allocated when the log is made: recording allocates nothing,
-//! so that it is nobody's memory bill, and never waits for a reader. The newest entries win:
-//! a full ring overwrites its oldest one and counts what was lost.
+//! A ring of fixed size, allocated when the log is made. So recording allocates nothing, which
+//! would be charged to a task, and never waits for a reader. A full ring overwrites its oldest
+//! entry and counts the loss.
 //!
-//! A task that hammers at a limit must not wash everything else out of the ring, so a denial
-//! that repeats the newest entry is counted in that entry.
+//! A task that polls at a limit must not displace all other entries, so a denial that repeats the
+//! newest entry is counted in that entry.
 //!
-//! What is recorded depends on the [`AuditLevel`]. A successful use looks at the level and,
-//! unless uses are recorded, at nothing else: one relaxed load. All the rest is off the hot
-//! path and takes a lock, which is held for a few dozen instructions: time and sequence
-//! number are taken under it, so that both rise together.
+//! The [`AuditLevel`] decides which events are recorded. Unless uses are recorded, a successful use
+//! only reads the level: one relaxed load. All other events are off the hot path and take a lock
+//! for a few dozen instructions. Time and sequence number are taken under the lock, so that both
+//! rise together.
 //!
-//! The primitives are `std`'s also in models: the log decides nothing, so no protocol
-//! rests on it.
+//! The primitives are those of `std` even in models: no protocol depends on the log.
 
 use super::{CapError, CapKind, Limits};
 use crate::scope::budget::Budget;
@@ -31,10 +30,10 @@ pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 pub enum AuditLevel {
     /// Nothing.
     Off,
-    /// What was minted, attenuated, revoked and denied.
+    /// Capabilities minted, attenuated and revoked, and denials.
     #[default]
     Denials,
-    /// That, and every use. Costs a lock for each.
+    /// The same, and every use, at the cost of a lock for each.
     All,
 }
 
@@ -64,18 +63,18 @@ pub enum AuditEvent {
     Revoked,
 }
 
-/// What a capability was used for.
+/// A successful use of a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Usage {
     /// A task was admitted.
     Task {
-        /// How many were alive under it then, that one included.
+        /// Number of live tasks under the capability, this one included.
         live: u32,
     },
     /// A channel was admitted.
     Channel {
-        /// How many were alive under it then, that one included.
+        /// Number of live channels under the capability, this one included.
         live: u32,
         /// The channel's buffer, in messages.
         buffer: usize,
@@ -91,19 +90,19 @@ pub enum Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuditEntry {
-    /// Numbers the entries of a log, from 0, without gaps.
+    /// Number of the entry, from 0, without gaps.
     pub sequence: u64,
-    /// When it happened, by the runtime's clock; the first time, if it repeats.
+    /// Time of the event by the runtime's clock; of the first one if it repeats.
     pub time: u64,
     /// The kind of the capability.
     pub kind: CapKind,
     /// The capability's serial number.
     pub serial: u64,
-    /// The serial number of the one that it was derived from.
+    /// Serial number of its parent, if it was derived.
     pub parent: Option<u64>,
     /// The event.
     pub event: AuditEvent,
-    /// How often in a row; more than once only for denials.
+    /// Number of repetitions in a row; more than 1 only for denials.
     pub times: u64,
 }
 
@@ -163,20 +162,19 @@ impl Audit {
         AuditLevel::from_u8(self.0.level.load(Ordering::Relaxed))
     }
 
-    /// Changes what is recorded from now on. A use that is under way may still go by the
-    /// former level.
+    /// Changes the level of detail. Concurrent uses may still see the former level.
     pub fn set_level(&self, level: AuditLevel) {
         self.0.level.store(level as u8, Ordering::Relaxed); // as in `level`
     }
 
     /// Takes all entries out, oldest first.
     pub fn drain(&self) -> Vec<AuditEntry> {
-        let fresh = VecDeque::with_capacity(self.0.capacity); // not under the lock
+        let fresh = VecDeque::with_capacity(self.0.capacity); // outside of the lock
         let entries = std::mem::replace(&mut self.ring().entries, fresh);
         entries.into()
     }
 
-    /// How many events were overwritten before they were drained, since the log was made.
+    /// Number of events that were overwritten before they were drained, since the log was made.
     pub fn dropped(&self) -> u64 {
         self.ring().dropped
     }

@@ -1,7 +1,7 @@
-//! The capability to ask for budget.
+//! The capability to request budget.
 //!
-//! A node keeps what may still be taken through it. Taking lowers that in the node and in all
-//! its ancestors, giving back raises it in the same nodes:
+//! A node keeps the amount that may still be taken through it. Taking lowers it in the node and in
+//! all its ancestors; giving back raises it in the same nodes:
 //!
 //! ```text
 //! total = left + taken through this node and the ones below
@@ -13,17 +13,16 @@
 //!
 //! # Why it is atomic
 //!
-//! Each node has a lock; an operation locks its node and then, still holding it, the parent,
-//! and so on to the root. What is granted is settled at the root, while all of the chain is
-//! locked; then each level is lowered by that on the way back. Everybody locks from below
-//! to above, which is an order on a tree, so nobody waits in a circle. Revoking marks a node
-//! under its lock. No user code runs under a lock, the nesting is bounded by the depth of the
-//! tree, and siblings meet only at what they share. A lock for the whole tree would do as
-//! well; it would let one tenant's requests wait for those of all others, and save nothing
-//! here.
+//! Each node has a lock. An operation locks its node and then, still holding it, the parent, and so
+//! on to the root. The granted amount is settled at the root, while the whole chain is locked; on
+//! the way back each level is lowered by it. All operations lock upwards, which is an order on a
+//! tree, so there is no deadlock. Revoking marks a node under its lock. No user code runs under a
+//! lock, the nesting is bounded by the depth of the tree, and siblings contend only for shared
+//! ancestors. One lock for the whole tree would make a tenant's requests wait for those of all
+//! others, and save nothing here.
 //!
-//! Nothing here is on the path of a spawn or a checkpoint: a budget is asked for once in
-//! many thousand operations.
+//! Nothing here is on the path of a spawn or a checkpoint: budget is requested once in many
+//! thousand operations.
 
 use super::{
     Attenuate, AuditEvent, CapError, CapLimit, Delegation, Identity, Issuer, Limits, Revocable,
@@ -37,14 +36,14 @@ use std::sync::Arc;
 /// The limits of a [`CapBudget`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BudgetLimits {
-    /// The most that can be taken over its life, less what is given back.
+    /// Largest amount taken over its life, less the amount given back.
     pub total: Budget,
-    /// The most that one request gets.
+    /// Largest amount per request.
     pub per_request: Budget,
 }
 
 impl BudgetLimits {
-    /// So much in total, in one request or in many.
+    /// This much in total, in one request or in many.
     pub const fn total(total: Budget) -> BudgetLimits {
         BudgetLimits { total, per_request: total }
     }
@@ -63,7 +62,7 @@ impl From<BudgetLimits> for Limits {
     }
 }
 
-/// The capability to ask for budget: so much at once, so much in total.
+/// The capability to request budget, with a limit per request and a total.
 ///
 /// ```no_run
 /// use parcae::Budget;
@@ -99,7 +98,7 @@ impl From<BudgetLimits> for Limits {
 /// }
 /// ```
 ///
-/// nor can what was taken be given back by who may have spent it:
+/// nor can its holder give back budget, which may have been spent:
 ///
 /// ```compile_fail,E0624
 /// fn refill(cap: &parcae::cap::CapBudget) {
@@ -139,7 +138,7 @@ struct Request {
 /// The policy for a request that cannot be granted in full.
 #[derive(Clone, Copy)]
 enum Demand {
-    /// Takes it, unless it is nothing at all.
+    /// Takes any part of it, but fails if that is nothing.
     Some,
     /// Takes all or nothing.
     All,
@@ -150,18 +149,18 @@ impl CapBudget {
         CapBudget { node: Node::new(id, limits, None) }
     }
 
-    /// Derives a weaker capability, from which nothing more can be derived. What is taken
-    /// through it is taken from this one too; nothing is set aside for it.
+    /// Derives a weaker capability, which cannot be delegated further. An amount taken through it
+    /// is taken from this one too; nothing is reserved for it.
     ///
     /// # Errors
     ///
-    /// This one is revoked or not delegable, is derived over too many levels, or a limit is
-    /// wider than its own: [`CapError::Wider`] says which.
+    /// If this one is revoked or not delegable, the tree would get too deep, or a limit is wider
+    /// than its own: [`CapError::Wider`] names it.
     pub fn attenuate(&self, limits: BudgetLimits) -> Result<CapBudget, CapError> {
         self.derive(limits, Delegation::Forbidden)
     }
 
-    /// Derives a weaker capability whose holder may derive further ones.
+    /// Derives a weaker capability that can be delegated further.
     ///
     /// # Errors
     ///
@@ -180,24 +179,23 @@ impl CapBudget {
         Ok(CapBudget { node: Node::new(id, limits, Some(Arc::clone(node))) })
     }
 
-    /// Takes `wanted`, or of each component what can be had: at most what the limits on one
-    /// request allow and what is left, here and in all that this was derived from.
+    /// Takes `wanted`, or of each component as much as possible: up to the limit per request and
+    /// the amount left, here and in all ancestors.
     ///
-    /// What is returned is an amount, not yet anybody's budget: it becomes that when a task
-    /// is recharged with it.
+    /// The result is an amount, not yet a budget of any task: recharging a task turns it into one.
     ///
     /// # Errors
     ///
-    /// One of them is revoked, or nothing of what is wanted can be had.
+    /// If this one or an ancestor is revoked, or no component of `wanted` is available.
     pub fn take(&self, wanted: Budget) -> Result<Budget, CapError> {
         self.request(Request { wanted, demand: Demand::Some })
     }
 
-    /// Takes `wanted`, all of it or nothing.
+    /// Takes all of `wanted` or nothing.
     ///
     /// # Errors
     ///
-    /// One of them is revoked, or a component cannot be had in full.
+    /// If this one or an ancestor is revoked, or a component is not available in full.
     pub fn take_exact(&self, wanted: Budget) -> Result<Budget, CapError> {
         self.request(Request { wanted, demand: Demand::All })
     }
@@ -209,9 +207,8 @@ impl CapBudget {
         Ok(granted)
     }
 
-    /// Gives back what was taken through this capability and not spent. Works after it was
-    /// revoked, too. What is above all that was taken is ignored: nothing rises above its
-    /// total.
+    /// Gives back an amount that was taken through this capability and not spent, even after it was
+    /// revoked. Any excess over the amount taken is ignored: no node rises above its total.
     ///
     /// Not public: a `Budget` is a plain value, and only the nursery knows which part of it
     /// was not spent.
@@ -219,36 +216,37 @@ impl CapBudget {
         self.node.give_back(unspent);
     }
 
-    /// Revokes it and everything derived from it, from any thread: requests that start after
-    /// this returned are refused with [`CapError::Revoked`]. What was taken stays taken.
+    /// Revokes it and all capabilities derived from it, from any thread. Requests that start after
+    /// this has returned are refused with [`CapError::Revoked`]. Amounts that were taken stay
+    /// taken.
     ///
-    /// Whoever can use a capability can give it up. Lend an attenuated one to those who
-    /// should not do that to others.
+    /// Any holder of a capability can revoke it. Lend an attenuated one to code that must not do
+    /// so.
     pub fn revoke(&self) {
         self.node.revoke();
     }
 
-    /// The right to revoke it, to be kept by who gives it away.
+    /// The right to revoke it, for its giver to keep.
     pub fn revoker(&self) -> Revoker {
         Revoker(Revocable::Budget(Arc::clone(&self.node)))
     }
 
-    /// Whether it was revoked, or one that it was derived from.
+    /// Whether it or an ancestor was revoked.
     pub fn is_revoked(&self) -> bool {
         self.node.revoked().is_some()
     }
 
-    /// Its limits. Those above it may bind first.
+    /// Its limits. An ancestor's may bind first.
     pub fn limits(&self) -> BudgetLimits {
         self.node.limits
     }
 
-    /// What may still be taken through it, if all that it was derived from have as much.
+    /// Amount that may still be taken through it, as far as its ancestors have as much.
     pub fn left(&self) -> Budget {
         self.node.account().left
     }
 
-    /// Whether weaker ones can be derived from it.
+    /// Whether weaker capabilities can be derived from it.
     pub fn delegation(&self) -> Delegation {
         self.node.id.delegation
     }
@@ -258,7 +256,7 @@ impl CapBudget {
         self.node.id.check_issuer(issuer)
     }
 
-    /// The number that names it in errors and in the audit log.
+    /// The number that identifies it in errors and in the audit log.
     pub fn serial(&self) -> u64 {
         self.node.id.serial
     }
@@ -270,15 +268,15 @@ impl Node {
         Arc::new(Node { id, limits, parent, account })
     }
 
-    /// Takes what can be had of `offered`, which is what the levels below leave of the
-    /// request, here and in all ancestors. The caller holds the locks of the levels below.
+    /// Takes as much as possible of `offered`, the part of the request that the levels below allow,
+    /// here and in all ancestors. The caller holds the locks of the levels below.
     fn take(&self, request: Request, offered: Budget) -> Result<Budget, CapError> {
         let mut account = self.account();
         if account.standing == Standing::Revoked {
             return Err(CapError::Revoked { cap: self.id.serial });
         }
         let offered = offered.min(self.limits.per_request).min(account.left);
-        // Offers only shrink on the way up, so what is too little here is so at the root.
+        // Offers only shrink on the way up, so an offer too small here is too small at the root.
         request.accepts(offered, self.id.serial)?;
         let granted = match &self.parent {
             Some(parent) => parent.take(request, offered)?,
@@ -296,7 +294,7 @@ impl Node {
         let back = unspent.min(missing(self.limits.total, account.left));
         account.left.absorb(back);
         if let Some(parent) = &self.parent {
-            parent.give_back(back); // where at least as much is missing
+            parent.give_back(back); // at least as much is missing there
         }
     }
 
@@ -325,7 +323,7 @@ impl Node {
 }
 
 impl Request {
-    /// Whether what is offered will do; otherwise says that `cap` is what it fails on.
+    /// Whether the offer satisfies the request. The error names `cap` as the cause.
     fn accepts(&self, offered: Budget, cap: u64) -> Result<(), CapError> {
         let enough = match self.demand {
             Demand::Some => offered != Budget::ZERO || self.wanted == Budget::ZERO,
@@ -342,8 +340,8 @@ impl Request {
     }
 }
 
-/// What was taken of `total`, if `left` is left. Nothing where it is not counted: then both
-/// are the same.
+/// The amount taken of `total`, with `left` remaining. Zero for components that are not counted,
+/// where both are the same.
 fn missing(total: Budget, left: Budget) -> Budget {
     Budget {
         ops: total.ops - left.ops,

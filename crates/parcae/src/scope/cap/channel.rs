@@ -10,9 +10,9 @@ use std::fmt;
 /// The limits of a [`CapChannel`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChannelLimits {
-    /// How many channels may be alive at once.
+    /// Largest number of channels alive at once.
     pub max_channels: u32,
-    /// The largest buffer of each, in messages.
+    /// Largest buffer of each, in messages.
     pub max_buffer: usize,
 }
 
@@ -29,9 +29,9 @@ impl From<ChannelLimits> for Limits {
     }
 }
 
-/// The capability to create channels: so many at once, each with at most such a buffer.
+/// The capability to create channels, with limits for their number and buffer size.
 ///
-/// Only creating needs it; a channel's ends work without.
+/// It is needed only to create a channel, not to use one.
 ///
 /// ```no_run
 /// use parcae::cap::{CapChannel, CapError, ChannelLimits};
@@ -69,8 +69,8 @@ pub struct CapChannel {
     node: NodeRef<ChannelLimits>,
 }
 
-/// The place of one live channel under a [`CapChannel`] and all that it was derived from.
-/// Dropping it gives the place back, also after the capability was revoked or dropped.
+/// The place of one live channel under a [`CapChannel`] and all its ancestors. Dropping it returns
+/// the place, even after the capability was revoked or dropped.
 #[must_use = "dropping a permit gives the channel's place back"]
 pub struct ChannelPermit(Place<ChannelLimits>);
 
@@ -79,18 +79,18 @@ impl CapChannel {
         CapChannel { node: NodeRef::root(id, limits.max_channels, limits) }
     }
 
-    /// Derives a weaker capability, from which nothing more can be derived. Channels under it
-    /// count against this one too.
+    /// Derives a weaker capability, which cannot be delegated further. Channels under it count
+    /// against this one too.
     ///
     /// # Errors
     ///
-    /// This one is revoked or not delegable, is derived over too many levels, or a limit is
-    /// wider than its own: [`CapError::Wider`] says which.
+    /// If this one is revoked or not delegable, the tree would get too deep, or a limit is wider
+    /// than its own: [`CapError::Wider`] names it.
     pub fn attenuate(&self, limits: ChannelLimits) -> Result<CapChannel, CapError> {
         self.derive(limits, Delegation::Forbidden)
     }
 
-    /// Derives a weaker capability whose holder may derive further ones.
+    /// Derives a weaker capability that can be delegated further.
     ///
     /// # Errors
     ///
@@ -108,13 +108,11 @@ impl CapChannel {
         Ok(CapChannel { node })
     }
 
-    /// Takes a place for one channel with a buffer of `buffer` messages, here and in all that
-    /// this was derived from.
+    /// Takes a place for one channel with a buffer of `buffer` messages, here and in all ancestors.
     ///
     /// # Errors
     ///
-    /// One of them is revoked, or has as many live channels as it may; or the buffer is too
-    /// large.
+    /// If this one or an ancestor is revoked or has no place left, or the buffer is too large.
     pub fn admit(&self, buffer: usize) -> Result<ChannelPermit, CapError> {
         let id = &self.node.id;
         let (place, live) = self.enter(buffer).map_err(|error| id.denied(error))?;
@@ -125,7 +123,7 @@ impl CapChannel {
     fn enter(&self, buffer: usize) -> Result<(Place<ChannelLimits>, u32), CapError> {
         let limit = self.node.limits.max_buffer; // no ancestor has a smaller one
         if buffer > limit {
-            // Found before any place is taken: what cannot succeed disturbs nobody.
+            // Checked before a place is taken, so that a use that cannot succeed disturbs no other.
             return Err(match self.node.revoked() {
                 Some(cap) => CapError::Revoked { cap },
                 None => {
@@ -136,49 +134,49 @@ impl CapChannel {
         }
         self.node.enter().map_err(|refusal| match refusal {
             Refusal::Revoked { cap } => CapError::Revoked { cap },
-            // No place is taken beyond the limit, so there were just that many.
+            // No place is taken beyond the limit, so exactly that many were taken.
             Refusal::Full { cap, limit } => {
                 CapError::ChannelLimitExceeded { cap, limit, live: limit }
             }
         })
     }
 
-    /// Revokes it and everything derived from it, from any thread: uses that start after
-    /// this returned are refused with [`CapError::Revoked`]. Channels made before live on.
+    /// Revokes it and all capabilities derived from it, from any thread. Uses that start after this
+    /// has returned are refused with [`CapError::Revoked`]. Existing channels remain.
     ///
-    /// Whoever can use a capability can give it up. Lend an attenuated one to those who
-    /// should not do that to others.
+    /// Any holder of a capability can revoke it. Lend an attenuated one to code that must not do
+    /// so.
     pub fn revoke(&self) {
         self.node.revoke();
     }
 
-    /// The right to revoke it, to be kept by who gives it away.
+    /// The right to revoke it, for its giver to keep.
     pub fn revoker(&self) -> Revoker {
         Revoker(Revocable::Channel(self.node.clone()))
     }
 
-    /// Whether it was revoked, or one that it was derived from.
+    /// Whether it or an ancestor was revoked.
     pub fn is_revoked(&self) -> bool {
         self.node.revoked().is_some()
     }
 
-    /// Its limits. Those above it may bind first.
+    /// Its limits. An ancestor's may bind first.
     pub fn limits(&self) -> ChannelLimits {
         self.node.limits
     }
 
-    /// How many channels are alive under it and all that was derived from it. Once it is
-    /// revoked this only falls.
+    /// Number of live channels under it and all capabilities derived from it. Once it is revoked,
+    /// this only falls.
     pub fn live(&self) -> u32 {
         self.node.live()
     }
 
-    /// Whether weaker ones can be derived from it.
+    /// Whether weaker capabilities can be derived from it.
     pub fn delegation(&self) -> Delegation {
         self.node.id.delegation
     }
 
-    /// The number that names it in errors and in the audit log.
+    /// The number that identifies it in errors and in the audit log.
     pub fn serial(&self) -> u64 {
         self.node.id.serial
     }

@@ -2,14 +2,14 @@
 //!
 //! | capability | lets its holder | up to |
 //! |---|---|---|
-//! | [`CapSpawn`] | spawn tasks | so many alive at once, each with at most such a budget |
-//! | [`CapBudget`] | ask for budget | so much in one request and so much in total |
-//! | [`CapChannel`] | create channels | so many alive at once, each with at most such a buffer |
+//! | [`CapSpawn`] | spawn tasks | a number alive at once, and a budget for each |
+//! | [`CapBudget`] | request budget | an amount per request, and a total |
+//! | [`CapChannel`] | create channels | a number alive at once, and a buffer size for each |
 //!
 //! # The tree
 //!
-//! The runtime's root mints; a holder of a *delegable* capability derives weaker ones from
-//! it. That makes a tree for each minted capability, with at most [`MAX_DEPTH`] levels:
+//! The runtime's root mints; a holder of a *delegable* capability derives weaker ones from it. So
+//! each minted capability is the root of a tree of at most [`MAX_DEPTH`] levels:
 //!
 //! ```text
 //!            #1 max_tasks 10, minted, delegable
@@ -19,42 +19,39 @@
 //!   #4 max_tasks 2
 //! ```
 //!
-//! A task admitted under #4 is counted in #4, #2 and #1. So a limit bounds everything below
-//! it, whatever the sum of the limits below: #2 and #3 may be fully used, though not both at
-//! the same time. Budgets work alike: what is taken through a capability is taken from all
-//! that it was derived from.
+//! A task admitted under #4 is counted in #4, #2 and #1. So a limit bounds everything below it,
+//! whatever the sum of the limits below: #2 and #3 may be fully used, though not both at the same
+//! time. Budgets work alike: an amount taken through a capability is taken from all its ancestors.
 //!
 //! The budget of a task, `task_budget`, is a ceiling: the task draws on its nursery's budget like
-//! its siblings, a portion at a time, until it has had that much. What it spawns in turn draws
-//! through it. Nothing is set aside, so that a task can spawn by the very capability that it was
-//! spawned by.
+//! its siblings, a portion at a time, up to that amount. Its own children draw through it. Nothing
+//! is reserved, so a task can spawn under the same capability that it was spawned under.
 //!
 //! # Rules, and what enforces them
 //!
-//! - **None can be forged.** Fields and constructors are private, nothing clones, copies,
-//!   defaults or deserialises. Only the runtime's mint makes a first one.
-//! - **None can be widened.** Deriving compares each limit; asking for more than the parent has
-//!   is refused with [`CapError::Wider`], which names the limit. It is not clamped: who asks
-//!   for ten tasks and silently gets five learns of it at the wrong time.
+//! - **None can be forged.** Fields and constructors are private, and capabilities cannot be
+//!   cloned, copied, defaulted or deserialised. Only the runtime's mint makes a first one.
+//! - **None can be widened.** Deriving compares each limit; asking for more than the parent has is
+//!   refused with [`CapError::Wider`], which names the limit. The request is not clamped: a caller
+//!   that asks for ten tasks and silently gets five would learn of it too late.
 //! - **None can be delegated that was not made for it.** Deriving needs a delegable parent;
-//!   [`Delegation`] is fixed when a capability is made, and forbidden unless asked for.
-//!   A holder can still lend `&CapSpawn` to code that it calls, as with any value in Rust;
-//!   what it cannot make is a capability that lives apart from its own.
-//! - **Revoking works at once, on the whole subtree.** A use visits each ancestor anyway, to
-//!   count itself there, and the mark of revocation is in the word that it counts in (or
-//!   under the lock that it takes). So revoking is one write to one node, however many were
-//!   derived from it, and a use costs nothing more for it. A use whose turn at that node
-//!   comes after the mark is refused. Serial numbers are never reused, so that an entry of
-//!   the audit log can mean no other capability.
-//! - **Revoking takes back authority, not work.** Tasks that run go on, channels stay open,
-//!   budget that was taken stays taken; their places are given back when they end. To cancel
-//!   them is the business of their nursery. Dropping a capability is not revoking it: what was
-//!   derived from it stays valid.
+//!   [`Delegation`] is fixed when a capability is made, and forbidden by default. A holder can
+//!   still lend `&CapSpawn` to code that it calls, as with any value in Rust, but it cannot make a
+//!   capability that outlives its own.
+//! - **Revoking works at once, on the whole subtree.** A use visits each ancestor anyway, to count
+//!   itself there, and the mark of revocation is in the word that it counts in (or under the lock
+//!   that it takes). So revoking is one write to one node, however many were derived from it, and
+//!   makes uses no more expensive. A use that reaches the node after the mark is refused. Serial
+//!   numbers are never reused, so an entry of the audit log identifies its capability.
+//! - **Revoking takes back authority, not work.** Running tasks continue, channels stay open, and
+//!   budget that was taken stays taken; places are returned as tasks and channels end. Cancelling
+//!   them is up to their nursery. Dropping a capability does not revoke it: capabilities derived
+//!   from it stay valid.
 //!
 //! # Who owns what
 //!
-//! A capability owns a reference to its node, a node one to its parent; the permits that uses
-//! return keep the nodes alive that they are counted in. All nodes of all kinds share the
+//! A capability owns a reference to its node, and a node owns one to its parent. The permits that
+//! uses return keep the nodes alive in which they are counted. All nodes of all kinds share the
 //! mint's serial numbers and audit log (`audit.rs`).
 //!
 //! `places.rs` has the counting tree behind spawn and channel capabilities, which is on the
@@ -65,13 +62,13 @@
 //!
 //! - An epoch per tree, bumped by a revocation and compared at each use: it revokes all
 //!   of a tree or needs a walk over the descendants to renew the others.
-//! - A list of children in each node, walked by revoke: a lock on each derivation and a
-//!   revocation that takes as long as its victim likes.
+//! - A list of children in each node, walked by revoke: a lock on each derivation, and a revocation
+//!   whose cost the holder of the revoked capability controls.
 //! - Taking several places at a time, for a nursery to hand out: a use costs one read-modify-write
 //!   per level when it begins and one when it ends, a fifth of a spawn for the first level. But
-//!   `live` would count places that no task has, a capability near its limit would refuse what it
-//!   could allow, and "revoke, then wait until `live` is 0" would wait for whoever keeps places and
-//!   does not spawn.
+//!   `live` would count places without a task, a capability near its limit would refuse uses that
+//!   it could allow, and "revoke, then wait until `live` is 0" would wait for a nursery that keeps
+//!   places and does not spawn.
 //! - Moving limits to the child when it is derived, so that a use touches one node only: a
 //!   child that idles would keep its siblings from working.
 
@@ -96,14 +93,14 @@ pub use spawn::{CapSpawn, SpawnLimits, TaskPermit};
 use crate::scope::budget::{Budget, Resource};
 use std::fmt;
 use std::sync::Arc;
-// Serial numbers only have to differ: no protocol rests on them, so no model covers them.
+// Serial numbers only have to differ. No protocol depends on them, so no model covers them.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many levels a tree of capabilities may have.
+/// Largest number of levels of a tree of capabilities.
 ///
-/// A use visits each level and the end of a chain frees them one inside the other, so that
-/// the depth must not be the choice of who derives. Runtime, service, tenant and task are
-/// four; this leaves room for more and keeps the worst use below a microsecond.
+/// A use visits each level, and the end of a chain frees them recursively, so holders must not
+/// control the depth. Runtime, service, tenant and task are four levels; this leaves room for more
+/// and keeps the worst use below a microsecond.
 pub const MAX_DEPTH: u32 = 32;
 
 /// The kind of a capability.
@@ -131,14 +128,14 @@ impl fmt::Display for CapKind {
 /// Whether weaker capabilities may be derived from one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Delegation {
-    /// It is its holder's alone.
+    /// Only its holder can use it.
     #[default]
     Forbidden,
     /// Its holder may attenuate it.
     Allowed,
 }
 
-/// The limits of a capability of any kind, as the audit log has them.
+/// The limits of a capability of any kind, as recorded in the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limits {
@@ -152,16 +149,16 @@ pub enum Limits {
 
 /// The common interface of limits.
 trait Attenuate: Copy + Into<Limits> {
-    /// Checks that nothing in `self` is above what `parent` has.
+    /// Checks that no limit of `self` exceeds that of `parent`.
     fn within(&self, parent: &Self) -> Result<(), CapError>;
 }
 
-/// Refuses `asked` if it is above `allowed`.
+/// Refuses `asked` if it exceeds `allowed`.
 fn not_wider(limit: CapLimit, asked: u64, allowed: u64) -> Result<(), CapError> {
     if asked > allowed { Err(CapError::Wider { limit, asked, allowed }) } else { Ok(()) }
 }
 
-/// The same for each component of a budget.
+/// Like [`not_wider`], for each component of a budget.
 fn budget_not_wider(
     limit: fn(Resource) -> CapLimit,
     asked: Budget,
@@ -176,7 +173,7 @@ pub(crate) struct Mint {
     issuer: Arc<Issuer>,
 }
 
-/// What all capabilities of a mint share: whose they are.
+/// State that all capabilities of a mint share. Its address identifies the mint.
 #[derive(Debug)]
 pub(crate) struct Issuer {
     /// The next serial number.
@@ -191,7 +188,7 @@ impl Mint {
         Mint { issuer: Arc::new(Issuer { serials: AtomicU64::new(1), audit }) }
     }
 
-    /// Whose the capabilities are that were minted here.
+    /// The issuer of all capabilities that were minted here.
     pub(crate) fn issuer(&self) -> Arc<Issuer> {
         Arc::clone(&self.issuer)
     }
@@ -229,12 +226,12 @@ impl Mint {
 
 impl Issuer {
     fn serial(&self) -> u64 {
-        // Relaxed: that no number comes twice needs no order with anything else.
+        // Relaxed: uniqueness needs no order with anything else.
         self.serials.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// Which capability a node stands for. Never changes.
+/// The capability that a node stands for. Immutable.
 struct Identity {
     serial: u64,
     parent: Option<u64>,
@@ -246,9 +243,9 @@ struct Identity {
 }
 
 impl Identity {
-    /// The identity of a capability that is derived from this one. The caller has seen that
-    /// this one is not revoked; if it is revoked meanwhile, the new one is born revoked,
-    /// because its uses come by here.
+    /// The identity of a capability derived from this one. The caller has seen that this one is not
+    /// revoked. If it is revoked meanwhile, the new one is revoked from the start, because its uses
+    /// pass through here.
     fn derive<L: Attenuate>(
         &self,
         limits: L,
@@ -287,7 +284,7 @@ impl Identity {
         self.issuer.audit.record(self.kind, self.serial, self.parent, event);
     }
 
-    /// Records what a use got, if uses are recorded.
+    /// Records a use, if uses are recorded.
     #[inline]
     fn used(&self, usage: Usage) {
         if self.issuer.audit.level() == AuditLevel::All {
@@ -295,7 +292,7 @@ impl Identity {
         }
     }
 
-    /// Records a refusal and hands it on.
+    /// Records a refusal and returns it.
     #[cold]
     fn denied(&self, error: CapError) -> CapError {
         self.record(AuditEvent::Denied(error));
@@ -303,7 +300,7 @@ impl Identity {
     }
 }
 
-/// What `Debug` shows of a capability: who it is and its limits, nothing of where it lives.
+/// The `Debug` form of a capability: its identity and limits, without addresses.
 fn debug(
     f: &mut fmt::Formatter<'_>,
     name: &str,
@@ -318,10 +315,9 @@ fn debug(
         .finish_non_exhaustive()
 }
 
-/// The right to revoke one capability, for who gives the capability itself away.
+/// The right to revoke one capability, for a giver that does not keep the capability itself.
 ///
-/// Dropping a revoker revokes nothing. It is of no other use: nothing can be spawned or
-/// taken with it.
+/// Dropping a revoker revokes nothing. It grants no other authority.
 ///
 /// ```no_run
 /// use parcae::cap::{CapError, CapSpawn, SpawnLimits};
@@ -343,9 +339,9 @@ enum Revocable {
 }
 
 impl Revoker {
-    /// Revokes the capability and everything derived from it, from any thread. Uses that
-    /// start after this returned are refused with [`CapError::Revoked`]; tasks that were
-    /// admitted before go on.
+    /// Revokes the capability and all capabilities derived from it, from any thread. Uses that
+    /// start after this has returned are refused with [`CapError::Revoked`]. Tasks that were
+    /// admitted before continue.
     pub fn revoke(&self) {
         match &self.0 {
             Revocable::Spawn(node) => node.revoke(),

@@ -1,8 +1,7 @@
-//! Counted places in a tree: what spawn and channel capabilities are made of.
+//! Counted places in a tree: the base of spawn and channel capabilities.
 //!
 //! Each capability has a node. A use takes a place in the node and in all its ancestors, and
-//! gives them back when its permit is dropped. A node is one word that threads share, beside
-//! what never changes:
+//! returns them when its permit is dropped. Besides immutable fields, a node is one shared word:
 //!
 //! ```text
 //!    63     62              32 31              0
@@ -18,30 +17,30 @@
 //!
 //! # Who owns a node
 //!
-//! Whoever is counted in its word, be it as a place or as a reference; who takes the sum of
-//! both to 0 frees the node. That a place keeps its node alive makes a permit one pointer,
-//! and a task costs one read-modify-write per level when it starts and one when it ends;
-//! with an `Arc` it would be one more at each end.
+//! Every place and every reference that its word counts. The thread that brings the sum of both to
+//! 0 frees the node. Because a place keeps its node alive, a permit is one pointer, and a task
+//! costs one read-modify-write per level when it starts and one when it ends. An `Arc` would add
+//! one at each end.
 //!
 //! # Why the limits hold
 //!
-//! `live` of a node counts the permits below it, and uses that are still climbing. The CAS
-//! that raises it compares the value it was computed from, so it is never above `max_live`, not
-//! even for a moment. An optimistic `fetch_add` that takes itself back would be cheaper, but
-//! for that moment others see a full node that is not: one tenant could make
-//! another fail by failing often enough.
+//! `live` of a node counts the permits below it, and uses that are still climbing. The CAS that
+//! raises it compares the value it was computed from, so it never exceeds `max_live`, not even for
+//! a moment. An optimistic `fetch_add` that is undone would be cheaper, but for that moment other
+//! threads see a full node that is not full: one tenant could make another fail by failing often
+//! enough.
 //!
-//! A use climbs from its own node to the root, so what it gives back after a refusal lies
-//! below the node that refused, where everybody was refused at that time. The tightest
-//! limits, which are nearest, refuse first; a tenant at its own limit does not touch what it
-//! shares with others. What remains: a node may refuse a use because of a place that another
-//! use took in it and is about to give back, as one of the node's ancestors was full.
+//! A use climbs from its own node to the root, so the places that it returns after a refusal lie
+//! below the node that refused, where all uses were refused at that time. The tightest limits,
+//! which are nearest, refuse first; a tenant at its own limit does not touch nodes that it shares
+//! with others. One effect remains: a node may refuse a use because of a place that another use
+//! took in it and is about to return, since an ancestor of the node was full.
 //!
 //! # Why revoking holds
 //!
-//! The mark is in the word that uses count in. A use that comes by after the mark is
-//! refused; one that was counted before it goes first, and whoever revokes sees it in
-//! `live`. So "revoke, then wait until `live` is 0" leaves nobody behind.
+//! The mark is in the word that uses count in. A use that arrives after the mark is refused. A use
+//! that was counted before it is visible to the revoker in `live`. So "revoke, then wait until
+//! `live` is 0" waits for all uses.
 
 use super::{Attenuate, AuditEvent, CapError, Delegation, Identity};
 use crate::base::shim::atomic::{AtomicU64, Ordering, fence};
@@ -55,10 +54,10 @@ const LIVE: u64 = (1 << 32) - 1;
 const REFERENCE: u64 = 1 << 32;
 const REFERENCES: u64 = REVOKED - REFERENCE;
 const REVOKED: u64 = 1 << 63;
-/// How many references a node may have.
+/// Largest number of references to a node.
 pub(super) const MAX_REFERENCES: u64 = REFERENCES / REFERENCE;
 
-/// Why a place could not be had.
+/// The reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     Revoked { cap: u64 },
@@ -77,11 +76,11 @@ pub(super) struct Node<L> {
 /// A reference to a node.
 pub(super) struct NodeRef<L>(NonNull<Node<L>>);
 
-/// A place in a node and in all its ancestors, given back on drop.
+/// A place in a node and in all its ancestors, returned on drop.
 pub(super) struct Place<L>(NonNull<Node<L>>);
 
-// SAFETY: a node is shared like one in an `Arc`: `word` is atomic, the rest is read-only
-// until it is freed, which may happen on any thread; so its contents must be both.
+// SAFETY: a node is shared like one in an `Arc`: `word` is atomic, and the rest is read-only until
+// it is freed, which may happen on any thread. So its contents must be both.
 unsafe impl<L: Send + Sync> Send for NodeRef<L> {}
 // SAFETY: as above.
 unsafe impl<L: Send + Sync> Sync for NodeRef<L> {}
@@ -101,7 +100,7 @@ impl<L> NodeRef<L> {
         NodeRef(NonNull::from(Box::leak(node)))
     }
 
-    /// A node below this one, if it may have one.
+    /// A new node below this one, if that is allowed.
     pub(super) fn derive(
         &self,
         max_live: u32,
@@ -119,7 +118,8 @@ impl<L> NodeRef<L> {
         Ok(NodeRef::new(id, max_live, limits, Some(self.clone())))
     }
 
-    /// Takes a place here and in all ancestors, or none. Also tells how many were taken here.
+    /// Takes a place here and in all ancestors, or none. Also returns the number of places taken
+    /// here.
     #[inline]
     pub(super) fn enter(&self) -> Result<(Place<L>, u32), Refusal> {
         let live = self.take_place()?;
@@ -134,14 +134,14 @@ impl<L> NodeRef<L> {
         Ok((Place(self.0), live))
     }
 
-    /// Gives the places back that were taken below `refused`.
+    /// Returns the places that were taken below `refused`.
     #[cold]
     fn retreat(&self, refused: &NodeRef<L>) {
         let mut node = self;
         loop {
-            // Relaxed: nothing was done in this place that the next holder would have to see,
-            // and what was done in it before reaches the next holder through any
-            // read-modify-write. Not the last count: the caller's reference is still there.
+            // Relaxed: nothing was done in this place that its next holder would have to see, and
+            // earlier work in it reaches the next holder through any read-modify-write. Not the
+            // last count: the caller's reference is still there.
             node.word.fetch_sub(PLACE, Ordering::Relaxed);
             match &node.parent {
                 Some(parent) if parent.0 != refused.0 => node = parent,
@@ -154,8 +154,8 @@ impl<L> NodeRef<L> {
 impl<L> Node<L> {
     #[inline]
     fn take_place(&self) -> Result<u32, Refusal> {
-        // Acquire: pairs with the Release in `revoke`: who is refused sees what the revoker
-        // did before.
+        // Acquire: pairs with the Release in `revoke`: a refused use sees the revoker's earlier
+        // writes.
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
             if seen & REVOKED != 0 {
@@ -165,10 +165,10 @@ impl<L> Node<L> {
             if live >= self.max_live {
                 return Err(Refusal::Full { cap: self.id.serial, limit: self.max_live });
             }
-            // Acquire: pairs with the Release in `release`: what was done in the place that
-            // was given back comes before what will be done in it. On failure for the same
-            // reason as the load above. No carry into the references: `live` is below a u32.
             let next = seen + PLACE;
+            // Acquire, on success: pairs with the Release in `release`: work in a returned place
+            // comes before work in the same place later. On failure: as for the load above. No
+            // carry into the references: `live` is below a u32.
             match self.word.compare_exchange_weak(seen, next, Ordering::Acquire, Ordering::Acquire)
             {
                 Ok(_) => return Ok(live + 1),
@@ -177,7 +177,7 @@ impl<L> Node<L> {
         }
     }
 
-    /// Marks the node; uses of it and of all nodes below are refused from now on.
+    /// Marks the node: uses of it and of all nodes below are refused from now on.
     pub(super) fn revoke(&self) {
         // Release: pairs with the Acquires in `take_place` and `revoked`.
         if self.word.fetch_or(REVOKED, Ordering::Release) & REVOKED == 0 {
@@ -197,13 +197,13 @@ impl<L> Node<L> {
         }
     }
 
-    /// How many places are taken.
+    /// Number of places taken.
     pub(super) fn live(&self) -> u32 {
-        // Acquire: pairs with the Release in `release`: who reads 0 sees all that was done.
+        // Acquire: pairs with the Release in `release`: a reader of 0 sees all work that was done.
         live_in(self.word.load(Ordering::Acquire))
     }
 
-    /// Pretends that there are so many references.
+    /// Sets the number of references, for a test.
     #[cfg(all(test, not(loom)))]
     pub(super) fn set_references(&self, references: u64) {
         // Relaxed: one thread.
@@ -216,24 +216,23 @@ fn live_in(word: u64) -> u32 {
     (word & LIVE) as u32
 }
 
-/// Takes `count` off a node's word, and frees the node with the last of it.
+/// Subtracts `count` from a node's word, and frees the node when nothing is left.
 ///
 /// # Safety
 ///
 /// The caller owns this place or reference and does not touch the node afterwards.
 #[inline]
 unsafe fn release<L>(node: NonNull<Node<L>>, count: u64) {
-    // Release: pairs with the Acquire of the CAS in `take_place` (the next holder of the
-    // place), of `live`, and with the fence below (who frees).
-    // SAFETY: what the caller owns keeps the node alive up to here.
+    // Release: pairs with the Acquire of the CAS in `take_place` (the next holder of the place), of
+    // `live`, and with the fence below (the thread that frees). SAFETY: the caller's count keeps
+    // the node alive up to here.
     let before = unsafe { node.as_ref() }.word.fetch_sub(count, Ordering::Release);
     debug_assert!(before & !REVOKED >= count, "gave back more than was taken");
     if before & !REVOKED == count {
-        // Acquire: pairs with the Release above in all who gave their counts back before:
-        // their last look at the node comes before its end.
+        // Acquire: this fence pairs with the Release above in all threads that returned their
+        // counts before: their last access to the node comes before its end.
         fence(Ordering::Acquire);
-        // SAFETY: nobody is counted any more, so nobody else has a pointer to it; it was
-        // made by a box.
+        // SAFETY: the counts are 0, so there is no other pointer to the node; it was made by a box.
         #[cfg_attr(not(loom), expect(unused_mut, reason = "for the model's check"))]
         let mut node = unsafe { Box::from_raw(node.as_ptr()) };
         #[cfg(loom)]
@@ -247,19 +246,20 @@ impl<L> Deref for NodeRef<L> {
 
     #[inline]
     fn deref(&self) -> &Node<L> {
-        // SAFETY: the reference keeps it alive, and nobody has it exclusively before it ends.
+        // SAFETY: the reference keeps the node alive, and the node is not borrowed exclusively
+        // before its end.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl<L> Clone for NodeRef<L> {
     fn clone(&self) -> NodeRef<L> {
-        // Relaxed: the caller's reference keeps the node; nothing is read on account of it.
+        // Relaxed: the caller's reference keeps the node alive, and this orders no other access.
         let counted = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
             (word & REFERENCES != REFERENCES).then(|| word + REFERENCE)
         });
-        // A CAS, not an addition: whoever leaks two billion revokers gets a panic, not a
-        // revoked capability.
+        // A CAS, not an addition: leaking two billion revokers is a panic, not a revoked
+        // capability.
         assert!(counted.is_ok(), "more than {MAX_REFERENCES} references to a capability");
         NodeRef(self.0)
     }
@@ -267,7 +267,7 @@ impl<L> Clone for NodeRef<L> {
 
 impl<L> Drop for NodeRef<L> {
     fn drop(&mut self) {
-        // SAFETY: this reference, once. The depth of a tree bounds how deep this nests.
+        // SAFETY: this reference, once. The depth of a tree bounds the recursion.
         unsafe { release(self.0, REFERENCE) };
     }
 }
@@ -275,7 +275,8 @@ impl<L> Drop for NodeRef<L> {
 impl<L> Place<L> {
     /// The node that the place was taken through.
     pub(super) fn node(&self) -> &Node<L> {
-        // SAFETY: the place keeps it alive, and nobody has it exclusively before it ends.
+        // SAFETY: the place keeps the node alive, and the node is not borrowed exclusively before
+        // its end.
         unsafe { self.0.as_ref() }
     }
 }
@@ -285,10 +286,10 @@ impl<L> Drop for Place<L> {
     fn drop(&mut self) {
         let mut next = Some(self.0);
         while let Some(node) = next {
-            // SAFETY: the place here is not given back yet, so the node is alive. Its parent
-            // stays alive when it goes: there is a place to give back there too.
+            // SAFETY: the place here has not been returned yet, so the node is alive. Its parent
+            // outlives it: a place is still to be returned there too.
             next = unsafe { node.as_ref() }.parent.as_ref().map(|parent| parent.0);
-            // SAFETY: this place, once; `node` is not used any more.
+            // SAFETY: this place, once; `node` is not used afterwards.
             unsafe { release(node, PLACE) };
         }
     }

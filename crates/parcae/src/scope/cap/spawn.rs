@@ -12,10 +12,10 @@ use std::sync::Arc;
 /// The limits of a [`CapSpawn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpawnLimits {
-    /// How many tasks may be alive at once.
+    /// Largest number of tasks alive at once.
     pub max_tasks: u32,
-    /// The most that each task gets in all, and what it spawns in turn with it. A bound, not a
-    /// gift: the task draws on its nursery's budget like its siblings.
+    /// Largest budget of each task, its own children included. A bound, not a grant: the task draws
+    /// on its nursery's budget like its siblings.
     pub task_budget: Budget,
 }
 
@@ -32,10 +32,10 @@ impl From<SpawnLimits> for Limits {
     }
 }
 
-/// The capability to spawn tasks: so many at once, each with at most such a budget.
+/// The capability to spawn tasks, with limits for their number and budget.
 ///
-/// Minted by the runtime, lent by reference, checked at each spawn. From a delegable one,
-/// weaker ones can be derived:
+/// It is minted by the runtime, lent by reference, and checked at each spawn. Weaker ones can be
+/// derived from a delegable one:
 ///
 /// ```no_run
 /// use parcae::cap::{CapError, CapSpawn, SpawnLimits};
@@ -45,7 +45,7 @@ impl From<SpawnLimits> for Limits {
 /// }
 /// ```
 ///
-/// Nobody can make one,
+/// It cannot be constructed,
 ///
 /// ```compile_fail,E0451
 /// use parcae::cap::CapSpawn;
@@ -62,13 +62,13 @@ impl From<SpawnLimits> for Limits {
 /// default::<CapSpawn>();
 /// ```
 ///
-/// nor have it minted,
+/// minted,
 ///
 /// ```compile_fail,E0603
 /// use parcae::cap::Mint;
 /// ```
 ///
-/// nor make two of one,
+/// cloned,
 ///
 /// ```compile_fail,E0277
 /// use parcae::cap::CapSpawn;
@@ -77,7 +77,7 @@ impl From<SpawnLimits> for Limits {
 /// clone::<CapSpawn>();
 /// ```
 ///
-/// nor widen it.
+/// or widened.
 ///
 /// ```compile_fail,E0070
 /// use parcae::cap::CapSpawn;
@@ -98,10 +98,10 @@ pub struct CapSpawn {
     node: NodeRef<SpawnLimits>,
 }
 
-/// The place of one live task under a [`CapSpawn`] and all that it was derived from. Dropping
-/// it gives the place back, also after the capability was revoked or dropped.
+/// The place of one live task under a [`CapSpawn`] and all its ancestors. Dropping it returns the
+/// place, even after the capability was revoked or dropped.
 ///
-/// Its holder cannot make two of it:
+/// It cannot be cloned:
 ///
 /// ```compile_fail,E0277
 /// fn clone<T: Clone>() {}
@@ -110,7 +110,7 @@ pub struct CapSpawn {
 #[must_use = "dropping a permit gives the task's place back"]
 pub struct TaskPermit(Place<SpawnLimits>);
 
-// It is kept in every task's record.
+// Kept in every task's record.
 const _: () = assert!(size_of::<Option<TaskPermit>>() == size_of::<usize>());
 
 impl CapSpawn {
@@ -118,18 +118,18 @@ impl CapSpawn {
         CapSpawn { node: NodeRef::root(id, limits.max_tasks, limits) }
     }
 
-    /// Derives a weaker capability, from which nothing more can be derived. Tasks under it
-    /// count against this one too.
+    /// Derives a weaker capability, which cannot be delegated further. Tasks under it count against
+    /// this one too.
     ///
     /// # Errors
     ///
-    /// This one is revoked or not delegable, is derived over too many levels, or a limit is
-    /// wider than its own: [`CapError::Wider`] says which.
+    /// If this one is revoked or not delegable, the tree would get too deep, or a limit is wider
+    /// than its own: [`CapError::Wider`] names it.
     pub fn attenuate(&self, limits: SpawnLimits) -> Result<CapSpawn, CapError> {
         self.derive(limits, Delegation::Forbidden)
     }
 
-    /// Derives a weaker capability whose holder may derive further ones.
+    /// Derives a weaker capability that can be delegated further.
     ///
     /// # Errors
     ///
@@ -143,11 +143,11 @@ impl CapSpawn {
         Ok(CapSpawn { node })
     }
 
-    /// Takes a place for one task, here and in all that this was derived from.
+    /// Takes a place for one task, here and in all ancestors.
     ///
     /// # Errors
     ///
-    /// One of them is revoked, or has as many live tasks as it may.
+    /// If this one or an ancestor is revoked or has no place left.
     #[inline]
     pub fn admit(&self) -> Result<TaskPermit, CapError> {
         match self.node.enter() {
@@ -157,7 +157,7 @@ impl CapSpawn {
             }
             Err(refusal) => Err(self.node.id.denied(match refusal {
                 Refusal::Revoked { cap } => CapError::Revoked { cap },
-                // No place is taken beyond the limit, so there were just that many.
+                // No place is taken beyond the limit, so exactly that many were taken.
                 Refusal::Full { cap, limit } => {
                     CapError::TaskLimitExceeded { cap, limit, live: limit }
                 }
@@ -165,47 +165,48 @@ impl CapSpawn {
         }
     }
 
-    /// Revokes it and everything derived from it, from any thread: uses that start after
-    /// this returned are refused with [`CapError::Revoked`]. Tasks admitted before go on.
+    /// Revokes it and all capabilities derived from it, from any thread. Uses that start after this
+    /// has returned are refused with [`CapError::Revoked`]. Tasks that were admitted before
+    /// continue.
     ///
-    /// Whoever can use a capability can give it up. Lend an attenuated one to those who
-    /// should not do that to others.
+    /// Any holder of a capability can revoke it. Lend an attenuated one to code that must not do
+    /// so.
     pub fn revoke(&self) {
         self.node.revoke();
     }
 
-    /// The right to revoke it, to be kept by who gives it away.
+    /// The right to revoke it, for its giver to keep.
     pub fn revoker(&self) -> Revoker {
         Revoker(Revocable::Spawn(self.node.clone()))
     }
 
-    /// Whether it was revoked, or one that it was derived from.
+    /// Whether it or an ancestor was revoked.
     pub fn is_revoked(&self) -> bool {
         self.node.revoked().is_some()
     }
 
-    /// Its limits. Those above it may bind first.
+    /// Its limits. An ancestor's may bind first.
     pub fn limits(&self) -> SpawnLimits {
         self.node.limits
     }
 
-    /// The most that a task under it gets.
+    /// Largest budget of a task under it.
     pub fn task_budget(&self) -> Budget {
         self.node.limits.task_budget
     }
 
-    /// The same for the pool of one of them.
+    /// The same limit, for the pool of a task.
     pub(crate) fn ceiling(&self) -> Ceiling {
         Ceiling { most: self.task_budget(), cap: self.serial() }
     }
 
-    /// How many tasks are alive under it and all that was derived from it. Once it is revoked
-    /// this only falls.
+    /// Number of live tasks under it and all capabilities derived from it. Once it is revoked, this
+    /// only falls.
     pub fn live(&self) -> u32 {
         self.node.live()
     }
 
-    /// Whether weaker ones can be derived from it.
+    /// Whether weaker capabilities can be derived from it.
     pub fn delegation(&self) -> Delegation {
         self.node.id.delegation
     }
@@ -215,7 +216,7 @@ impl CapSpawn {
         self.node.id.check_issuer(issuer)
     }
 
-    /// The number that names it in errors and in the audit log.
+    /// The number that identifies it in errors and in the audit log.
     pub fn serial(&self) -> u64 {
         self.node.id.serial
     }

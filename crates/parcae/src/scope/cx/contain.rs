@@ -16,9 +16,9 @@ impl<P: Profile> Cx<P> {
     /// Runs a closure on a stack of its own, and returns an error if it overflows that stack.
     /// Anywhere else an overflow ends the process.
     ///
-    /// For code that may recurse too deeply and cannot be [`budgeted`](crate::budgeted): a parser
-    /// that somebody else wrote, a C library. Code that can be changed is better off with
-    /// `budgeted`, which unwinds and loses nothing.
+    /// For code that may recurse too deeply and cannot be [`budgeted`](crate::budgeted): a
+    /// third-party parser, a C library. Code that can be changed is better off with `budgeted`,
+    /// which unwinds and loses nothing.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -74,13 +74,13 @@ impl<P: Profile> Cx<P> {
     ///
     /// # What the closure may do
     ///
-    /// Compute. It owns what it uses, and so does its result: both are `'static`, which rules out
-    /// the `Cx`. What tasks can do without one is not for it either: checkpoints, waits, and
-    /// operations on channels are refused with [`ErrorKind::Contained`], so that the mistake shows.
+    /// Compute. It owns its data, and so does its result: both are `'static`, which rules out the
+    /// `Cx`. Operations of tasks that need no `Cx` are excluded too: checkpoints, waits, and
+    /// channel operations are refused with [`ErrorKind::Contained`], so that the mistake shows.
     /// Until the closure has returned, no other task of the worker runs; a cancellation is noticed
     /// at the first checkpoint after it. Allocations are charged to the task. `#[budgeted]`
-    /// functions look at the stack that they are on, count no ops, and fail softly: the call
-    /// returns that error.
+    /// functions check the stack that they are on, count no ops, and fail softly: the call returns
+    /// that error.
     ///
     /// # Where it aborts all the same
     ///
@@ -106,14 +106,14 @@ impl<P: Profile> Cx<P> {
     /// Wherever the closure or anything that it calls uses stack, it may stop for ever, as if its
     /// thread had. The caller promises for all those places:
     ///
-    /// - *No lock is held* that anybody else needs: neither by the code itself, nor by a function
+    /// - *No lock is held* that other code needs: neither by the code itself, nor by a function
     ///   that called it back, such as `std::io::stdout().lock()`, a `LazyLock` that is being
     ///   initialised, or an allocator which does not go by the names of C.
     /// - *Nothing is half-done* that others see: statics, thread-local variables, what is shared by
     ///   `Arc` or `Rc`. Data of the closure's own does not matter, it is never looked at again.
-    /// - *Parcae is not called*, but for `#[budgeted]` functions and the allocator: no task is
+    /// - *Parcae is not called*, except for `#[budgeted]` functions and the allocator: no task is
     ///   spawned, cancelled or woken, no lock of a runtime taken or released, no runtime built, run
-    ///   or dropped, no fiber resumed that others know of. What is refused counts as called.
+    ///   or dropped, no fiber resumed that others know of. A refused call counts as a call.
     /// - *No frame below relies on being returned to*, other than by leaving its memory alone.
     ///   `std::thread::scope` does not: its threads may borrow from the abandoned stack for ever.
     /// - Code that is not Rust's touches its stack page by page (`-fstack-clash-protection`), or
@@ -144,8 +144,8 @@ impl<P: Profile> Cx<P> {
             // SAFETY: the place is in the frame of `contain_overflow`, which waits for this.
             unsafe { place.write(value) };
         };
-        // SAFETY: as the caller says; `run` itself does nothing but write what nobody reads if it
-        // is abandoned.
+        // SAFETY: the caller upholds the contract. If `run` is abandoned, it has only written
+        // memory that is never read.
         match frame.away(end, || unsafe { fiber.contain(name, run) }) {
             Ok(Contained::Ended(step, on)) => {
                 drop(on);

@@ -499,7 +499,7 @@ impl Frame {
         self.drawn.get()
     }
 
-    /// What is used up of what was drawn; anything, for what is not counted.
+    /// The part of the drawn amount that is used up. Arbitrary for components that are not counted.
     #[inline]
     fn used(&self) -> Budget {
         let (drawn, account, memory) = (self.drawn.get(), self.account.get(), self.memory.get());
@@ -608,7 +608,7 @@ impl Frame {
             let wanted = self.settings().grant.only(short.resource, cost.get(short.resource));
             let policy = self.settings().on_exhausted;
             let drawn = match policy {
-                // What it put into the pool of a nursery of its own it has not used up.
+                // An amount that it moved into the pool of a nursery of its own is not used up.
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
                 OnExhausted::Suspend if asked_all => {
                     self.pool().draw_or_wait(wanted, short.resource, self.sleeper(short.resource))

@@ -1,14 +1,14 @@
 //! How a budget stands at this moment.
 //!
-//! A pool knows what its tasks have drawn, and learns what they have used when they draw more or
-//! end. So that a checkpoint costs nothing more, the rest is found out when somebody asks: every
-//! parked task of the runtime is held still for a moment (`task::state`), and what it has used of
-//! its account is added up. The same goes for the pools of nurseries further down: what is spent
+//! A pool knows the amounts that its tasks have drawn, and learns how much they have used when they
+//! draw more or end. So that a checkpoint costs nothing more, the rest is determined on demand:
+//! every parked task of the runtime is held still for a moment (`task::state`), and the used part
+//! of its account is added up. The same goes for the pools of nested nurseries: an amount spent
 //! there is spent of the pool that they were filled from.
 //!
-//! Of a task that runs or is about to, nobody else can read the account: it counts as holding all
-//! of its slice, or all of its own budget if it has one. So the result is exact to within that for
-//! each of those, and exact for all others.
+//! The account of a task that runs or is about to cannot be read: it counts as holding all of its
+//! slice, or all of its own budget if it has one. So the result is exact to within that for each of
+//! those, and exact for all others.
 //!
 //! # Why nothing is counted twice
 //!
@@ -61,7 +61,7 @@ fn told(mut standing: Standing, used: Budget) -> Standing {
     standing
 }
 
-/// What parked tasks have used of what they hold of `pool`, directly and through nurseries that
+/// Amount that parked tasks have used of their share of `pool`, directly and through nurseries that
 /// were filled from it.
 fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
     let mut seen: HashMap<usize, Seen> = HashMap::new();
@@ -71,7 +71,7 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
         seen.used.absorb(used);
     };
     Observed::each(shared, |frame| {
-        // What it has moved into a nursery with a budget of its own is not used.
+        // An amount that it has moved into a nursery with a budget of its own is not used.
         let mut used = frame.used_and_unknown();
         let mut inner = frame.seen().nursery.get();
         while let Some(core) = inner {
@@ -92,7 +92,7 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
         if Arc::ptr_eq(below, pool) {
             sum.absorb(*used);
         } else if !below.is_unlimited() && is_below(below, pool) {
-            // What it has spent came from above, but for what somebody recharged it with.
+            // Its spending came from above, except for recharges.
             let mut spent = below.standing().spent.with_memory(0);
             spent.absorb(*used);
             sum.absorb(spent.min(below.part_from_above()));
@@ -115,7 +115,7 @@ fn is_below(pool: &Pool, above: &Arc<Pool>) -> bool {
 }
 
 impl Frame {
-    /// What the task has used of its account and has not told its pool.
+    /// The used part of the task's account that its pool does not know of yet.
     fn used_and_unknown(&self) -> Budget {
         // A task in a hook of its host has no account for that time.
         if self.pool().is_unlimited() || self.balance() == Budget::UNLIMITED {

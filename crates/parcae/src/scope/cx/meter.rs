@@ -17,8 +17,8 @@ impl Meter {
     ///
     /// # Safety
     ///
-    /// The meter is used by the function that calls this, while it runs, and by nobody else: the
-    /// task that it counts for may be gone later.
+    /// The meter is used only by the function that calls this, while it runs: the task that it
+    /// counts for may be gone later.
     #[inline]
     pub unsafe fn enter() -> Meter {
         let Some(frame) = current() else { return Meter { frame: None } };

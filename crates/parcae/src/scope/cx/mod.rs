@@ -37,7 +37,7 @@ use std::time::Duration;
 /// The running task, as it sees itself: what it may do, and how it stands.
 ///
 /// Every task is handed a `&Cx`. It cannot leave the task: not to another thread, and not to a
-/// child, which has its own. What may be done with it depends on the profile `P`, see
+/// child, which has its own. The profile `P` determines its operations, see
 /// [`profile`](crate::profile).
 pub struct Cx<P: Profile = Service> {
     frame: OwnFrame,
@@ -213,9 +213,8 @@ impl<P: Profile> Cx<P> {
         self.frame.0.externally(body)
     }
 
-    /// Waits for a time. Under the deterministic executor that is virtual time, which passes at
-    /// once when nobody can run. A checkpoint, and others run, also if there is nothing to wait
-    /// for.
+    /// Sleeps for a time. Under the deterministic executor time is virtual, and jumps ahead when no
+    /// task can run. A checkpoint that lets other tasks run, even if the time is zero.
     ///
     /// # Errors
     ///

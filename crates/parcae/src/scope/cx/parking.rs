@@ -1,9 +1,9 @@
 //! Parking: the step of a wait in which the task is parked, or the thread is blocked.
 //!
-//! `wait` has the queues and says in which order things happen. This module ends the wait of a
-//! caller: [`wait`] for one wake, [`wait_in_queue`] until a node was granted what it waits for. On
-//! a task the task is parked, and the call is a cancel point; on any other thread the thread is
-//! blocked, and nobody can cancel it. Callers find their frame once ([`current`]) and pass it down.
+//! `wait` has the queues and defines the order of the steps. This module ends the wait of a caller:
+//! [`wait`] for one wake, [`wait_in_queue`] until a node is granted. On a task the call parks the
+//! task and is a cancel point; on any other thread it blocks the thread and cannot be cancelled.
+//! Callers look up their frame once ([`current`]) and pass it down.
 //!
 //! # Waits that are over at once
 //!

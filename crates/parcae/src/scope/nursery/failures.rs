@@ -31,10 +31,10 @@
 //!
 //! The result is the failure noted; without one the reason of the cancellation; without that the
 //! body's value. A failure that is noted is never a consequence of a cancellation noted later: the
-//! reason is in place before anybody can learn of it (`cancel`), and `Derived` ones have no known
+//! reason is in place before any task can learn of it (`cancel`), and `Derived` ones have no known
 //! cause then but themselves.
 //!
-//! What this cannot see: a task that fails by itself, and is told in a destructor that waits
+//! A limit: a task that fails by itself, and learns of a cancellation in a destructor that waits
 //! without a [shield](crate::Cx::shield), before its failure is noted, counts as late.
 //!
 //! # Protocol
@@ -107,8 +107,8 @@ impl Failures {
         }
     }
 
-    /// Whether this very error is noted. If it is the first it is kept as it is now: whoever joined
-    /// the child may have said what for.
+    /// Whether this very error is noted. The first one is replaced by its present form: the code
+    /// that joined the child may have added context.
     pub(super) fn knows(&self, error: &Error) -> bool {
         let mut noted = self.lock();
         if let Some(first) = noted.first.as_mut().filter(|first| first.is_same(error)) {
@@ -119,7 +119,7 @@ impl Failures {
         noted.others.iter().any(|other| other.is_same(error))
     }
 
-    /// What they come to.
+    /// The combined result of the failures.
     pub(super) fn take(&self, keep: Keep) -> Outcome {
         let Noted { first, others, count, late } = std::mem::take(&mut *self.lock());
         let Some(first) = first else { return Outcome { failure: None, late } };

@@ -1,9 +1,9 @@
 //! Handles: the result of one child.
 //!
-//! Who waits is told in one of two ways (`task::joiner`). A task of the same runtime that joins is
-//! noted in the child's record and unparked. For everybody else, and where the handle outlives the
-//! wait, there is an [`End`]; it is made when it is first needed, and noted in the record once and
-//! for all. So what the record notes never changes while it can be read.
+//! A waiter is notified in one of two ways (`task::joiner`). A task of the same runtime that joins
+//! is noted in the child's record and unparked. All other waiters, and waits that the handle
+//! outlives, use an [`End`]; it is made on first use, and noted in the record once and for all. So
+//! the note in the record never changes while it can be read.
 
 use super::{Account, Core, OnFailure};
 use crate::base::error::{Detail, Error, ErrorKind, Result, TaskId};
@@ -170,7 +170,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     fn take(self) -> Result<T> {
         let mut this = std::mem::ManuallyDrop::new(self);
         drop((this.pool.take(), this.end.take()));
-        // SAFETY: it has ended, so the record is ours; nobody has taken the result, for that
+        // SAFETY: it has ended, so the record is ours. The result is still there, since taking it
         // consumes the handle.
         let mut output = unsafe { this.output() };
         if let Err(error) = &mut output {
@@ -182,7 +182,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// # Safety
     ///
-    /// The child has ended, and nobody has taken its result.
+    /// The child has ended, and its result was not taken.
     unsafe fn output(&self) -> Result<T> {
         if !self.record().has_output() {
             // The runtime failed before there was one.

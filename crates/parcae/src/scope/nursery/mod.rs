@@ -10,7 +10,7 @@
 //!            body returns              all children ended
 //!   Open ─────────────────► Closing ────────────────────────► Closed
 //!     │                        │
-//!     │ cancel: by somebody, by the parent, by a failure
+//!     │ cancel: explicit, by the parent, by a failure
 //!     ▼                        ▼       all children ended
 //!   Cancelling ◄───────────────┘ ────────────────────────────► Cancelled
 //! ```
@@ -26,8 +26,8 @@
 //! ended when nothing of them is left that could use it, or anything that was lent to them.
 //!
 //! `Nursery` is `Sync`: its children may spawn siblings, and so may threads that the body waits
-//! for. All of them end before the owner can find its group empty, so the core is there for as long
-//! as they can reach it. The owner counts its children without atomics, everybody else with one.
+//! for. All of them end before the owner can find its group empty, so the core outlives them. The
+//! owner counts its children without atomics, all other threads with one.
 //!
 //! # Results
 //!
@@ -140,7 +140,7 @@ pub(crate) struct Core {
 }
 
 // SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and
-// by those who hold the owner still. The rest is made for sharing.
+// by observers that hold the owner still. The rest is made for sharing.
 unsafe impl Sync for Core {}
 
 impl fmt::Display for NurseryState {
@@ -178,7 +178,7 @@ impl Core {
             return Err(Error::new(ErrorKind::Unwinding));
         }
         frame.check_cancelled()?;
-        // Of this task and no other, also if somebody carried the `Cx` to one on the same thread.
+        // This task and no other, even if the `Cx` was smuggled to another task on the same thread.
         let running = worker::with_current(worker::Worker::task).flatten();
         let Some(owner) = running.filter(|task| task.task == frame.task()) else {
             return Err(Error::new(ErrorKind::NurseryNotActive));
@@ -267,6 +267,7 @@ impl Core {
             let cancelled = reason.is_some();
             return if cancelled { NurseryState::Cancelled } else { NurseryState::Closed };
         }
+        // Relaxed: a snapshot, for reports.
         let closing = self.closing.load(Ordering::Relaxed);
         let ended = closing && self.group.live() == 0;
         match (self.settings.node.is_cancelled(), closing) {
@@ -344,6 +345,8 @@ impl Core {
     }
 
     fn winds_down(&self) -> bool {
+        // Relaxed: as at the field. A child reads it after the reason of the `cancel` that follows
+        // the store.
         self.winding_down.load(Ordering::Relaxed)
     }
 
@@ -496,7 +499,7 @@ impl<P: Spawns> Cx<P> {
         let outer = frame.enter_nursery(&core.settings, shares);
         frame.seen().nursery.set(Some(NonNull::from(core)));
         let outcome = catch_unwind(AssertUnwindSafe(|| body(&nursery)));
-        core.closing.store(true, Ordering::Relaxed);
+        core.closing.store(true, Ordering::Relaxed); // as at the field
         let value = match outcome {
             Ok(Ok(value)) => Ok(Some(value)),
             Ok(Err(error)) => {

@@ -78,8 +78,8 @@ impl NurseryOpts {
         self
     }
 
-    /// A budget of its own, moved out of that of the task that opens the nursery. What is left
-    /// of it goes back in the end.
+    /// A budget of its own, moved out of that of the task that opens the nursery. The remainder is
+    /// returned in the end.
     pub fn budget(mut self, budget: Budget) -> NurseryOpts {
         self.budget = Some(budget);
         self
@@ -357,8 +357,7 @@ impl NurseryOpts {
 /// A budget of a task's own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NamedBudget {
-    /// The bound that somebody named, lowered to what a capability allows; unlimited where there is
-    /// none.
+    /// The explicit bound, lowered to the limit of a capability; unlimited where there is none.
     named: Budget,
     /// The first slice: all that is named, and a slice of the rest.
     pub(crate) first: Slice,
@@ -367,16 +366,16 @@ pub(crate) struct NamedBudget {
     ceiling: Option<Ceiling>,
 }
 
-/// What a task gets at a time of something that it may use by its capability, and that the nursery
-/// gives no child by itself: enough for most.
+/// The amount that a task gets at a time of a resource that its capability allows and the nursery
+/// does not grant by default: enough for most.
 const ON_DEMAND: u64 = 16;
 
 impl NamedBudget {
-    /// What a task that is spawned under `settings` has of its own, if anything: the budget that
-    /// its options name, the most that a capability allows.
+    /// The budget of its own, if any, of a task spawned under `settings`: the budget that its
+    /// options name, the most that a capability allows.
     ///
-    /// What is named is moved to the task at once and is never refilled: it binds. The rest is
-    /// drawn as by other children, up to what the capability allows.
+    /// The named part is moved to the task at once and is never refilled: it binds. The rest is
+    /// drawn as by other children, up to the limit of the capability.
     pub(crate) fn of(
         settings: &TaskSettings,
         budget: Option<Budget>,
@@ -421,7 +420,7 @@ impl TaskSettings {
         let grant = if fails { Slice::named(Budget::ZERO) } else { own.grant };
         let more = More { pool: Arc::clone(&self.pool), grant, ceiling: own.ceiling };
         let granted = account.min(own.first.most());
-        // What neither the nursery counts nor anybody has named is not counted here either.
+        // A component that neither the nursery nor the options count is not counted here either.
         let most = own.ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
         let free = account.zip(own.named.min(most), u64::min);
         let granted = granted.zip(free, |granted, free| match free {
@@ -501,8 +500,8 @@ impl SpawnOpts {
     /// A budget of its own, moved out of its nursery's, or a root task's out of its runtime's. It
     /// binds, whatever those have left: when it is used up the task fails, or under
     /// [`OnExhausted::Suspend`] waits until its [handle](crate::TaskHandle::recharge) or
-    /// [account](crate::TaskHandle::account) recharges it. What the budget leaves
-    /// [unlimited](crate::budget::UNLIMITED) is drawn from the nursery as it is needed.
+    /// [account](crate::TaskHandle::account) recharges it. Components that are
+    /// [unlimited](crate::budget::UNLIMITED) in this budget are drawn from the nursery as needed.
     pub fn budget(mut self, budget: Budget) -> SpawnOpts {
         self.budget = Some(budget);
         self

@@ -98,7 +98,8 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     ///         n.spawn(&cap, |cx| cx.forever(|| Ok(())))?.join()
     ///     })
     /// }).unwrap_err();
-    /// assert!(error.to_string().contains("under spawn capability #1, whose `task_budget` is all"));
+    /// let text = error.to_string();
+    /// assert!(text.contains("under spawn capability #1, whose `task_budget` is all"));
     /// # Ok::<(), parcae::Error>(())
     /// ```
     ///
@@ -437,7 +438,7 @@ fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
                 core.cancel(CancelReason::Failure);
             }
         }
-        // Whoever has the handle hears of it.
+        // The holder of the handle gets the error.
         _ if held => {}
         _ => core.failed(error.clone()),
     }

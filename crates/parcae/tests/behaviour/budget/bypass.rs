@@ -41,14 +41,14 @@ fn a_blocking_call_does_not_spawn_for_a_task_whose_spawns_are_limited() {
             let waited = blocking(|| parcae::block_on(async { spawn() }))?.unwrap();
             assert!(is_refused(&waited.unwrap_err()));
             assert_eq!(started.load(Relaxed), 0);
-            // What was refused was not charged.
+            // A refused spawn is not charged.
             spawn()?;
             spawn()?;
             assert!(is_refused(&spawn().unwrap_err()));
             Ok(())
         })?
         .join()?;
-        // The same threads spawn for a task without a limit, and for nobody.
+        // The same threads spawn for a task without a limit, and for no task.
         n.spawn(|_| blocking(spawn)?)?.join()
     })
     .unwrap();

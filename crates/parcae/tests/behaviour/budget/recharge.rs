@@ -30,7 +30,7 @@ fn one_recharge_makes_all_exhausted_tasks_run_again() {
             .budget(ops(1_100))
             .slice(Budget::CHILD.with_ops(100))
             .on_exhausted(OnExhausted::Suspend);
-        // Nobody uses up what the last child is spawned with.
+        // No child uses up the budget that the last one is spawned with.
         let all_spawned = AtomicBool::new(false);
         cx.nursery_with(opts, |n| {
             let child = |cx: &Cx| {

@@ -76,7 +76,7 @@ fn all_of_a_small_pool_can_be_used() {
     .unwrap();
 }
 
-/// A spawn that nobody can pay for is an error still.
+/// A spawn that no pool can pay for is still an error.
 #[test]
 fn a_spawn_without_budget_is_refused() {
     parcae::explore(0..50, |rt| {
@@ -204,7 +204,7 @@ fn a_nested_nursery_asks_above_for_a_named_budget() {
     .unwrap();
 }
 
-/// What is not to be had stays above, at every level: a spawn that is refused takes nothing away
+/// A refused amount stays in the pools above, at every level: a refused spawn takes nothing away
 /// from others.
 #[test]
 fn a_named_budget_that_is_not_there_moves_nothing() {
@@ -237,7 +237,7 @@ fn a_named_budget_that_is_not_there_moves_nothing() {
     .unwrap();
 }
 
-/// A bound that somebody has named is no slice: nothing comes from above.
+/// An explicit bound is no slice: nothing comes from above.
 #[test]
 fn a_nursery_with_a_budget_of_its_own_does_not_ask_above() {
     parcae::explore(0..50, |rt| {

@@ -80,7 +80,7 @@ struct Ends {
     answer: Option<parcae::channel::OneSender<u8>>,
 }
 
-/// What the others have.
+/// The peers of the task.
 enum Peer {
     None,
     Sender(Sender<u8>),

@@ -31,7 +31,7 @@ fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
 fn cancelling_ends_children_that_wait_that_are_exhausted_and_that_have_not_started() {
     everywhere(|cx| {
         let (started, unwound) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        // Whoever computes uses up the budget that others are to be spawned with.
+        // A computing task uses up the budget that others are to be spawned with.
         let all_spawned = Event::new();
         let opts = NurseryOpts::new()
             .budget(ops(20_000))

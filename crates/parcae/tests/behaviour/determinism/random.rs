@@ -87,7 +87,7 @@ fn work(cx: &Cx, ops: u64) -> Result<()> {
     (0..ops).try_for_each(|_| cx.checkpoint())
 }
 
-/// What a child does.
+/// The script of a child.
 struct Child {
     kind: u64,
     much: u64,

@@ -35,8 +35,7 @@ fn check(pool: &Pool<Flag>) -> Standing {
     standing
 }
 
-/// Who finds the pool empty while somebody recharges it gets some, or is woken and gets some
-/// then.
+/// A task that finds the pool empty during a recharge gets some, or is woken and gets some then.
 #[test]
 fn draw_or_wait_against_recharge() {
     explore("pool::draw_or_wait_against_recharge", None, || {
@@ -82,8 +81,8 @@ fn draw_or_wait_against_recharge_above() {
     });
 }
 
-/// Two spawn, one of them in vain, spend and settle: what is seen adds up at any time, and in
-/// the end nobody holds anything.
+/// Two tasks spawn, one of them in vain, spend and settle: every reading adds up, and in the end no
+/// task holds anything.
 #[test]
 fn spawn_unspawn_and_settle() {
     explore("pool::spawn_unspawn_and_settle", None, || {

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What the model knows about a capability.
+/// The model's view of a capability.
 struct Known {
     parent: Option<usize>,
     revoked: bool,
@@ -16,7 +16,7 @@ fn chain(known: &[Known], leaf: usize) -> Vec<usize> {
     std::iter::successors(Some(leaf), |&at| known[at].parent).collect()
 }
 
-/// What a derivation from `parent` has to say, apart from limits.
+/// The expected result of a derivation from `parent`, limits aside.
 fn derivable(known: &[Known], parent: usize) -> Result<(), CapError> {
     if let Some(&at) = chain(known, parent).iter().find(|&&at| known[at].revoked) {
         return Err(CapError::Revoked { cap: known[at].serial });

@@ -1,8 +1,8 @@
 //! Memory of a task: what it has allocated, what it owes, and when it pays.
 //!
-//! The allocator only counts, in cells of the frame: it must neither allocate nor wait. What was
-//! allocated beyond the budget makes the headroom negative, and is drawn from the pool at the next
-//! checkpoint or wait, or when the task ends.
+//! The allocator only counts, in cells of the frame: it must neither allocate nor wait. An
+//! allocation beyond the budget makes the headroom negative; the debt is drawn from the pool at the
+//! next checkpoint or wait, or when the task ends.
 
 use super::{Frame, clamp};
 use crate::base::error::Result;

@@ -110,7 +110,8 @@ pub(crate) struct Outer {
     marks: u8,
 }
 
-/// Adds what a task was given. What its giver does not count is not counted by the task either.
+/// Adds an amount that a task was given. Components that the giver does not count are not counted
+/// by the task either.
 pub(super) fn gain(balance: &mut Budget, part: Budget) {
     let mut sum = *balance;
     sum.absorb(part);

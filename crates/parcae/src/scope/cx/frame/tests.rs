@@ -9,8 +9,8 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A cancellation that falls between a task's look at the mark and its registering is noticed:
-/// nobody would wake the task.
+/// A cancellation between a task's look at the mark and its registration is noticed: no thread
+/// would wake the task.
 #[test]
 fn a_cancellation_just_before_a_task_registers_is_noticed() {
     for seed in 0..20 {

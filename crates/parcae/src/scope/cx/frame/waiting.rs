@@ -43,13 +43,13 @@ pub(crate) struct Seen {
 pub(super) mod marks {
     /// Set when the first cancellation was noted for traces. Never cleared.
     pub(super) const NOTED: u8 = 1;
-    /// Set when a cancel point returned that the task is cancelled. What it returns after that is a
-    /// consequence.
+    /// Set when a cancel point returned that the task is cancelled. An error that it returns after
+    /// that is a consequence.
     pub(super) const TOLD: u8 = 2;
     /// Set when the task has seen that another one is gone: a channel whose other end was dropped
-    /// or closed. What it returns after that may be made from it.
+    /// or closed. An error that it returns after that may follow from it.
     pub(super) const PEER_GONE: u8 = 4;
-    /// Set when the task was told that it waits in vain. What it returns is about that.
+    /// Set when the task was told that it waits in vain. The error that it returns is about that.
     pub(super) const SENTENCED: u8 = 8;
     /// Set with `TOLD` by the cancel point that told the task first, cleared by the next one:
     /// whether the last one was the first.
@@ -189,7 +189,7 @@ impl Frame {
         error.in_task(|| self.info()).ranked(rank.max(Rank::Derived))
     }
 
-    /// What the task has learned so far, which is of no concern for a nursery that it enters.
+    /// The marks that the task has collected so far, which do not concern a nursery that it enters.
     pub(super) fn put_marks_aside(&self) -> u8 {
         self.seen.marks.replace(self.seen.marks.get() & marks::NOTED)
     }
@@ -281,8 +281,8 @@ impl Frame {
         self.flush_times();
     }
 
-    /// Makes sure that a cancellation wakes the task. One that comes after the first look and
-    /// before the task has subscribed wakes nobody, and subscribing fails: so there is a second
+    /// Ensures that a cancellation wakes the task. A cancellation after the first look and before
+    /// the task has subscribed wakes no waiter, and makes subscribing fail: so there is a second
     /// look.
     #[inline]
     fn start_waiting(&self) -> Result<()> {
@@ -332,9 +332,9 @@ impl Frame {
                 self.frame.shields.set(self.frame.shields.get() - 1);
                 self.frame.limit.set(self.limit);
                 self.frame.grace.set(self.grace);
-                // A request that came meanwhile: the next checkpoint looks for it. Relaxed: by the
-                // task itself.
                 if self.frame.record().state.is_cancelled() {
+                    // A request came meanwhile: the next checkpoint looks for it. Relaxed: the
+                    // task reads its own store.
                     self.frame
                         .record()
                         .signal

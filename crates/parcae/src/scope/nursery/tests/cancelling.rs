@@ -244,7 +244,8 @@ fn a_token_expires_unless_its_guard_is_dropped() {
         let in_time = crate::sync::time::now() < start + Duration::from_millis(20);
         cx.sleep(Duration::from_millis(25))?;
         while !token.is_cancelled() {
-            cx.sleep(Duration::from_millis(1))?; // whoever acts on it may have been stopped
+            // the thread that acts on it may have been preempted
+            cx.sleep(Duration::from_millis(1))?;
         }
         assert_eq!(token.reason(), Some(CancelReason::Timeout));
         assert!(!in_time || !other.is_cancelled());

@@ -100,7 +100,7 @@ fn a_token_is_the_cause_before_it_has_told_the_nursery() {
     });
 }
 
-/// What a task has learned in a nursery that is over says nothing about its later errors.
+/// Marks that a task collected in a nursery that is over do not affect its later errors.
 #[test]
 fn an_error_of_ones_own_after_an_older_timeout_counts() {
     deterministic(|cx| {

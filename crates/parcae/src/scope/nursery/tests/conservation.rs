@@ -8,8 +8,8 @@
 //!
 //! - at every step of a body: `granted = left + held + spent` in its nursery's pool, for each
 //!   resource that is counted;
-//! - when a nursery with a budget of its own has no children left: nobody holds any of it, and
-//!   what it says was spent is what the ledger says;
+//! - when a nursery with a budget of its own has no children left: no task holds any of it, and the
+//!   amount it reports as spent is that of the ledger;
 //! - at the end of the runtime: the same, and `granted = left + spent`.
 //!
 //! A task that is suspended for ever does not stop a plan: a body that has waited long
@@ -22,11 +22,11 @@ use crate::scope::budget::{Resource, Standing, UNLIMITED};
 use crate::scope::profile::Service;
 use std::sync::Mutex;
 
-/// What was done in a nursery and below it.
+/// The operations in a nursery and below it.
 struct Ledger<'l> {
     above: Option<&'l Ledger<'l>>,
     done: Mutex<Budget>,
-    /// What did not add up. Not by panicking: that would be a task's failure among others.
+    /// Mismatches. Not reported by a panic, which would be a task's failure among others.
     wrong: Mutex<Vec<String>>,
 }
 
@@ -70,7 +70,7 @@ impl Ledger<'_> {
         }
     }
 
-    /// Nobody holds anything, and what was spent is what was done.
+    /// No task holds anything, and the amount spent is that of the operations.
     fn check_at_rest(&self, standing: &Standing) {
         self.check_sum(standing);
         let done = *self.done.lock().unwrap();
@@ -128,7 +128,7 @@ fn act(cx: &Cx, rng: &Rng, ledger: &Ledger<'_>, depth: usize) -> Result<()> {
             }
             7 => cx.yield_now()?,
             8 => match rng.below(6) {
-                // Not by macro: nobody needs to read of it.
+                // Not by the macro, which would print a message.
                 0 => resume_unwind(Box::new("planned")),
                 1 => return Err(oops()),
                 _ => {}
@@ -249,7 +249,7 @@ fn wait(
 fn run(seed: u64, deterministic: bool) {
     let rng = Rng::new(seed, 0);
     let budget = some_budget(&rng, one_of(&rng, &[300, 3_000, 30_000]));
-    // A root task that is suspended is woken by nobody.
+    // A suspended root task would never be woken.
     let policy = one_of(&rng, &[OnExhausted::Refill, OnExhausted::Fail]);
     let workers = one_of(&rng, &[1, 2, 4]);
     let builder = Runtime::builder().workers(workers).budget(budget).on_exhausted(policy);

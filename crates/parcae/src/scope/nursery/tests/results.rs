@@ -1,4 +1,4 @@
-//! What comes out of children, handles and nurseries.
+//! Results of children, handles and nurseries.
 
 use super::*;
 use crate::nursery::NurseryState;

@@ -1,4 +1,4 @@
-//! Waiting for the end of a child in all the ways that there are, by whoever.
+//! Waiting for the end of a child in all ways, by all kinds of waiters.
 
 use super::*;
 use std::future::{Future, IntoFuture};
@@ -212,7 +212,7 @@ fn a_future_that_is_dropped_lets_the_child_run_on() {
     });
 }
 
-/// An executor of somebody else's whose waker fails costs the runtime nothing.
+/// A foreign executor whose waker panics costs the runtime nothing.
 #[test]
 fn a_waker_that_panics_harms_nobody() {
     struct Fails;
@@ -271,7 +271,7 @@ fn the_end_goes_with_its_handle() {
             joined.join()?;
             Ok(ends)
         })?;
-        // Who has told of the end may still have it in its hand, on a worker.
+        // The notifying worker may still hold it.
         let started = std::time::Instant::now();
         while started.elapsed() < Duration::from_secs(60) {
             if ends.iter().all(|end| end.strong_count() == 0) {
