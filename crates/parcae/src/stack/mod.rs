@@ -97,7 +97,8 @@ pub use size::StackSize;
 pub use stats::StackStats;
 
 pub(crate) use overflow::{
-    CONTAINED, TASK, arm_containing, arm_thread, pass_on, program_counter, stay_loaded,
+    CONTAINED, TASK, arm_containing, arm_thread, pass_on, program_counter, report_spawned_at,
+    stay_loaded,
 };
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Stack overflow: a SIGSEGV handler that names the fiber that hit its guard, then aborts.
+//! Stack overflow: a SIGSEGV handler that names the fiber or task that hit its guard, then aborts.
 //!
 //! The handler runs on an alternate stack with a guard of its own, since the fiber's stack is
 //! exhausted. It decides by the faulting address alone whether a guard of a registered arena was
@@ -61,9 +61,10 @@ use super::{StackError, StackSize};
 use crate::stack::arch::{self, Context};
 use crate::stack::fiber::contain::{Containment, Overflow};
 use std::cell::RefCell;
+use std::panic::Location;
 use std::ptr::NonNull;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Once, OnceLock};
 
 /// The label at the top of every stack, which names its user for the handler.
 ///
@@ -158,6 +159,18 @@ impl Label {
         // Relaxed: as above.
         (self.len.load(Ordering::Relaxed) as usize).min(buffer.len())
     }
+}
+
+/// Returns the place where the task that runs on this thread was spawned, if one runs. The handler
+/// calls it, so it must not allocate or lock.
+pub(crate) type SpawnedAt = fn() -> Option<&'static Location<'static>>;
+
+/// Set by the layer that knows about tasks.
+static SPAWNED_AT: OnceLock<SpawnedAt> = OnceLock::new();
+
+/// Has reports say where a task was spawned: many tasks have no name.
+pub(crate) fn report_spawned_at(spawned_at: SpawnedAt) {
+    let _ = SPAWNED_AT.set(spawned_at); // every runtime sets the same
 }
 
 /// The disposition that was in force before ours. Set once, never freed.
@@ -506,6 +519,12 @@ impl GuardHit {
         }
         if own {
             line.text(" overflowed its stack of ").size(top - bottom);
+        }
+        // The thread runs on this stack, so the task that runs on the thread is the one.
+        let known = SPAWNED_AT.get().filter(|_| own && (id == TASK || id == CONTAINED));
+        if let Some(at) = known.and_then(|spawned_at| spawned_at()) {
+            line.text("\n  The task was spawned at ").text(at.file());
+            line.text(":").dec(at.line() as usize).text(":").dec(at.column() as usize);
         }
         line.text("\n  fault at ").hex(self.addr);
         line.text(", stack ").hex(bottom).text("..").hex(top);

@@ -675,6 +675,18 @@ fn a_fiber_inside_is_not_contained() {
 }
 
 #[test]
+fn a_task_without_a_name_is_reported_by_the_place_where_it_was_spawned() {
+    let line = line!() + 6;
+    let place = format!("The task was spawned at {}:{line}:", file!());
+    let reports = ["a task overflowed its stack of 64 KiB", &place, "larger StackSize"];
+    let test = "a_task_without_a_name_is_reported_by_the_place_where_it_was_spawned";
+    aborts(test, &reports, || {
+        let rt = Runtime::builder().workers(1).stack_size(StackSize::CORE).build().unwrap();
+        let _ = rt.nursery(NurseryOpts::new(), |n| n.spawn(|_| Ok(recurse(0)))?.join());
+    });
+}
+
+#[test]
 fn a_task_that_overflows_its_own_stack_aborts_as_before() {
     let reports = ["a task \"outside\" overflowed its stack of 64 KiB", "larger StackSize"];
     aborts("a_task_that_overflows_its_own_stack_aborts_as_before", &reports, || {
@@ -692,6 +704,8 @@ fn a_task_that_overflows_its_own_stack_aborts_as_before() {
     if !child::is_victim() {
         let outcome =
             child::run(module_path!(), "a_task_that_overflows_its_own_stack_aborts_as_before");
-        assert!(!outcome.stderr.contains("contain"), "{}", outcome.stderr);
+        for word in ["contained", "contain_overflow"] {
+            assert!(!outcome.stderr.contains(word), "{}", outcome.stderr);
+        }
     }
 }

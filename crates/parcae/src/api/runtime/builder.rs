@@ -9,9 +9,9 @@ use crate::sched::Victims;
 use crate::scope::budget::{Budget, OnExhausted, Pool, Slice};
 use crate::scope::cancel::Node;
 use crate::scope::cap::{AuditLevel, Mint};
-use crate::scope::cx::{Preempt, TaskSettings};
+use crate::scope::cx::{self, Preempt, TaskSettings};
 use crate::scope::profile::Profile;
-use crate::stack::{StackError, StackSize};
+use crate::stack::{self, StackError, StackSize};
 use crate::view::inspect::OnDeadlock;
 use crate::view::stats::Measure;
 use crate::view::sysmon::{StallHook, StallReport, is_realtime};
@@ -305,6 +305,7 @@ impl<P: Profile> Builder<P> {
                 EngineError::Stack(error) => BuildError::Stack(error),
                 EngineError::Thread(error) => BuildError::Thread(error),
             })?;
+        stack::report_spawned_at(cx::spawned_at);
         let shared = engine.shared();
         let clock = move || shared.now();
         let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));

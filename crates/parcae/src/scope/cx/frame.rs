@@ -764,3 +764,9 @@ pub(crate) fn current() -> Option<&'static Frame> {
     // callers use it for as long as they run on the task, whose frame is at the base of its stack.
     unsafe { worker::running()?.as_ref().frame().cast::<Frame>().as_ref() }
 }
+
+/// The place where the task that runs on this thread was spawned. For signal handlers: it neither
+/// allocates nor locks.
+pub(crate) fn spawned_at() -> Option<&'static Location<'static>> {
+    current().map(|frame| frame.origin.spawned_at)
+}

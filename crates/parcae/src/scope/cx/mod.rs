@@ -12,7 +12,7 @@ pub(crate) mod parking;
 pub use frame::Preempt;
 pub(crate) use frame::{
     Frame, FrameReader, Grace, LONGEST_SLICE, Origin, Outer, PoolOwner, Shares, TaskSettings,
-    current,
+    current, spawned_at,
 };
 pub(crate) use live::live_standing;
 pub use loops::{Chunks, Each};
