@@ -85,8 +85,8 @@ pub(crate) struct Node<W = Waiter> {
     /// The node above, and the key of this node in its registry. None if the parent was cancelled
     /// before.
     parent: Option<(Arc<Node<W>>, Option<u64>)>,
-    /// The time limit that cancels it, in nanoseconds; 0 if there is none, `u64::MAX` if it is not
-    /// known. For error texts and the search for deadlocks: no part of the protocol.
+    /// The time limit that cancels it, in nanoseconds plus one; 0 if there is none, `u64::MAX` if it
+    /// is not known. For error texts and the search for deadlocks: no part of the protocol.
     expires: std::sync::atomic::AtomicU64,
     /// The name of the nursery that it belongs to, for error texts.
     label: OnceLock<Arc<str>>,
@@ -161,15 +161,19 @@ impl<W: Wake> Node<W> {
     /// A deadline was set that cancels this node: after `limit`, if that is known.
     pub(crate) fn set_expires(&self, limit: Option<Duration>) {
         let nanos = limit.and_then(|limit| u64::try_from(limit.as_nanos()).ok());
-        let nanos = nanos.unwrap_or(u64::MAX).max(1);
+        let code = nanos.map_or(u64::MAX, |nanos| nanos.saturating_add(1));
         // Relaxed: a hint, pairs with nothing.
-        self.expires.store(nanos, std::sync::atomic::Ordering::Relaxed);
+        self.expires.store(code, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The time limit of this node itself, in nanoseconds; `u64::MAX` if its length is not known.
-    fn time_limit(&self) -> Option<u64> {
-        let nanos = self.expires.load(std::sync::atomic::Ordering::Relaxed); // as above
-        (nanos != 0).then_some(nanos)
+    /// The time limit of this node itself, and its length if that is known.
+    fn time_limit(&self) -> Option<Option<Duration>> {
+        match self.expires.load(std::sync::atomic::Ordering::Relaxed) {
+            // as above
+            0 => None,
+            u64::MAX => Some(None),
+            code => Some(Some(Duration::from_nanos(code - 1))),
+        }
     }
 
     /// Names the nursery that the node belongs to.
@@ -272,10 +276,7 @@ impl<W: Wake> Node<W> {
     /// More about why this node was cancelled, in as far as it is known.
     pub(crate) fn detail(&self) -> Option<Detail> {
         match self.reason()? {
-            CancelReason::Timeout => {
-                let known = self.time_limit().filter(|&nanos| nanos != u64::MAX);
-                Some(Detail::After(known.map(Duration::from_nanos)))
-            }
+            CancelReason::Timeout => Some(Detail::After(self.time_limit().flatten())),
             CancelReason::Explicit => self.at.get().map(|at| Detail::At(at)),
             CancelReason::Parent => {
                 let mut node = &*self.parent.as_ref()?.0;

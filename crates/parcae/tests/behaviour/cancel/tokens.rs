@@ -192,3 +192,17 @@ fn a_callback_may_wait_for_a_task() {
         }
     });
 }
+
+/// The error names the limit as it was given, zero too.
+#[test]
+fn the_text_of_a_deadline_has_its_length() {
+    let rt = Runtime::builder().build().unwrap();
+    for (limit, text) in [(0, "deadline exceeded after 0 s"), (2, "deadline exceeded after 2 ms")] {
+        let limit = Duration::from_millis(limit);
+        let nursery = rt.nursery(NurseryOpts::new().timeout(limit), |n| n.spawn(Cx::park)?.join());
+        let call = rt.run(|cx| cx.timeout(limit, || cx.park()));
+        for error in [nursery.unwrap_err(), call.unwrap_err()] {
+            assert!(error.to_string().starts_with(text), "{error}");
+        }
+    }
+}
