@@ -124,6 +124,13 @@ macro_rules! __select {
     (@arms $done:tt $kind:ident $args:tt -> $pattern:pat => $body:expr) => {
         $crate::__select!(@case $done case $kind $args ($pattern) ($body))
     };
+    (@arms $done:tt $($rest:tt)+) => {
+        ::core::compile_error!(
+            "a case of `select!` is written `recv(rx) -> value => ...` or `timeout(time) => ...`: the operation, \
+             then `->` and a pattern if there is a value, then `=>` and an expression; a comma after each \
+             expression that is no block"
+        )
+    };
     // The kinds of cases.
     (@case $done:tt $case:ident recv ($rx:expr $(,)?) $($arm:tt)*) => {
         $crate::__select!(@add $done $case ($rx.__select()) $($arm)*)
