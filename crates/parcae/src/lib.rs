@@ -129,7 +129,7 @@ pub mod nursery {
 pub mod budget {
     //! Budgets: bounds for the work and the memory of tasks.
     //!
-    //! A [`Budget`] has six components. A nursery has a pool; its children draw from it and return
+    //! A [`Budget`] has five components. A nursery has a pool; its children draw from it and return
     //! the rest, so that the amount of each component is conserved:
     //!
     //! ```

@@ -122,3 +122,20 @@ fn a_contained_closure_cannot_spawn() {
     })
     .unwrap();
 }
+
+/// The documented limit of budgets: a task that starts a root task pays for the spawn, and the
+/// runtime for the work.
+#[test]
+fn a_root_task_works_at_the_cost_of_the_runtime() {
+    let rt = Runtime::builder().budget(Budget::UNLIMITED.with_ops(1_000_000)).build().unwrap();
+    let handle = rt.handle();
+    let tenant = NurseryOpts::new().budget(Budget::UNLIMITED.with_ops(100));
+    rt.nursery(tenant, |n| {
+        n.spawn(move |_| handle.spawn(|cx| (0..1_000).try_for_each(|_| cx.checkpoint()))?.join())?
+            .join()?;
+        assert!(n.budget().spent.ops < 100, "{:?}", n.budget());
+        Ok(())
+    })
+    .unwrap();
+    assert!(rt.budget().spent.ops > 1_000, "{:?}", rt.budget());
+}
