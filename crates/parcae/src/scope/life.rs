@@ -47,6 +47,7 @@ pub(crate) struct Leaving(std::thread::Result<()>);
 
 impl Leaving {
     /// Goes on, or resumes the panic.
+    #[inline]
     pub(crate) fn finish(self) {
         if let Err(payload) = self.0 {
             resume_unwind(payload);

@@ -22,6 +22,7 @@ impl EventLog {
     }
 
     /// The number of the step.
+    #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed) // see `now`
     }

@@ -63,6 +63,7 @@ impl Group {
     }
 
     /// Counts a child. The owner's.
+    #[inline]
     pub(crate) fn add(&self) {
         // Relaxed, both: the owner's own.
         self.spawned.store(self.spawned.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -184,6 +184,7 @@ impl StateWord {
     }
 
     /// FREE → QUEUED, by the holder of the record, before any other thread can know it.
+    #[inline]
     pub(crate) fn spawn(&self, handle: RecordHandle) -> Generation {
         // Relaxed: the holder wrote it last, or got the record through a lock from the thread that
         // did.
@@ -337,6 +338,7 @@ impl StateWord {
     }
 
     /// Whether the task was asked to end.
+    #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         // Acquire: pairs with the Release of `cancel`: the reason is seen with the request.
         self.0.load(Ordering::Acquire) & CANCEL != 0
@@ -438,6 +440,7 @@ impl StateWord {
     }
 
     /// Whether the task of this generation has ended.
+    #[inline]
     pub(crate) fn is_done(&self, generation: Generation) -> bool {
         // Acquire: pairs with the Release of `finish`: the caller sees the writes of the task.
         let word = self.0.load(Ordering::Acquire);
@@ -453,6 +456,7 @@ impl StateWord {
     }
 
     /// The generation, asked by a caller that keeps the task alive.
+    #[inline]
     pub(crate) fn generation(&self) -> Generation {
         Generation(self.0.load(Ordering::Relaxed) & GENERATION)
     }

@@ -161,6 +161,7 @@ impl Core {
     /// # Safety
     ///
     /// The task was spawned by a nursery and is not counted as ended.
+    #[inline]
     unsafe fn of<'c>(task: NonNull<Task>) -> &'c Core {
         // SAFETY: as the caller says; the group is the core's first field, and the pointer was
         // made from the core.
