@@ -169,10 +169,10 @@ pub(crate) struct Frame {
     subscription: WaitNode<Waiter>,
     /// How many shields are open.
     shields: Cell<u32>,
+    pool_owner: PoolOwner,
     /// When they cease to hold; none if they do not.
     grace: Cell<Option<Nanos>>,
     settings: NonNull<TaskSettings>,
-    pool_owner: PoolOwner,
     origin: Origin,
     /// The lowest address that the task's stack may reach; 0 until it is first needed. Another
     /// value while it runs on another stack: see `away`.
@@ -229,6 +229,9 @@ impl Frame {
             pool: NonNull::from(&settings.pool),
             shields: 0,
         };
+        // Before the first value that has a destructor: a call between them and the frame would
+        // keep each in a place of its own, from which it is copied.
+        let seen = Seen::new(settings.shared.coarse_now());
         Frame {
             slice: Cell::new(0),
             limit: Cell::new(NonNull::from(settings.node.limit())),
@@ -243,12 +246,12 @@ impl Frame {
             scope: Cell::new(scope),
             subscription: WaitNode::new(()),
             shields: Cell::new(0),
+            pool_owner,
             grace: Cell::new(None),
             settings: NonNull::from(settings),
-            pool_owner,
             origin,
             stack_end: Cell::new(0),
-            seen: Seen::new(settings.shared.coarse_now()),
+            seen,
             local: AtomicPtr::new(std::ptr::null_mut()),
             span: Span::new(),
         }
@@ -259,14 +262,8 @@ impl Frame {
     pub(crate) fn enter(&self) {
         // SAFETY: called by the task itself, which has started.
         unsafe { self.record().set_frame((&raw const *self).cast()) };
-        if let Some(name) = &self.origin.name {
-            worker::label_stack(name);
-        }
-        if self.settings().shared.tracer.is_on() {
-            let Origin { name, spawned_at } = &self.origin;
-            worker::with_current(|worker| {
-                worker.note_origin(self.record().id(), spawned_at, name.as_ref());
-            });
+        if self.origin.name.is_some() || self.settings().shared.tracer.is_on() {
+            self.publish_origin();
         }
         let (origin, nursery) = (&self.origin, self.settings().name.as_deref());
         self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
@@ -276,12 +273,25 @@ impl Frame {
         }
     }
 
+    /// Labels the stack with the name of the task, and records its origin in the trace.
+    #[cold]
+    fn publish_origin(&self) {
+        let Origin { name, spawned_at } = &self.origin;
+        if let Some(name) = name {
+            worker::label_stack(name);
+        }
+        if self.settings().shared.tracer.is_on() {
+            worker::with_current(|worker| {
+                worker.note_origin(self.record().id(), spawned_at, name.as_ref());
+            });
+        }
+    }
+
     /// Ends the frame: returns the rest of the account and unsubscribes.
     #[inline]
     pub(crate) fn leave(&self) {
         if self.settings().tally.is_some() {
-            worker::with_current(|worker| self.seen.times.ran(worker.last_turn()));
-            self.flush_times();
+            self.flush_last_turn();
         }
         self.span.exit();
         // SAFETY: as in `enter`.
@@ -290,10 +300,22 @@ impl Frame {
             worker::label_stack("");
         }
         self.unsubscribe();
-        let pool = self.pool();
-        if pool.is_unlimited() {
-            return;
+        if !self.pool().is_unlimited() {
+            self.return_rest();
         }
+    }
+
+    /// Reports the times of the task, with those of its last turn.
+    #[inline(never)]
+    fn flush_last_turn(&self) {
+        worker::with_current(|worker| self.seen.times.ran(worker.last_turn()));
+        self.flush_times();
+    }
+
+    /// Returns the rest of the account to the pool. Out of line: most pools are unlimited.
+    #[inline(never)]
+    fn return_rest(&self) {
+        let pool = self.pool();
         let (drawn, used) = (self.drawn.get(), self.used());
         let returned = self.pool_owner == PoolOwner::Nursery
             // SAFETY: the pool is that of the nursery, which waits for this child.

@@ -62,16 +62,22 @@ impl Frame {
     }
 
     /// How far beyond its budget the task has allocated.
+    #[inline]
     pub(crate) fn overdraft(&self) -> u64 {
         self.memory.get().min(0).unsigned_abs()
     }
 
     /// Draws what was allocated beyond the budget, or fails.
+    #[inline]
     pub(crate) fn pay_for_memory(&self) -> Result<()> {
-        let overdraft = self.overdraft();
-        if overdraft == 0 {
-            return Ok(());
+        match self.overdraft() {
+            0 => Ok(()),
+            overdraft => self.pay_overdraft(overdraft),
         }
+    }
+
+    #[cold]
+    fn pay_overdraft(&self, overdraft: u64) -> Result<()> {
         if self.is_away() {
             return Err(self.refuse_away());
         }
