@@ -60,6 +60,7 @@ use super::wake::Wake;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::base::shim::cell::UnsafeCell;
 use std::marker::PhantomPinned;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 /// The kind of a grant.
@@ -115,7 +116,8 @@ pub(crate) struct Node<W, K = ()> {
 }
 
 struct NodeFields<W, K> {
-    waiter: Option<W>,
+    /// None in an unlinked node, so there is nothing to drop.
+    waiter: ManuallyDrop<Option<W>>,
     claim: Option<CaseClaim>,
     key: K,
     /// Number of nodes that had joined the queue before this one.
@@ -168,8 +170,8 @@ impl CaseClaim {
 impl<W, K> Node<W, K> {
     #[inline]
     pub(crate) fn new(key: K) -> Node<W, K> {
-        let inner =
-            NodeFields { waiter: None, claim: None, key, arrival: 0, previous: None, next: None };
+        let waiter = ManuallyDrop::new(None);
+        let inner = NodeFields { waiter, claim: None, key, arrival: 0, previous: None, next: None };
         Node {
             state: AtomicUsize::new(IDLE),
             links: UnsafeCell::new(inner),
@@ -330,10 +332,8 @@ impl<W, K> Queue<W, K> {
         inner.arrival = arrival;
         inner.previous = last;
         inner.next = None;
-        // The waiter of an unlinked node was taken out: there is nothing to drop.
         debug_assert!(inner.waiter.is_none());
-        // SAFETY: memory for a waiter, without one.
-        unsafe { (&raw mut inner.waiter).write(Some(waiter)) };
+        inner.waiter = ManuallyDrop::new(Some(waiter));
         match last {
             // SAFETY: linked.
             Some(last) => unsafe { self.at(last) }.next = Some(node),
@@ -544,7 +544,7 @@ impl<W: Wake, K> Queue<W, K> {
     pub(crate) unsafe fn requeue(&mut self, node: &Node<W, K>, waiter: W) {
         debug_assert_eq!(node.standing(), Standing::Called);
         // SAFETY: linked.
-        unsafe { self.at(NonNull::from(node)) }.waiter = Some(waiter);
+        unsafe { self.at(NonNull::from(node)) }.waiter = ManuallyDrop::new(Some(waiter));
         node.state.store(QUEUED, Ordering::Relaxed); // under the lock
     }
 }
