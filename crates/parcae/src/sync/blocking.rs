@@ -445,7 +445,7 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
 ///         parcae::blocking_static(move || receiver.recv().is_ok())
 ///     })
 /// });
-/// let error = outcome.unwrap_err(); // and the call still waits
+/// let error = outcome.unwrap_err(); // while the call still waits
 /// assert!(error.is_timed_out() && error.to_string().contains("was left running"));
 /// drop(never); // now it has ended
 /// # Ok::<(), parcae::Error>(())

@@ -70,7 +70,7 @@ impl<W: Wake> RawCondvar<W> {
         grant_all_before(self, arrivals, Grant::All);
     }
 
-    /// Passes a signal on, whose receiver failed to lock the mutex again.
+    /// Passes on a signal whose receiver failed to lock the mutex again.
     pub(super) fn pass_on(&self, outcome: Outcome) {
         if let Outcome::Waited(Grant::Own) = outcome {
             self.notify_one();
@@ -224,13 +224,13 @@ impl Condvar {
         }
     }
 
-    /// Wakes the first waiter, if there is one. Not a checkpoint: a polling loop needs one of its
-    /// own.
+    /// Wakes the first waiter, if there is one. Not a checkpoint: a loop of such calls needs one of
+    /// its own.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
 
-    /// Wakes all present waiters. Not a checkpoint: a polling loop needs one of its own.
+    /// Wakes all present waiters. Not a checkpoint: a loop of such calls needs one of its own.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }

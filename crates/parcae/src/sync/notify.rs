@@ -171,7 +171,7 @@ impl Notify {
     }
 
     /// Wakes the first waiter. Without a waiter the signal is kept, and the next wait returns at
-    /// once. Not a checkpoint: a polling loop needs one of its own.
+    /// once. Not a checkpoint: a loop of such calls needs one of its own.
     pub fn notify_one(&self) {
         self.raw.notify_one();
     }
@@ -204,8 +204,8 @@ impl Notify {
         self.raw.notify_last();
     }
 
-    /// Wakes all present waiters. Keeps no signal. Not a checkpoint: a polling loop needs one of
-    /// its own.
+    /// Wakes all present waiters. Keeps no signal. Not a checkpoint: a loop of such calls needs one
+    /// of its own.
     pub fn notify_all(&self) {
         self.raw.notify_all();
     }
@@ -289,13 +289,14 @@ impl Event {
         }
     }
 
-    /// Sets the flag and wakes all waiters. Not a checkpoint: a polling loop needs one of its own.
+    /// Sets the flag and wakes all waiters. Not a checkpoint: a loop of such calls needs one of its
+    /// own.
     pub fn set(&self) {
         self.raw.set();
     }
 
     /// Clears the flag: later callers wait again. Waiters that were woken by [`set`](Event::set)
-    /// return all the same. Not a checkpoint: a polling loop needs one of its own.
+    /// return nevertheless. Not a checkpoint: a loop of such calls needs one of its own.
     pub fn reset(&self) {
         self.raw.state.lock().signal = Signal::None;
     }

@@ -68,7 +68,7 @@ impl<T> RwLock<T> {
         ///
         /// let table = RwLock::with_max_readers([1, 2, 3], 2);
         /// let (one, two) = (table.read()?, table.read()?);
-        /// assert!(table.try_read().is_none()); // a third one would wait
+        /// assert!(table.try_read().is_none()); // a third reader would wait
         /// drop((one, two));
         /// assert!(table.try_write().is_some());
         /// # Ok::<(), parcae::Error>(())

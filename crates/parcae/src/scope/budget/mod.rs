@@ -12,8 +12,8 @@
 //!
 //! A task has an **account**. A nursery has a **pool**, which is filled from the account of the
 //! task that opens it: with the budget that its options name, or else with the whole account.
-//! Children draw a [slice](slice) from the pool when they are spawned. They draw again when it is
-//! used up, if the nursery's [`OnExhausted`] allows that, and return the rest when they end. The
+//! Children draw a [slice](mod@slice) from the pool when they are spawned. They draw again when it
+//! is used up, if the nursery's [`OnExhausted`] allows that, and return the rest when they end. The
 //! end of the nursery returns the rest of the pool to the account. For each pool and each resource,
 //! at any time:
 //!

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 ///
 /// let (tx, mut first) = broadcast(2);
 /// tx.send("a")?;
-/// let mut second = tx.subscribe(); // sees what comes from now on
+/// let mut second = tx.subscribe(); // sees later values only
 /// tx.send("b")?;
 /// tx.send("c")?;
 /// assert_eq!((second.recv()?, second.recv()?), ("b", "c"));

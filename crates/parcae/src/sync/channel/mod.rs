@@ -152,7 +152,7 @@ pub enum Overflow {
 /// use parcae::channel::channel;
 ///
 /// let (tx, rx) = channel(2);
-/// tx.send('a')?; // blocks this thread if it has to; a task it would park
+/// tx.send('a')?; // blocks the thread if full; on a task it would park the task
 /// tx.send('b')?;
 /// assert!(tx.try_send('c').is_err());
 /// assert_eq!((rx.recv()?, rx.recv()?), ('a', 'b'));

@@ -279,7 +279,7 @@ impl<T> Iterator for OrderedReceiver<'_, T> {
 ///         drop(results);
 ///         let error = tasks.send_task(n, |_| Ok(6 * 7)).unwrap_err();
 ///         assert!(error.is_closed());
-///         assert_eq!(error.into_result().unwrap()?, 42); // it has run all the same
+///         assert_eq!(error.into_result().unwrap()?, 42); // it has run nevertheless
 ///         Ok(())
 ///     })
 /// })?;

@@ -35,7 +35,7 @@ use std::time::Duration;
 /// });
 /// let mut buffer = buffers.borrow()?;
 /// buffer.extend_from_slice(b"scratch");
-/// drop(buffer); // goes back
+/// drop(buffer); // returns it to the pool
 /// assert!(buffers.borrow()?.is_empty());
 /// # Ok::<(), parcae::Error>(())
 /// ```

@@ -68,7 +68,7 @@ impl<T> Receiver<T> {
     ///
     /// let (tx, rx) = parcae::channel::channel(2);
     /// tx.send(1)?;
-    /// let at = time::now() + Duration::from_millis(1); // for both together
+    /// let at = time::now() + Duration::from_millis(1); // one deadline for both
     /// assert_eq!(rx.recv_deadline(at)?, 1);
     /// assert!(rx.recv_deadline(at).unwrap_err().is_timeout());
     /// # Ok::<(), parcae::Error>(())

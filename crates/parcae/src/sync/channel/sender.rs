@@ -94,7 +94,7 @@ impl<T> Sender<T> {
     ) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
-        // SAFETY: a value, which is marked as gone once it is.
+        // SAFETY: an initialised value, which is marked as moved once it is.
         unsafe {
             match self.shared.core.push(address) {
                 Ok(()) => {

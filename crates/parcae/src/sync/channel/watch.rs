@@ -64,8 +64,8 @@ pub struct Watched<T> {
 }
 
 impl<T> Watched<T> {
-    /// Replaces the value and wakes the watchers. Returns the old value. Not a checkpoint: a
-    /// polling loop needs one of its own.
+    /// Replaces the value and wakes the watchers. Returns the old value. Not a checkpoint: a loop
+    /// of such calls needs one of its own.
     pub fn set(&self, value: T) -> Arc<T> {
         let value = Arc::new(value);
         let mut state = self.state.lock();
@@ -79,7 +79,7 @@ impl<T> Watched<T> {
 
     /// Changes the value and wakes the watchers. The closure works on a copy. If another setter is
     /// faster, it is called again with a copy of the newer value, so that no change is lost. Not a
-    /// checkpoint: a polling loop needs one of its own.
+    /// checkpoint: a loop of such calls needs one of its own.
     ///
     /// ```
     /// use parcae::channel::watch;

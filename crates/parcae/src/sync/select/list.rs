@@ -228,7 +228,7 @@ impl<'c, R> Select<'c, R> {
     ///             select.ended(racer, move |()| at);
     ///         }
     ///         let first = select.wait()?;
-    ///         n.wind_down(); // the others may go home
+    ///         n.wind_down(); // cancels the others
     ///         racers.swap_remove(first).join()
     ///     })
     /// })?;

@@ -37,7 +37,7 @@
 /// drop(stop);
 /// let first = parcae::select! {
 ///     biased;
-///     recv(stopped) -> _ => "stopped", // whatever else there is to do
+///     recv(stopped) -> _ => "stopped", // takes precedence
 ///     recv(rx) -> _ => "value",
 /// }?;
 /// assert_eq!(first, "stopped");

@@ -130,7 +130,7 @@ impl<P: Spawns> Cx<P> {
     /// Runs a closure with a timeout. When the time is up, all cancel points in the closure fail,
     /// and the nurseries that it has opened are cancelled. A checkpoint.
     ///
-    /// The timeout takes effect at cancel points only. A closure that completes all the same,
+    /// The timeout takes effect at cancel points only. A closure that completes nevertheless,
     /// because it reaches no cancel point or ignores the error, has its result returned, however
     /// late. A [`blocking`](crate::blocking()) call that has begun is waited for and may delay the
     /// return; the error says so. A [`blocking_static`](crate::blocking_static) call is left
