@@ -85,8 +85,8 @@ pub(crate) struct Node<W = Waiter> {
     /// The node above, and the key of this node in its registry. None if the parent was cancelled
     /// before.
     parent: Option<(Arc<Node<W>>, Option<u64>)>,
-    /// The time limit that cancels it, in nanoseconds plus one; 0 if there is none, `u64::MAX` if it
-    /// is not known. For error texts and the search for deadlocks: no part of the protocol.
+    /// The time limit that cancels it, in nanoseconds plus one; 0 if there is none, `u64::MAX` if
+    /// it is not known. For error texts and the search for deadlocks: no part of the protocol.
     expires: std::sync::atomic::AtomicU64,
     /// The name of the nursery that it belongs to, for error texts.
     label: OnceLock<Arc<str>>,

@@ -25,26 +25,26 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Of so many children that were cancelled one by one a nursery remembers where. Enough for those
-/// that are joined soon after; the others have errors without a place.
+/// A nursery remembers the place of `cancel` for this many children. Enough for those that are
+/// joined soon after; the others have errors without a place.
 const PLACES: usize = 64;
 
 /// A child and its result. See [`Nursery::spawn`](crate::Nursery::spawn).
 ///
-/// Dropping it lets the child run on; the nursery waits for it.
+/// Dropping it does not cancel the child; the nursery waits for it.
 pub struct TaskHandle<'scope, T> {
     task: TaskRef,
     core: &'scope Core,
     /// The child's own pool, if it has one.
     pool: Option<Arc<Pool>>,
-    /// Where others wait than the one task that joins.
+    /// For all waiters other than the one task that joins.
     end: OnceLock<Arc<End<Waiter>>>,
     _result: PhantomData<fn() -> T>,
 }
 
 // SAFETY: made for any thread: the state word decides who takes the result, which is `Send`.
 unsafe impl<T: Send> Send for TaskHandle<'_, T> {}
-// SAFETY: shared, it only asks.
+// SAFETY: a shared handle only reads.
 unsafe impl<T: Send> Sync for TaskHandle<'_, T> {}
 
 impl<'scope, T> TaskHandle<'scope, T> {
@@ -61,21 +61,21 @@ impl<'scope, T> TaskHandle<'scope, T> {
         unsafe { self.task.task.as_ref() }
     }
 
-    /// Waits until the child has ended and returns its result.
+    /// Waits until the child has ended, and returns its result.
     ///
-    /// A cancel point: if the caller is cancelled it returns at once, and the child goes on. Where
-    /// the child's nursery is cancelled as a whole the child ends too, and is waited for: its own
-    /// failure comes out, and not that it was cancelled.
+    /// A cancel point: if the caller is cancelled it returns at once, and the child continues. If
+    /// the child's nursery is cancelled as a whole, the child ends too and is waited for: the
+    /// result is the child's own failure, not the cancellation.
     ///
     /// # Errors
     ///
-    /// The error of the child, or that the caller was cancelled.
+    /// The error of the child, or the cancellation of the caller.
     pub fn join(self) -> Result<T> {
         self.wait()?;
         self.take()
     }
 
-    /// The result if the child has ended, or the handle again. Not a checkpoint, as
+    /// The result if the child has ended, otherwise the handle. Not a checkpoint, like
     /// [`is_finished`](TaskHandle::is_finished).
     ///
     /// # Errors
@@ -85,8 +85,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }
 
-    /// As [`join`](TaskHandle::join), and waits no longer than `time`; then there is the handle
-    /// again. Under the deterministic executor that is virtual time.
+    /// Like [`join`](TaskHandle::join), with a timeout, after which the handle is returned. Under
+    /// the deterministic executor time is virtual.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -131,7 +131,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         cx::current().filter(|cx| Arc::ptr_eq(&cx.settings().shared, shared))
     }
 
-    /// Waits until the child has ended, and leaves the handle as it is. A cancel point.
+    /// Waits until the child has ended, without consuming the handle. A cancel point.
     pub(crate) fn wait_until(&self, deadline: Deadline) -> Result<Ended> {
         if self.is_finished() {
             return Ok(Ended::Woken);
@@ -144,7 +144,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         wait_for_end(end, deadline, why)
     }
 
-    /// The end of the child, for any number of others.
+    /// The end of the child, for any number of waiters.
     fn end(&self) -> &Arc<End<Waiter>> {
         self.end.get_or_init(|| {
             let end = Arc::new(End::new());
@@ -267,14 +267,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
         if cancelled { TaskState::Cancelled } else { TaskState::Completed }
     }
 
-    /// Whether the child has ended. Not a checkpoint: a loop that does nothing but ask needs one of
-    /// its own, and [`join`](TaskHandle::join) waits without a loop.
+    /// Whether the child has ended. Not a checkpoint: a polling loop needs one of its own, and
+    /// [`join`](TaskHandle::join) waits without a loop.
     pub fn is_finished(&self) -> bool {
         self.record().state.is_done(self.task.generation)
     }
 
-    /// Asks this child to end, without its siblings. The error of [`join`](TaskHandle::join) names
-    /// the place of the first call.
+    /// Cancels this child, without its siblings. The error of [`join`](TaskHandle::join) names the
+    /// place of the first call.
     #[track_caller]
     pub fn cancel(&self) {
         let (id, at) = (self.record().id(), Location::caller());
@@ -308,17 +308,17 @@ impl<'scope, T> TaskHandle<'scope, T> {
         Account::of(&self.core.settings, pool)
     }
 
-    /// Moves budget from the nursery's to that of a child which has one of its own, and wakes
-    /// it if it is suspended. To a child that shares the nursery's there is nothing to move.
+    /// Moves budget from the nursery to a child with a budget of its own, and wakes it if it is
+    /// suspended. Has no effect on a child that shares the nursery's budget.
     ///
     /// # Errors
     ///
-    /// If the nursery has less, or the capability that the child was spawned by does not allow the
-    /// child as much. Nothing is moved then.
+    /// If the nursery has less, or the capability of the child does not allow it as much. Nothing
+    /// is moved then.
     pub fn recharge(&self, amount: Budget) -> Result<()> {
         let Some(pool) = &self.pool else { return Ok(()) };
         let above = &self.core.settings.pool;
-        // Siblings that have ended may have left some with the worker that they ended on.
+        // Siblings that have ended may have left some with their last worker.
         let again = |_| {
             self.core.settings.shared.flush_deferred();
             pool.recharge_from(above, amount)
@@ -367,7 +367,7 @@ impl<T> Ends for TaskHandle<'_, T> {
 }
 
 /// For async code inside of the nursery, on any executor: the child's result when it has ended.
-/// Dropping the future lets the child run on, as dropping the handle does.
+/// Dropping the future does not cancel the child, as with the handle.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -391,8 +391,7 @@ impl<'scope, T> IntoFuture for TaskHandle<'scope, T> {
     }
 }
 
-/// A child that is awaited: [`TaskHandle`]'s future. It borrows what the child borrows, so it
-/// cannot be taken out of the nursery:
+/// The future of a [`TaskHandle`]. It has the child's borrows, so it cannot leave the nursery:
 ///
 /// ```compile_fail,E0521
 /// use parcae::prelude::*;

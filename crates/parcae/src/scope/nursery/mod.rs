@@ -1,8 +1,8 @@
-//! Nurseries: tasks that end before the place that spawned them goes on.
+//! Nurseries: tasks that end before the call that spawned them returns.
 //!
 //! [`Cx::nursery`] works like [`std::thread::scope`]: its body spawns children, which may borrow
-//! whatever outlives the call, and the call returns when the body and all children have
-//! ended, however the body ends.
+//! anything that outlives the call, and the call returns when the body and all children have ended,
+//! however the body ends.
 //!
 //! # States
 //!
@@ -81,11 +81,11 @@ pub enum NurseryState {
     Open,
     /// The body has returned; children run.
     Closing,
-    /// Children were asked to end.
+    /// The children were cancelled.
     Cancelling,
-    /// All have ended.
+    /// All children have ended.
     Closed,
-    /// All have ended, after they were asked to.
+    /// All children have ended, after a cancellation.
     Cancelled,
 }
 
@@ -107,33 +107,33 @@ pub(crate) struct Core {
     pub(crate) settings: TaskSettings,
     on_failure: OnFailure,
     pub(crate) traits: Traits,
-    /// Children that came to an end by a failure.
+    /// Failures of children.
     failures: Failures,
-    /// The body has returned. Written by the owner. Relaxed throughout: others read it for figures.
+    /// Whether the body has returned. Written by the owner. Relaxed throughout: others read it for
+    /// reports.
     pub(crate) closing: AtomicBool,
-    /// The rest was asked to end, but the result counts. Relaxed throughout: the owner reads it
-    /// when all children have ended, which the group's counter orders.
+    /// Whether the children were cancelled and the body's value counts. Relaxed throughout: the
+    /// owner reads it when all children have ended, which the group's counter orders.
     winding_down: AtomicBool,
-    /// When it is cancelled by itself. Taken back with the core.
+    /// Cancels the nursery at its deadline. Disarmed with the core.
     #[allow(dead_code)]
     deadline: Option<ArmedTimer<Arc<Shared>>>,
-    /// When the shield that it was opened in ceases to hold off cancellation. Taken back with the
-    /// core.
+    /// End of the grace period of the shield that it was opened in. Disarmed with the core.
     #[allow(dead_code)]
     grace: Option<Grace>,
-    /// Cancel it when other tokens are. Taken back with the core.
+    /// Cancel the nursery when other tokens are cancelled. Disarmed with the core.
     #[allow(dead_code)]
     tokens: Vec<OnCancel>,
     /// The total budget of each child, if the options name one.
     child_budget: Option<Budget>,
-    /// Nothing has to be paid for a usual child.
+    /// A child with default options costs nothing.
     free: bool,
     /// Called when a child fails, and at the end.
     on_event: Option<Hook>,
-    /// Children that were cancelled one by one, and where: for error texts.
+    /// Children that were cancelled individually, and where: for error texts.
     cancelled_at: Lock<Vec<(u64, &'static Location<'static>)>>,
-    /// Why it was cancelled, or that it was not, when the last child had ended: what is told and
-    /// returned after that does not change any more.
+    /// Reason of the cancellation, or `None`, at the end of the last child: reports and results
+    /// after that do not change any more.
     pub(crate) ended: OnceLock<Option<CancelReason>>,
     /// The next nursery of the same owner, further out.
     outer: Option<NonNull<Core>>,
@@ -187,7 +187,7 @@ impl Core {
         opts.open(frame, owner)
     }
 
-    /// Takes no more children and waits for those that there are. The owner's.
+    /// Closes the nursery and waits for its children. Called by the owner.
     pub(crate) fn wait_for_children(&self, frame: &Frame) {
         self.group.close();
         while !self.group.is_empty() {
@@ -205,7 +205,7 @@ impl Core {
         }
     }
 
-    /// Tells the hook in which state the nursery ended. Called when no child is left.
+    /// Reports the final state to the hook. Called when no child is left.
     pub(crate) fn announce_end(&self) {
         if let Some(hook) = &self.on_event {
             hook.call(&NurseryEvent::Ended { state: self.state() });
@@ -262,7 +262,7 @@ impl Core {
         self.outer
     }
 
-    /// Where the nursery is in its life.
+    /// State of the nursery.
     pub(crate) fn state(&self) -> NurseryState {
         if let Some(reason) = self.ended.get() {
             let cancelled = reason.is_some();
@@ -285,7 +285,7 @@ impl Core {
         if self.on_failure == OnFailure::Collect { Keep::All } else { Keep::First }
     }
 
-    /// A child has failed, and its handle is not there to report it.
+    /// Notes the failure of a child whose handle is not there to report it.
     fn failed(&self, error: Error) {
         self.failures.add(error, self.keep());
     }
@@ -323,11 +323,11 @@ impl Core {
         if self.is_late(&error, frame) { error.ranked(Rank::Late) } else { error }
     }
 
-    /// The body has returned an error.
+    /// Notes that the body has returned an error.
     fn body_failed(&self, error: Error, frame: &Frame) {
         let reason = self.why_cancelled();
         let asked = reason.is_none() && frame.was_asked_to_end() && !frame.was_sentenced();
-        // That it was cancelled is no news; nor is what came out of a child that has failed.
+        // Its own cancellation is known, and so is the error of a child that has failed.
         let known = (error.is_cancelled() && reason.is_some()) || self.failures.knows(&error);
         if !known {
             let error = frame.sign(error);
@@ -371,10 +371,10 @@ impl Core {
     }
 }
 
-/// An open nursery: where children are spawned. See [`Cx::nursery`].
+/// An open nursery, in which children are spawned. See [`Cx::nursery`].
 ///
-/// The body has it, and may lend it to children, which then spawn siblings as in
-/// [`std::thread::scope`]. The nursery's budget pays for them:
+/// The body may lend it to children, which then spawn siblings as in [`std::thread::scope`]. The
+/// nursery's budget pays for them:
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -397,7 +397,7 @@ impl Core {
 /// # Ok::<(), parcae::Error>(())
 /// ```
 ///
-/// Nothing that lives inside of the body can be lent to a child:
+/// Locals of the body cannot be lent to a child:
 ///
 /// ```compile_fail,E0373
 /// use parcae::prelude::*;
@@ -409,8 +409,7 @@ impl Core {
 /// })).unwrap();
 /// ```
 ///
-/// A child has a [`Cx`] of its own, which it is called with; that of its parent stays with the
-/// parent:
+/// A child has a [`Cx`] of its own; that of its parent stays with the parent:
 ///
 /// ```compile_fail,E0277
 /// use parcae::prelude::*;
@@ -444,9 +443,9 @@ impl<P: Profile> Nursery<'_, '_, P> {
 impl<P: Spawns> Cx<P> {
     /// Opens a nursery, runs `body` in it, and waits for all children.
     ///
-    /// Returns what the body returned, or the first failure of a child. When a child fails, or
-    /// the body does, the others are cancelled; [`nursery_with`](Cx::nursery_with) offers other
-    /// ways. A panic of the body cancels the children, waits for them, and goes on.
+    /// Returns the body's value, or the first failure of a child. When a child or the body fails,
+    /// the others are cancelled; [`nursery_with`](Cx::nursery_with) offers other policies. A panic
+    /// of the body cancels the children, waits for them, and is resumed.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -472,7 +471,7 @@ impl<P: Spawns> Cx<P> {
     ///
     /// # Errors
     ///
-    /// A child's failure comes before a cancellation, a cancellation before the body's
+    /// A child's failure takes precedence over a cancellation, a cancellation over the body's
     /// value.
     pub fn nursery<'env, R>(
         &self,
@@ -481,8 +480,8 @@ impl<P: Spawns> Cx<P> {
         self.nursery_with(NurseryOpts::new(), body)
     }
 
-    /// As [`nursery`](Cx::nursery), with options: a name, a budget of its own, what happens when
-    /// a child fails or has used up its budget.
+    /// Like [`nursery`](Cx::nursery), with options: a name, a budget of its own, policies for
+    /// failure and exhaustion.
     ///
     /// # Errors
     ///
@@ -527,15 +526,14 @@ impl<P: Spawns> Cx<P> {
 }
 
 impl<P: Spawns> Nursery<'_, '_, P> {
-    /// Cancels the children and the body. The nursery then returns an error that says so, unless a
-    /// child has failed before, or the body returns an error of its own.
+    /// Cancels the children and the body. The nursery then returns the cancellation as an error,
+    /// unless a child has failed before, or the body returns an error of its own.
     #[track_caller]
     pub fn cancel(&self) {
         self.core.settings.node.cancel_at(Location::caller());
     }
 
-    /// Asks the children to end; what the body returns counts all the same. For a race of which
-    /// the first to arrive wins:
+    /// Cancels the children and keeps the body's value. For a race that the first to arrive wins:
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -568,26 +566,26 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         CancelToken::of(&self.core.settings.node)
     }
 
-    /// Where the nursery is in its life. While its body runs that is `Open` or `Cancelling`. A
-    /// child that was lent the nursery sees `Closing` too. `Closed` and `Cancelled` are told to the
-    /// hook of [`NurseryOpts::on_event`].
+    /// State of the nursery. While its body runs, that is `Open` or `Cancelling`. A child that was
+    /// lent the nursery sees `Closing` too. `Closed` and `Cancelled` are reported to the hook of
+    /// [`NurseryOpts::on_event`].
     pub fn state(&self) -> NurseryState {
         self.core.state()
     }
 
-    /// How many children have not ended. One that has just ended may count for a moment.
+    /// Number of children that have not ended. A child that has just ended may count for a moment.
     pub fn live(&self) -> usize {
         self.core.group.live()
     }
 
-    /// How the nursery's budget stands.
+    /// Standing of the nursery's budget.
     pub fn budget(&self) -> Standing {
         cx::live_standing(&self.core.settings.shared, &self.core.settings.pool)
     }
 
-    /// Moves budget from the owner's account into the nursery's, and wakes children that are
-    /// suspended. Only the task that opened the nursery can do that; others recharge its
-    /// [`account`](Nursery::account) by the authority of a capability.
+    /// Moves budget from the owner's account into the nursery's, and wakes suspended children. Only
+    /// the task that opened the nursery can do that; others recharge its
+    /// [`account`](Nursery::account) under a capability.
     ///
     /// # Errors
     ///
@@ -603,23 +601,23 @@ impl<P: Spawns> Nursery<'_, '_, P> {
         }
     }
 
-    /// The tasks that wait for a recharge of the nursery's budget, and of what; and the children
-    /// that wait for one of a budget of their own, which [`TaskHandle::recharge`] gives them.
+    /// The tasks that wait for a recharge of the nursery's budget, and the resource they lack.
+    /// Includes children that wait for a recharge of their own budget by [`TaskHandle::recharge`].
     pub fn suspended(&self) -> Vec<Suspended> {
         let mut tasks = self.core.settings.pool.suspended();
         tasks.extend(cx::suspended_on_own_budget(&self.core.settings));
         tasks
     }
 
-    /// The account of this nursery, to be recharged from elsewhere by the authority of a
+    /// The account of this nursery, to be recharged from elsewhere under a
     /// [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> Account {
         Account::of(&self.core.settings, &self.core.settings.pool)
     }
 }
 
-/// The budget of a nursery, to be read and recharged from any thread. After the
-/// nursery has ended it does nothing.
+/// The budget of a nursery, to be read and recharged from any thread. Has no effect after the
+/// nursery has ended.
 #[derive(Clone)]
 pub struct Account {
     pool: Arc<Pool>,
@@ -633,7 +631,7 @@ impl Account {
         Account { pool: Arc::clone(pool), issuer: Arc::clone(&settings.issuer), shared }
     }
 
-    /// How it stands. After the runtime has ended, as far as it was known then.
+    /// Its standing. After the runtime has ended, the last known one.
     pub fn standing(&self) -> Standing {
         match self.shared.upgrade() {
             Some(shared) => cx::live_standing(&shared, &self.pool),
@@ -641,18 +639,17 @@ impl Account {
         }
     }
 
-    /// The tasks that wait for a recharge, and of what.
+    /// The tasks that wait for a recharge, and the resource they lack.
     pub fn suspended(&self) -> Vec<Suspended> {
         self.pool.suspended()
     }
 
-    /// Adds as much of `amount` as the capability allows, and wakes tasks that wait for it.
-    /// Returns what was added: nothing where nothing is counted.
+    /// Adds as much of `amount` as the capability allows, and wakes tasks that wait for it. Returns
+    /// the amount added, which is zero for resources that are not counted.
     ///
     /// # Errors
     ///
-    /// If the capability was revoked or has nothing left of what is asked for, or the nursery
-    /// has ended.
+    /// If the capability is revoked or has nothing left of `amount`, or the nursery has ended.
     pub fn recharge(&self, cap: &crate::scope::cap::CapBudget, amount: Budget) -> Result<Budget> {
         cap.check_issuer(&self.issuer)?;
         if self.pool.is_unlimited() {

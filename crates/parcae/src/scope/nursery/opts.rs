@@ -1,4 +1,4 @@
-//! How nurseries and children are set up.
+//! Options of nurseries and children.
 
 use super::{Core, Failures, Hook, NurseryEvent};
 use crate::base::error::Result;
@@ -24,13 +24,13 @@ pub enum OnFailure {
     /// They are cancelled, and so is the body.
     #[default]
     FailFast,
-    /// They go on. The first failure that no join returned is the nursery's result.
+    /// They continue. The first failure that no join returned is the nursery's result.
     Isolate,
-    /// They go on. All failures that no join returned are the nursery's result.
+    /// They continue. All failures that no join returned are the nursery's result.
     Collect,
 }
 
-/// How a nursery is set up; see [`Cx::nursery_with`](crate::Cx::nursery_with).
+/// Options of a nursery; see [`Cx::nursery_with`](crate::Cx::nursery_with).
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -67,7 +67,7 @@ pub struct NurseryOpts {
 }
 
 impl NurseryOpts {
-    /// Nothing special: shares the budget of the task that opens it, and fails fast.
+    /// The defaults: shares the budget of the task that opens it, and fails fast.
     pub fn new() -> NurseryOpts {
         NurseryOpts::default()
     }
@@ -105,9 +105,9 @@ impl NurseryOpts {
         self
     }
 
-    /// How much a child draws at a time from a nursery that counts: when it is spawned, and again
-    /// when that is used up. With small slices many children share a small budget evenly. With
-    /// large ones a child draws less often.
+    /// The amount that a child draws at a time from a nursery that counts: when it is spawned, and
+    /// again when that is used up. With small slices many children share a small budget evenly.
+    /// With large ones a child draws less often.
     ///
     /// If it is not set, the slice is that of the task that opens the nursery:
     /// [`Builder::slice`](crate::runtime::Builder::slice), or else [`Budget::CHILD`], with which a
@@ -119,13 +119,13 @@ impl NurseryOpts {
         self
     }
 
-    /// Calls `hook` as soon as a child fails or runs out of budget, whatever the policies are: so
-    /// that a host hears of it while the nursery goes on. The last event is the end of the nursery,
+    /// Calls `hook` as soon as a child fails or runs out of budget, under any policy, so that a
+    /// host learns of it while the nursery continues. The last event is the end of the nursery,
     /// with its final [state](crate::nursery::NurseryState).
     ///
     /// The hook runs on the task that the event is about, outside of its budget and shielded from
-    /// cancellation; the end is told by the task or thread that opened the nursery. It should be
-    /// short, and pass the event on; a panic in it is dropped.
+    /// cancellation; for the end, on the task or thread that opened the nursery. It should be
+    /// short, and pass the event on. A panic in it is dropped.
     ///
     /// ```
     /// use parcae::channel::unbounded;
@@ -156,7 +156,7 @@ impl NurseryOpts {
 
     /// Sets the policy for a child that fails.
     ///
-    /// With every policy the nursery reports why it ended, and not what broke because of that:
+    /// Under every policy the nursery reports the cause of its end, not the consequences:
     ///
     /// | ended because of | with `FailFast`, `Isolate` and `Collect` alike, the nursery returns |
     /// |---|---|
@@ -166,11 +166,11 @@ impl NurseryOpts {
     /// | its parent | `Cancelled(Parent)`, with the parent's name and reason |
     /// | shutdown | `Cancelled(Shutdown)` |
     /// | a child that failed, panicked, or ran out of budget | that failure; with `Collect` it is the first of `Several` |
-    /// | its body | the body's error; a panic goes on |
+    /// | its body | the body's error; a panic is resumed |
     ///
-    /// An error that says that its cause is elsewhere, such as a closed channel, gives way to the
-    /// cause, even if that is known later. Errors that come after the nursery was cancelled are
-    /// counted ([`Error::others`](crate::Error::others)) and do not replace the reason.
+    /// An error that names a cause elsewhere, such as a closed channel, gives way to the cause,
+    /// even if that is known later. Errors after the cancellation of the nursery are counted
+    /// ([`Error::others`](crate::Error::others)) and do not replace the reason.
     ///
     /// ```
     /// use parcae::channel::channel;
@@ -201,14 +201,14 @@ impl NurseryOpts {
         self
     }
 
-    /// Sets the policy for a child that has used up its budget. If it is not set, the same as to
-    /// the task that opens the nursery.
+    /// Sets the policy for a child that has used up its budget. The default is that of the task
+    /// that opens the nursery.
     pub fn on_exhausted(mut self, policy: OnExhausted) -> NurseryOpts {
         self.on_exhausted = Some(policy);
         self
     }
 
-    /// How much stack a child gets.
+    /// Stack size of the children.
     pub fn stack_size(mut self, size: StackSize) -> NurseryOpts {
         self.stack_size = Some(size);
         self
@@ -234,8 +234,8 @@ impl NurseryOpts {
         self
     }
 
-    /// Has the nursery cancelled when this token is, too, for the same reason: beside all that it
-    /// belongs to. Several tokens may be given, one call each.
+    /// Cancels the nursery when this token is cancelled, for the same reason, in addition to its
+    /// parent. Several tokens may be given, one call each.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -257,7 +257,7 @@ impl NurseryOpts {
         self
     }
 
-    /// How urgent children are.
+    /// Priority of the children.
     pub fn priority(mut self, priority: Priority) -> NurseryOpts {
         self.priority = Some(priority);
         self
@@ -407,7 +407,7 @@ impl NamedBudget {
         Some(NamedBudget { named, first, grant, ceiling })
     }
 
-    /// Whether what could be had is enough: all that is named.
+    /// Checks that the account covers the named part in full.
     pub(crate) fn check(self, mut account: Budget) -> Result<(), Shortfall> {
         account.charge(self.named.counted())
     }
@@ -449,8 +449,8 @@ impl TaskSettings {
     }
 }
 
-/// How a task is set up: a child by [`Nursery::spawn_with`](crate::Nursery::spawn_with), a root
-/// task by [`Runtime::run_with`](crate::Runtime::run_with) and
+/// Options of a task: a child spawned by [`Nursery::spawn_with`](crate::Nursery::spawn_with), a
+/// root task by [`Runtime::run_with`](crate::Runtime::run_with) and
 /// [`Handle::spawn_with`](crate::Handle::spawn_with).
 ///
 /// ```
@@ -474,7 +474,7 @@ pub struct SpawnOpts {
 }
 
 impl SpawnOpts {
-    /// Nothing special.
+    /// The defaults.
     pub fn new() -> SpawnOpts {
         SpawnOpts::default()
     }
@@ -485,13 +485,13 @@ impl SpawnOpts {
         self
     }
 
-    /// How urgent it is.
+    /// Its priority.
     pub fn priority(mut self, priority: Priority) -> SpawnOpts {
         self.priority = Some(priority);
         self
     }
 
-    /// How much stack it gets.
+    /// Its stack size.
     pub fn stack_size(mut self, size: StackSize) -> SpawnOpts {
         self.stack_size = Some(size);
         self
@@ -516,7 +516,7 @@ impl SpawnOpts {
         }
     }
 
-    /// The task may move to another thread while it waits, and is stolen at any time.
+    /// The task may move to another thread while it waits, and may be stolen at any time.
     ///
     /// # Safety
     ///

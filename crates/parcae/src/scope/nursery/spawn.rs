@@ -22,14 +22,14 @@ impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
     /// Spawns a child.
     ///
     /// The handle gives the child's result to the caller of [`join`](TaskHandle::join). It may be
-    /// dropped: the child runs all the same, and the nursery waits for it.
+    /// dropped: the child runs nevertheless, and the nursery waits for it.
     ///
-    /// Not a checkpoint: a loop that does nothing but spawn needs one of its own. A task that was
-    /// lent the nursery and has a budget of its own pays for the spawn, too.
+    /// Not a checkpoint: a loop of spawns needs one of its own. A task that was lent the nursery
+    /// and has a budget of its own pays for the spawn, too.
     ///
     /// # Errors
     ///
-    /// If the nursery was cancelled, or there is no budget for another child, or no memory.
+    /// If the nursery is cancelled, or there is no budget or no memory for another child.
     #[track_caller]
     #[inline]
     pub fn spawn<T, F>(&'scope self, child: F) -> Result<TaskHandle<'scope, T>>
@@ -77,11 +77,11 @@ impl<'scope, P: SpawnsFreely> Nursery<'scope, '_, P> {
 }
 
 impl<'scope> Nursery<'scope, '_, Sovereign> {
-    /// Spawns a child by the authority of a capability.
+    /// Spawns a child under a capability.
     ///
-    /// The child gets what other children of the nursery get, and more of it as the nursery's
-    /// policy says, but in all no more than the capability's `task_budget`; so do the children that
-    /// it spawns in turn, all together. It may spawn, as often as the `task_budget` says.
+    /// The child draws on the nursery like its siblings, under the same policy, up to the
+    /// capability's `task_budget` in all. The children that it spawns in turn draw on the same
+    /// amount. It may spawn as often as the `task_budget` says.
     ///
     /// ```
     /// use parcae::cap::{Delegation, SpawnLimits};
@@ -105,8 +105,7 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     ///
     /// # Errors
     ///
-    /// If the capability was revoked or has as many tasks as it allows; and as in the other
-    /// profiles.
+    /// If the capability is revoked or has no place left; otherwise as in the other profiles.
     #[track_caller]
     pub fn spawn<T, F>(&'scope self, cap: &CapSpawn, child: F) -> Result<TaskHandle<'scope, T>>
     where
@@ -120,8 +119,8 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
         self.start(cap.admit()?, child)
     }
 
-    /// As [`spawn`](Nursery::spawn), with options. A budget is lowered to what the capability
-    /// allows for a task.
+    /// Like [`spawn`](Nursery::spawn), with options. A budget is lowered to the limit of the
+    /// capability.
     ///
     /// # Errors
     ///
