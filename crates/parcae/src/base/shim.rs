@@ -101,10 +101,3 @@ impl crate::wait::Wake for Flag {
         self.0.fetch_add(1, atomic::Ordering::Release);
     }
 }
-
-#[cfg(all(test, loom))]
-impl crate::scope::budget::Sleeps for Flag {
-    fn is(&self, other: &Flag) -> bool {
-        loom::sync::Arc::ptr_eq(&self.0, &other.0)
-    }
-}

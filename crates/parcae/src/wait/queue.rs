@@ -404,16 +404,22 @@ impl<W, K> Queue<W, K> {
         false
     }
 
+    /// Shows the key of every waiter, the first one first.
+    pub(crate) fn each_key(&mut self, mut show: impl FnMut(&K)) {
+        let mut at = self.first;
+        while let Some(node) = at {
+            // SAFETY: linked.
+            let inner = unsafe { self.at(node) };
+            show(&inner.key);
+            at = inner.next;
+        }
+    }
+
     /// Number of waiters.
     #[cfg(test)]
     pub(crate) fn len(&mut self) -> usize {
         let mut count = 0;
-        let mut at = self.first;
-        while let Some(node) = at {
-            count += 1;
-            // SAFETY: linked.
-            at = unsafe { self.at(node) }.next;
-        }
+        self.each_key(|_| count += 1);
         count
     }
 }

@@ -28,11 +28,6 @@ impl Waker {
         self.shared.unpark(self.task);
     }
 
-    /// Whether both wake the same task.
-    pub(crate) fn is(&self, other: &Waker) -> bool {
-        self.task == other.task
-    }
-
     /// Asks the task to end. For tests of the scheduler: a program that may wake a task may not
     /// cancel it.
     #[cfg(all(test, not(loom)))]

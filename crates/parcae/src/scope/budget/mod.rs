@@ -36,7 +36,7 @@ use crate::base::error::TaskInfo;
 use std::fmt;
 
 pub use parcae_core::budget::{Budget, Resource, Shortfall, UNLIMITED};
-pub(crate) use pool::{Ceiling, Closed, More, Pool, Sleeper, Sleeps};
+pub(crate) use pool::{Ceiling, Closed, More, Pool, Suspension};
 pub(crate) use returned::{ReturnedAccounts, return_account};
 pub(crate) use slice::Slice;
 
@@ -70,7 +70,7 @@ pub struct Standing {
     /// the nursery. Memory is spent when the task ends: until then it may be freed.
     pub spent: Budget,
     /// The number of tasks that wait for a recharge, here or in a nursery below that draws on this
-    /// one. A task that was cancelled, or recharged below, counts until the next recharge.
+    /// one. A task that was cancelled, or recharged below, counts until it runs again.
     pub suspended: usize,
 }
 

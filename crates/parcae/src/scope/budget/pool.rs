@@ -24,28 +24,52 @@
 //!
 //! So a task fails for lack of budget, or waits for a recharge, only if no ended or unspawned
 //! sibling holds any. None is missed: a task that is short reclaims prepaid children under the
-//! pool's lock. Then it registers in `suspended`, which makes the pool `hungry`. Then it empties
-//! the `ReturnedAccounts` of every worker, each under its lock. A child that ends later takes that
-//! lock later, sees `hungry`, and returns its account at once.
+//! pool's lock. Then it joins the queue of suspended tasks, which makes the pool `hungry`. Then it
+//! empties the `ReturnedAccounts` of every worker, each under its lock. A child that ends later
+//! takes that lock later, sees `hungry`, and returns its account at once.
+//!
+//! # Why no wake-up is lost
+//!
+//! A task that waits for a recharge joins the wait queue of its pool and of the pools above, with
+//! one node for each ([`Suspension`]). A grant moves no budget: it ends the wait, in the order of
+//! arrival, and the woken task draws again. Whenever a pool's lock is free:
+//!
+//! ```text
+//! a node is queued for a resource   ⇒   nothing is left of that resource
+//! ```
+//!
+//! - A node joins the queue in the critical section in which its task finds nothing left.
+//! - Every addition to `left` grants all queued nodes in the same critical section, and wakes their
+//!   tasks after it: a recharge, a returned account, a surplus, a child that was not spawned.
+//! - `reclaim` adds to `left` too and grants no node. It need not: a task reclaims before it joins
+//!   the queue, and later children are prepaid only with resources of which something is left.
+//!
+//! Debug builds check this when the lock is given back. Two pools are never locked together, so
+//! budget may move between them while a task joins their queues one by one, from the bottom up. On
+//! its way it is in neither; where it arrives it is an addition. If it arrives before the task
+//! looks there, the task finds it; if later, it finds the node.
+//!
+//! A wake that comes before its task parks is latched by the task. A task that is cancelled, or
+//! unwinds, withdraws its nodes; since a grant moves no budget, there is nothing to pass on.
 
 mod above;
 mod state;
+mod suspension;
 
 pub(crate) use above::{Ceiling, More};
 use state::{Access, State};
+pub(crate) use suspension::Suspension;
 
 use super::slice::Slice;
-use super::{Budget, Resource, Shortfall, Standing, Suspended, UNLIMITED};
-use crate::base::error::TaskInfo;
+use super::{Budget, Resource, Shortfall, Standing, UNLIMITED};
 use crate::base::lock::Lock;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
-use crate::sched::task::waker::Waker;
-use crate::wait::Wake;
+use crate::wait::{Queue, Waiter, Wake, wake_all};
 use std::sync::Arc;
 
 /// Budget that tasks draw on. A pool in which nothing is counted takes no lock. In the models,
 /// which have no scheduler, a waiter is a flag.
-pub(crate) struct Pool<W = Sleeper> {
+pub(crate) struct Pool<W = Waiter> {
     unlimited: bool,
     /// The pool that it was filled from, if a task or nursery filled it.
     parent: Option<Arc<Pool<W>>>,
@@ -54,7 +78,7 @@ pub(crate) struct Pool<W = Sleeper> {
     /// Children that are paid for and not spawned. Relaxed throughout: a decrement takes ownership
     /// of one child, whose budget is counted under the lock.
     prepaid: AtomicUsize,
-    /// How many tasks wait for a recharge. Written under the lock. Read by workers that return an
+    /// Number of tasks in the wait queue. Written under the lock. Read by workers that return an
     /// account, ordered by the lock of their `Returned`: see the header.
     hungry: AtomicUsize,
     state: Lock<State<W>>,
@@ -63,32 +87,6 @@ pub(crate) struct Pool<W = Sleeper> {
 /// How many children are paid for at a time: as many as the pool has plenty for.
 const PREPAID: [u32; 3] = [64, 16, 4];
 
-/// A task that waits for a recharge.
-#[derive(Clone)]
-pub(crate) struct Sleeper {
-    pub(crate) waker: Waker,
-    pub(crate) task: TaskInfo,
-    pub(crate) resource: Resource,
-}
-
-/// A waiter that a pool can tell from others.
-pub(crate) trait Sleeps: Wake + Clone {
-    /// Whether both are the same.
-    fn is(&self, other: &Self) -> bool;
-}
-
-impl Wake for Sleeper {
-    fn wake(&self) {
-        self.waker.wake();
-    }
-}
-
-impl Sleeps for Sleeper {
-    fn is(&self, other: &Sleeper) -> bool {
-        self.waker.is(&other.waker)
-    }
-}
-
 /// The budget that a pool returns when it is closed.
 pub(crate) struct Closed {
     pub(crate) left: Budget,
@@ -96,7 +94,7 @@ pub(crate) struct Closed {
     pub(crate) topped_up: Budget,
 }
 
-impl<W: Sleeps> Pool<W> {
+impl<W> Pool<W> {
     pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> Pool<W> {
         let state = State { granted, left: granted, from_owner: granted, ..State::default() };
         Pool {
@@ -135,7 +133,9 @@ impl<W: Sleeps> Pool<W> {
     pub(crate) fn is_hungry(&self) -> bool {
         self.hungry.load(Ordering::Relaxed) > 0 // ordered by the lock of the caller's `Returned`
     }
+}
 
+impl<W: Wake> Pool<W> {
     /// Pays for a child, and draws its first slice.
     ///
     /// # Errors
@@ -209,10 +209,15 @@ impl<W: Sleeps> Pool<W> {
         children > 0
     }
 
-    /// Takes the payment for a child back that was not spawned after all.
+    /// Takes the payment for a child back that was not spawned after all, and wakes the tasks that
+    /// wait for a recharge.
     pub(crate) fn unspawn(&self, drawn: Budget) {
         if !self.unlimited {
-            self.lock().unspawn(drawn, 1);
+            let (mut state, mut woken) = self.lock_with_room();
+            state.unspawn(drawn, 1);
+            self.grant_suspended(&mut state, &mut woken);
+            drop(state);
+            wake_all(woken);
         }
     }
 
@@ -245,7 +250,7 @@ impl<W: Sleeps> Pool<W> {
             if drawn.get(resource) > 0 || none_wanted || !self.top_up(resource, 0) {
                 return drawn;
             }
-            self.lock().give_back(drawn, drawn);
+            self.settle(drawn, drawn);
         }
     }
 
@@ -262,33 +267,6 @@ impl<W: Sleeps> Pool<W> {
         self.state.try_lock().map_or(0, |state| Access(state).draw_bounded(wanted).memory)
     }
 
-    /// As [`draw`](Pool::draw); if none of `resource` comes, `waiter` is woken by the next
-    /// recharge.
-    pub(crate) fn draw_or_wait(
-        &self,
-        wanted: impl Into<Slice>,
-        resource: Resource,
-        waiter: W,
-    ) -> Budget {
-        let wanted = wanted.into();
-        let drawn = self.draw(wanted, resource);
-        if drawn.get(resource) > 0 {
-            return drawn;
-        }
-        let mut state = self.lock();
-        // A recharge may have come since, or a child that was not spawned after all.
-        self.reclaim(&mut state);
-        let again = state.draw(wanted);
-        if again.get(resource) == 0 {
-            self.suspend(&mut state, &waiter);
-            drop(state);
-            self.wait_above(resource, &waiter);
-        }
-        let mut both = drawn;
-        both.absorb(again);
-        both
-    }
-
     /// Notes what a task has used up of what it holds, and goes on holding the rest.
     pub(crate) fn spend(&self, used: Budget) {
         if !self.unlimited {
@@ -299,7 +277,7 @@ impl<W: Sleeps> Pool<W> {
     /// Takes back an account that was `drawn`, of which `left` is left. The rest is spent.
     pub(crate) fn settle(&self, drawn: Budget, left: Budget) {
         if !self.unlimited {
-            self.settle_quietly(drawn, left).iter().for_each(W::wake);
+            wake_all(self.settle_quietly(drawn, left));
         }
     }
 
@@ -307,9 +285,10 @@ impl<W: Sleeps> Pool<W> {
     /// recharge, for the caller to wake: what came back may be enough for them.
     #[must_use = "they wait"]
     pub(crate) fn settle_quietly(&self, drawn: Budget, left: Budget) -> Vec<W> {
-        let mut state = self.lock();
+        let (mut state, mut woken) = self.lock_with_room();
         state.give_back(drawn, left);
-        self.take_suspended(&mut state)
+        self.grant_suspended(&mut state, &mut woken);
+        woken
     }
 
     /// Adds budget and wakes the tasks that wait for it. False, and nothing added, if the pool is
@@ -325,22 +304,23 @@ impl<W: Sleeps> Pool<W> {
     }
 
     fn put(&self, amount: Budget, from_owner: Budget) -> bool {
-        let mut state = self.lock();
+        let (mut state, room) = self.lock_with_room();
         if state.closed {
             return false;
         }
         state.from_owner.absorb(from_owner);
-        self.add(state, amount);
+        self.add(state, room, amount);
         true
     }
 
-    /// Adds budget and wakes the tasks that waited for it.
-    fn add(&self, mut state: Access<'_, W>, amount: Budget) {
+    /// Adds budget and wakes the tasks that waited for it. `room` is that of
+    /// [`lock_with_room`](Pool::lock_with_room).
+    fn add(&self, mut state: Access<'_, W>, mut room: Vec<W>, amount: Budget) {
         state.left.absorb(amount);
         state.granted.absorb(amount);
-        let suspended = self.take_suspended(&mut state);
+        self.grant_suspended(&mut state, &mut room);
         drop(state);
-        suspended.iter().for_each(W::wake);
+        wake_all(room);
     }
 
     /// Empties a pool of which no task holds anything. Budget that a capability had put in beyond
@@ -352,7 +332,9 @@ impl<W: Sleeps> Pool<W> {
         let mut state = self.lock();
         self.reclaim(&mut state);
         debug_assert_eq!(state.held, Budget::ZERO, "budget is still held");
-        let closed = State { closed: true, ..State::default() };
+        debug_assert!(state.suspended.is_empty(), "a task waits on a nursery that has ended");
+        let suspended = std::mem::replace(&mut state.suspended, Queue::new());
+        let closed = State { closed: true, suspended, ..State::default() };
         let State { left, from_owner, topped_up, .. } = std::mem::replace(&mut *state, closed);
         let mut from_above = from_owner;
         from_above.absorb(topped_up);
@@ -378,55 +360,12 @@ impl<W: Sleeps> Pool<W> {
             left: state.left,
             held: state.held,
             spent: state.spent,
-            suspended: state.suspended.len(),
+            suspended: self.waiting(&state),
         }
-    }
-
-    /// Notes that a task waits, once: it may be there from a wait that a pool further down has
-    /// ended.
-    fn suspend(&self, state: &mut State<W>, waiter: &W) {
-        if !state.suspended.iter().any(|other| other.is(waiter)) {
-            state.suspended.push(waiter.clone());
-            self.hungry.store(state.suspended.len(), Ordering::Relaxed); // read by `is_hungry`
-        }
-    }
-
-    /// A task does not wait any more, here or above: a recharge of one pool has woken it, or it was
-    /// cancelled.
-    pub(crate) fn forget(&self, waiter: &W) {
-        let mut pool = self;
-        loop {
-            let mut state = pool.lock();
-            if let Some(index) = state.suspended.iter().position(|other| other.is(waiter)) {
-                state.suspended.remove(index);
-                pool.hungry.store(state.suspended.len(), Ordering::Relaxed); // read by `is_hungry`
-            }
-            drop(state);
-            let Some(more) = &pool.more else { return };
-            pool = &more.pool;
-        }
-    }
-
-    /// The tasks that wait for a recharge, to be woken.
-    fn take_suspended(&self, state: &mut State<W>) -> Vec<W> {
-        if state.suspended.is_empty() {
-            return Vec::new();
-        }
-        self.hungry.store(0, Ordering::Relaxed); // read by `is_hungry`
-        std::mem::take(&mut state.suspended)
-    }
-}
-
-impl Pool {
-    /// The tasks that wait for a recharge.
-    pub(crate) fn suspended(&self) -> Vec<Suspended> {
-        let of = |sleeper: &Sleeper| Suspended {
-            task: sleeper.task.clone(),
-            resource: sleeper.resource,
-        };
-        self.lock().suspended.iter().map(of).collect()
     }
 }
 
 #[cfg(all(test, loom))]
-mod models;
+pub(super) mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -15,13 +15,13 @@
 
 use crate::base::lock::Lock;
 use crate::sched::worker::{Deferred, Worker};
-use crate::scope::budget::{Budget, Pool, Sleeper, Sleeps, UNLIMITED};
-use crate::wait::Wake;
+use crate::scope::budget::{Budget, Pool, UNLIMITED};
+use crate::wait::{Waiter, Wake, wake_all};
 use std::any::Any;
 use std::ptr::NonNull;
 
 /// Accounts of one pool, of children that had drawn the same.
-struct Returned<W = Sleeper> {
+struct Returned<W = Waiter> {
     pool: Option<NonNull<Pool<W>>>,
     /// Budget that each of them had drawn, and how much of it they have used together.
     each: Budget,
@@ -38,7 +38,7 @@ impl<W> Default for Returned<W> {
 // SAFETY: the pool is made for sharing, and lives until the accounts are settled, as `add` demands.
 unsafe impl<W: Send> Send for Returned<W> {}
 
-impl<W: Sleeps> Returned<W> {
+impl<W: Wake> Returned<W> {
     /// Adds an account. `used` is meaningless for components that are not counted.
     ///
     /// Returns tasks that the caller wakes after it has released the lock.
@@ -93,7 +93,7 @@ impl Deferred for ReturnedAccounts {
     /// Returns the accounts, and wakes the tasks that waited for budget.
     fn flush(&self) {
         let waiting = self.0.lock().settle();
-        waiting.iter().for_each(Wake::wake);
+        wake_all(waiting);
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) unsafe fn return_account(worker: &Worker, pool: &Pool, drawn: &Budget
     let returned = unsafe { &*(&raw const *deferred).cast::<ReturnedAccounts>() };
     // SAFETY: as the caller says.
     let waiting = unsafe { returned.0.lock().add(pool, drawn, used) };
-    waiting.iter().for_each(Wake::wake);
+    wake_all(waiting);
 }
 
 #[cfg(all(test, loom))]
@@ -120,9 +120,11 @@ mod models {
 
     use super::*;
     use crate::base::shim::{Flag, explore};
+    use crate::scope::budget::pool::models::suspension;
     use crate::scope::budget::{More, Resource};
     use loom::sync::Arc;
     use loom::thread;
+    use std::pin::pin;
 
     fn ops(ops: u64) -> Budget {
         Budget { ops, ..Budget::ZERO }
@@ -147,13 +149,13 @@ mod models {
             // SAFETY: settled before the pool is closed, by `join`.
             let waiting = unsafe { returned.add(&self.pool, &ops(4), &ops(1)) };
             drop(returned);
-            waiting.iter().for_each(Wake::wake);
+            wake_all(waiting);
         }
 
         /// As `Shared::flush_deferred` does for each worker.
         fn flush(&self) {
             let waiting = self.returned.lock().settle();
-            waiting.iter().for_each(Wake::wake);
+            wake_all(waiting);
         }
     }
 
@@ -170,7 +172,8 @@ mod models {
                 thread::spawn(move || world.end())
             };
             let waiter = Flag::new();
-            let mut drawn = world.pool.draw_or_wait(ops(2), Resource::Ops, waiter.clone());
+            let waiting = pin!(suspension(&world.pool));
+            let mut drawn = waiting.as_ref().draw_or_wait(ops(2), || waiter.clone());
             if drawn.ops == 0 {
                 world.flush(); // after it has registered
             }
@@ -217,11 +220,12 @@ mod models {
                     // SAFETY: as in `end`.
                     let waiting = unsafe { returned.add(&world.pool, &ops(2), &ops(2)) };
                     drop(returned);
-                    waiting.iter().for_each(Wake::wake);
+                    wake_all(waiting);
                 })
             };
             let waiter = Flag::new();
-            let drawn = world.pool.draw_or_wait(ops(3), Resource::Ops, waiter.clone());
+            let waiting = pin!(suspension(&world.pool));
+            let drawn = waiting.as_ref().draw_or_wait(ops(3), || waiter.clone());
             if drawn.ops == 0 {
                 world.flush();
             }

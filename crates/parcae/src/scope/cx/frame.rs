@@ -53,16 +53,18 @@ use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::{ArmedTimer, Due, Nanos};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{
-    Budget, OnExhausted, Pool, Resource, Shortfall, Sleeper, Slice, UNLIMITED, return_account,
+    Budget, OnExhausted, Pool, Resource, Shortfall, Slice, Suspension, UNLIMITED, return_account,
 };
 use crate::scope::cancel::Node;
 use crate::scope::cap::Issuer;
+use crate::scope::cx::parking::borrowed_waiter;
 use crate::scope::nursery::{Hook, NurseryEvent};
 use crate::scope::tally::Tally;
 use crate::wait::{Node as WaitNode, Waiter, Why};
 use nested::gain;
 use std::cell::Cell;
 use std::panic::Location;
+use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
@@ -633,7 +635,10 @@ impl Frame {
                 // An amount that it moved into the pool of a nursery of its own is not used up.
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
                 OnExhausted::Suspend if asked_all => {
-                    self.pool().draw_or_wait(wanted, short.resource, self.sleeper(short.resource))
+                    if !self.suspend(wanted, short.resource, &mut told)? {
+                        (asked_all, told) = (false, false); // it has waited
+                    }
+                    continue;
                 }
                 _ => self.pool().draw(wanted, short.resource),
             };
@@ -642,31 +647,42 @@ impl Frame {
                 self.note_budget(EventKind::Recharged, short.resource);
                 continue;
             }
-            // Siblings that have ended may have left some with the worker that they ended on. Once
-            // more when the task is registered as waiting: see the header of `budget::pool`.
+            // Siblings that have ended may have left some with the worker that they ended on.
             self.settings().shared.flush_deferred();
-            match policy {
-                _ if !std::mem::replace(&mut asked_all, true) => {}
-                // The hook may wait, and so consume the wake of a recharge: the task registers
-                // again after it, and nothing is between that and the park.
-                OnExhausted::Suspend if !std::mem::replace(&mut told, true) => {
-                    self.tell_exhausted(short.resource);
-                }
-                OnExhausted::Suspend => {
-                    // In the state BudgetExhausted.
-                    let parked = self.park_as_it_is(Why::Budget(short.resource));
-                    self.pool().forget(&self.sleeper(short.resource));
-                    parked?;
-                    (asked_all, told) = (false, false);
-                }
-                _ => return Err(self.exhausted(short)),
+            if std::mem::replace(&mut asked_all, true) {
+                return Err(self.exhausted(short));
             }
         }
     }
 
-    /// The task, as a pool knows it while it waits.
-    fn sleeper(&self, resource: Resource) -> Sleeper {
-        Sleeper { waker: self.waker(), task: self.info(), resource }
+    /// Draws more of `resource`, or waits once for a recharge; whether it drew any. `told`: whether
+    /// the hook knows that the resource is used up.
+    ///
+    /// # Errors
+    ///
+    /// If the task was cancelled.
+    fn suspend(&self, wanted: Slice, resource: Resource, told: &mut bool) -> Result<bool> {
+        let suspension = pin!(Suspension::new(self.pool(), self.info(), resource));
+        // SAFETY: the suspension leaves every queue before this returns or unwinds.
+        let waiter = || unsafe { borrowed_waiter(Some(self)) };
+        loop {
+            let drawn = suspension.as_ref().draw_or_wait(wanted, waiter);
+            self.deposit(drawn);
+            if drawn.get(resource) > 0 {
+                self.note_budget(EventKind::Recharged, resource);
+                return Ok(true);
+            }
+            // Once more, now that the task is queued: see the header of `budget::pool`.
+            self.settings().shared.flush_deferred();
+            if std::mem::replace(told, true) {
+                break;
+            }
+            // The hook may wait, and so consume the wake of a recharge: the task asks again after
+            // it, and nothing is between that and the park.
+            self.tell_exhausted(resource);
+        }
+        self.park_as_it_is(Why::Budget(resource))?; // in the state BudgetExhausted
+        Ok(false)
     }
 
     /// The task gets no more.

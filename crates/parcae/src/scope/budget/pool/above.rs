@@ -12,12 +12,13 @@
 //! resource was missing, it goes back and is left there again.
 
 use super::state::{State, minus};
-use super::{Budget, Pool, Resource, Shortfall, Sleeper, Sleeps};
+use super::{Budget, Pool, Resource, Shortfall};
 use crate::scope::budget::slice::Slice;
+use crate::wait::{Waiter, Wake};
 use std::sync::Arc;
 
 /// The pool that the owner of a nursery would draw on, and how much it draws at a time.
-pub(crate) struct More<W = Sleeper> {
+pub(crate) struct More<W = Waiter> {
     pub(crate) pool: Arc<Pool<W>>,
     pub(crate) grant: Slice,
     pub(crate) ceiling: Option<Ceiling>,
@@ -37,7 +38,7 @@ pub(crate) struct Ceiling {
 /// Amounts that pools have taken in from above.
 type Raised<'p, W> = Vec<(&'p Pool<W>, Budget)>;
 
-impl<W: Sleeps> Pool<W> {
+impl<W: Wake> Pool<W> {
     /// Makes sure that there is as much as `needed` of each resource, with budget from above: all
     /// that is missing, or nothing.
     ///
@@ -168,32 +169,12 @@ impl<W: Sleeps> Pool<W> {
 
     /// Takes in what came from above, up to the ceiling; returns how much.
     fn take_in(&self, moved: Budget, more: &More<W>) -> Budget {
-        let mut state = self.lock();
+        let (mut state, room) = self.lock_with_room();
         debug_assert!(!state.closed, "a task draws on a nursery that has ended");
         let kept = moved.min(state.room(Some(more)));
         state.topped_up.absorb(kept);
-        self.add(state, kept);
+        self.add(state, room, kept);
         kept
-    }
-
-    /// Registers `waiter` with the pools above too, so that a recharge there wakes it. Wakes it at
-    /// once if one came meanwhile.
-    pub(super) fn wait_above(&self, resource: Resource, waiter: &W) {
-        let mut below = self;
-        while let Some(more @ More { pool, .. }) = &below.more {
-            if below.lock().portion(more).most().get(resource) == 0 {
-                return;
-            }
-            let mut state = pool.lock();
-            pool.reclaim(&mut state);
-            if state.left.get(resource) > 0 {
-                drop(state);
-                return waiter.wake();
-            }
-            pool.suspend(&mut state, waiter);
-            drop(state);
-            below = pool;
-        }
     }
 
     /// The capability whose ceiling keeps this pool, or one above it, from getting more of
@@ -230,7 +211,7 @@ impl<W: Sleeps> Pool<W> {
             state.draw_bounded(amount);
         }
         let refused = {
-            let mut state = self.lock();
+            let (mut state, room) = self.lock_with_room();
             // One critical section from the look at `closed` to the end: a pool that closes in
             // between would count the amount as topped up and as returned.
             match state.room(self.more.as_ref()).charge(amount) {
@@ -238,7 +219,7 @@ impl<W: Sleeps> Pool<W> {
                 Err(short) => Err(short),
                 Ok(()) => {
                     state.topped_up.absorb(amount);
-                    self.add(state, amount);
+                    self.add(state, room, amount);
                     return Ok(());
                 }
             }

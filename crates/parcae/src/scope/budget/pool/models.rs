@@ -1,12 +1,15 @@
-//! Pools under loom: no wake-up is lost between an empty pool and a recharge, and nothing is
-//! made or lost by two who draw at the same time.
+//! Pools under loom: no wake-up is lost between an empty pool and a recharge, and two tasks that
+//! draw at the same time neither create nor lose budget.
 //!
-//! Everything is counted under a lock, so an exploration is small; what can go wrong lies
-//! between two critical sections: of `draw_or_wait`, of `top_up`, and of `draw` around it.
+//! Everything is counted under a lock, so an exploration is small. Errors can lie between two
+//! critical sections: of `draw_or_wait`, of a withdrawal, of `top_up`, and of `draw` around it.
 
 use super::*;
+use crate::base::error::{TaskId, TaskInfo};
 use crate::base::shim::{Flag, explore};
 use loom::thread;
+use std::panic::Location;
+use std::pin::pin;
 
 type Source = Arc<Pool<Flag>>;
 
@@ -25,9 +28,18 @@ fn below(above: &Source, granted: Budget, grant: Budget) -> Source {
     ))
 }
 
-/// `granted = left + held + spent`, of what is counted.
+/// A task that is out of ops.
+pub(in crate::scope::budget) fn suspension(pool: &Pool<Flag>) -> Suspension<'_, Flag> {
+    let spawned_at = Location::caller();
+    let task = TaskInfo { id: TaskId(1), name: None, nursery: None, spawned_at };
+    Suspension::new(pool, task, Resource::Ops)
+}
+
+/// `granted = left + held + spent`, of what is counted; and no task waits beside ops.
 fn check(pool: &Pool<Flag>) -> Standing {
     let standing = pool.standing();
+    assert!(standing.suspended == 0 || standing.left.ops == 0, "asleep beside a full pool");
+    assert_eq!(standing.suspended, pool.suspended().len(), "the count is wrong");
     let mut sum = standing.left;
     sum.absorb(standing.held);
     sum.absorb(standing.spent);
@@ -45,11 +57,12 @@ fn draw_or_wait_against_recharge() {
             thread::spawn(move || assert!(pool.recharge(ops(5))))
         };
         let waiter = Flag::new();
-        let mut drawn = pool.draw_or_wait(ops(3), Resource::Ops, waiter.clone());
+        let waiting = pin!(suspension(&pool));
+        let mut drawn = waiting.as_ref().draw_or_wait(ops(3), || waiter.clone());
         recharger.join().unwrap();
         if drawn.ops == 0 {
             assert_eq!(waiter.woken(), 1, "asleep beside a full pool");
-            drawn = pool.draw_or_wait(ops(3), Resource::Ops, waiter);
+            drawn = waiting.as_ref().draw_or_wait(ops(3), || waiter.clone());
         }
         assert_eq!(drawn, ops(3));
         assert_eq!(check(&pool).held, ops(3));
@@ -70,14 +83,163 @@ fn draw_or_wait_against_recharge_above() {
             thread::spawn(move || assert!(above.recharge(ops(5))))
         };
         let waiter = Flag::new();
-        let mut drawn = pool.draw_or_wait(ops(3), Resource::Ops, waiter.clone());
+        let waiting = pin!(suspension(&pool));
+        let mut drawn = waiting.as_ref().draw_or_wait(ops(3), || waiter.clone());
         recharger.join().unwrap();
         if drawn.ops == 0 {
             assert!(waiter.woken() > 0, "asleep below a full pool");
-            drawn = pool.draw_or_wait(ops(3), Resource::Ops, waiter);
+            drawn = waiting.as_ref().draw_or_wait(ops(3), || waiter.clone());
         }
         assert_eq!(drawn, ops(3));
         assert_eq!((check(&pool).left.ops, check(&above).left.ops), (1, 1));
+    });
+}
+
+/// A task that finds the pool empty while a sibling returns its account.
+#[test]
+fn draw_or_wait_against_settle() {
+    explore("pool::draw_or_wait_against_settle", None, || {
+        let pool = pool(ops(4));
+        let held = pool.draw(ops(4), Resource::Ops);
+        let sibling = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.settle(held, ops(3)))
+        };
+        let waiter = Flag::new();
+        let waiting = pin!(suspension(&pool));
+        let mut drawn = waiting.as_ref().draw_or_wait(ops(3), || waiter.clone());
+        sibling.join().unwrap();
+        if drawn.ops == 0 {
+            assert_eq!(waiter.woken(), 1, "asleep while a sibling has returned its account");
+            drawn = waiting.as_ref().draw_or_wait(ops(3), || waiter.clone());
+        }
+        assert_eq!((drawn.ops, check(&pool).spent.ops), (3, 1));
+    });
+}
+
+/// A task that finds the pool empty while a spawn fails, which had taken all that was left.
+#[test]
+fn draw_or_wait_against_unspawn() {
+    explore("pool::draw_or_wait_against_unspawn", None, || {
+        let pool = pool(Budget { ops: 4, spawn_count: 1, ..Budget::ZERO });
+        let account = pool.spawn(ops(3).into()).unwrap();
+        let spawner = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || pool.unspawn(account))
+        };
+        let waiter = Flag::new();
+        let waiting = pin!(suspension(&pool));
+        let mut drawn = waiting.as_ref().draw_or_wait(ops(4), || waiter.clone());
+        spawner.join().unwrap();
+        if drawn.ops == 0 {
+            assert_eq!(waiter.woken(), 1, "asleep beside the account of a child without a task");
+            drawn = waiting.as_ref().draw_or_wait(ops(4), || waiter.clone());
+        }
+        assert_eq!((drawn.ops, check(&pool).held.ops), (4, 4));
+    });
+}
+
+/// A task asks again while recharges come, of which another task draws the first: a node that was
+/// granted in vain is queued again.
+#[test]
+fn ask_again_against_recharges() {
+    explore("pool::ask_again_against_recharges", None, || {
+        let pool = pool(Budget::ZERO);
+        let other = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || {
+                assert!(pool.recharge(ops(1)));
+                let drawn = pool.draw(ops(1), Resource::Ops);
+                assert!(pool.recharge(ops(1)));
+                drawn.ops
+            })
+        };
+        let waiter = Flag::new();
+        let waiting = pin!(suspension(&pool));
+        let ask = || waiting.as_ref().draw_or_wait(ops(1), || waiter.clone()).ops;
+        let (first, before) = (ask(), waiter.woken());
+        let second = if first == 0 { ask() } else { 0 };
+        let theirs = other.join().unwrap();
+        let standing = check(&pool);
+        assert_eq!(standing.left.ops + first + second + theirs, 2);
+        if first + second == 0 {
+            assert!(waiter.woken() > before, "asleep beside a full pool");
+            assert_eq!(ask(), 1);
+        }
+    });
+}
+
+/// Two tasks wait, and one of them gives up during a recharge: the other one is woken, and the pool
+/// remembers neither.
+#[test]
+fn cancel_against_recharge() {
+    explore("pool::cancel_against_recharge", None, || {
+        let pool = pool(Budget::ZERO);
+        let (cancelled, waiter) = (Flag::new(), Flag::new());
+        let waiting = pin!(suspension(&pool));
+        let recharger = {
+            let gone = pin!(suspension(&pool));
+            assert_eq!(gone.as_ref().draw_or_wait(ops(1), || cancelled.clone()).ops, 0);
+            assert_eq!(waiting.as_ref().draw_or_wait(ops(1), || waiter.clone()).ops, 0);
+            assert_eq!(check(&pool).suspended, 2);
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || assert!(pool.recharge(ops(1))))
+        };
+        recharger.join().unwrap();
+        assert_eq!(waiter.woken(), 1, "asleep behind a task that was cancelled");
+        assert!(cancelled.woken() <= 1);
+        assert!(!pool.is_hungry());
+        assert_eq!(check(&pool).suspended, 0);
+    });
+}
+
+/// A task that waits at three pools gives up while the middle one is recharged.
+#[test]
+fn cancel_against_recharge_above() {
+    explore("pool::cancel_against_recharge_above", None, || {
+        let top = pool(Budget::ZERO);
+        let above = below(&top, Budget::ZERO, ops(4));
+        let pool = below(&above, Budget::ZERO, ops(4));
+        let waiter = Flag::new();
+        let recharger = {
+            let waiting = pin!(suspension(&pool));
+            assert_eq!(waiting.as_ref().draw_or_wait(ops(1), || waiter.clone()).ops, 0);
+            for pool in [&top, &above, &pool] {
+                assert_eq!(check(pool).suspended, 1, "a recharge there would not be noticed");
+            }
+            let above = Arc::clone(&above);
+            thread::spawn(move || assert!(above.recharge(ops(1))))
+        };
+        recharger.join().unwrap();
+        for pool in [&top, &above, &pool] {
+            assert!(!pool.is_hungry());
+            assert_eq!(check(pool).suspended, 0, "a node is left behind");
+        }
+        assert_eq!(pool.draw(ops(1), Resource::Ops), ops(1));
+    });
+}
+
+/// Two tasks join the queue while a recharge makes room for those that it wakes: whatever number it
+/// has seen first, none is left behind.
+#[test]
+fn two_join_against_recharge() {
+    explore("pool::two_join_against_recharge", None, || {
+        let pool = pool(Budget::ZERO);
+        let recharger = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || assert!(pool.recharge(ops(4))))
+        };
+        let (first, second) = (pin!(suspension(&pool)), pin!(suspension(&pool)));
+        let joined = [first.as_ref(), second.as_ref()].map(|waiting| {
+            let waiter = Flag::new();
+            (waiting.draw_or_wait(ops(1), || waiter.clone()).ops, waiter)
+        });
+        recharger.join().unwrap();
+        assert!(!pool.is_hungry());
+        for (drawn, waiter) in joined {
+            assert_eq!(waiter.woken() as u64, 1 - drawn, "asleep beside a full pool");
+        }
+        check(&pool);
     });
 }
 

@@ -4,7 +4,8 @@
 use super::{Ceiling, More};
 use crate::base::lock::Guard;
 use crate::scope::budget::slice::Slice;
-use crate::scope::budget::{Budget, Resource, Shortfall, UNLIMITED};
+use crate::scope::budget::{Budget, Resource, Shortfall, Suspended, UNLIMITED};
+use crate::wait::Queue;
 use std::ops::{Deref, DerefMut};
 
 pub(super) struct State<W> {
@@ -21,14 +22,14 @@ pub(super) struct State<W> {
     pub(super) topped_up: Budget,
     /// The account of a prepaid child.
     pub(super) prepaid_grant: Budget,
-    /// Tasks that wait for a recharge.
-    pub(super) suspended: Vec<W>,
+    /// Tasks that wait for a recharge. The key names the task and the resource.
+    pub(super) suspended: Queue<W, Suspended>,
     /// The nursery has ended.
     pub(super) closed: bool,
 }
 
 /// Exclusive access to the state of a pool. Debug builds check on release that the budget was
-/// conserved.
+/// conserved, and that no task waits beside budget that it could draw.
 pub(super) struct Access<'p, W>(pub(super) Guard<'p, State<W>>);
 
 impl<W> Deref for Access<'_, W> {
@@ -64,7 +65,7 @@ impl<W> Default for State<W> {
             from_owner: Budget::ZERO,
             topped_up: Budget::ZERO,
             prepaid_grant: Budget::ZERO,
-            suspended: Vec::new(),
+            suspended: Queue::new(),
             closed: false,
         }
     }
@@ -112,7 +113,7 @@ impl<W> State<W> {
 
     /// Checks the conserved quantity. Sums that do not fit into a number are not compared.
     #[cfg(debug_assertions)]
-    fn check(&self) {
+    fn check(&mut self) {
         for resource in Resource::ALL {
             let of = |budget: &Budget| budget.get(resource);
             let (granted, left) = (of(&self.granted), of(&self.left));
@@ -126,6 +127,11 @@ impl<W> State<W> {
                 of(&self.spent),
             );
         }
+        let left = self.left;
+        assert!(
+            !self.suspended.any(None, |waiting| left.get(waiting.resource) > 0),
+            "a task waits for budget that is there: {left}",
+        );
     }
 
     /// Pays for a child and draws its first account.
