@@ -192,10 +192,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
         unsafe { Task::take_output(self.task.task) }
     }
 
+    #[inline]
     fn wait(&self) -> Result<()> {
-        if self.is_finished() {
-            return Ok(());
-        }
+        if self.is_finished() { Ok(()) } else { self.wait_unfinished() }
+    }
+
+    /// Out of line, so that joining a child that has ended saves no registers for a wait.
+    #[inline(never)]
+    fn wait_unfinished(&self) -> Result<()> {
         let Some(frame) = self.own_frame() else {
             // A thread, or a task of another runtime.
             return self.wait_until(Deadline::Never).map(drop);
