@@ -215,3 +215,10 @@ fn the_mark_comes_with_its_reason() {
     let model = watch(|node| node.is_cancelled());
     explore("cancel::the_mark_comes_with_its_reason", None, model);
 }
+
+impl<W: Wake> Node<W> {
+    /// Whether there is a waiter in its queue.
+    pub(crate) fn has_waiters(&self) -> bool {
+        !self.lock().waiters.is_empty()
+    }
+}

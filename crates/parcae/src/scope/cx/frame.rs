@@ -37,6 +37,7 @@ mod nested;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod waiting;
+mod watch;
 mod window;
 
 pub(crate) use access::FrameReader;
@@ -50,7 +51,7 @@ use crate::sched::events::EventKind;
 use crate::sched::events::spans::Span;
 use crate::sched::task::waker::Waker;
 use crate::sched::task::{Task, TaskRef};
-use crate::sched::timers::{ArmedTimer, Due, Nanos};
+use crate::sched::timers::{ArmedTimer, Due};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{
     Budget, OnExhausted, Pool, Resource, Shortfall, Slice, Suspension, UNLIMITED, return_account,
@@ -60,7 +61,7 @@ use crate::scope::cap::Issuer;
 use crate::scope::cx::parking::borrowed_waiter;
 use crate::scope::nursery::{Hook, NurseryEvent};
 use crate::scope::tally::Tally;
-use crate::wait::{Node as WaitNode, Waiter, Why};
+use crate::wait::Why;
 use nested::gain;
 use std::cell::Cell;
 use std::panic::Location;
@@ -68,6 +69,7 @@ use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32};
+use watch::CancelWatch;
 
 /// Settings of the tasks of a nursery, or of a root task. They outlive the tasks.
 pub(crate) struct TaskSettings {
@@ -166,14 +168,9 @@ pub(crate) struct Frame {
     /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner
     /// outlives the frame, or takes itself out again.
     scope: Cell<ScopeRef>,
-    /// Queued at the node of `scope` from the first wait in that scope on: a cancellation wakes the
-    /// task.
-    subscription: WaitNode<Waiter>,
-    /// How many shields are open.
-    shields: Cell<u32>,
+    /// Its subscription to the node of `scope`, and its shields.
+    watch: CancelWatch,
     pool_owner: PoolOwner,
-    /// When they cease to hold; none if they do not.
-    grace: Cell<Option<Nanos>>,
     settings: NonNull<TaskSettings>,
     origin: Origin,
     /// The lowest address that the task's stack may reach; 0 until it is first needed. Another
@@ -246,10 +243,8 @@ impl Frame {
             memory: Cell::new(clamp(account.memory)),
             allocated: Cell::new(0),
             scope: Cell::new(scope),
-            subscription: WaitNode::new(()),
-            shields: Cell::new(0),
+            watch: CancelWatch::new(),
             pool_owner,
-            grace: Cell::new(None),
             settings: NonNull::from(settings),
             origin,
             stack_end: Cell::new(0),
@@ -386,7 +381,7 @@ impl Frame {
         if !self.is_shielded() {
             return (self.node().child(), None);
         }
-        let Some(until) = self.grace.get() else { return (Node::root(), None) };
+        let Some(until) = self.watch.grace() else { return (Node::root(), None) };
         let node = self.node().shielded_child();
         let grace = self.settings().shared.at_for(until, Due::end_grace(&node));
         (node, Some(grace))

@@ -48,7 +48,7 @@ impl Frame {
             }
             Shares::Nothing => outer.scope.pool,
         };
-        let (node, shields) = (NonNull::from(&settings.node), self.shields.get());
+        let (node, shields) = (NonNull::from(&settings.node), self.watch.shields());
         self.scope.set(ScopeRef { node, pool, shields });
         self.limit.set(NonNull::from(settings.node.limit()));
         outer

@@ -1,5 +1,6 @@
 //! Cancelling and waiting, and what others see of a task that waits.
 
+use super::watch::{OuterGrace, Watched};
 use super::{Frame, never, window};
 use crate::base::error::{DeadlockReport, Error, ErrorKind, Rank, Result};
 use crate::base::reason::CancelReason;
@@ -8,8 +9,9 @@ use crate::sched::events::{EventKind, TaskTimes, WaitReason, cancel_code};
 use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::Resource;
+use crate::scope::cancel::Node;
 use crate::scope::nursery::Core;
-use crate::wait::{Standing, Waitable, Waiter, Why};
+use crate::wait::{Waiter, Why};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -78,19 +80,17 @@ impl Frame {
     /// Why the task is to end, if it is.
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
         let own = || self.was_asked_to_end().then_some(CancelReason::Explicit);
-        let nursery = if self.is_shielded() { None } else { self.node().reason() };
-        nursery.or_else(own)
+        self.watch.reason(self, || self.now()).or_else(own)
     }
 
     /// Whether a shield holds off a cancellation of the innermost nursery that the task has open,
     /// or of the one that it belongs to: a shield inside of that nursery.
     pub(crate) fn is_shielded(&self) -> bool {
-        self.shields.get() > self.scope.get().shields && self.has_grace()
+        self.watch.holds(self.entered(), || self.now())
     }
 
-    /// Whether open shields still hold.
-    fn has_grace(&self) -> bool {
-        self.grace.get().is_none_or(|until| self.settings().shared.now() < until)
+    fn now(&self) -> Nanos {
+        self.settings().shared.now()
     }
 
     /// Whether a deadline will cancel what the task does.
@@ -105,7 +105,7 @@ impl Frame {
 
     /// Whether a shield holds off a request that goes to this task alone: any that is open.
     pub(crate) fn is_in_shield(&self) -> bool {
-        self.shields.get() > 0 && self.has_grace()
+        self.watch.holds(0, || self.now())
     }
 
     #[inline]
@@ -264,9 +264,9 @@ impl Frame {
 
     /// As `park`, whatever the task owes.
     pub(super) fn park_as_it_is(&self, why: Why<'_>) -> Result<()> {
-        self.start_waiting()?;
-        self.leave_to_others(why);
-        self.check_cancelled()
+        // SAFETY: the frame stays at the base of the task's stack. `unsubscribe` is called before
+        // the task changes its node or ends.
+        unsafe { self.watch.wait(self, || self.leave_to_others(why)) }
     }
 
     /// Waits to be woken; may return early. Not a cancel point.
@@ -281,42 +281,11 @@ impl Frame {
         self.flush_times();
     }
 
-    /// Ensures that a cancellation wakes the task. A cancellation after the first look and before
-    /// the task has subscribed wakes no waiter, and makes subscribing fail: so there is a second
-    /// look.
-    #[inline]
-    fn start_waiting(&self) -> Result<()> {
-        self.check_cancelled()?;
-        if self.subscription.standing() == Standing::Queued {
-            return Ok(());
-        }
-        self.subscribe()
-    }
-
-    /// Subscribes to the node that cancels the task, unless a shield holds cancellation off.
-    #[cold]
-    fn subscribe(&self) -> Result<()> {
-        if self.shields.get() > self.scope.get().shields && self.grace.get().is_none() {
-            return Ok(());
-        }
-        window::before_registering();
-        // SAFETY: not queued, and the task's own. It stays in the frame until `unsubscribe`, which
-        // is called before the task changes its node or ends.
-        unsafe {
-            self.subscription.reset();
-            let waiter = Waiter::borrowed(&self.settings().shared, self.task_ref());
-            self.node().subscribe(&self.subscription, waiter, None);
-        }
-        self.check_cancelled() // again: see `start_waiting`
-    }
-
     /// Leaves the queue of the node that cancels the task, if it is there.
     #[inline]
     pub(super) fn unsubscribe(&self) {
-        if self.subscription.standing() == Standing::Queued {
-            // SAFETY: the task's own, queued at this node.
-            unsafe { self.node().withdraw(&self.subscription) };
-        }
+        // SAFETY: called before each change of the node.
+        unsafe { self.watch.unsubscribe(self) };
     }
 
     /// Runs the closure with cancellation from outside of it held off; for a time, if one is given.
@@ -325,35 +294,51 @@ impl Frame {
         struct Unshield<'f> {
             frame: &'f Frame,
             limit: NonNull<AtomicU64>,
-            grace: Option<Nanos>,
+            outer: OuterGrace,
         }
         impl Drop for Unshield<'_> {
             fn drop(&mut self) {
-                self.frame.shields.set(self.frame.shields.get() - 1);
-                self.frame.limit.set(self.limit);
-                self.frame.grace.set(self.grace);
-                if self.frame.record().state.is_cancelled() {
+                let frame = self.frame;
+                frame.watch.unshield(self.outer);
+                frame.limit.set(self.limit);
+                if frame.record().state.is_cancelled() {
                     // A request came meanwhile: the next checkpoint looks for it. Relaxed: the
                     // task reads its own store.
-                    self.frame
-                        .record()
-                        .signal
-                        .store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
+                    frame.record().signal.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
                 }
             }
         }
         let shared = &self.settings().shared;
-        let outer = self.grace.get();
-        // A shield within a shield does not hold for longer.
         let asked = grace.map(|grace| shared.later(grace));
-        let until = match (asked, outer) {
-            (Some(until), Some(outer)) => Some(until.min(outer)),
-            (until, outer) => until.or(outer),
-        };
         let _timer = asked.map(|at| shared.at(at, Due::Interrupt(self.task_ref())));
-        self.shields.set(self.shields.get() + 1);
-        self.grace.set(until);
-        let _unshield = Unshield { frame: self, limit: self.limit.replace(never()), grace: outer };
+        let outer = self.watch.shield(asked);
+        let _unshield = Unshield { frame: self, limit: self.limit.replace(never()), outer };
         body()
+    }
+}
+
+impl Watched<Waiter> for Frame {
+    type Error = Error;
+
+    #[inline]
+    fn node(&self) -> &Node {
+        Frame::node(self)
+    }
+
+    #[inline]
+    fn entered(&self) -> u32 {
+        self.scope.get().shields
+    }
+
+    #[inline]
+    fn check(&self) -> Result<()> {
+        self.check_cancelled()
+    }
+
+    fn waiter(&self) -> Waiter {
+        window::before_registering();
+        // SAFETY: it leaves the queue in `unsubscribe`, which is called before the task changes its
+        // node or ends.
+        unsafe { Waiter::borrowed(&self.settings().shared, self.task_ref()) }
     }
 }
