@@ -13,6 +13,10 @@
 //! | the same: resources that are unlimited there | `Refill`, `Suspend` | as for other children | the same |
 //! | the same | `Fail` | 1/2 of what is left | none |
 //!
+//! The body of a nursery without a budget of its own shares the pool with the children. It draws a
+//! part of what is left at a time, also if its slice is named: otherwise the first checkpoint in
+//! the body would take everything from the children.
+//!
 //! "Default" is `Budget::CHILD` for children and the profile's `ROOT` for root tasks. A part is
 //! rounded up, so a task that is spawned begins with one op at least. `Runtime::run` draws its
 //! root's slice as if it were named: it is the main task, and usually alone.
@@ -72,6 +76,11 @@ impl Slice {
     /// The same for a task that draws once, whatever the program has named.
     pub(crate) fn once(self) -> Slice {
         Slice { parts: PARTS_ONCE, ..self }
+    }
+
+    /// The same for a task that draws again, whatever the program has named.
+    pub(crate) fn repeatable(self) -> Slice {
+        Slice { parts: PARTS, ..self }
     }
 
     /// The same, but one resource alone, and as much as `needed` of it if there is enough.

@@ -623,8 +623,12 @@ impl Frame {
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
             self.report_spent();
-            // Only what is short: the rest is for tasks that need it.
-            let wanted = self.settings().grant.only(short.resource, cost.get(short.resource));
+            // Only what is short: the rest is for tasks that need it. From a nursery of its own it
+            // can draw again, so it leaves the larger part to the children.
+            let mut wanted = self.settings().grant.only(short.resource, cost.get(short.resource));
+            if self.draws_on_its_own() {
+                wanted = wanted.repeatable();
+            }
             let policy = self.settings().on_exhausted;
             let drawn = match policy {
                 // An amount that it moved into the pool of a nursery of its own is not used up.

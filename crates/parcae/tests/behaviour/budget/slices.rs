@@ -300,3 +300,29 @@ fn a_recharge_in_a_nested_nursery_asks_above() {
     })
     .unwrap();
 }
+
+/// The body of a nursery that shares its owner's budget works between two spawns, and leaves enough
+/// for the children: a root task, whose slice is drawn whole otherwise, too.
+#[test]
+fn the_body_of_a_nursery_leaves_budget_to_the_children() {
+    fn alternate(cx: &Cx) -> parcae::Result<()> {
+        let (tx, rx) = parcae::channel::channel(4);
+        cx.nursery(|n| {
+            n.spawn(move |_| (0..3).try_for_each(|_| Ok(rx.recv()?)))?;
+            for _ in 0..3 {
+                cx.checkpoint()?;
+                tx.send(())?;
+                n.spawn(|cx| (0..10).try_for_each(|_| cx.checkpoint()))?.join()?;
+            }
+            Ok(())
+        })
+    }
+    let small = Budget { ops: 1_000, spawn_count: 8, channel_ops: 100, ..Budget::UNLIMITED };
+    for policy in [OnExhausted::Refill, OnExhausted::Suspend] {
+        let free = Runtime::builder().on_exhausted(policy).build().unwrap();
+        free.run_with(SpawnOpts::new().budget(small), alternate).unwrap();
+        free.spawn_with(SpawnOpts::new().budget(small), alternate).unwrap().join().unwrap();
+        let bounded = Runtime::builder().budget(small).on_exhausted(policy).build().unwrap();
+        bounded.run(alternate).unwrap();
+    }
+}
