@@ -1,6 +1,6 @@
 //! Cancelling and waiting, and what others see of a task that waits.
 
-use super::watch::{OuterGrace, Watched};
+use super::watch::{Cancellable, OuterGrace};
 use super::{Frame, never, window};
 use crate::base::error::{DeadlockReport, Error, ErrorKind, Rank, Result};
 use crate::base::reason::CancelReason;
@@ -317,7 +317,7 @@ impl Frame {
     }
 }
 
-impl Watched<Waiter> for Frame {
+impl Cancellable<Waiter> for Frame {
     type Error = Error;
 
     #[inline]

@@ -7,8 +7,8 @@
 //!
 //! 1. *check*: a task that is cancelled already does not wait;
 //! 2. *subscribe*, if the task is not subscribed since an earlier wait at the same node;
-//! 3. *check again*, after subscribing: a cancellation between steps 1 and 2 has woken nobody,
-//!    and the node refuses the subscription;
+//! 3. *check again*, after subscribing: a cancellation between steps 1 and 2 has woken no
+//!    subscriber, and the node refuses the subscription;
 //! 4. *park*, and check once more.
 //!
 //! No cancellation is missed: `Node::subscribe` looks at the mark under the lock under which it is
@@ -50,7 +50,7 @@ pub(super) struct CancelWatch<W = Waiter> {
 }
 
 /// A task, as its watch sees it.
-pub(super) trait Watched<W> {
+pub(super) trait Cancellable<W> {
     type Error;
 
     /// The node that cancels the task: that of its innermost scope.
@@ -86,7 +86,7 @@ impl<W: Wake> CancelWatch<W> {
     ///
     /// # Errors
     ///
-    /// Those of [`check`](Watched::check).
+    /// Those of [`check`](Cancellable::check).
     ///
     /// # Safety
     ///
@@ -94,7 +94,7 @@ impl<W: Wake> CancelWatch<W> {
     /// [`unsubscribe`](CancelWatch::unsubscribe) is called. That is before the task changes its
     /// node, and before the watch is dropped.
     #[inline(always)]
-    pub(super) unsafe fn wait<T: Watched<W>>(
+    pub(super) unsafe fn wait<T: Cancellable<W>>(
         &self,
         task: &T,
         park: impl FnOnce(),
@@ -114,7 +114,7 @@ impl<W: Wake> CancelWatch<W> {
     ///
     /// As for [`wait`](CancelWatch::wait). Not queued.
     #[cold]
-    unsafe fn subscribe<T: Watched<W>>(&self, task: &T) -> Result<(), T::Error> {
+    unsafe fn subscribe<T: Cancellable<W>>(&self, task: &T) -> Result<(), T::Error> {
         if self.shields.get() > task.entered() && self.grace.get().is_none() {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl<W: Wake> CancelWatch<W> {
     ///
     /// The task has not changed its node since it has waited.
     #[inline(always)]
-    pub(super) unsafe fn unsubscribe(&self, task: &impl Watched<W>) {
+    pub(super) unsafe fn unsubscribe(&self, task: &impl Cancellable<W>) {
         if self.subscription.standing() == Standing::Queued {
             // SAFETY: the task's own, queued at this node.
             unsafe { task.node().withdraw(&self.subscription) };
@@ -142,7 +142,7 @@ impl<W: Wake> CancelWatch<W> {
     /// Why the task's node cancels it, if it does and no shield holds that off.
     pub(super) fn reason(
         &self,
-        task: &impl Watched<W>,
+        task: &impl Cancellable<W>,
         now: impl FnOnce() -> Nanos,
     ) -> Option<CancelReason> {
         if self.holds(task.entered(), now) { None } else { task.node().reason() }

@@ -53,7 +53,7 @@ struct Scoped<'t> {
     entered: u32,
 }
 
-impl Watched<Latch> for Scoped<'_> {
+impl Cancellable<Latch> for Scoped<'_> {
     type Error = CancelReason;
 
     fn node(&self) -> &Node<Latch> {
