@@ -634,8 +634,11 @@ impl Frame {
                 // An amount that it moved into the pool of a nursery of its own is not used up.
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
                 OnExhausted::Suspend if asked_all => {
-                    if !self.suspend(wanted, short.resource, &mut told)? {
-                        (asked_all, told) = (false, false); // it has waited
+                    // The hook is called again only after a draw: a wait may end early.
+                    if self.suspend(wanted, short.resource, &mut told)? {
+                        told = false;
+                    } else {
+                        asked_all = false;
                     }
                     continue;
                 }
@@ -644,6 +647,7 @@ impl Frame {
             self.deposit(drawn);
             if drawn.get(short.resource) > 0 {
                 self.note_budget(EventKind::Recharged, short.resource);
+                told = false;
                 continue;
             }
             // Siblings that have ended may have left some with the worker that they ended on.

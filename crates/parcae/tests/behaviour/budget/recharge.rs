@@ -11,6 +11,7 @@ use parcae::prelude::*;
 use parcae::profile::{Cluster, Sovereign};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -505,4 +506,42 @@ fn a_task_that_was_recharged_is_listed_nowhere() {
         })
     })
     .unwrap();
+}
+
+/// A recharge that comes while the hook runs leaves a wake-up behind, and the next wait ends early:
+/// the hook hears of each shortage once all the same.
+#[test]
+fn a_hook_hears_of_each_shortage_once() {
+    with_runtimes(|rt| {
+        let all = Budget { ops: 100_000, ..Budget::ZERO };
+        let limits = BudgetLimits { total: all, per_request: all };
+        let cap = Arc::new(rt.cap_budget(limits, Delegation::Forbidden));
+        let account: Arc<OnceLock<Account>> = Arc::default();
+        let heard = Arc::new(AtomicU64::new(0));
+        let hook = {
+            let (account, heard) = (Arc::clone(&account), Arc::clone(&heard));
+            move |event: &NurseryEvent| {
+                let NurseryEvent::Exhausted { .. } = event else { return };
+                if heard.fetch_add(1, Relaxed) == 0 {
+                    let account = account.get().expect("set before the child starts");
+                    account.recharge(&cap, Budget { ops: 50, ..Budget::ZERO }).unwrap();
+                }
+            }
+        };
+        let opts = NurseryOpts::new().budget(ops(100)).on_exhausted(OnExhausted::Suspend);
+        let outcome = rt.run(|cx| {
+            cx.nursery_with(opts.on_event(hook), |n| {
+                assert!(account.set(n.account()).is_ok());
+                let child = n.spawn(|cx| work(cx, 10_000))?;
+                until(cx, || heard.load(Relaxed) >= 2 && n.budget().suspended == 1)?;
+                (0..20).try_for_each(|_| cx.yield_now())?;
+                assert_eq!(heard.load(Relaxed), 2, "one for each time that the budget ran out");
+                child.cancel();
+                assert!(child.join().unwrap_err().is_cancelled());
+                Ok(())
+            })
+        });
+        let panicked = outcome.as_ref().is_err_and(parcae::Error::is_panic);
+        assert!(!panicked, "{outcome:?}");
+    });
 }
