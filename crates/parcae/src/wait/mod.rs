@@ -1,4 +1,4 @@
-//! Waiting: queues of waiters, and how a waiter is woken.
+//! Waiting: queues of waiters, and waking them.
 //!
 //! All waits follow the same steps:
 //!

@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The frame that a task is in, if any. The caller owns the task.
+/// The frame of a task, if it has one. The caller owns the task.
 pub(crate) fn frame_of(task: &Task) -> Option<FramePtr> {
     Some(task.frame()).filter(|frame| !frame.is_null())
 }

@@ -34,8 +34,8 @@
 //! runs on the next stack, whose task may be another one, and never unwinds. Neither does waking a
 //! task (`Shared::follow_up`): only writing the event can fail there, and that is contained.
 //!
-//! A wake-up of a *worker* that is lost in the middle is made up for: `recover` looks whether work
-//! waits, and wakes another worker for it.
+//! A panic may lose the wake-up of a *worker*. `recover` makes up for that: if there is work, it
+//! wakes another worker.
 //!
 //! # Tests
 //!
@@ -93,7 +93,7 @@ steps! {
     Steal,
     /// With a picked task.
     Picked,
-    /// As above, when it has stopped to search.
+    /// As above, after the worker has stopped searching.
     StoppedSearching,
     /// With a task that needs another size of stack, and that stack.
     Elsewhere,
@@ -103,7 +103,7 @@ steps! {
     Resume,
     /// When its closure has returned.
     Finish,
-    /// When its end was published, before its joiner was told.
+    /// When its end was published, before its joiner is notified.
     Tell,
     /// Before children that have ended are counted.
     Count,
@@ -115,7 +115,7 @@ steps! {
     LeavePicked,
     /// As above, when that was claimed.
     LeaveClaimed,
-    /// Before it looks for work, or sleeps.
+    /// Before the worker searches for work, or sleeps.
     Rest,
     /// As a searcher, or not.
     Look,
@@ -125,7 +125,7 @@ steps! {
     Awake,
 }
 
-/// How often workers are to panic, by step; and how often they have.
+/// For each step: the number of panics requested, and of those that have happened.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -136,12 +136,12 @@ pub(crate) struct Faults {
 #[cfg(test)]
 #[cfg_attr(loom, allow(dead_code, reason = "models do not drive workers"))]
 impl Faults {
-    /// The next so many workers that come to this step panic.
+    /// Makes the next `times` arrivals of workers at this step panic.
     pub(crate) fn arm(&self, step: FaultPoint, times: usize) {
         self.wanted[step as usize].store(times, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// How often workers have panicked at this step.
+    /// Number of panics at this step so far.
     pub(crate) fn had(&self, step: FaultPoint) -> usize {
         self.had[step as usize].load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -152,14 +152,14 @@ impl Faults {
         // Relaxed: counters of a test, which reads them after its tasks have ended.
         if wanted.fetch_update(Relaxed, Relaxed, |times| times.checked_sub(1)).is_ok() {
             self.had[step as usize].fetch_add(1, Relaxed); // as above
-            // A panic, but for the message.
+            // Panics without a message.
             std::panic::resume_unwind(Box::new(step));
         }
     }
 }
 
 impl Worker {
-    /// Panics if a test wants it.
+    /// Panics if a test has requested it.
     #[inline(always)]
     pub(super) fn fault(&self, step: FaultPoint) {
         #[cfg(test)]
@@ -168,7 +168,7 @@ impl Worker {
     }
 }
 
-/// As `Worker::fault`, in code that tasks and other threads run too: those do not panic.
+/// As `Worker::fault`, for code that tasks and other threads run too: they do not panic.
 #[inline(always)]
 pub(crate) fn fault_in_loop(shared: &Shared, step: FaultPoint) {
     #[cfg(test)]
@@ -180,7 +180,7 @@ pub(crate) fn fault_in_loop(shared: &Shared, step: FaultPoint) {
     let _ = (shared, step);
 }
 
-/// Does something that nothing depends on, and keeps its panic. Cold: used on rare paths.
+/// Runs code that nothing depends on, and contains its panic. Cold: used on rare paths.
 #[cold]
 pub(crate) fn contain(act: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(act)) {
@@ -283,7 +283,8 @@ impl<'w> IdleGuard<'w> {
         IdleGuard { worker, searching: Cell::new(searching), asleep: Cell::new(false) }
     }
 
-    /// The worker has found work, leaves, or stays as it is: the caller sees to its standing.
+    /// Disarms the guard: the worker has found work, leaves, or stays as it is, and the caller
+    /// updates its standing.
     pub(super) fn done(self) {
         forget(self);
     }
@@ -306,7 +307,7 @@ impl Drop for IdleGuard<'_> {
 }
 
 impl Worker {
-    /// The first thing after a panic in the loop. Guards have put back the tasks that it held.
+    /// Called first after a panic in the loop. Guards have put back the tasks that the worker held.
     #[cold]
     pub(super) fn recover(&self) {
         self.current.set(None);
@@ -328,7 +329,7 @@ impl Worker {
         }
     }
 
-    /// A follow-up failed over and over: going on would lose a task.
+    /// Aborts: a follow-up keeps failing, and going on would lose a task.
     #[cold]
     pub(super) fn give_up(what: &str) -> ! {
         let text = format!("parcae: {what}; this is a defect of the runtime, which cannot go on\n");

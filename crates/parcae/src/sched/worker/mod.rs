@@ -1,6 +1,7 @@
 //! Workers: they run tasks, one step at a time.
 //!
-//! Its queues, and the order in which it looks at them, are its `RunQueue` (`sched::run_queue`).
+//! The queues of a worker, and the order in which it searches them, are its `RunQueue`
+//! (`sched::run_queue`).
 //!
 //! # A step
 //!
@@ -25,8 +26,8 @@
 //! # Thread-local data
 //!
 //! One variable, the current worker, read through [`with_current`]. A strand may come back on
-//! another thread (movable tasks), so no `&Worker` is used after a switch: the worker is asked for
-//! again.
+//! another thread (movable tasks), so no `&Worker` is used after a switch: the caller calls
+//! `with_current` again.
 
 mod deferred;
 pub(crate) mod events;
@@ -56,10 +57,10 @@ use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How many strands without a task a worker keeps.
+/// Number of strands without a task that a worker keeps.
 const SPARES: usize = 16;
 
-/// A worker. Lives at one address as long as its scheduler; used by one thread.
+/// A worker. It stays at one address as long as its scheduler exists, and is used by one thread.
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) shared: Arc<Shared>,
@@ -72,7 +73,7 @@ pub(crate) struct Worker {
     strand: Cell<Option<NonNull<Strand>>>,
     spares: Cell<Option<NonNull<Strand>>>,
     spare_count: Cell<usize>,
-    /// Tasks that may not move, have waited here and not ended.
+    /// Number of pinned tasks that have waited here and not ended.
     pinned: Cell<usize>,
     after_switch: Cell<AfterSwitch>,
     /// Children that ended here and are not counted yet; all of one group.
@@ -131,7 +132,7 @@ pub(crate) enum Stepped {
     Idle,
 }
 
-/// The task was asked to end.
+/// The task was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub, reason = "public with that feature"))]
 pub struct Cancelled;
@@ -140,24 +141,24 @@ thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The worker that this thread is at the moment, or null. Never inlined: the address of a
-/// thread-local variable must not be remembered over a switch.
+/// The worker that runs on this thread, or null. Never inlined: the address of a thread-local
+/// variable must not be kept across a switch.
 #[inline(never)]
 fn current() -> *const Worker {
     CURRENT.with(Cell::get)
 }
 
-/// Calls `act` with the worker that this thread is; `None` if it is none.
+/// Calls `act` with the worker that runs on this thread; `None` if there is none.
 ///
-/// If `act` switches, the reference is stale when the task goes on: it may do so on another thread.
-/// So `act` uses the worker up to the switch and no further; the worker itself outlives its tasks.
+/// If `act` switches, the reference is stale afterwards: the task may continue on another thread.
+/// So `act` does not use the worker after a switch. The worker itself outlives its tasks.
 #[inline]
 pub(crate) fn with_current<R>(act: impl FnOnce(&Worker) -> R) -> Option<R> {
     // SAFETY: set by `make_current` to a worker that outlives its time as current.
     unsafe { current().as_ref() }.map(act)
 }
 
-/// Calls `act` with the worker of this scheduler that this thread is, if it is one.
+/// Calls `act` with the worker that runs on this thread, if it belongs to this scheduler.
 #[inline]
 pub(crate) fn with_current_of<R>(shared: &Shared, act: impl FnOnce(Option<&Worker>) -> R) -> R {
     // SAFETY: as in `with_current`.
@@ -192,9 +193,9 @@ pub(crate) fn label_stack(name: &str) {
     }
 }
 
-/// Whether the thread is unwinding. The count of panics is the thread's, so no other stack may be
-/// switched to. The caller will ask again; the task that it waits for runs on another worker, or
-/// after the unwind.
+/// Whether the thread is unwinding. The count of panics belongs to the thread, so it must not
+/// switch to another stack. The caller will try again; the task that it waits for runs on another
+/// worker, or after the unwind.
 fn must_not_switch() -> bool {
     let panicking = std::thread::panicking();
     if panicking {
@@ -300,7 +301,8 @@ impl Worker {
         id
     }
 
-    /// Queues a new task: Normal ones here, others where all workers look.
+    /// Queues a new task: in the worker's deque if its priority is Normal, otherwise in the global
+    /// queue.
     #[inline]
     fn enqueue(&self, task: NonNull<Task>, traits: Traits) {
         if traits.priority != Priority::Normal {
@@ -326,7 +328,7 @@ impl Worker {
         unsafe { (*self.records.get()).take(&self.shared.slab) }
     }
 
-    /// Makes the record of a task that has ended, and that is ours, free for another.
+    /// Frees the record of an ended task for reuse. The caller owns the record.
     #[inline]
     pub(crate) fn recycle(&self, record: NonNull<Task>) {
         // SAFETY: one thread; no other reference at the same time. The record is ours.
@@ -336,8 +338,9 @@ impl Worker {
         }
     }
 
-    /// Counts the children of a group that have ended here, when the worker turns to anything else
-    /// than another child of it: only then can the group be complete. `None` if there were none.
+    /// Counts the children of a group that have ended here. Called when the worker turns to
+    /// anything else than another child of the group: only then can the group be complete. `None`
+    /// if there were none.
     #[inline]
     pub(crate) fn count_ended(&self) -> Option<()> {
         if !self.has_deferred.get() && self.ended.get().group.is_none() {
@@ -375,7 +378,7 @@ impl Worker {
 
     // ----- called by tasks -------------------------------------------------------------
 
-    /// Lets other tasks run. Nothing happens if there are none.
+    /// Yields to other tasks. Does nothing if there are none.
     pub(crate) fn yield_now(&self) {
         let Some(task) = self.current.get() else { return };
         if must_not_switch() {
@@ -394,7 +397,7 @@ impl Worker {
         }
     }
 
-    /// Waits to be unparked; may return early. An error if the task was asked to end.
+    /// Waits to be unparked; may return early. Fails if the task was cancelled.
     pub(crate) fn park(&self) -> Result<(), Cancelled> {
         let Some(task) = self.current.get() else { return Ok(()) };
         // SAFETY: the running task.
@@ -406,7 +409,7 @@ impl Worker {
         if state.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }
 
-    /// Waits to be unparked, whether or not the task was asked to end; may return early.
+    /// Waits to be unparked, whether or not the task was cancelled; may return early.
     pub(crate) fn wait(&self) {
         if let Some(task) = self.current.get()
             && !must_not_switch()

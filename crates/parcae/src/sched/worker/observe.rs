@@ -4,11 +4,10 @@ use super::Worker;
 use crate::base::error::TaskInfo;
 
 impl Worker {
-    /// Which task runs, as seen by a handler that has interrupted this worker's thread.
+    /// The running task, for a signal handler that has interrupted this worker's thread.
     ///
     /// The task may be about to start or to end, and its record half-written. So the frame is
-    /// believed only if it lies on the stack that the worker is on, which is mapped, and names that
-    /// very task.
+    /// trusted only if it lies on the worker's current stack, which is mapped, and names this task.
     ///
     /// # Safety
     ///
@@ -24,7 +23,7 @@ impl Worker {
         }
     }
 
-    /// Whether it was started because others were stuck.
+    /// Whether the worker is temporary: started because others were stuck.
     pub(crate) fn is_temporary(&self) -> bool {
         self.index >= self.shared.config.workers
     }

@@ -1,5 +1,5 @@
-//! The worker's part in a pick, and its rest when there is no work: spin (`idle::SpinPolicy`), then
-//! sleep in its poller (`idle::Poller`).
+//! Picking the next task, and waiting for work: spin first (`idle::SpinPolicy`), then sleep in the
+//! poller (`idle::Poller`).
 
 use super::Worker;
 use super::faults::{FaultPoint, IdleGuard};
@@ -13,12 +13,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// The most deadlines that are acted on before tasks have their turn.
+/// Maximum number of deadlines that are acted on before tasks run again.
 const DEADLINES: usize = 256;
 
 impl PickHooks for Worker {
-    /// Notes whether deadlines of this worker have passed. Under the deterministic executor they
-    /// are the executor's business.
+    /// Records whether deadlines of this worker have passed. The deterministic executor does this
+    /// itself.
     fn periodic(&self) {
         let next = self.shared.next_of(self.index);
         if next != NEVER && self.shared.log.is_none() && next <= self.shared.now() {
@@ -75,7 +75,8 @@ impl Worker {
     }
 
     /// Acts on deadlines of this worker that have passed. Called in the loop, outside of any task:
-    /// callbacks of tokens run here. Never inlined: its batch would lie at the base of every stack.
+    /// callbacks of tokens run here. Never inlined: its batch would take space at the base of every
+    /// stack.
     #[cold]
     #[inline(never)]
     pub(super) fn fire_timers(&self, now: Nanos) {
@@ -107,8 +108,8 @@ impl Worker {
         true
     }
 
-    /// With threads: spins for a while, then sleeps until called. Leaves a task to run in
-    /// `handoff`. False if the worker is to leave.
+    /// With threads: spins for a while, then sleeps until woken. Leaves a task to run in `handoff`.
+    /// Returns false if the worker has to stop.
     pub(super) fn wait_for_work(&self) -> bool {
         let shared = &self.shared;
         let resting = &self.remote().thread.resting;
@@ -120,7 +121,8 @@ impl Worker {
             let started = Instant::now();
             let now = shared.nanos(started);
             if shared.next_of(self.index) <= now {
-                // Callbacks of tokens are the program's: no publisher may rely on this searcher.
+                // Callbacks of tokens are user code and may take long: no publisher may rely on
+                // this searcher.
                 if searching.take() && shared.idle.stop_searching() {
                     fence(Ordering::SeqCst); // as a publisher: pairs with `Idle::fall_asleep`
                     if shared.queues.has_work() {
@@ -168,14 +170,14 @@ impl Worker {
         }
     }
 
-    /// Looks for work until there is some or the spin is over.
+    /// Searches for work until there is some or the spin is over.
     fn spin_for_work(&self, spin: &mut Spin, searching: &Cell<bool>) -> Option<NonNull<Task>> {
         let shared = &self.shared;
         loop {
             if let Some(task) = self.pick_anywhere() {
                 return Some(task);
             }
-            // While there are searchers enough only the inboxes are worth a look.
+            // While there are enough searchers, only the inboxes are checked.
             loop {
                 if shared.is_stopping() || !spin.pause() {
                     return None;
@@ -188,8 +190,8 @@ impl Worker {
         }
     }
 
-    /// Sleeps, as a sleeper of the idle protocol that has had its last look; false if the worker
-    /// retires. `since` is when it began to spin.
+    /// Sleeps, after the last check of the idle protocol. Returns false if the worker retires.
+    /// `since`: when it began to spin.
     fn sleep(&self, since: Nanos) -> bool {
         self.stats().slept.bump();
         self.note_rest(EventKind::Sleep);
@@ -209,10 +211,10 @@ impl Worker {
     /// Sleeps in the poller, until a wake or the worker's next deadline. False if the worker
     /// retires.
     ///
-    /// A temporary worker retires when it was not called for a while. It must not if a task that
-    /// may not move has waited here and not ended: that task comes back to this worker's inbox, and
-    /// to no other place. Otherwise no work can come for this worker alone, and its queues were
-    /// empty at the last look. (Movable tasks that it ran last are woken into the global queue, see
+    /// A temporary worker retires when it was not woken for a while. It must not while a pinned
+    /// task that has waited here has not ended: that task is woken into this worker's inbox only.
+    /// Otherwise no work can come for this worker alone, and its queues were empty at the last
+    /// check. (Movable tasks that it ran last are woken into the global queue, see
     /// `Shared::follow_up`.)
     fn poll(&self) -> bool {
         let shared = &self.shared;

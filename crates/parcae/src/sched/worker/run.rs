@@ -23,7 +23,7 @@ impl Worker {
             self.fire_timers(self.shared.now());
         }
         let next = self.handoff.take().or_else(|| self.pick());
-        // Nothing left of the group that ran: its owner may be next.
+        // No child of the group is left here: counting may make its owner ready.
         let Some(task) = next.or_else(|| self.count_ended().and_then(|()| self.pick())) else {
             return Stepped::Idle;
         };
@@ -92,9 +92,9 @@ impl Worker {
         }
     }
 
-    /// Goes on with the loop on a strand of another size, which starts with this task. Returns the
-    /// task if this strand has that size; `None` if it runs elsewhere, or was refused for lack of a
-    /// stack.
+    /// Continues the loop on a strand of another size, which starts with this task. Returns the
+    /// task if this strand already has that size; `None` if the task runs on another strand, or was
+    /// refused for lack of a stack.
     #[cold]
     fn dispatch_elsewhere<'w>(
         &self,
@@ -142,7 +142,7 @@ impl Worker {
         // SAFETY: the strand that this runs on.
         let odd = unsafe { here.as_ref() }.size() != self.shared.config.stack_size;
         if odd && self.handoff_is_empty() {
-            // A task that waits, or the one before, has left a strand of the usual size.
+            // Every task that has waited has left a spare strand of the default size.
             let to = self.spare();
             self.after_switch.set(AfterSwitch::Spare(here));
             // SAFETY: spare; so is this one, which is given back and not entered again.
@@ -154,7 +154,8 @@ impl Worker {
         self.handoff.get().is_none()
     }
 
-    /// The closure has returned to the loop below it: the strand is the worker's again.
+    /// Finishes a task whose closure has returned to the loop: the strand belongs to the worker
+    /// again.
     #[inline]
     pub(super) fn finish(&self, task: NonNull<Task>, outcome: Outcome) {
         let unfinished = FinishGuard::new(self, task, outcome);
@@ -172,7 +173,7 @@ impl Worker {
         };
         self.current.set(None);
         self.stats().ended.bump();
-        // Last, and also if telling the joiner fails: until then the group may be used.
+        // Runs last, and also if notifying the joiner fails: the group may be used until then.
         let _counts = CountGuard { worker: self, group };
         if let Err(payload) = outcome {
             let surplus = match group {
@@ -223,7 +224,7 @@ pub(super) unsafe extern "C" fn strand_main(_: *mut ()) {
                     worker.step()
                 });
                 let Some(stepped) = stepped else { std::process::abort() };
-                // Perhaps another worker by now.
+                // It may be another worker by now.
                 with_current(|worker| {
                     if worker.shared.config.deterministic || stepped == Stepped::Idle {
                         worker.rest(stepped);

@@ -13,7 +13,7 @@ use crate::stack::fiber::strand::Strand;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-/// Where a worker goes on when a task leaves its stack.
+/// The stack on which a worker continues when a task leaves its own.
 enum Next {
     /// With the same task, on the same stack.
     Same,
@@ -23,8 +23,8 @@ enum Next {
 }
 
 impl Worker {
-    /// Switches from `here` to `to`. When this strand is entered again, does the follow-up of the
-    /// switch that entered it.
+    /// Switches from `here` to `to`. When this strand is resumed, completes the follow-up of the
+    /// switch that resumed it.
     ///
     /// # Safety
     ///
@@ -34,12 +34,12 @@ impl Worker {
         self.strand.set(Some(to));
         // SAFETY: as the caller says.
         unsafe { here.as_ref().switch_to(to.as_ref()) };
-        // Perhaps another thread by now.
+        // It may be another thread by now.
         with_current(|worker| worker.settle());
     }
 
-    /// Gives up the stack of the running task, because it yields or parks. Returns when it is run
-    /// again.
+    /// Leaves the stack of the running task, because it yields or parks. Returns when the task is
+    /// resumed.
     pub(super) fn leave(&self, task: NonNull<Task>, after: AfterSwitch, why: EventKind) {
         let span = self.span_of(task);
         span.inspect(|span| span.exit());
@@ -59,7 +59,7 @@ impl Worker {
         }
         self.after_switch.set(after);
         self.current.set(None);
-        // A panic of the runtime's own must not end the task, which is half-way out.
+        // A panic of the runtime itself must not end the task, which is half-way off its stack.
         let next = catch_unwind(AssertUnwindSafe(|| self.choose_next(task, why)));
         match next.unwrap_or_else(|payload| self.choose_after_a_panic(payload)) {
             Next::Same => {}
@@ -74,7 +74,7 @@ impl Worker {
         }
     }
 
-    /// Where the worker goes on when a task leaves its stack.
+    /// Chooses the stack on which the worker continues when a task leaves its own.
     #[inline]
     fn choose_next(&self, task: NonNull<Task>, why: EventKind) -> Next {
         // SAFETY: as in `leave_stack`.
@@ -85,13 +85,13 @@ impl Worker {
             self.count_ended();
             return Next::ThreadStack;
         }
-        // Deadlines that have passed are for the loop: their callbacks may need more of a stack
-        // than a task has.
+        // Deadlines that have passed are left to the loop: their callbacks may need more stack than
+        // a task has left.
         let next = if self.deadlines_passed.get() { None } else { self.pick() };
         match next {
             Some(next) if next == task => {
-                // It yielded, and there is no other task here: owners of groups may wait for
-                // children that ended before.
+                // The task yielded and is the only one here: an owner of a group may still wait for
+                // children that have ended.
                 let guard = TaskGuard::new(&self.queue, next);
                 self.count_ended();
                 self.note_end_of_turn(EventKind::Alone, this);
@@ -132,8 +132,8 @@ impl Worker {
         }
     }
 
-    /// Where the worker goes on when it has failed to choose: the loop, which looks again. Guards
-    /// have put back the tasks that it held.
+    /// The next stack after a panic in `choose_next`: the loop, which picks again. Guards have put
+    /// back the tasks that the worker held.
     #[cold]
     fn choose_after_a_panic(&self, payload: Box<dyn std::any::Any + Send>) -> Next {
         discard(payload);
@@ -186,7 +186,8 @@ impl Worker {
                 };
                 match parking {
                     Parking::Parked => self.stats().parked.bump(),
-                    // Still ours: behind the tasks that were ready.
+                    // The worker still owns the task: it is queued behind the tasks that were
+                    // ready.
                     Parking::Woken => {
                         let guard = TaskGuard::new(&self.queue, task);
                         self.fault(FaultPoint::SettleWoken);
@@ -217,8 +218,8 @@ impl Worker {
         self.shared.submit(priority, task);
     }
 
-    /// Makes sure that the loop can go on elsewhere if the next task keeps this strand. No
-    /// task starts without that, so a task that waits always finds a spare.
+    /// Ensures that the loop has a spare strand to continue on if the next task keeps this one.
+    /// Called before each task starts, so a task that waits always finds a spare.
     #[inline]
     pub(crate) fn ensure_spare(&self) -> Result<(), StackError> {
         if self.spares.get().is_some() {
@@ -257,8 +258,8 @@ impl Worker {
 }
 
 impl Worker {
-    /// Between two steps: back to the executor, or to sleep. Never inlined: every stack has the
-    /// loop at its base, and few have this.
+    /// Between two steps: returns to the executor, or sleeps. Never inlined: the loop is at the
+    /// base of every stack, and this would make its frame larger.
     #[inline(never)]
     pub(super) fn rest(&self, stepped: Stepped) {
         self.fault(FaultPoint::Rest);
@@ -287,7 +288,7 @@ impl Worker {
     pub(crate) fn go(&self) {
         if self.asleep.take() {
             self.searching.set(true); // counted by the thread that took our bit
-            // Contained: below this there is no loop that would go on.
+            // Contained: no loop below this would continue after a panic.
             contain(|| self.note_rest(EventKind::Awake));
         }
         let strand = self.spare();

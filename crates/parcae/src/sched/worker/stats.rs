@@ -5,8 +5,8 @@ use crate::sched::events::counter::Counter;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters of one worker. Relaxed: figures, on which nothing depends but `live`,
-        /// which says how.
+        /// Counters of one worker. Relaxed: statistics, on which nothing depends but `live`, which
+        /// says how.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub(crate) struct Stats {
@@ -45,7 +45,7 @@ macro_rules! stats {
 stats! {
     /// Tasks spawned by tasks on this worker.
     spawned_here,
-    /// Times that a task was run or gone on with.
+    /// Times that a task was started or resumed.
     executed,
     /// Tasks that ended here.
     ended,
@@ -57,7 +57,7 @@ stats! {
     woken,
     /// Times that tasks were stolen from another worker: one or a batch each.
     stolen,
-    /// Looks at a victim that brought nothing.
+    /// Attempts to steal that found nothing.
     failed_steals,
     /// Tasks taken from the global queue.
     injected,
@@ -70,8 +70,8 @@ stats! {
 }
 
 impl Stats {
-    /// Changes with every step of the worker, also with yields that find no other task, and with
-    /// spawns.
+    /// A number that changes with every step of the worker, also with yields that find no other
+    /// task, and with spawns.
     pub(crate) fn pulse(&self) -> u64 {
         let Stats { spawned_here, executed, yielded, slept, restarts, .. } = self;
         [spawned_here, executed, yielded, slept, restarts].map(Counter::get).into_iter().sum()

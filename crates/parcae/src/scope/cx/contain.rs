@@ -1,7 +1,7 @@
 //! [`Cx::contain_overflow`]: code that may overflow its stack without ending the process.
 //!
-//! `stack/overflow.rs` says why this is sound and what the handler does, `frame/away.rs` how the
-//! runtime is kept out of the way meanwhile.
+//! `stack/overflow.rs` argues why this is sound and describes the handler; `frame/away.rs`
+//! describes how calls into the runtime are refused meanwhile.
 
 use super::{Cx, current};
 use crate::base::error::{Error, ErrorKind, Result, Stop};
@@ -64,10 +64,10 @@ impl<P: Profile> Cx<P> {
     ///
     /// # What an overflow costs
     ///
-    /// The closure is left where it is. No destructor runs, and what it owns is leaked: its memory,
-    /// its files. The stack is never used again and never unmapped. It counts as one of
+    /// The closure is abandoned. No destructor runs, and everything that it owns is leaked: its
+    /// memory, its files. The stack is never used again and never unmapped. It counts as one of
     /// [`Builder::max_stacks`](crate::runtime::Builder::max_stacks), so that a limit there also
-    /// bounds how much is lost;
+    /// bounds the loss;
     /// [`Snapshot::quarantined_stacks`](crate::stats::Snapshot::quarantined_stacks) tells how many
     /// there are. The stacks that share a mapping with it stay mapped too, when the runtime is
     /// gone.
@@ -88,8 +88,8 @@ impl<P: Profile> Cx<P> {
     /// signal handler, or while the closure panics: the report says which. **A closure that
     /// allocates in every call overflows most likely in the allocator**, which goes deeper than the
     /// code around it. With [`parcae::Allocator`](crate::Allocator) as the global allocator it does
-    /// not: that one looks at the stack before each allocation. Statically linked programs abort at
-    /// any overflow, because the allocator cannot be told from the program there.
+    /// not: that allocator checks the stack before each allocation. Statically linked programs
+    /// abort at any overflow, because the allocator cannot be told from the program there.
     ///
     /// # Errors
     ///
@@ -99,18 +99,18 @@ impl<P: Profile> Cx<P> {
     ///
     /// # Panics
     ///
-    /// If the closure does: its panic goes on here.
+    /// If the closure panics: its panic is resumed here.
     ///
     /// # Safety
     ///
-    /// Wherever the closure or anything that it calls uses stack, it may stop for ever, as if its
+    /// Wherever the closure or a function that it calls uses stack, it may stop for ever, as if its
     /// thread had. The caller promises for all those places:
     ///
     /// - *No lock is held* that other code needs: neither by the code itself, nor by a function
     ///   that called it back, such as `std::io::stdout().lock()`, a `LazyLock` that is being
     ///   initialised, or an allocator which does not go by the names of C.
-    /// - *Nothing is half-done* that others see: statics, thread-local variables, what is shared by
-    ///   `Arc` or `Rc`. Data of the closure's own does not matter, it is never looked at again.
+    /// - *Nothing is half-done* that other code sees: statics, thread-local variables, data shared
+    ///   by `Arc` or `Rc`. The closure's own data does not matter: it is never read again.
     /// - *Parcae is not called*, except for `#[budgeted]` functions and the allocator: no task is
     ///   spawned, cancelled or woken, no lock of a runtime taken or released, no runtime built, run
     ///   or dropped, no fiber resumed that others know of. A refused call counts as a call.
@@ -131,7 +131,7 @@ impl<P: Profile> Cx<P> {
             return Err(Error::new(ErrorKind::Contained));
         }
         arm_containing();
-        // Not by the worker's cache: this is no hot path, and that one should stay small.
+        // Not from the worker's cache: this is not a hot path, and the cache should stay small.
         let on = frame.settings().shared.stacks.acquire(stack);
         let on = on.map_err(|error| Error::new(ErrorKind::NoStack(error)))?;
         let end = on.bottom().addr();

@@ -1,9 +1,9 @@
 //! The frame of a running task.
 //!
 //! A [`Frame`] lies on the task's own stack, at the base, from its first to its last instruction;
-//! the task's record points to it. Only the task itself uses it, so it is made of cells. What
-//! others have to say to a task goes through atomics elsewhere: the `limit` of the node
-//! that it is cancelled by, and the `signal` of its record.
+//! the task's record points to it. Only the task itself uses it, so its fields are cells. Other
+//! threads reach the task through atomics elsewhere: the `limit` of the node that cancels it, and
+//! the `signal` of its record.
 //!
 //! # Checkpoints
 //!
@@ -12,8 +12,8 @@
 //! otherwise                ⇒   checkpoint_slow: cancelled? end of the turn? out of budget?
 //! ```
 //!
-//! `limit` is 0 until the node is cancelled, then larger than any slice. Two quantities bound what
-//! a task does before its next slow checkpoint:
+//! `limit` is 0 until the node is cancelled, then larger than any slice. Two quantities bound the
+//! work of a task before its next slow checkpoint:
 //!
 //! - the **turn**: ops until the task lets others run, at most `YIELD_INTERVAL`. A new turn starts
 //!   in [`Frame::checkpoint_slow`], after the task has yielded, and nowhere else;
@@ -79,7 +79,7 @@ pub(crate) struct TaskSettings {
     pub(crate) shared: Arc<Shared>,
     pub(crate) node: Arc<Node>,
     pub(crate) pool: Arc<Pool>,
-    /// How much a task draws at a time, of what is counted.
+    /// Amount that a task draws at a time, of each counted resource.
     pub(crate) grant: Slice,
     /// The first slice of a task if the pool is full.
     pub(crate) default_grant: Budget,
@@ -94,12 +94,12 @@ pub(crate) struct TaskSettings {
     pub(crate) interval: u64,
     pub(crate) preempt: Preempt,
     pub(crate) name: Option<Arc<str>>,
-    /// Where times and tasks are counted, if they are.
+    /// Counters of times and tasks, if they are kept.
     pub(crate) tally: Option<Arc<Tally>>,
 }
 
 impl TaskSettings {
-    /// The same, for a task that is cancelled by itself.
+    /// A copy for a root task, which has a cancel node of its own.
     pub(crate) fn for_root(&self) -> TaskSettings {
         TaskSettings {
             shared: Arc::clone(&self.shared),
@@ -114,19 +114,19 @@ impl TaskSettings {
     }
 }
 
-/// When a task lets others run though it would not have to.
+/// When a task yields although its turn is not over.
 ///
-/// A task comes to a checkpoint, or waits, and only there do others get their turn. With
-/// [`Randomly`](Preempt::Randomly) the seed decides at which checkpoint, operations on channels and
-/// turns of `#[budgeted]` loops included, so that different seeds show different interleavings. For
-/// tests; [`explore`](crate::explore()) turns it on.
+/// Tasks switch only at checkpoints and waits. With [`Randomly`](Preempt::Randomly) the seed
+/// decides at which checkpoint, operations on channels and turns of `#[budgeted]` loops included,
+/// so that different seeds show different interleavings. For tests; [`explore`](crate::explore())
+/// turns it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Preempt {
     /// After [`yield_interval`](crate::runtime::Builder::yield_interval) ops.
     #[default]
     Never,
-    /// After a random number of ops, often only one or a few, and never more than that.
+    /// After a random number of ops: often one or a few, at most `yield_interval`.
     Randomly,
 }
 
@@ -146,35 +146,34 @@ pub(crate) enum PoolOwner {
     Other,
 }
 
-/// The state of a running task. The first three fields are what a checkpoint looks at;
-/// adapters show them to code that has its checkpoints inlined (`foreign::Meter` has the same
-/// layout).
+/// The state of a running task. A checkpoint reads the first three fields; adapters expose them to
+/// code that inlines its checkpoints (`foreign::Meter` has the same layout).
 #[repr(C)]
 pub(crate) struct Frame {
     slice: Cell<u64>,
     limit: Cell<NonNull<AtomicU64>>,
-    /// That of the record, which outlives the frame: the lifetime is a lie.
+    /// The signal of the task's record. Not really `'static`: the record outlives the frame.
     signal: &'static AtomicU32,
     record: NonNull<Task>,
-    /// Ops until the task lets others run, beside those in the slice.
+    /// Ops until the task yields, beside those in the slice.
     turn: Cell<u64>,
-    /// The account: what is left of it beside the slice, and all that was drawn into it.
+    /// The rest of the account beside the slice, and the total drawn into it.
     account: Cell<Budget>,
     drawn: Cell<Budget>,
-    /// Bytes that may still be allocated; below 0 if they were allocated all the same.
+    /// Bytes that may still be allocated; negative if more were allocated than the budget allows.
     memory: Cell<i64>,
     /// Bytes that the task has allocated and not freed.
     allocated: Cell<u64>,
-    /// Of the innermost open nursery, or of the nursery that the task belongs to. Their owner
-    /// outlives the frame, or takes itself out again.
+    /// Node and pool of the innermost open nursery, or of the nursery that the task belongs to.
+    /// Their owner outlives the frame, or restores the outer ones before it ends.
     scope: Cell<ScopeRef>,
     /// Its subscription to the node of `scope`, and its shields.
     watch: CancelWatch,
     pool_owner: PoolOwner,
     settings: NonNull<TaskSettings>,
     origin: Origin,
-    /// The lowest address that the task's stack may reach; 0 until it is first needed. Another
-    /// value while it runs on another stack: see `away`.
+    /// The lowest address that the task's stack may reach; 0 until it is first needed. Has another
+    /// meaning while the task runs on another stack: see `away`.
     stack_end: Cell<usize>,
     /// State for observers while the task is parked.
     seen: Seen,
@@ -188,29 +187,31 @@ const _: () = assert!(std::mem::offset_of!(Frame, slice) == 0);
 const _: () = assert!(std::mem::offset_of!(Frame, limit) == 8);
 const _: () = assert!(std::mem::offset_of!(Frame, signal) == 16);
 
-/// The node that cancels a task, and the pool that it draws on, at present.
+/// The node that cancels a task at present, and the pool that it draws on.
 #[derive(Clone, Copy)]
 struct ScopeRef {
     node: NonNull<Arc<Node>>,
     pool: NonNull<Arc<Pool>>,
-    /// How many shields were open when the task entered: these do not hold off the node.
+    /// Number of shields that were open when the task entered the scope: these do not hide the
+    /// node.
     shields: u32,
 }
 
 /// The end of a shield's grace period, for a node that was made in the shield.
 pub(crate) type Grace = ArmedTimer<Arc<Shared>>;
 
-/// A call should find at least so much stack: enough for a panic with a backtrace.
+/// Stack that a `#[budgeted]` call requires at least: enough for a panic with a backtrace.
 pub(crate) const RED_ZONE: usize = 16 * 1024;
-/// No slice is longer: what a raised `signal` compares with is larger.
+/// The longest slice. It is below the value of a raised `signal`, so that the comparison in `tick`
+/// fails.
 pub(crate) const LONGEST_SLICE: u64 = u32::MAX as u64 - 1;
 
 /// A limit that is never reached: for shields.
 static NEVER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 impl Frame {
-    /// The frame of the task that runs here. It must be announced with
-    /// [`enter`](Frame::enter) once it has its place.
+    /// The frame of the task that runs here. The caller calls [`enter`](Frame::enter) once the
+    /// frame is at its final address.
     ///
     /// # Safety
     ///
@@ -228,8 +229,9 @@ impl Frame {
             pool: NonNull::from(&settings.pool),
             shields: 0,
         };
-        // Before the first value that has a destructor: a call between them and the frame would
-        // keep each in a place of its own, from which it is copied.
+        // Before the first value that has a destructor: otherwise a panic in this call would have
+        // to drop those values, and the compiler would build them elsewhere and copy them into the
+        // frame.
         let seen = Seen::new(settings.shared.coarse_now());
         Frame {
             slice: Cell::new(0),
@@ -264,7 +266,7 @@ impl Frame {
         }
         let (origin, nursery) = (&self.origin, self.settings().name.as_deref());
         self.span.begin(self.record().id(), origin.name.as_deref(), nursery, origin.spawned_at);
-        // Without a turn it lets others run at its first checkpoint.
+        // A task without a turn yields at its first checkpoint.
         if self.settings().preempt == Preempt::Never || random_turn(2) == 1 {
             self.start_turn();
         }
@@ -375,8 +377,8 @@ impl Frame {
         self.local.store(local.cast_mut(), std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// A node for a nursery or a token that this task makes. While a shield holds, nothing that is
-    /// made in it is cancelled from outside of it; a grace period ends that.
+    /// A node for a nursery or a token that this task makes. A node that is made inside a shield is
+    /// not cancelled from outside of the shield, until its grace period is over.
     pub(crate) fn child_node(&self) -> (Arc<Node>, Option<Grace>) {
         if !self.is_shielded() {
             return (self.node().child(), None);
@@ -391,20 +393,21 @@ impl Frame {
         Waker::new(Arc::clone(&self.settings().shared), self.task_ref())
     }
 
-    /// The task, as others know it.
+    /// A reference to the task, with its generation: it is recognised as stale when the task has
+    /// ended.
     pub(crate) fn task_ref(&self) -> TaskRef {
         TaskRef { task: self.record, generation: self.record().state.generation() }
     }
 
     // ----- checkpoints ------------------------------------------------------------------
 
-    /// Charges one op; false if the task has to [`checkpoint_slow`](Frame::checkpoint_slow) to
-    /// something, and nothing was charged.
+    /// Charges one op. Returns false, without a charge, if the task has to take the [slow
+    /// path](Frame::checkpoint_slow).
     #[inline(always)]
     pub(crate) fn tick(&self) -> bool {
         let slice = self.slice.get();
-        // Relaxed, both: requests that are looked at again in `checkpoint_slow`.
-        // SAFETY: the node is kept by the nursery, or it is `NEVER`.
+        // Relaxed, both: `checkpoint_slow` reads the requests again. SAFETY: the node is kept by
+        // the nursery, or it is `NEVER`.
         let limit = unsafe { self.limit.get().as_ref() }.load(Ordering::Relaxed);
         let signal = u64::from(self.signal.load(std::sync::atomic::Ordering::Relaxed));
         let go_on = slice > (limit | signal);
@@ -426,7 +429,8 @@ impl Frame {
         self.try_checkpoint_slow().inspect_err(|_| self.yield_to_others())
     }
 
-    /// A task that ignores its errors lets others run all the same.
+    /// Yields after a failed checkpoint, so that a task that ignores its errors does not keep its
+    /// worker.
     #[cold]
     fn yield_to_others(&self) {
         worker::with_current(Worker::yield_now);
@@ -447,7 +451,7 @@ impl Frame {
         Ok(())
     }
 
-    /// Lets others run, and starts the next turn.
+    /// Yields, and starts the next turn.
     fn end_turn(&self) -> Result<()> {
         worker::with_current(Worker::yield_now);
         self.flush_times();
@@ -467,7 +471,7 @@ impl Frame {
         self.cut_slice();
     }
 
-    /// Lets others run. A cancel point.
+    /// Yields to other tasks. A cancel point.
     pub(crate) fn yield_now(&self) -> Result<()> {
         self.check_cancelled()?;
         if let Err(error) = self.pay_for_memory() {
@@ -530,8 +534,8 @@ impl Frame {
         used
     }
 
-    /// A checkpoint that costs as much as its caller says. It counts for at least one op of the
-    /// turn, so that a loop of charges lets others run whatever it charges.
+    /// A checkpoint with a cost. It counts for at least one op of the turn, so that a loop of
+    /// charges yields whatever it charges.
     pub(crate) fn checkpoint_for(&self, cost: Budget) -> Result<()> {
         self.check_cancelled()?;
         // First: nothing is charged if the task turns out to be cancelled.
@@ -559,9 +563,8 @@ impl Frame {
         }
     }
 
-    /// Before an operation on a channel: a checkpoint, which charges one op, and makes sure that
-    /// the rest of
-    /// [`Budget::CHANNEL_OP`] is covered.
+    /// Called before an operation on a channel: a checkpoint that charges one op and ensures that
+    /// the rest of [`Budget::CHANNEL_OP`] is covered.
     ///
     /// # Errors
     ///
@@ -577,8 +580,8 @@ impl Frame {
         Ok(())
     }
 
-    /// Charges the rest for an operation that happened. Only the task itself spends from its
-    /// account, so it is still covered.
+    /// Charges the rest of the cost after an operation that happened. It is still covered: only the
+    /// task itself spends from its account.
     #[inline]
     pub(crate) fn charge_channel_op(&self) {
         let mut account = self.account.get();
@@ -588,8 +591,8 @@ impl Frame {
         }
     }
 
-    /// Sets what is left of the account. The turn goes on: its ops are cut into a slice again, of
-    /// which there may be less now.
+    /// Sets the rest of the account. The turn goes on: a new slice is cut from it, which may be
+    /// shorter.
     fn set_balance(&self, balance: Budget) {
         self.set_balance_after(balance, 0);
     }
@@ -616,22 +619,23 @@ impl Frame {
     ///
     /// # Errors
     ///
-    /// If there is none to be had, or the task was cancelled while it waited.
+    /// If the pool has no more, or the task was cancelled while it waited.
     #[cold]
     fn refill(&self, cost: Budget) -> Result<()> {
         let (mut asked_all, mut told) = (false, false);
         loop {
             let Err(short) = self.balance().charge(cost) else { return Ok(()) };
             self.report_spent();
-            // Only what is short: the rest is for tasks that need it. From a nursery of its own it
-            // can draw again, so it leaves the larger part to the children.
+            // Draws only the resource that is short: other tasks may need the rest. A task that
+            // draws on a nursery of its own leaves the larger part to the children, since it can
+            // draw again.
             let mut wanted = self.settings().grant.only(short.resource, cost.get(short.resource));
             if self.draws_on_its_own() {
                 wanted = wanted.repeatable();
             }
             let policy = self.settings().on_exhausted;
             let drawn = match policy {
-                // An amount that it moved into the pool of a nursery of its own is not used up.
+                // An amount that the task moved into a nursery of its own is not used up.
                 OnExhausted::Fail if !self.draws_on_its_own() => return Err(self.exhausted(short)),
                 OnExhausted::Suspend if asked_all => {
                     // The hook is called again only after a draw: a wait may end early.
@@ -650,7 +654,7 @@ impl Frame {
                 told = false;
                 continue;
             }
-            // Siblings that have ended may have left some with the worker that they ended on.
+            // Accounts of siblings that have ended may still be in the batch of their worker.
             self.settings().shared.flush_deferred();
             if std::mem::replace(&mut asked_all, true) {
                 return Err(self.exhausted(short));
@@ -658,8 +662,8 @@ impl Frame {
         }
     }
 
-    /// Draws more of `resource`, or waits once for a recharge; whether it drew any. `told`: whether
-    /// the hook knows that the resource is used up.
+    /// Draws more of `resource`, or waits once for a recharge. Returns whether it drew any. `told`:
+    /// whether the hook was called for this shortage.
     ///
     /// # Errors
     ///
@@ -680,15 +684,15 @@ impl Frame {
             if std::mem::replace(told, true) {
                 break;
             }
-            // The hook may wait, and so consume the wake of a recharge: the task asks again after
-            // it, and nothing is between that and the park.
+            // The hook may wait, and so consume the wake of a recharge. The task therefore asks the
+            // pool again after the hook, and parks directly after that.
             self.tell_exhausted(resource);
         }
         self.park_as_it_is(Why::Budget(resource))?; // in the state BudgetExhausted
         Ok(false)
     }
 
-    /// The task gets no more.
+    /// The error of a task that gets no more budget.
     fn exhausted(&self, short: Shortfall) -> Error {
         self.tell_exhausted(short.resource);
         self.short(short)
@@ -702,8 +706,8 @@ impl Frame {
         }
     }
 
-    /// Runs a hook of the host on this task, whose budget it does not use and whose cancellation it
-    /// does not see: an event is told also if it is a consequence of the cancellation.
+    /// Runs a hook of the host on this task. The hook does not use the task's budget, and is
+    /// shielded from its cancellation: it runs also for events that follow from a cancellation.
     pub(crate) fn run_hook(&self, hook: impl FnOnce()) {
         let (balance, memory) = (self.balance(), self.memory.get());
         let allocated = self.allocated.get();
@@ -719,9 +723,9 @@ impl Frame {
         Error::short(short).bounded_by(self.pool().bounded_by(short.resource))
     }
 
-    /// Tells the pool what was used up of what was drawn there, since it is about to be asked
-    /// anyway. Not of memory, which may be freed; and not while a nursery is open, whose pool may
-    /// have it.
+    /// Books the used part of the account in the pool, which is about to be locked anyway. Memory
+    /// is left out, because it may be freed. Does nothing while a nursery is open: its pool may
+    /// hold the amount.
     pub(super) fn report_spent(&self) {
         if self.node_is_own() {
             let (drawn, balance) = (self.drawn.get(), self.balance());
@@ -736,7 +740,7 @@ impl Frame {
         std::ptr::eq(self.node(), &self.settings().node)
     }
 
-    /// Whether the task draws on a pool that it has filled itself.
+    /// Whether the task draws on a pool that it has funded itself.
     fn draws_on_its_own(&self) -> bool {
         !std::ptr::eq(self.pool(), &self.settings().pool)
     }
@@ -756,13 +760,14 @@ impl Frame {
     /// [`Fiber`](crate::fiber::Fiber) which the task has resumed.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
-        // The frame is at the base of that stack: below it, down to the stack's end.
+        // The frame is at the base of the task's stack, so an address on it lies between the
+        // stack's end and the frame.
         let base = (&raw const *self).addr();
         let here = 0_u8;
         (&raw const here).addr() < base && self.stack_left() > 0
     }
 
-    /// How much stack is left below the caller.
+    /// Bytes of stack left below the caller.
     #[inline]
     pub(crate) fn stack_left(&self) -> usize {
         let mut end = self.stack_end.get();
@@ -775,8 +780,8 @@ impl Frame {
     }
 }
 
-/// How long a turn of at most `longest` ops is. Mostly short: what goes wrong lies between two
-/// checkpoints that are close to each other. Now and then long, so that one gets far ahead of the
+/// Random length of a turn, at most `longest` ops. Mostly short: most races lie between two
+/// checkpoints that are close to each other. Sometimes long, so that one task gets far ahead of the
 /// others.
 #[cold]
 fn random_turn(longest: u64) -> u64 {
@@ -801,8 +806,9 @@ fn never() -> NonNull<AtomicU64> {
 /// The frame of the task that runs on this thread, if one does.
 #[inline]
 pub(crate) fn current() -> Option<&'static Frame> {
-    // SAFETY: of the running task, which is here until it switches or ends. The lifetime is a lie:
-    // callers use it for as long as they run on the task, whose frame is at the base of its stack.
+    // SAFETY: the frame of the running task, which exists until the task ends. It is not really
+    // `'static`: callers use it only while they run on the task, and its frame is at the base of
+    // their stack.
     unsafe { worker::running()?.as_ref().frame().cast::<Frame>().as_ref() }
 }
 

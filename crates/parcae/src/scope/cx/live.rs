@@ -1,21 +1,21 @@
-//! How a budget stands at this moment.
+//! The exact state of a budget at this moment.
 //!
 //! A pool knows the amounts that its tasks have drawn, and learns how much they have used when they
-//! draw more or end. So that a checkpoint costs nothing more, the rest is determined on demand:
+//! draw more or end. The rest is determined on demand, so that checkpoints do not become slower:
 //! every parked task of the runtime is held still for a moment (`task::state`), and the used part
 //! of its account is added up. The same goes for the pools of nested nurseries: an amount spent
-//! there is spent of the pool that they were filled from.
+//! there counts as spent in the pool that funded them.
 //!
-//! The account of a task that runs or is about to cannot be read: it counts as holding all of its
-//! slice, or all of its own budget if it has one. So the result is exact to within that for each of
-//! those, and exact for all others.
+//! The account of a task that is running or ready cannot be read: it counts as holding all of its
+//! slice, or all of its own budget if it has one. The error is at most that amount for each such
+//! task; all others are exact.
 //!
 //! # Why nothing is counted twice
 //!
-//! While the tasks are looked at, one that was counted may run on, end and tell its pool. That
-//! changes the pool. The pool is therefore read before and after; if it has changed the look is
-//! repeated, [`ROUNDS`] times at most. After that the sum is cut to what is held, so that the
-//! conserved quantity holds in any case.
+//! While the tasks are observed, one that was counted may continue, end, and book its account in
+//! the pool. That changes the pool. The pool is therefore read before and after; if it has changed,
+//! the observation is repeated, [`ROUNDS`] times at most. After that the sum is limited to the
+//! amount held, so that the conserved quantity holds in any case.
 
 use super::{Frame, Observed};
 use crate::sched::Shared;
@@ -25,16 +25,16 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How often a pool that changes is looked at.
+/// Number of attempts at a pool that keeps changing.
 const ROUNDS: usize = 4;
 
-/// A pool that tasks draw on, and what they have used that it does not know of.
+/// A pool, and the amount its tasks have used that is not booked there yet.
 struct Seen {
     pool: Arc<Pool>,
     used: Budget,
 }
 
-/// How a pool stands, as far as can be told from outside.
+/// The state of a pool, as exact as an outside observer can determine it.
 pub(crate) fn live_standing(shared: &Shared, pool: &Arc<Pool>) -> Standing {
     if pool.is_unlimited() {
         return pool.standing();
@@ -47,14 +47,14 @@ pub(crate) fn live_standing(shared: &Shared, pool: &Arc<Pool>) -> Standing {
         let same = after == before;
         before = after;
         if same {
-            return told(before, used);
+            return with_used(before, used);
         }
     }
-    told(before, used_below(shared, pool))
+    with_used(before, used_below(shared, pool))
 }
 
-/// The standing, with what is known to be used of what is held.
-fn told(mut standing: Standing, used: Budget) -> Standing {
+/// The standing, with the used amount moved from held to spent.
+fn with_used(mut standing: Standing, used: Budget) -> Standing {
     let used = used.min(standing.held).with_memory(0);
     standing.held = standing.held.zip(used, |held, used| held - used);
     standing.spent.absorb(used);
@@ -101,8 +101,8 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
     sum
 }
 
-/// Whether `pool` was filled from `above`, directly or not. A pool in between does not know yet
-/// what is spent here: it learns that when this one is closed.
+/// Whether `pool` was funded from `above`, directly or not. A pool in between has not booked the
+/// spending of this one yet: that happens when this one is closed.
 fn is_below(pool: &Pool, above: &Arc<Pool>) -> bool {
     let mut next = pool.parent();
     while let Some(parent) = next {
@@ -115,7 +115,7 @@ fn is_below(pool: &Pool, above: &Arc<Pool>) -> bool {
 }
 
 impl Frame {
-    /// The used part of the task's account that its pool does not know of yet.
+    /// The used part of the task's account that is not booked in its pool yet.
     fn used_and_unknown(&self) -> Budget {
         // A task in a hook of its host has no account for that time.
         if self.pool().is_unlimited() || self.balance() == Budget::UNLIMITED {

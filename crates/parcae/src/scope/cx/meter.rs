@@ -12,13 +12,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// At the entry of a function: one op, and a look at the stack. Nothing is counted outside of a
-    /// task, and on the stack of a [`Fiber`](crate::fiber::Fiber), which is not the task's.
+    /// At the entry of a function: charges one op and checks the stack. Counts nothing outside of a
+    /// task, or on the stack of a [`Fiber`](crate::fiber::Fiber), which is not the task's.
     ///
     /// # Safety
     ///
-    /// The meter is used only by the function that calls this, while it runs: the task that it
-    /// counts for may be gone later.
+    /// Only the calling function uses the meter, and only while it runs: the task may be gone
+    /// later.
     #[inline]
     pub unsafe fn enter() -> Meter {
         let Some(frame) = current() else { return Meter { frame: None } };
@@ -27,7 +27,7 @@ impl Meter {
             return Meter { frame: None };
         }
         let left = frame.stack_left();
-        // In a destructor that runs because of a panic another one would end the process.
+        // A second panic, in a destructor that runs because of a panic, would abort the process.
         if left < RED_ZONE && !std::thread::panicking() {
             Stop::unwind(Error::new(ErrorKind::StackOverflow { left, needed: RED_ZONE }));
         }
@@ -36,7 +36,8 @@ impl Meter {
         meter
     }
 
-    /// At each back-edge of a loop: one op. Unwinds the task if it is to end.
+    /// At each back-edge of a loop: charges one op. Unwinds the task if it is cancelled or out of
+    /// budget.
     #[inline(always)]
     pub fn tick(self) {
         // SAFETY: the frame of the running task is at the base of its stack, below the function

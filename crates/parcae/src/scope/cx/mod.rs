@@ -1,5 +1,5 @@
-//! The context of a running task: its account, its place in the tree of cancellation
-//! (`frame.rs`), and [`Cx`], through which it opens nurseries and looks around.
+//! The context of a running task: its account and its place in the tree of cancellation
+//! (`frame.rs`), and [`Cx`], the handle through which the task uses them.
 
 mod contain;
 mod frame;
@@ -34,7 +34,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The running task, as it sees itself: what it may do, and how it stands.
+/// The handle of the running task to its runtime: checkpoints, waits, nurseries, budget, and
+/// cancellation.
 ///
 /// Every task is handed a `&Cx`. It cannot leave the task: not to another thread, and not to a
 /// child, which has its own. The profile `P` determines its operations, see
@@ -66,8 +67,8 @@ impl<P: Profile> Cx<P> {
         &self.frame.0
     }
 
-    /// Charges one op of the task's budget, lets others run when it is their turn, and ends
-    /// the task if that was requested.
+    /// Charges one op of the task's budget, yields to other tasks when the turn is over, and fails
+    /// if the task was cancelled.
     ///
     /// A loop that may take long calls this in every round: it costs about a nanosecond. For
     /// short loop bodies see [`chunks`](Cx::chunks).
@@ -90,9 +91,9 @@ impl<P: Profile> Cx<P> {
         if self.frame.0.tick() { Ok(()) } else { self.frame.0.checkpoint_slow() }
     }
 
-    /// Charges any cost to the task's budget, all of it or nothing: for operations that cost
-    /// more than an op, such as memory that the allocator does not see. A checkpoint: the ops count
-    /// towards the task's turn, and others run when it is over.
+    /// Charges any cost to the task's budget, all of it or nothing. For operations that cost more
+    /// than one op, such as memory that the allocator does not see. It is a checkpoint: the ops
+    /// count towards the task's turn, and the task yields when the turn is over.
     ///
     /// # Errors
     ///
@@ -106,11 +107,10 @@ impl<P: Profile> Cx<P> {
         self.frame.0.balance()
     }
 
-    /// Does something again and again, with a checkpoint before each round, until it fails or the
-    /// task is to end.
+    /// Calls `round` in a loop, with a checkpoint before each call, until it fails or the task is
+    /// cancelled.
     ///
-    /// It never returns a value, and the type says so: a task that is there to serve needs no
-    /// other.
+    /// It never returns a value, as its type says: a loop that serves requests has no result.
     ///
     /// ```
     /// use parcae::channel::channel;
@@ -173,7 +173,7 @@ impl<P: Profile> Cx<P> {
         Account::of(self.frame.0.settings(), self.frame.0.pool())
     }
 
-    /// Lets others run that are ready. Costs no budget. A cancel point.
+    /// Yields to other tasks that are ready to run. Costs no budget. A cancel point.
     ///
     /// # Errors
     ///
@@ -182,9 +182,9 @@ impl<P: Profile> Cx<P> {
         self.frame.0.yield_now()
     }
 
-    /// Waits until the task's [`waker`](Cx::waker) is used. May return early: look at what you wait
-    /// for, and call it again. A checkpoint, which comes after the wait: one before it could let
-    /// others run, and with that forget a wake that the caller has not seen the reason of.
+    /// Waits until the task's [`waker`](Cx::waker) is used. May return early: check the condition
+    /// that you wait for, and call it again. The checkpoint comes after the wait: a yield before it
+    /// could consume a wake whose reason the caller has not checked yet.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl<P: Profile> Cx<P> {
     }
 
     /// Runs a closure in which the task may wait for an event from outside of the runtime: another
-    /// thread, another runtime, a signal. Such a wait is never taken for a
+    /// thread, another runtime, a signal. Such a wait is never reported as a
     /// [deadlock](crate::inspect).
     ///
     /// ```
@@ -239,21 +239,22 @@ impl<P: Profile> Cx<P> {
         self.frame.0.waker()
     }
 
-    /// Whether the task was asked to end.
+    /// Whether the task was cancelled, and no shield holds that off.
     pub fn is_cancelled(&self) -> bool {
         self.frame.0.cancel_reason().is_some()
     }
 
-    /// The token that this task is cancelled by: that of the innermost nursery that it has open, or
-    /// else of the nursery that it belongs to.
+    /// The token that cancels this task: that of the innermost nursery that it has open, or else of
+    /// the nursery that it belongs to.
     pub fn token(&self) -> CancelToken {
         CancelToken::of(self.frame.0.node())
     }
 
-    /// Runs a closure that is not to be interrupted, such as cleaning up: a cancellation that comes
-    /// from outside of it is noticed at the first cancel point after it. Nurseries that are opened
-    /// in the closure, and [`timeout`](Cx::timeout)s, are not cancelled from outside either. Inside
-    /// they work as always: a child that fails or a deadline that passes cancels them.
+    /// Runs a closure that must not be interrupted, such as a clean-up. A cancellation from outside
+    /// of the closure takes effect at the first cancel point after it. Nurseries and
+    /// [`timeout`](Cx::timeout)s that are opened in the closure are not cancelled from outside
+    /// either. Inside they work as always: a child that fails or a deadline that passes cancels
+    /// them.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -308,9 +309,9 @@ impl<P: Profile> Cx<P> {
     }
 
     /// Cuts a range into chunks of at most
-    /// [`yield_interval`](crate::runtime::Builder::yield_interval) steps, with a checkpoint before
-    /// each, which charges all its steps at once. The inner loop has nothing in it that keeps the
-    /// compiler from unrolling and vectorising.
+    /// [`yield_interval`](crate::runtime::Builder::yield_interval) steps. A checkpoint before each
+    /// chunk charges all its steps at once, so that the compiler can unroll and vectorise the inner
+    /// loop.
     ///
     /// ```
     /// use parcae::prelude::*;
@@ -358,7 +359,7 @@ impl<P: Profile> fmt::Debug for Cx<P> {
     }
 }
 
-/// Keeps a deadline; see [`Cx::token_with_timeout`].
+/// Keeps the deadline of a token armed; see [`Cx::token_with_timeout`].
 #[must_use = "dropping it takes the deadline back"]
 pub struct Expiry {
     _deadline: ArmedTimer<Arc<Shared>>,

@@ -1,9 +1,8 @@
 //! Holding a parked task still, to read its frame from outside.
 //!
 //! The observer takes the task out of the wakers' reach ([`StateWord::observe`]), so that its stack
-//! is quiescent and its frame, which lies there, can be read like one's own. A wake that comes
-//! meanwhile is carried out when the observer lets go. That takes some microseconds; a task is
-//! never observed for longer than it takes to copy what is wanted.
+//! is quiescent and the frame on it can be read. A wake that comes meanwhile is carried out when
+//! the observation ends. A task is observed only while the data is copied, for some microseconds.
 //!
 //! [`StateWord::observe`]: crate::sched::task::state::StateWord::observe
 
@@ -23,7 +22,7 @@ pub(crate) struct Observed<'s> {
 }
 
 impl<'s> Observed<'s> {
-    /// None if the task is not parked, or the record is another task's by now.
+    /// Returns `None` if the task is not parked, or its record belongs to another task by now.
     pub(crate) fn try_of(
         shared: &'s Shared,
         task: &'s Task,
@@ -32,7 +31,7 @@ impl<'s> Observed<'s> {
         task.state.observe(generation).then(|| Observed { shared, task })
     }
 
-    /// Calls `look` with the frame of every parked task, one after the other.
+    /// Calls `look` with the frame of every parked task in turn.
     pub(crate) fn each(shared: &'s Shared, mut look: impl FnMut(&Frame)) {
         shared.slab.each(|record| {
             let seen = record.state.look();
@@ -46,7 +45,7 @@ impl<'s> Observed<'s> {
         });
     }
 
-    /// The frame of the task; none if it is one of the engine's own.
+    /// The frame of the task; `None` for a task of the bare engine.
     pub(crate) fn frame(&self) -> Option<&Frame> {
         // SAFETY: observed, so it is ours to read; the frame is live as long as the record names
         // it.
@@ -61,7 +60,7 @@ impl Drop for Observed<'_> {
     }
 }
 
-/// The state of a task; none if it has ended.
+/// The state of a task; `None` if it has ended.
 pub(crate) fn live_state(shared: &Shared, task: TaskRef) -> Option<TaskState> {
     // SAFETY: records are never freed while their scheduler is there.
     let record = unsafe { task.task.as_ref() };
@@ -100,7 +99,7 @@ pub(crate) fn suspended_on_own_budget(settings: &TaskSettings) -> Vec<Suspended>
     found
 }
 
-/// Keeps other observers out.
+/// Locks out other observers.
 pub(crate) fn alone(shared: &Shared) -> MutexGuard<'_, ()> {
     shared.looking.lock().unwrap_or_else(PoisonError::into_inner)
 }

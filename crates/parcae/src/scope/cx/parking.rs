@@ -1,20 +1,20 @@
 //! Parking: the step of a wait in which the task is parked, or the thread is blocked.
 //!
 //! `wait` has the queues and defines the order of the steps. This module ends the wait of a caller:
-//! [`wait`] for one wake, [`wait_in_queue`] until a node is granted. On a task the call parks the
-//! task and is a cancel point; on any other thread it blocks the thread and cannot be cancelled.
+//! [`wait`] for one wake, [`wait_in_queue`] until a node is granted. In a task, the call parks the
+//! task and is a cancel point. On any other thread it blocks the thread and cannot be cancelled.
 //! Callers look up their frame once ([`current`]) and pass it down.
 //!
 //! # Waits that are over at once
 //!
-//! A wait with nothing to wait for (a sleep that is due, a future that woke itself during its poll,
-//! a deadline that has passed) must not be free: a task that loops around it would keep its worker
-//! for ever, cost nothing and never learn that it was cancelled. Such a wait *passes* ([`pass`]):
-//! it is a checkpoint, which charges one op, then a yield. A passed deadline of [`wait`] only
-//! yields, because the operation that waits has been charged by its own rules before.
+//! A wait that is over at once (a sleep that is due, a future that woke itself during its poll, a
+//! deadline that has passed) must not be free: a loop around it would keep its worker for ever,
+//! cost nothing, and never notice a cancellation. Such a wait *passes* ([`pass`]): it is a
+//! checkpoint, which charges one op, then a yield. A passed deadline of [`wait`] only yields,
+//! because the operation that waits has been charged by its own rules before.
 //!
 //! Yielding and charging may park the task, and so consume a wake-up that was meant for the wait.
-//! So both come before the caller looks again at what it waits for, never between that look and the
+//! So both come before the caller checks its condition again, never between that check and the
 //! park.
 
 use super::frame::{Frame, current};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// How a park ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// By a wake, or early: the caller looks again.
+    /// By a wake, or early: the caller checks its condition again.
     Woken,
     /// The deadline has passed.
     TimedOut,
@@ -42,7 +42,7 @@ pub(crate) enum Deadline {
 }
 
 impl Deadline {
-    /// A time from now.
+    /// This much time from now.
     pub(crate) fn after(time: Duration) -> Deadline {
         match current() {
             Some(frame) => Deadline::Task(frame.settings().shared.later(time)),
@@ -104,7 +104,7 @@ pub(crate) fn checkpoint(frame: &Frame) -> Result<()> {
     if frame.tick() { Ok(()) } else { frame.checkpoint_slow() }
 }
 
-/// A wait that is over at once: a checkpoint, and others run.
+/// A wait that is over at once: a checkpoint and a yield.
 ///
 /// # Errors
 ///
@@ -114,12 +114,12 @@ pub(crate) fn pass(frame: &Frame) -> Result<()> {
     frame.yield_now()
 }
 
-/// Charges a wait one op. None if that was all. Otherwise the task may have yielded or waited for
-/// budget, and may have consumed the wake-up that it is going to wait for: this counts as its first
-/// wake, and the caller looks again.
+/// Charges one op for a wait. Returns `None` if nothing else happened. Otherwise the task may have
+/// yielded or waited for budget, and may have consumed the wake-up that it is going to wait for:
+/// this counts as its first wake, and the caller checks again.
 ///
-/// An error on a task that unwinds, which cannot wait: nothing may run on its thread meanwhile,
-/// perhaps not even the holder of what it waits for.
+/// Fails in a task that unwinds. Such a task cannot wait: no other task may run on its thread
+/// meanwhile, perhaps not even the one that would end the wait.
 pub(crate) fn charge(frame: Option<&Frame>) -> Option<Result<Ended>> {
     let frame = frame?;
     if std::thread::panicking() {
@@ -133,8 +133,8 @@ pub(crate) fn charge(frame: Option<&Frame>) -> Option<Result<Ended>> {
 ///
 /// # Errors
 ///
-/// If the task was cancelled. The caller withdraws, and passes the error on: the operation has not
-/// happened.
+/// If the task was cancelled. The operation has not happened: the caller withdraws, and returns the
+/// error.
 #[inline]
 pub(crate) fn wait(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result<Ended> {
     match (deadline, frame) {
@@ -189,15 +189,15 @@ impl<O: Waitable<Waiter>> Drop for QueuedNode<'_, O> {
     }
 }
 
-/// Waits until a node was granted what it waits for; withdraws it after the deadline or a cancel.
-/// The node is in no queue afterwards.
+/// Waits until a node is granted; withdraws it after the deadline or a cancellation. The node is in
+/// no queue afterwards.
 ///
 /// `deadline` and `first` are called once, in this order, with the node withdrawn if they unwind.
 /// `first` returns a wake that was consumed already, if there was one.
 ///
 /// Returns the grant, and how the last park ended. Without a grant that is the deadline or an
-/// error. A grant beside an error came at the same moment as the cancellation: it is the caller's
-/// all the same.
+/// error. A grant beside an error came at the same moment as the cancellation; it belongs to the
+/// caller nevertheless.
 ///
 /// # Safety
 ///
@@ -236,7 +236,8 @@ pub(crate) unsafe fn wait_in_queue<O: Waitable<Waiter>>(
     }
 }
 
-/// Queues a node of a caller that parks by itself at the end of a task, unless the task has ended.
+/// Queues a node at the end of a task, unless the task has ended. For callers that park by
+/// themselves.
 ///
 /// # Safety
 ///

@@ -1,13 +1,13 @@
 //! Waiting for a change of state: for channels that do not hand values over.
 //!
 //! The state is behind a lock, with a wait queue in it. A thread that changes the state ends the
-//! wait of all waiters under that lock and wakes them after it; they look again. A waiter looks and
-//! joins the queue in one critical section, so it sees the change or is found by the thread that
-//! makes it. It looks once more before it reports a cancellation or a timeout.
+//! wait of all waiters under that lock and wakes them after it; the waiters read it again. A waiter
+//! reads the state and joins the queue in one critical section, so it sees the change or is found
+//! by the thread that makes it. It reads once more before it reports a cancellation or a timeout.
 //!
-//! The view of a reader depends on its own *cursor*, the position up to which it has read. No other
-//! reader can consume a change that ended its wait. So a select can be decided by the queue alone,
-//! and read afterwards.
+//! Whether there is something new for a reader depends on its own *cursor*, the position up to
+//! which it has read. No other reader can consume a change that ended its wait. So a select can be
+//! decided by the queue alone, and read afterwards.
 
 use super::error::{Reason, RecvError};
 use super::operation::{charge, closed_or_cancelled, may_wait, prepare};
@@ -31,7 +31,7 @@ pub(crate) trait Reader: Sized {
     const NAME: &'static str;
 
     type State;
-    /// Result of a look under the lock.
+    /// The result of reading under the lock.
     type Found;
     type Value;
 

@@ -1,8 +1,8 @@
 //! The state of a channel under loom. Run: `.ci/run loom`.
 //!
-//! The models use the functions of `state.rs` as `ends.rs` and `select` do, with threads of loom
-//! for waiters. A wake-up that is lost is a deadlock, which loom reports; a value that is lost or
-//! doubled fails an assertion.
+//! The models call `state.rs` in the same way as `sender.rs`, `receiver.rs` and `select` do, with
+//! loom threads as waiters. A lost wake-up is a deadlock, which loom reports. A value that is lost
+//! or duplicated fails an assertion.
 
 use super::changes::notify_changed;
 use super::pool::Idle;
@@ -118,7 +118,7 @@ fn wait_on<T>(node: &ChannelNode<T, Sleeper>) -> Grant {
     }
 }
 
-/// Begins a send as `Sender::send` does. Ends in the queue: none.
+/// Begins a send as `Sender::send` does. Returns `None` if it was queued.
 fn begin_send(
     core: &Channel,
     memory: &mut Memory,
@@ -141,7 +141,7 @@ fn begin_send(
     }
 }
 
-/// Begins a receive as `Receiver::recv` does. Ends in the queue: none.
+/// Begins a receive as `Receiver::recv` does. Returns `None` if it was queued.
 fn begin_recv<T>(
     core: &Channel<T>,
     into: NonNull<T>,
@@ -167,7 +167,7 @@ fn node<T>() -> ChannelNode<T, Sleeper> {
     Node::new(ValueAddress::WATCHER)
 }
 
-/// Sends as `Sender::send` does; the value again if the channel is closed.
+/// Sends as `Sender::send` does. Fails with the value if the channel is closed.
 fn send(core: &Channel, value: u32) -> Result<(), u32> {
     let (mut memory, node) = (Memory::new(value), node());
     match begin_send(core, &mut memory, &node) {
@@ -182,7 +182,7 @@ fn send(core: &Channel, value: u32) -> Result<(), u32> {
     }
 }
 
-/// Receives as `Receiver::recv` does; none if the channel is closed.
+/// Receives as `Receiver::recv` does. `None` if the channel is closed.
 fn recv(core: &Channel) -> Option<u32> {
     let (mut memory, node) = (Memory::new(0), node());
     match begin_recv(core, memory.address(), &node) {
@@ -290,7 +290,7 @@ fn close_against_a_send_and_a_receive() {
             let got = recv(&core);
             closer.join().unwrap();
             let sent = sender.join().unwrap();
-            // Closed while it was in the buffer: it comes out all the same.
+            // Closed while the value was in the buffer: it can still be received.
             let got = got.or_else(|| recv(&core));
             assert_eq!(got.is_some(), sent.is_ok(), "it has one owner");
             assert!(matches!(sent, Ok(()) | Err(7)));
@@ -358,7 +358,8 @@ enum Otherwise {
     Default,
 }
 
-/// Receives from one of two channels, as a select does; says from which. None is its `default`.
+/// Receives from one of two channels, as a select does, and returns which. `None` stands for its
+/// `default`.
 fn select_or(
     channels: &[Shared<Channel>; 2],
     otherwise: Otherwise,
@@ -418,7 +419,7 @@ fn select(channels: &[Shared<Channel>; 2]) -> (usize, Option<u32>) {
     select_or(channels, Otherwise::Waits).unwrap()
 }
 
-/// Waits until a receive is possible, as `Select::ready` does; nothing is received.
+/// Waits until a receive is possible, as `Select::ready` does, without receiving.
 fn ready(core: &Channel) {
     loop {
         if core.can_recv() {
@@ -467,8 +468,8 @@ fn a_watcher_takes_nothing_from_waiters() {
     });
 }
 
-/// A value moves from one channel to the other, in which it is before it leaves the first: at every
-/// moment a case is possible.
+/// A value is put into the second channel before it is taken out of the first: at every moment a
+/// case is possible.
 #[test]
 fn a_default_needs_a_moment_without_a_possible_case() {
     explore("select: default, while a value moves", Some(3), || {
@@ -523,7 +524,7 @@ fn a_select_that_is_decided_is_passed_over() {
         let receiver = spawn(&channels[0], recv);
         let senders = [0, 1].map(|i| spawn(&channels[i], move |core| send(core, i as u32)));
         match selecting.join().unwrap() {
-            // Its place in the first channel must not swallow what is sent there.
+            // Its node in the first channel must not receive the value that is sent there.
             (1, Some(1)) => {}
             (0, Some(0)) => {
                 assert_eq!(recv(&channels[1]), Some(1));
@@ -631,7 +632,7 @@ fn a_select_of_two_states_sees_the_change_that_it_was_woken_for() {
     });
 }
 
-/// As [`recv`], of something without a size, which has no memory.
+/// As [`recv`], for a value of size zero, which has no memory.
 fn recv_permit(core: &Channel<()>) -> bool {
     let node = node();
     match begin_recv(core, NonNull::dangling(), &node) {
@@ -644,7 +645,7 @@ fn recv_permit(core: &Channel<()>) -> bool {
     }
 }
 
-/// A pool of one: its permits, its idle item, and how many were made.
+/// A pool of one item: its permits, the idle item, and the number of items made.
 struct Lent {
     permits: Channel<()>,
     idle: Idle<u32>,

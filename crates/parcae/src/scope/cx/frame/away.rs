@@ -1,17 +1,17 @@
-//! A task whose code runs on another stack for a while, see [`Cx::contain_overflow`].
+//! Tasks whose code runs on another stack for a while: see [`Cx::contain_overflow`].
 //!
-//! That code may be abandoned wherever it overflows its stack, so it must not be inside of the
-//! runtime then. It has promised not to call it; what it calls all the same is refused, before
-//! anything is changed where that can be had for nothing. Fast paths have not one instruction more:
-//! the frame is made to look as if there were something to attend to.
+//! That code may be abandoned wherever it overflows its stack, and must not be inside the runtime
+//! at that point. Its author has promised not to call the runtime. Calls that happen nevertheless
+//! are refused, before they change anything where such a check is free. Fast paths have no
+//! additional instruction: the frame is set up so that each of them takes its slow path.
 //!
 //! - The slice is put aside: each checkpoint and channel operation goes to
 //!   [`Frame::checkpoint_slow`].
 //! - The node is one that is cancelled: each cancel point goes to `check_closely`.
-//! - The end of the stack is one that no address is above: `#[budgeted]` code takes the task for
-//!   being elsewhere, looks closer, and finds the end of the stack that it is on.
+//! - The end of the stack is above every address: `#[budgeted]` code concludes that it is not on
+//!   the task's stack, and its slow path finds the end of the stack that it is on.
 //!
-//! All these slow paths look at [`Frame::is_away`] first.
+//! All these slow paths check [`Frame::is_away`] first.
 //!
 //! [`Cx::contain_overflow`]: crate::Cx::contain_overflow
 
@@ -25,8 +25,8 @@ use std::sync::atomic::Ordering;
 /// address of a stack has this bit, so none is above the sum.
 const AWAY: usize = 1 << (usize::BITS - 1);
 
-/// The allocator gets at least so much stack: more than the C library's uses, by far. Less than the
-/// distance at which the overflow handler takes an access for a wrong pointer.
+/// Stack that an allocation requires at least: far more than the allocator of the C library uses,
+/// and less than the distance at which the overflow handler treats an access as a wild pointer.
 const ALLOCATOR_ROOM: usize = 4 * 1024;
 
 impl Frame {
@@ -43,8 +43,8 @@ impl Frame {
         self.slice.set(slice);
         self.scope.set(scope);
         self.stack_end.set(stack_end);
-        // Whatever was to be noticed meanwhile is noticed at the next checkpoint. Relaxed: a
-        // request to look, by the task to itself.
+        // The next checkpoint takes the slow path, in case of a request in the meantime. Relaxed:
+        // the task signals itself.
         self.record().signal.store(u32::MAX, Ordering::Relaxed);
         result
     }
@@ -54,12 +54,12 @@ impl Frame {
         self.stack_end.get() & AWAY != 0
     }
 
-    /// Refuses an operation that looks at nothing that `away` has put aside.
+    /// Refuses an operation that would not notice by itself that the task is away.
     pub(crate) fn refuse_contained(&self) -> Result<()> {
         if self.is_away() { Err(self.refuse_away()) } else { Ok(()) }
     }
 
-    /// The error of runtime operations meanwhile.
+    /// The error of runtime operations while the task is away.
     #[cold]
     pub(super) fn refuse_away(&self) -> Error {
         Error::new(ErrorKind::Contained)
@@ -84,9 +84,9 @@ impl Frame {
         }
     }
 
-    /// Before an allocation of a task without a slice. If it is away and the stack is nearly used
-    /// up, it overflows here, where nothing is half-done, and not in the allocator, which cannot be
-    /// abandoned.
+    /// Called before an allocation of a task without a slice. If the task is away and its stack
+    /// nearly used up, it overflows here, where nothing is half-done, and not in the allocator,
+    /// which cannot be abandoned.
     #[cold]
     #[inline(never)]
     pub(super) fn allocates_without_slice(&self) {

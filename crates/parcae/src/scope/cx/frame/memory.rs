@@ -1,4 +1,4 @@
-//! Memory of a task: what it has allocated, what it owes, and when it pays.
+//! Memory of a task: counting allocations, and paying for them.
 //!
 //! The allocator only counts, in cells of the frame: it must neither allocate nor wait. An
 //! allocation beyond the budget makes the headroom negative; the debt is drawn from the pool at the
@@ -9,8 +9,8 @@ use crate::base::error::Result;
 use crate::scope::budget::Budget;
 
 impl Frame {
-    /// The task has allocated, which costs it an op, if its slice has one left: if not, its next
-    /// checkpoint looks at its budget anyway. So it does if this was too much memory.
+    /// Counts an allocation, and charges one op if the slice has one left: without one the next
+    /// checkpoint takes the slow path anyway. An allocation beyond the budget makes it do so, too.
     #[inline]
     pub(crate) fn allocated(&self, bytes: usize) {
         match self.slice.get() {
@@ -30,7 +30,8 @@ impl Frame {
         }
     }
 
-    /// The task has freed memory. It is credited with no more than it has allocated itself.
+    /// Counts freed memory. The task is credited with at most the amount that it has allocated
+    /// itself.
     #[inline]
     pub(crate) fn freed(&self, bytes: usize) {
         let own = self.allocated.get();
@@ -41,8 +42,8 @@ impl Frame {
         }
     }
 
-    /// Whether so much more is within `hard` times the memory that the task was given. Draws more
-    /// from the pool first, if that is not so.
+    /// Whether an allocation of this size stays within `hard` times the memory that the task was
+    /// given. If not, draws more from the pool first.
     #[cold]
     pub(crate) fn may_allocate(&self, bytes: usize, hard: u64) -> bool {
         let beyond = || self.memory.get().saturating_sub(bytes as i64).min(0).unsigned_abs();
@@ -61,13 +62,13 @@ impl Frame {
         fits()
     }
 
-    /// How far beyond its budget the task has allocated.
+    /// Bytes that the task has allocated beyond its budget.
     #[inline]
     pub(crate) fn overdraft(&self) -> u64 {
         self.memory.get().min(0).unsigned_abs()
     }
 
-    /// Draws what was allocated beyond the budget, or fails.
+    /// Draws the amount that was allocated beyond the budget, or fails.
     #[inline]
     pub(crate) fn pay_for_memory(&self) -> Result<()> {
         match self.overdraft() {
@@ -85,7 +86,7 @@ impl Frame {
         self.memory.set(0);
         let paid = self.charge(cost);
         if paid.is_err() {
-            // Memory that cannot be paid for stays owed, for a task that goes on all the same.
+            // The debt remains, for a task that continues after this error.
             self.memory.set(self.memory.get().saturating_sub(clamp(overdraft)));
         }
         paid

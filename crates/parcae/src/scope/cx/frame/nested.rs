@@ -1,4 +1,4 @@
-//! Nurseries that a task has opened: what it gives them of its account, and what comes back.
+//! Nurseries that a task has opened: moving budget from its account to their pools and back.
 
 use super::{Frame, ScopeRef};
 use crate::base::error::Result;
@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 impl Frame {
-    /// Fills a pool for a nursery that this task opens: with a budget of its own, or with all
-    /// that the task has.
+    /// Funds the pool of a nursery that this task opens: with the given budget, or with the task's
+    /// whole account.
     pub(crate) fn fund(&self, budget: Option<Budget>) -> Result<Arc<Pool>> {
         if let Some(budget) = budget {
             // A request without limit is a request for the whole balance.
@@ -31,8 +31,8 @@ impl Frame {
         Ok(Arc::new(Pool::new(self.take_balance(), more).filled_from(&parent)))
     }
 
-    /// Enters a nursery that this task has opened: from now on its node is what cancels the task.
-    /// Returns what [`leave_nursery`](Frame::leave_nursery) needs.
+    /// Enters a nursery that this task has opened: from now on the nursery's node cancels the task.
+    /// Returns the outer state, for [`leave_nursery`](Frame::leave_nursery).
     pub(crate) fn enter_nursery(&self, settings: &TaskSettings, shares: Shares) -> Outer {
         self.unsubscribe();
         let outer = Outer {
@@ -54,7 +54,7 @@ impl Frame {
         outer
     }
 
-    /// Leaves a nursery whose children have all ended, and takes back what its pool has left.
+    /// Leaves a nursery whose children have all ended, and takes back the rest of its pool.
     pub(crate) fn leave_nursery(&self, settings: &TaskSettings, shares: Shares, outer: Outer) {
         self.unsubscribe();
         self.take_marks_up(outer.marks, settings.node.reason());
@@ -62,7 +62,8 @@ impl Frame {
         if let Shares::All = shares
             && !settings.pool.is_unlimited()
         {
-            // More than was drawn here: memory that the task had allocated before, and freed.
+            // The balance exceeds the amount drawn here if the task has freed memory that it had
+            // allocated before.
             surplus = self.take_balance();
             let back = surplus.split(self.drawn.get());
             settings.pool.settle(self.drawn.get(), back);
@@ -95,7 +96,7 @@ impl Frame {
     }
 }
 
-/// Which part of its account a task gives to a nursery.
+/// The part of its account that a task gives to a nursery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shares {
     All,
@@ -110,8 +111,8 @@ pub(crate) struct Outer {
     marks: u8,
 }
 
-/// Adds an amount that a task was given. Components that the giver does not count are not counted
-/// by the task either.
+/// Adds an amount that a task was given. Components without limit at the giver become unlimited for
+/// the task.
 pub(super) fn gain(balance: &mut Budget, part: Budget) {
     let mut sum = *balance;
     sum.absorb(part);

@@ -1,4 +1,4 @@
-//! The glue of a task's frame: waits, shields, unwinding.
+//! Waits, shields and unwinding of a task's frame.
 
 use super::window::at_registering;
 use crate::Result;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A cancellation between a task's look at the mark and its registration is noticed: no thread
+/// A cancellation between a task's check of the mark and its registration is noticed: no thread
 /// would wake the task.
 #[test]
 fn a_cancellation_just_before_a_task_registers_is_noticed() {
@@ -26,8 +26,8 @@ fn a_cancellation_just_before_a_task_registers_is_noticed() {
     }
 }
 
-/// The grace of a shield is over with the shield: it is no matter for the next one, or for the one
-/// around it.
+/// The grace period of a shield ends with the shield: it affects neither the next shield nor the
+/// outer one.
 #[test]
 fn the_grace_of_a_shield_ends_with_it() {
     for seed in 0..20 {
@@ -49,7 +49,7 @@ fn the_grace_of_a_shield_ends_with_it() {
     }
 }
 
-/// Does in a destructor what would let others run.
+/// Calls operations that yield or wait, in a destructor.
 struct Waits<'c>(&'c Cx);
 
 impl Drop for Waits<'_> {
@@ -65,8 +65,8 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// The count of panics is the thread's: while a task unwinds no other one runs there, whatever
-/// its destructors do.
+/// The count of panics belongs to the thread: while a task unwinds, no other task runs on that
+/// thread, whatever its destructors do.
 #[test]
 fn no_other_task_sees_a_panic() {
     for seed in 0..20 {

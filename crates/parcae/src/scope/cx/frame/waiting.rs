@@ -1,4 +1,4 @@
-//! Cancelling and waiting, and what others see of a task that waits.
+//! Cancelling and waiting, and the state of a waiting task that observers read.
 
 use super::watch::{Cancellable, OuterGrace};
 use super::{Frame, never, window};
@@ -21,27 +21,28 @@ use std::time::Duration;
 pub(crate) struct Seen {
     /// The reason of the present wait.
     pub(crate) why: Cell<Option<Why<'static>>>,
-    /// Whether it will not wait longer than some time.
+    /// Whether the wait has a deadline.
     pub(crate) timed: Cell<bool>,
-    /// How many waits there were: tells one wait from the next.
+    /// Number of waits so far: distinguishes one wait from the next.
     pub(crate) waits: Cell<u32>,
     /// The number of open scopes whose waits end from outside of the runtime.
     pub(crate) external: Cell<u32>,
-    /// Since when it waits, and since when it is there; by the coarse clock.
+    /// Start of the wait, and of the task; by the coarse clock.
     pub(crate) since: Cell<Nanos>,
     pub(crate) started: Nanos,
     /// The innermost nursery that it has opened.
     pub(crate) nursery: Cell<Option<NonNull<Core>>>,
-    /// Set by an observer who found that it waits in vain: what it ends with.
+    /// Set by an observer that found a deadlock: the report with which the wait fails.
     pub(crate) verdict: Cell<Option<DeadlockReport>>,
-    /// Times that its nursery does not know yet. Written by its worker, and by itself.
+    /// Times that are not added to the nursery's yet. Written by the worker, and by the task.
     pub(crate) times: TaskTimes,
-    /// Facts that the task has learned: see [`marks`].
+    /// Facts about the task: see [`marks`].
     marks: Cell<u8>,
 }
 
-/// Facts about a task that say what its errors are worth (`nursery::failures`). All but `NOTED` are
-/// about the innermost nursery that the task has open, or its own: see `enter_nursery`.
+/// Facts about a task that decide whether its error is a cause or a consequence
+/// (`nursery::failures`). All but `NOTED` concern the innermost nursery that the task has open, or
+/// its own: see `enter_nursery`.
 pub(super) mod marks {
     /// Set when the first cancellation was noted for traces. Never cleared.
     pub(super) const NOTED: u8 = 1;
@@ -51,10 +52,10 @@ pub(super) mod marks {
     /// Set when the task has seen that another one is gone: a channel whose other end was dropped
     /// or closed. An error that it returns after that may follow from it.
     pub(super) const PEER_GONE: u8 = 4;
-    /// Set when the task was told that it waits in vain. The error that it returns is about that.
+    /// Set when the task was told of a deadlock. The error that it returns is about that.
     pub(super) const SENTENCED: u8 = 8;
-    /// Set with `TOLD` by the cancel point that told the task first, cleared by the next one:
-    /// whether the last one was the first.
+    /// Set with `TOLD` by the first cancel point that told the task, cleared by the next one: says
+    /// whether the last cancel point was the first.
     pub(super) const FIRST_TOLD: u8 = 16;
 }
 
@@ -77,7 +78,7 @@ impl Seen {
 }
 
 impl Frame {
-    /// Why the task is to end, if it is.
+    /// The reason of the task's cancellation, if it is cancelled and no shield holds that off.
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
         let own = || self.was_asked_to_end().then_some(CancelReason::Explicit);
         self.watch.reason(self, || self.now()).or_else(own)
@@ -93,32 +94,33 @@ impl Frame {
         self.settings().shared.now()
     }
 
-    /// Whether a deadline will cancel what the task does.
+    /// Whether a deadline will cancel the task.
     pub(crate) fn expires(&self) -> bool {
         !self.is_shielded() && self.node().expires()
     }
 
-    /// Whether this task, and not its nursery, was asked to end, and no shield holds that off.
+    /// Whether this task alone was cancelled, and not its nursery, and no shield holds that off.
     pub(crate) fn was_asked_to_end(&self) -> bool {
         self.record().state.is_cancelled() && !self.is_in_shield()
     }
 
-    /// Whether a shield holds off a request that goes to this task alone: any that is open.
+    /// Whether a shield holds off a cancellation of this task alone: any open shield does.
     pub(crate) fn is_in_shield(&self) -> bool {
         self.watch.holds(0, || self.now())
     }
 
     #[inline]
     pub(crate) fn check_cancelled(&self) -> Result<()> {
-        // A node is marked when its reason is there, so without the mark there is nothing to look
-        // for. In a shield that may have a grace the slow way decides.
+        // A node is marked after its reason is set, so without the mark there is no reason to find.
+        // In a shield, which may have a grace period, the slow path decides.
         if self.node().is_cancelled() || self.record().state.is_cancelled() {
             return self.check_closely();
         }
         Ok(())
     }
 
-    /// The task or its nursery was asked to end: decides whether that holds, and how.
+    /// Slow path of a cancel point: the task or its nursery is cancelled. Decides whether a shield
+    /// holds that off, and returns the error otherwise.
     #[cold]
     fn check_closely(&self) -> Result<()> {
         if self.is_away() {
@@ -152,7 +154,7 @@ impl Frame {
         self.seen.marks.set(self.seen.marks.get() | mark);
     }
 
-    /// Notes that another task is gone that this one had to do with.
+    /// Records that the other end of a channel is gone.
     #[cold]
     pub(crate) fn sees_peer_gone(&self) {
         self.mark(marks::PEER_GONE);
@@ -164,38 +166,38 @@ impl Frame {
         self.has(marks::TOLD)
     }
 
-    /// Takes back that the last cancel point told the task: its operation succeeded all the same,
-    /// and the program has not heard of the cancellation.
+    /// Reverts the mark of the last cancel point: its operation succeeded after all, so the program
+    /// did not see the cancellation.
     pub(crate) fn untell(&self) {
         if self.has(marks::FIRST_TOLD) {
             self.seen.marks.set(self.seen.marks.get() & !(marks::FIRST_TOLD | marks::TOLD));
         }
     }
 
-    /// Whether the task was told that it waits in vain.
+    /// Whether the task was told of a deadlock.
     pub(crate) fn was_sentenced(&self) -> bool {
         self.has(marks::SENTENCED)
     }
 
-    /// An error with which the task ends, or leaves a nursery: says which task that was, and how
-    /// likely the error is a cause. One that was passed on from another task has been signed there.
+    /// Adds to an error with which the task ends, or leaves a nursery: the task, and the rank of
+    /// the error as a cause. An error of another task has been signed there.
     pub(crate) fn sign(&self, error: Error) -> Error {
         let rank = match error.task() {
             _ if self.was_told() => error.rank().min(Rank::Derived),
             None if self.has(marks::PEER_GONE) => error.rank().min(Rank::Doubtful),
             _ => error.rank(),
         };
-        // Late was about the nursery that it comes from.
+        // `Late` refers to the nursery that the error comes from.
         error.in_task(|| self.info()).ranked(rank.max(Rank::Derived))
     }
 
-    /// The marks that the task has collected so far, which do not concern a nursery that it enters.
+    /// Takes the marks out, before the task enters a nursery, which they do not concern.
     pub(super) fn put_marks_aside(&self) -> u8 {
         self.seen.marks.replace(self.seen.marks.get() & marks::NOTED)
     }
 
-    /// Takes them out again when it leaves the nursery, and adds what it has learned there and
-    /// still holds: that it is cancelled, if that came from above.
+    /// Restores the marks when the task leaves the nursery. Adds the mark of a cancellation that
+    /// came from above the nursery, which still holds.
     pub(super) fn take_marks_up(&self, aside: u8, reason: Option<CancelReason>) {
         let mut learned = self.seen.marks.get();
         let from_above = matches!(reason, Some(CancelReason::Parent | CancelReason::Shutdown));
@@ -205,19 +207,19 @@ impl Frame {
         self.seen.marks.set(aside | learned);
     }
 
-    /// Notes something about the task, which runs.
+    /// Writes an event about the running task.
     #[inline]
     fn note(&self, kind: EventKind, detail: u64) {
         worker::with_current(|worker| worker.note(kind, self.record().id(), detail));
     }
 
-    /// Notes that budget is used up, or that there is more.
+    /// Writes the event that a resource is used up, or was recharged.
     pub(super) fn note_budget(&self, kind: EventKind, resource: Resource) {
         self.note(kind, resource as u64);
         self.span.note(kind, Some(resource));
     }
 
-    /// Tells the nursery how long the task ran and waited, where that is measured.
+    /// Adds the task's running and waiting times to those of the nursery, if times are measured.
     #[inline]
     pub(super) fn flush_times(&self) {
         if let Some(tally) = &self.settings().tally {
@@ -252,17 +254,19 @@ impl Frame {
     /// Waits to be woken, or cancelled; may return early.
     pub(crate) fn park(&self, why: Why<'_>) -> Result<()> {
         if std::thread::panicking() {
-            // It could only spin: the task that would wake it may need this worker.
+            // An unwinding task cannot leave its stack, so it could only spin; and the task that
+            // would wake it may need this worker.
             return Err(Error::new(ErrorKind::Unwinding));
         }
         if self.overdraft() != 0 {
-            // Paying may wait, and so consume the wake that the caller waits for: it looks again.
+            // Paying may wait, and so consume the wake that the caller waits for. The caller checks
+            // again.
             return self.pay_for_memory();
         }
         self.park_as_it_is(why)
     }
 
-    /// As `park`, whatever the task owes.
+    /// As `park`, without paying for memory.
     pub(super) fn park_as_it_is(&self, why: Why<'_>) -> Result<()> {
         // SAFETY: the frame stays at the base of the task's stack. `unsubscribe` is called before
         // the task changes its node or ends.
@@ -288,8 +292,9 @@ impl Frame {
         unsafe { self.watch.unsubscribe(self) };
     }
 
-    /// Runs the closure with cancellation from outside of it held off; for a time, if one is given.
-    /// Nurseries that are opened in it are cancelled as always by what happens inside of them.
+    /// Runs the closure in a shield: cancellation from outside of it is held off, for at most the
+    /// time `grace` if there is one. Nurseries opened in the closure are cancelled as always by
+    /// events inside of them.
     pub(crate) fn shielded<R>(&self, grace: Option<Duration>, body: impl FnOnce() -> R) -> R {
         struct Unshield<'f> {
             frame: &'f Frame,
@@ -302,8 +307,8 @@ impl Frame {
                 frame.watch.unshield(self.outer);
                 frame.limit.set(self.limit);
                 if frame.record().state.is_cancelled() {
-                    // A request came meanwhile: the next checkpoint looks for it. Relaxed: the
-                    // task reads its own store.
+                    // A request came in the meantime: makes the next checkpoint take the slow path.
+                    // Relaxed: the task reads its own store.
                     frame.record().signal.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
                 }
             }

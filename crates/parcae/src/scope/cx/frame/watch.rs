@@ -1,4 +1,4 @@
-//! How a task learns that it is cancelled: its subscription to a cancel node, and its shields.
+//! Notifying a task of its cancellation: its subscription to a cancel node, and its shields.
 //!
 //! # A cancellable wait
 //!
@@ -11,7 +11,7 @@
 //!    subscriber, and the node refuses the subscription;
 //! 4. *park*, and check once more.
 //!
-//! No cancellation is missed: `Node::subscribe` looks at the mark under the lock under which it is
+//! No cancellation is missed: `Node::subscribe` reads the mark under the lock under which it is
 //! set. If it finds the mark, step 3 finds it as well. If not, the subscription is in the queue
 //! when the node is marked, and the pass wakes the task; a wake before the park is latched. Only a
 //! `Queued` subscription spares step 2: one that a pass has `Granted` is in no queue, and the pass
@@ -49,7 +49,7 @@ pub(super) struct CancelWatch<W = Waiter> {
     grace: Cell<Option<Nanos>>,
 }
 
-/// A task, as its watch sees it.
+/// The part of a task that its watch uses.
 pub(super) trait Cancellable<W> {
     type Error;
 

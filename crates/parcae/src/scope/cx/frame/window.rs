@@ -1,9 +1,9 @@
-//! Moments between two steps of a task, in which tests let others act. Elsewhere nothing happens
-//! there.
+//! Hooks between two steps of a task, for tests that need an event at exactly that point. Empty in
+//! other builds.
 
 #[cfg(any(not(test), loom))]
 mod twin {
-    /// Before a task that is about to wait registers with the node that cancels it.
+    /// Called before a task that is about to wait registers with its cancel node.
     #[inline(always)]
     pub(crate) fn before_registering() {}
 }
@@ -16,7 +16,7 @@ mod twin {
         static ACT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
     }
 
-    /// Has `act` called once, on this thread, when a task is about to register.
+    /// Calls `act` once, on this thread, when a task is about to register.
     pub(crate) fn at_registering(act: impl FnOnce() + 'static) {
         ACT.with(|slot| *slot.borrow_mut() = Some(Box::new(act)));
     }
