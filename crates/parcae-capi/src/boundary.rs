@@ -38,7 +38,7 @@ fails_with! {
     *mut Task => std::ptr::null_mut(),
     *mut Token => std::ptr::null_mut(),
     *mut Cap => std::ptr::null_mut(),
-    *mut Meter => std::ptr::null_mut(),
+    *mut MeterWords => std::ptr::null_mut(),
 }
 
 impl Answer for Status {

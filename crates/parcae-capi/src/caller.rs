@@ -68,7 +68,7 @@ pub(crate) struct CallerContext {
     /// selects: see `with_object`.
     known: [Cell<Option<(usize, Thing)>>; 2],
     /// For yield checks outside of tasks, which always pass.
-    meter: Cell<Meter>,
+    meter: Cell<MeterWords>,
     /// The word that this meter reads: never raised.
     calm: u64,
 }
@@ -165,7 +165,7 @@ impl CallerContext {
             cap_budget: RefCell::new(None),
             polled: Cell::new(0),
             known: [const { Cell::new(None) }; 2],
-            meter: Cell::new(Meter {
+            meter: Cell::new(MeterWords {
                 slice: u64::MAX,
                 limit: std::ptr::null(),
                 signal: std::ptr::null(),
@@ -342,9 +342,9 @@ impl CallerContext {
     }
 
     /// The meter of a thread that is no task.
-    pub(crate) fn meter(&self) -> *mut Meter {
+    pub(crate) fn meter(&self) -> *mut MeterWords {
         let calm = &raw const self.calm;
-        self.meter.set(Meter { slice: u64::MAX, limit: calm, signal: calm.cast() });
+        self.meter.set(MeterWords { slice: u64::MAX, limit: calm, signal: calm.cast() });
         self.meter.as_ptr()
     }
 }

@@ -192,7 +192,7 @@ c_struct! {
 c_struct! {
     /// The words that a yield check reads. Belongs to one task, at the same address until the task
     /// ends.
-    struct Meter as "parcae_meter" {
+    struct MeterWords as "parcae_meter" {
         /// Ops until the next slow path.
         slice: u64,
         /// Raised when the task is cancelled.
@@ -212,7 +212,7 @@ pub const STRUCTURES: &[Structure] = &[
     SpawnOpts::DECLARATION,
     NurseryResult::DECLARATION,
     StallInfo::DECLARATION,
-    Meter::DECLARATION,
+    MeterWords::DECLARATION,
 ];
 
 /// Constants of one kind: a comment, names and values.
@@ -280,6 +280,6 @@ const _: () = {
     assert!(UNLIMITED == u64::MAX);
     assert!(size_of::<Budget>() == 40);
     assert!(size_of::<RuntimeConfig>() == 16 && size_of::<SchedulerConfig>() == 16);
-    assert!(size_of::<Meter>() == size_of::<parcae::foreign::Meter>());
+    assert!(size_of::<MeterWords>() == size_of::<parcae::foreign::MeterWords>());
     assert!(OK == 0 && CANCELLED == -1 && PANIC == -2 && BUDGET == -3 && PENDING == -4);
 };

@@ -187,7 +187,7 @@ fn a_nursery_of_the_adapter_is_the_wrapped_one_and_nothing_else() {
             ("cap_budget: RefCell<Option<Arc<CapBudget>>>", "parcae_cap_use"),
             ("polled: Cell<u64>", "where janus_supervisor_poll_exhausted goes on"),
             ("known: [Cell<Option<(usize,Thing)>>;2]", "objects that were looked up before"),
-            ("meter: Cell<Meter>", "yield checks outside of tasks"),
+            ("meter: Cell<MeterWords>", "yield checks outside of tasks"),
             ("calm: u64", "the word that this meter looks at"),
         ],
     );
@@ -284,7 +284,7 @@ const USED: &[(&str, &str)] = &[
     ("parcae::channel::Sender", "channels"),
     ("parcae::channel::channel", "channels"),
     ("parcae::foreign", "what the runtime offers to adapters: see its header"),
-    ("parcae::foreign::Meter", "its layout is the ABI's"),
+    ("parcae::foreign::MeterWords", "its layout is the ABI's"),
     ("parcae::foreign::OpenNursery", "the wrapped nursery"),
     ("parcae::foreign::check_cancelled", "whether the caller was asked to end"),
     ("parcae::foreign::task_id", "whether the caller is a task"),

@@ -203,7 +203,7 @@ c_api! {
 
     /// The meter of the running task, for parcae_yield_check. Outside of tasks, the thread's meter,
     /// which never runs out.
-    fn parcae_meter_get() -> *mut Meter {
+    fn parcae_meter_get() -> *mut MeterWords {
         match foreign::meter() {
             Some(meter) => Ok(meter.cast()),
             None => Ok(caller::current(|caller| caller.meter())),

@@ -23,14 +23,14 @@ use crate::scope::tally::{Tallies, Tally};
 use crate::stack::{StackError, StackOpts, StackPool, StackSize};
 use crate::view::inspect::OnDeadlock;
 use crate::view::stats::Measure;
-use crate::wait::{End, Node, Waiter};
+use crate::wait::{End, WaitNode, Waiter};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 pub use crate::sched::worker::Cancelled;
-pub use crate::sync::blocking::Limits as BlockingLimits;
+pub use crate::sync::blocking::BlockingLimits;
 pub use crate::view::sysmon::MonitorOpts;
 
 /// How an engine is set up.
@@ -167,7 +167,7 @@ impl Engine {
             let value = root(task, start);
             *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         };
-        let (ended, node) = (Arc::new(EndParker::default()), Node::new(()));
+        let (ended, node) = (Arc::new(EndParker::default()), WaitNode::new(()));
         // SAFETY: this function does not return before the task has ended, nor before the end has
         // woken the parker, which is when the node is out of its queue.
         let task = unsafe { self.submit_joined(traits, &ended, &node, body)? };
@@ -196,7 +196,7 @@ impl Engine {
         &self,
         traits: Traits,
         ended: &Arc<EndParker>,
-        node: &Node<Waiter>,
+        node: &WaitNode<Waiter>,
         task: impl FnOnce(NonNull<Task>, Start),
     ) -> Result<TaskRef, SpawnRefused> {
         self.watch();

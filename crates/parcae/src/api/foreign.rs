@@ -27,7 +27,7 @@ use crate::scope::profile::{Profile, Service};
 /// task's nurseries.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Meter {
+pub struct MeterWords {
     /// Ops until the end of the turn.
     pub slice: u64,
     /// Raised when the task is cancelled.
@@ -64,9 +64,9 @@ pub fn set_local(local: *const ()) {
 /// The meter of the running task. Its address is stable until the task ends. Only the task itself
 /// may use it.
 #[inline]
-pub fn meter() -> Option<*mut Meter> {
-    // The first fields of a frame are laid out as `Meter`, and are cells.
-    cx::current().map(|frame| (&raw const *frame).cast_mut().cast::<Meter>())
+pub fn meter() -> Option<*mut MeterWords> {
+    // The first fields of a frame are laid out as `MeterWords`, and are cells.
+    cx::current().map(|frame| (&raw const *frame).cast_mut().cast::<MeterWords>())
 }
 
 /// Slow path of a checkpoint of the running task.
@@ -142,9 +142,9 @@ pub fn erase<P: Profile>(runtime: Runtime<P>) -> Runtime<Service> {
 }
 
 const _: () = {
-    assert!(std::mem::offset_of!(Meter, slice) == 0);
-    assert!(std::mem::offset_of!(Meter, limit) == 8);
-    assert!(std::mem::offset_of!(Meter, signal) == 16);
+    assert!(std::mem::offset_of!(MeterWords, slice) == 0);
+    assert!(std::mem::offset_of!(MeterWords, limit) == 8);
+    assert!(std::mem::offset_of!(MeterWords, signal) == 16);
 };
 
 #[cfg(all(test, not(loom)))]

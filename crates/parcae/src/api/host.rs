@@ -27,7 +27,7 @@ use std::time::Instant;
 
 /// The host of a runtime's scheduler.
 pub(super) struct RuntimeHost {
-    blocking: blocking::Pool,
+    blocking: blocking::BlockingPool,
     errands: Arc<Errands>,
     tallies: Tallies,
     monitor: MonitorOpts,
@@ -36,13 +36,13 @@ pub(super) struct RuntimeHost {
 
 impl RuntimeHost {
     pub(super) fn new(
-        blocking: blocking::Limits,
+        blocking: blocking::BlockingLimits,
         monitor: MonitorOpts,
         on_deadlock: OnDeadlock,
     ) -> RuntimeHost {
         let errands = Arc::new(Errands::default());
         RuntimeHost {
-            blocking: blocking::Pool::new(blocking, &errands),
+            blocking: blocking::BlockingPool::new(blocking, &errands),
             errands,
             tallies: Tallies::default(),
             monitor,

@@ -10,7 +10,7 @@
 use crate::base::error::{Error, Result};
 use crate::sched::Shared;
 use crate::sched::task::TaskRef;
-use crate::scope::budget::{Pool, Resource, Shortfall, UNLIMITED};
+use crate::scope::budget::{BudgetPool, Resource, Shortfall, UNLIMITED};
 use crate::scope::cx::Frame;
 use std::collections::LinkedList;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use std::thread::{self, ThreadId};
 /// A task with limited spawns, for which a thread works.
 pub(crate) struct Errand {
     task: TaskRef,
-    pool: Arc<Pool>,
+    pool: Arc<BudgetPool>,
 }
 
 impl Errand {
@@ -78,7 +78,7 @@ impl Errands {
     /// One that says what to do.
     pub(crate) fn check_spawn(
         shared: &Shared,
-        nursery: Option<(TaskRef, &Arc<Pool>)>,
+        nursery: Option<(TaskRef, &Arc<BudgetPool>)>,
     ) -> Result<()> {
         let Some(errands) = shared.part::<Errands>() else { return Ok(()) };
         let (threads, here) = (errands.lock(), thread::current().id());

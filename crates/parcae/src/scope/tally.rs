@@ -6,7 +6,7 @@
 //! added to that of all unnamed nurseries, so that a server that opens a nursery for each request
 //! does not grow.
 
-use crate::scope::budget::{Budget, Pool};
+use crate::scope::budget::{Budget, BudgetPool};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -106,7 +106,7 @@ struct TallyTable {
 struct TalliedNursery {
     name: Option<Arc<str>>,
     tally: Arc<Tally>,
-    pool: Weak<Pool>,
+    pool: Weak<BudgetPool>,
 }
 
 /// One entry of a snapshot.
@@ -141,7 +141,7 @@ impl Tallies {
         &self,
         number: u64,
         name: Option<&Arc<str>>,
-        pool: &Arc<Pool>,
+        pool: &Arc<BudgetPool>,
     ) -> Arc<Tally> {
         let mut state = self.lock();
         let full = state.named.len() >= MOST_NAMES;

@@ -59,7 +59,7 @@ use super::registry::{self, Geometry};
 use super::sys::{errno, page_size};
 use super::{StackError, StackSize};
 use crate::stack::arch::{self, Context};
-use crate::stack::fiber::contain::{Containment, Overflow};
+use crate::stack::fiber::contain::{Containment, StackOverflow};
 use std::cell::RefCell;
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -478,7 +478,7 @@ impl GuardHit {
         }
         let bottom = self.guard + self.arena.guard;
         let left = sp.saturating_sub(bottom);
-        containment.overflow.set(Some(Overflow { left, needed: left + (bottom - self.addr) }));
+        containment.overflow.set(Some(StackOverflow { left, needed: left + (bottom - self.addr) }));
         // SAFETY: `to` was saved when the closure was entered, and only this thread resumes it;
         // the closure is never resumed.
         unsafe { arch::redirect(context, from, to) };

@@ -5,7 +5,7 @@
 //! gives up later has passed the barrier, and notices the cancellation at its next cancel point.
 
 use super::constructor;
-use super::primitive::{self, Outcome, Primitive, grant_all_before};
+use super::primitive::{self, Primitive, WaitOutcome, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
 use crate::scope::cx::parking::Deadline;
@@ -118,7 +118,7 @@ impl Barrier {
     pub fn wait(&self) -> Result<BarrierResult> {
         let why = Why::signal("barrier", self);
         let outcome = primitive::wait(&self.raw, (), why, || Deadline::Never)?;
-        Ok(BarrierResult { leader: matches!(outcome, Outcome::AtOnce(_)) })
+        Ok(BarrierResult { leader: matches!(outcome, WaitOutcome::AtOnce(_)) })
     }
 }
 

@@ -49,7 +49,7 @@ use std::time::{Duration, Instant};
 /// Limits of the pool.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub, reason = "public with that feature"))]
-pub struct Limits {
+pub struct BlockingLimits {
     /// Largest number of threads.
     pub threads: usize,
     /// Largest number of calls that wait for a thread.
@@ -58,30 +58,30 @@ pub struct Limits {
     pub idle: Duration,
 }
 
-impl Default for Limits {
+impl Default for BlockingLimits {
     /// Blocking calls wait for disks and locks, not for processors: so there are more threads than
     /// processors, but no more than a system allows by default.
-    fn default() -> Limits {
-        Limits { threads: 128, queue: 1024, idle: Duration::from_secs(10) }
+    fn default() -> BlockingLimits {
+        BlockingLimits { threads: 128, queue: 1024, idle: Duration::from_secs(10) }
     }
 }
 
 /// A scheduler's pool of threads for blocking calls.
-pub(crate) struct Pool {
+pub(crate) struct BlockingPool {
     inner: Arc<BlockingInner>,
 }
 
 struct BlockingInner {
-    limits: Limits,
+    limits: BlockingLimits,
     room: Semaphore,
     errands: Arc<Errands>,
-    state: Mutex<State>,
+    state: Mutex<BlockingState>,
     /// Signalled when there is work, or the threads are to end.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct BlockingState {
     queue: LinkedList<Job>,
     next_id: u64,
     idle: usize,
@@ -122,13 +122,13 @@ impl Job {
     }
 }
 
-impl Pool {
-    pub(crate) fn new(limits: Limits, errands: &Arc<Errands>) -> Pool {
-        let limits = Limits { threads: limits.threads.max(1), ..limits };
+impl BlockingPool {
+    pub(crate) fn new(limits: BlockingLimits, errands: &Arc<Errands>) -> BlockingPool {
+        let limits = BlockingLimits { threads: limits.threads.max(1), ..limits };
         let room = Semaphore::new(limits.threads.saturating_add(limits.queue));
         let (errands, state) = (Arc::clone(errands), Mutex::default());
         let inner = BlockingInner { limits, room, errands, state, changed: Condvar::new() };
-        Pool { inner: Arc::new(inner) }
+        BlockingPool { inner: Arc::new(inner) }
     }
 
     /// Number of threads at this moment.
@@ -174,7 +174,7 @@ impl Pool {
 }
 
 impl BlockingInner {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BlockingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -275,26 +275,26 @@ fn take_out<T>(list: &mut LinkedList<T>, wanted: impl Fn(&T) -> bool) -> LinkedL
 }
 
 /// The slot for the result of a call.
-struct Slot<R> {
+struct CallSlot<R> {
     state: Mutex<Option<thread::Result<R>>>,
     waiter: Waiter,
 }
 
-impl<R: Send> Slot<R> {
+impl<R: Send> CallSlot<R> {
     /// A slot, and the call that fills it.
     fn for_call<'c>(
         call: impl FnOnce() -> R + Send + 'c,
-    ) -> (Arc<Slot<R>>, Box<dyn FnOnce() + Send + 'c>)
+    ) -> (Arc<CallSlot<R>>, Box<dyn FnOnce() + Send + 'c>)
     where
         R: 'c,
     {
-        let slot = Arc::new(Slot { state: Mutex::new(None), waiter: parking::waiter() });
+        let slot = Arc::new(CallSlot { state: Mutex::new(None), waiter: parking::waiter() });
         let theirs = Arc::clone(&slot);
         (slot, Box::new(move || theirs.set(catch_unwind(AssertUnwindSafe(call)))))
     }
 }
 
-impl<R> Slot<R> {
+impl<R> CallSlot<R> {
     fn take(&self) -> Option<thread::Result<R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -312,7 +312,7 @@ fn pool() -> Result<Option<(Arc<BlockingInner>, Option<Errand>)>> {
     parking::checkpoint(frame)?;
     let shared = &frame.settings().shared;
     // Under the deterministic executor calls are made in place.
-    let pool = shared.part::<Pool>().filter(|_| !shared.config.deterministic);
+    let pool = shared.part::<BlockingPool>().filter(|_| !shared.config.deterministic);
     Ok(pool.map(|pool| (Arc::clone(&pool.inner), Errand::of(frame))))
 }
 
@@ -396,7 +396,7 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
     let at = Location::caller();
     let Some((pool, errand)) = pool()? else { return in_place(call) };
     let room = pool.room()?;
-    let (slot, job) = Slot::for_call(call);
+    let (slot, job) = CallSlot::for_call(call);
     // SAFETY: only the lifetime changes. The closure is called and dropped before this function
     // returns or unwinds: `pending` removes it from the queue, or waits for its result. After that
     // only the slot is left, which is empty once the result was taken.
@@ -461,7 +461,7 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
     let at = Location::caller();
     let Some((pool, errand)) = pool()? else { return in_place(call) };
     let room = pool.room()?;
-    let (slot, job) = Slot::for_call(call);
+    let (slot, job) = CallSlot::for_call(call);
     let id = pool.submit(job, room, errand);
     loop {
         if let Some(result) = slot.take() {
@@ -483,7 +483,7 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
 /// A submitted call, which has ended or was withdrawn when this is dropped.
 struct Pending<'p, R> {
     pool: &'p BlockingInner,
-    slot: &'p Slot<R>,
+    slot: &'p CallSlot<R>,
     id: Option<u64>,
 }
 

@@ -6,11 +6,11 @@
 
 use super::constructor;
 use super::mutex::MutexGuard;
-use super::primitive::{self, Outcome, Primitive, grant_all_before};
+use super::primitive::{self, Primitive, WaitOutcome, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
 use crate::scope::cx::parking::Deadline;
-use crate::wait::{Grant, Queue, Removed, Standing, Waiter, Wake, Why};
+use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -71,8 +71,8 @@ impl<W: Wake> RawCondvar<W> {
     }
 
     /// Passes on a signal whose receiver failed to lock the mutex again.
-    pub(super) fn pass_on(&self, outcome: Outcome) {
-        if let Outcome::Waited(Grant::Own) = outcome {
+    pub(super) fn pass_on(&self, outcome: WaitOutcome) {
+        if let WaitOutcome::Waited(Grant::Own) = outcome {
             self.notify_one();
         }
     }
@@ -106,7 +106,7 @@ impl<W: Wake> Primitive<W> for RawCondvar<W> {
         removed: &Removed<W>,
     ) -> Option<Grant> {
         drop(waiters);
-        if removed.standing == Standing::Granted(Grant::Own) {
+        if removed.standing == WaitStanding::Granted(Grant::Own) {
             self.notify_one();
         }
         None
@@ -208,7 +208,7 @@ impl Condvar {
         &self,
         guard: MutexGuard<'m, T>,
         deadline: Deadline,
-    ) -> Result<(MutexGuard<'m, T>, Outcome)> {
+    ) -> Result<(MutexGuard<'m, T>, WaitOutcome)> {
         let mutex = guard.mutex();
         let unlock = || {
             drop(guard); // the node is in the queue

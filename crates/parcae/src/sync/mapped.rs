@@ -1,14 +1,14 @@
 //! Guards for a part of a lock's data.
 //!
-//! A mapped guard is the lock without its data (`Held`, `Shared`, `Exclusive`), which unlocks on
-//! drop, and a pointer to the part. A closure has borrowed the part from the original guard and
-//! cannot keep it any longer. The lock stays held from there to the end of the mapped guard, so the
-//! pointer is valid, and exclusive if the lock is. The type no longer names the data, so `Send` and
-//! `Sync` depend on the part alone: nothing else is reachable through the guard, and any thread may
-//! unlock.
+//! A mapped guard is the lock without its data (`Held`, `SharedHold`, `ExclusiveHold`), which
+//! unlocks on drop, and a pointer to the part. A closure has borrowed the part from the original
+//! guard and cannot keep it any longer. The lock stays held from there to the end of the mapped
+//! guard, so the pointer is valid, and exclusive if the lock is. The type no longer names the data,
+//! so `Send` and `Sync` depend on the part alone: nothing else is reachable through the guard, and
+//! any thread may unlock.
 
 use super::mutex::Held;
-use super::rwlock::{Exclusive, Shared};
+use super::rwlock::{ExclusiveHold, SharedHold};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -64,13 +64,13 @@ guard! {
 guard! {
     /// Shared access to a part of a [`RwLock`](super::RwLock)'s data, made by
     /// [`ReadGuard::map`](super::ReadGuard::map). Dropping the guard unlocks.
-    MappedReadGuard, Shared, &'l U
+    MappedReadGuard, SharedHold, &'l U
 }
 
 guard! {
     /// Exclusive access to a part of a [`RwLock`](super::RwLock)'s data, made by
     /// [`WriteGuard::map`](super::WriteGuard::map). Dropping the guard unlocks.
-    MappedWriteGuard, Exclusive, &'l mut U
+    MappedWriteGuard, ExclusiveHold, &'l mut U
 }
 
 // SAFETY: equivalent to `&mut U`.

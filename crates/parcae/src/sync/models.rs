@@ -7,23 +7,23 @@
 use super::barrier::RawBarrier;
 use super::condvar::RawCondvar;
 use super::notify::RawNotify;
-use super::once::Slot;
+use super::once::OnceSlot;
 use super::permits::Permits;
-use super::primitive::{Outcome, Primitive, PrimitiveQueue, begin};
+use super::primitive::{Primitive, PrimitiveQueue, WaitOutcome, begin};
 use super::raw::RawMutex;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
-use crate::wait::{Grant, Node, Standing, Waitable};
+use crate::wait::{Grant, WaitNode, WaitStanding, Waitable};
 use loom::sync::Arc;
 use loom::thread::{self, Thread};
 
 /// Waits for a node that is in the queue, as `wait_in_queue` does, without end.
-fn wait_on<P: Primitive<Thread>>(primitive: &P, node: &Node<Thread, P::Key>) -> Grant {
+fn wait_on<P: Primitive<Thread>>(primitive: &P, node: &WaitNode<Thread, P::Key>) -> Grant {
     loop {
         thread::park();
         match node.standing() {
-            Standing::Granted(grant) => return grant,
-            Standing::Called => {
+            WaitStanding::Granted(grant) => return grant,
+            WaitStanding::Called => {
                 // SAFETY: the node stays where it is until it was granted.
                 if let Some(grant) =
                     unsafe { PrimitiveQueue(primitive).retry(node, thread::current) }
@@ -38,7 +38,7 @@ fn wait_on<P: Primitive<Thread>>(primitive: &P, node: &Node<Thread, P::Key>) -> 
 
 /// Waits as tasks do, without end.
 fn wait<P: Primitive<Thread>>(primitive: &P, key: P::Key) -> Grant {
-    let node = Node::new(key);
+    let node = WaitNode::new(key);
     // SAFETY: the node stays here until it was granted.
     match unsafe { begin(primitive, &node, key, thread::current) } {
         Some(grant) => grant,
@@ -49,7 +49,7 @@ fn wait<P: Primitive<Thread>>(primitive: &P, key: P::Key) -> Grant {
 /// Joins the queue and gives up, as a cancelled waiter does. The grant if it has got one all the
 /// same.
 fn give_up<P: Primitive<Thread>>(primitive: &P, key: P::Key) -> Option<Grant> {
-    let node = Node::new(key);
+    let node = WaitNode::new(key);
     // SAFETY: the node stays here until it was withdrawn.
     unsafe {
         begin(primitive, &node, key, thread::current)
@@ -281,7 +281,7 @@ fn mutex_granted_to_one_who_gives_up() {
         let quitter = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                let node = Node::new(0);
+                let node = WaitNode::new(0);
                 // SAFETY: the node stays here until it is out of the queue.
                 let mut got = unsafe { begin(&world.mutex, &node, 0, thread::current) };
                 if got.is_none() {
@@ -289,7 +289,7 @@ fn mutex_granted_to_one_who_gives_up() {
                     // SAFETY: as above.
                     got = unsafe {
                         match node.standing() {
-                            Standing::Called => {
+                            WaitStanding::Called => {
                                 PrimitiveQueue(&world.mutex).retry(&node, thread::current)
                             }
                             _ => None,
@@ -341,7 +341,7 @@ impl Gate {
     fn pass(&self) {
         self.world.lock();
         while !self.is_open() {
-            let node = Node::new(());
+            let node = WaitNode::new(());
             // SAFETY: the node stays here until it was granted.
             let granted = unsafe { begin(&self.opened, &node, (), thread::current) };
             assert_eq!(granted, None, "a condvar keeps no signal");
@@ -385,7 +385,7 @@ fn queue_behind(condvar: &Arc<RawCondvar<Thread>>) -> thread::JoinHandle<Grant> 
     let joined = Arc::new(loom::sync::atomic::AtomicBool::new(false));
     let (condvar, seen) = (Arc::clone(condvar), Arc::clone(&joined));
     let waiter = thread::spawn(move || {
-        let node = Node::new(());
+        let node = WaitNode::new(());
         // SAFETY: the node stays here until it was granted.
         assert_eq!(unsafe { begin(&*condvar, &node, (), thread::current) }, None);
         joined.store(true, loom::sync::atomic::Ordering::Release);
@@ -402,7 +402,7 @@ fn queue_behind(condvar: &Arc<RawCondvar<Thread>>) -> thread::JoinHandle<Grant> 
 fn condvar_signal_against_cancel() {
     explore("sync::condvar_signal_against_cancel", None, || {
         let condvar = Arc::new(RawCondvar::<Thread>::new());
-        let quits = Node::new(());
+        let quits = WaitNode::new(());
         // SAFETY: the node stays here until it was withdrawn.
         assert_eq!(unsafe { begin(&*condvar, &quits, (), thread::current) }, None);
         let stays = queue_behind(&condvar);
@@ -424,7 +424,7 @@ fn condvar_signal_against_cancel() {
 fn condvar_signal_against_cancel_while_locking_again() {
     explore("sync::condvar_signal_against_cancel_while_locking_again", Some(3), || {
         let (world, condvar) = (World::new(), Arc::new(RawCondvar::<Thread>::new()));
-        let quits = Node::new(());
+        let quits = WaitNode::new(());
         // SAFETY: the node stays here until it was granted.
         assert_eq!(unsafe { begin(&*condvar, &quits, (), thread::current) }, None);
         let stays = queue_behind(&condvar);
@@ -436,7 +436,7 @@ fn condvar_signal_against_cancel_while_locking_again() {
                 world.mutex.unlock();
             })
         };
-        let outcome = Outcome::Waited(wait_on(&*condvar, &quits));
+        let outcome = WaitOutcome::Waited(wait_on(&*condvar, &quits));
         // As `Condvar::wait` does, for a task that is cancelled if it has to wait for the mutex.
         match give_up(&world.mutex, 0) {
             None => condvar.pass_on(outcome),
@@ -501,7 +501,7 @@ fn barrier_against_cancel() {
 fn once_is_made_once() {
     explore("sync::once_is_made_once", None, || {
         struct Cell {
-            slot: Slot<u32>,
+            slot: OnceSlot<u32>,
             making: RawMutex<Thread>,
             made: UnsafeCell<usize>,
         }
@@ -526,8 +526,11 @@ fn once_is_made_once() {
             cell.making.unlock();
             *cell.slot.get().expect("it is ready")
         }
-        let cell =
-            Arc::new(Cell { slot: Slot::new(), making: RawMutex::new(), made: UnsafeCell::new(0) });
+        let cell = Arc::new(Cell {
+            slot: OnceSlot::new(),
+            making: RawMutex::new(),
+            made: UnsafeCell::new(0),
+        });
         let other = {
             let cell = Arc::clone(&cell);
             thread::spawn(move || get(&cell))

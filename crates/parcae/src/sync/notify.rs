@@ -8,7 +8,7 @@ use super::constructor;
 use super::primitive::{Primitive, grant_all_before, wait_deadline, wait_forever, wait_timeout};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
-use crate::wait::{Grant, Queue, Removed, Standing, Waiter, Wake, Why};
+use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -121,8 +121,8 @@ impl<W: Wake> Primitive<W> for RawNotify<W> {
     ) -> Option<Grant> {
         drop(state);
         match removed.standing {
-            Standing::Granted(Grant::Own) => self.notify_one(),
-            Standing::Granted(Grant::OwnLast) => self.notify_last(),
+            WaitStanding::Granted(Grant::Own) => self.notify_one(),
+            WaitStanding::Granted(Grant::OwnLast) => self.notify_last(),
             _ => {}
         }
         None

@@ -25,31 +25,31 @@ use std::fmt;
 /// # Ok::<(), parcae::Error>(())
 /// ```
 pub struct OnceCell<T> {
-    slot: Slot<T>,
+    slot: OnceSlot<T>,
     making: Mutex<()>,
 }
 
 /// The value, and whether it is initialised.
-pub(super) struct Slot<T> {
+pub(super) struct OnceSlot<T> {
     ready: AtomicUsize,
     value: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: shared, the slot gives out `&T` (`Sync`), and a value made on one thread may be dropped
 // on another (`Send`).
-unsafe impl<T: Send + Sync> Sync for Slot<T> {}
+unsafe impl<T: Send + Sync> Sync for OnceSlot<T> {}
 
-impl<T> Slot<T> {
+impl<T> OnceSlot<T> {
     constructor! {
-        pub(super) fn new() -> Slot<T> {
-            Slot::with(None)
+        pub(super) fn new() -> OnceSlot<T> {
+            OnceSlot::with(None)
         }
     }
 
     constructor! {
-        fn with(value: Option<T>) -> Slot<T> {
+        fn with(value: Option<T>) -> OnceSlot<T> {
             let ready = if value.is_some() { 1 } else { 0 };
-            Slot { ready: AtomicUsize::new(ready), value: UnsafeCell::new(value) }
+            OnceSlot { ready: AtomicUsize::new(ready), value: UnsafeCell::new(value) }
         }
     }
 
@@ -79,7 +79,7 @@ impl<T> OnceCell<T> {
     constructor! {
         /// An uninitialised cell.
         pub fn new() -> OnceCell<T> {
-            OnceCell { slot: Slot::new(), making: Mutex::new(()) }
+            OnceCell { slot: OnceSlot::new(), making: Mutex::new(()) }
         }
     }
 
@@ -96,7 +96,7 @@ impl<T> OnceCell<T> {
         /// # Ok::<(), parcae::Error>(())
         /// ```
         pub fn new_with(value: Option<T>) -> OnceCell<T> {
-            OnceCell { slot: Slot::with(value), making: Mutex::new(()) }
+            OnceCell { slot: OnceSlot::with(value), making: Mutex::new(()) }
         }
     }
 

@@ -20,7 +20,7 @@
 use super::constructor;
 use super::primitive::{Primitive, grant_all_before};
 use crate::base::lock::{Guard, Lock};
-use crate::wait::{Batch, Grant, Queue, Removed, Standing, Wake};
+use crate::wait::{Batch, Grant, Queue, Removed, WaitStanding, Wake};
 
 pub(super) struct Permits<W> {
     state: Lock<PermitState<W>>,
@@ -144,7 +144,7 @@ impl<W: Wake> Primitive<W> for Permits<W> {
         wanted: usize,
         removed: &Removed<W>,
     ) -> Option<Grant> {
-        if removed.standing == Standing::Granted(Grant::Own) {
+        if removed.standing == WaitStanding::Granted(Grant::Own) {
             state.free += wanted;
         }
         // The waiters behind this one may want fewer permits.

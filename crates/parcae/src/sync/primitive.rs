@@ -18,7 +18,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::lock::Guard;
 use crate::scope::cx;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, charge, wait_in_queue};
-use crate::wait::{Batch, Grant, Node, Queue, Removed, Waitable, Waiter, Wake, Why};
+use crate::wait::{Batch, Grant, Queue, Removed, WaitNode, Waitable, Waiter, Wake, Why};
 use std::time::{Duration, Instant};
 
 /// A lock or a signal.
@@ -50,7 +50,7 @@ pub(super) trait Primitive<W: Wake> {
     /// The caller owns the node, which is in the queue.
     unsafe fn call_back(
         &self,
-        node: &Node<W, Self::Key>,
+        node: &WaitNode<W, Self::Key>,
         waiter: impl FnOnce() -> W,
     ) -> Option<Grant> {
         let _ = (node, waiter);
@@ -73,12 +73,16 @@ pub(super) struct PrimitiveQueue<'p, P>(pub(super) &'p P);
 impl<W: Wake, P: Primitive<W>> Waitable<W> for PrimitiveQueue<'_, P> {
     type Key = P::Key;
 
-    unsafe fn retry(&self, node: &Node<W, P::Key>, waiter: impl FnOnce() -> W) -> Option<Grant> {
+    unsafe fn retry(
+        &self,
+        node: &WaitNode<W, P::Key>,
+        waiter: impl FnOnce() -> W,
+    ) -> Option<Grant> {
         // SAFETY: the caller upholds the contract.
         unsafe { self.0.call_back(node, waiter) }
     }
 
-    unsafe fn withdraw(&self, node: &Node<W, P::Key>) -> Option<Grant> {
+    unsafe fn withdraw(&self, node: &WaitNode<W, P::Key>) -> Option<Grant> {
         let mut state = self.0.lock();
         let queue = P::queue(&mut state);
         // SAFETY: the caller upholds the contract.
@@ -94,7 +98,7 @@ impl<W: Wake, P: Primitive<W>> Waitable<W> for PrimitiveQueue<'_, P> {
 /// The node is idle, and is used as [`Queue::push`] requires.
 pub(super) unsafe fn begin<W: Wake, P: Primitive<W>>(
     primitive: &P,
-    node: &Node<W, P::Key>,
+    node: &WaitNode<W, P::Key>,
     key: P::Key,
     waiter: impl FnOnce() -> W,
 ) -> Option<Grant> {
@@ -135,19 +139,19 @@ pub(super) fn grant_all_before<W: Wake, P: Primitive<W>>(
 
 /// Outcome of a wait that was not cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum WaitOutcome {
     /// Succeeded without waiting.
     AtOnce(Grant),
     Waited(Grant),
     TimedOut,
 }
 
-impl Outcome {
+impl WaitOutcome {
     /// An error if the deadline has passed.
     pub(super) fn in_time(self) -> Result<Grant> {
         match self {
-            Outcome::AtOnce(grant) | Outcome::Waited(grant) => Ok(grant),
-            Outcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
+            WaitOutcome::AtOnce(grant) | WaitOutcome::Waited(grant) => Ok(grant),
+            WaitOutcome::TimedOut => Err(Error::new(ErrorKind::TimedOut)),
         }
     }
 }
@@ -159,20 +163,20 @@ pub(super) fn wait<P: Primitive<Waiter>>(
     key: P::Key,
     why: Why<'_>,
     deadline: impl FnOnce() -> Deadline,
-) -> Result<Outcome> {
-    let node = Node::new(key);
+) -> Result<WaitOutcome> {
+    let node = WaitNode::new(key);
     let frame = cx::current();
     // SAFETY: node and waiter stay here until the node is granted or removed, by `wait_in_queue` at
     // the latest. The frame is the caller's.
     let waited = unsafe {
         if let Some(grant) = begin(primitive, &node, key, || borrowed_waiter(frame)) {
-            return Ok(Outcome::AtOnce(grant));
+            return Ok(WaitOutcome::AtOnce(grant));
         }
         wait_in_queue(&PrimitiveQueue(primitive), &node, frame, why, deadline, || charge(frame))
     };
     match waited {
-        (Some(grant), _) => Ok(Outcome::Waited(grant)),
-        (None, Ok(Ended::Woken | Ended::TimedOut)) => Ok(Outcome::TimedOut),
+        (Some(grant), _) => Ok(WaitOutcome::Waited(grant)),
+        (None, Ok(Ended::Woken | Ended::TimedOut)) => Ok(WaitOutcome::TimedOut),
         (None, Err(error)) => Err(error),
     }
 }

@@ -33,7 +33,7 @@ use super::constructor;
 use super::primitive::Primitive;
 use crate::base::lock::{Guard, Lock};
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
-use crate::wait::{Grant, Node, Queue, Removed, Standing, Wake};
+use crate::wait::{Grant, Queue, Removed, WaitNode, WaitStanding, Wake};
 
 const LOCKED: usize = 1;
 const QUEUED: usize = 2;
@@ -175,7 +175,11 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
         }
     }
 
-    unsafe fn call_back(&self, node: &Node<W, u32>, waiter: impl FnOnce() -> W) -> Option<Grant> {
+    unsafe fn call_back(
+        &self,
+        node: &WaitNode<W, u32>,
+        waiter: impl FnOnce() -> W,
+    ) -> Option<Grant> {
         let mut waiters = self.waiters.lock();
         let others = !waiters.is_alone(node);
         // SAFETY: the caller upholds the contract, here and below.
@@ -212,7 +216,7 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
         _: u32,
         removed: &Removed<W>,
     ) -> Option<Grant> {
-        if let Standing::Granted(_) = removed.standing {
+        if let WaitStanding::Granted(_) = removed.standing {
             drop(waiters);
             self.unlock(); // the mutex is ours: hand it on
             return None;
@@ -221,7 +225,7 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
         let mut word = self.word.load(Ordering::Relaxed); // the compare-and-swap decides
         let called = loop {
             let mut next = (word & !QUEUED) | queued;
-            if removed.standing == Standing::Called {
+            if removed.standing == WaitStanding::Called {
                 next &= !CALLED;
             }
             if removed.was_first {

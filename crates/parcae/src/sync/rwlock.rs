@@ -249,8 +249,8 @@ impl<'l, T: ?Sized> ReadGuard<'l, T> {
     }
 
     /// The lock without the data.
-    fn hand_over(self) -> Shared<'l> {
-        Shared(&ManuallyDrop::new(self).lock.permits)
+    fn hand_over(self) -> SharedHold<'l> {
+        SharedHold(&ManuallyDrop::new(self).lock.permits)
     }
 }
 
@@ -292,9 +292,9 @@ impl<'l, T: ?Sized> WriteGuard<'l, T> {
     }
 
     /// The lock without the data.
-    fn hand_over(self) -> Exclusive<'l> {
+    fn hand_over(self) -> ExclusiveHold<'l> {
         let lock = ManuallyDrop::new(self).lock;
-        Exclusive { permits: &lock.permits, all: lock.all, writer: &lock.writer }
+        ExclusiveHold { permits: &lock.permits, all: lock.all, writer: &lock.writer }
     }
 
     /// Turns the write lock into a read lock. No writer gets in between.
@@ -307,22 +307,22 @@ impl<'l, T: ?Sized> WriteGuard<'l, T> {
 }
 
 /// A lock held for reading, without its data. Dropping it unlocks.
-pub(super) struct Shared<'l>(&'l Permits<Waiter>);
+pub(super) struct SharedHold<'l>(&'l Permits<Waiter>);
 
-impl Drop for Shared<'_> {
+impl Drop for SharedHold<'_> {
     fn drop(&mut self) {
         self.0.give(1);
     }
 }
 
 /// A lock held for writing, without its data. Dropping it unlocks.
-pub(super) struct Exclusive<'l> {
+pub(super) struct ExclusiveHold<'l> {
     permits: &'l Permits<Waiter>,
     all: usize,
     writer: &'l Holder,
 }
 
-impl Drop for Exclusive<'_> {
+impl Drop for ExclusiveHold<'_> {
     fn drop(&mut self) {
         self.writer.leave();
         self.permits.give(self.all);

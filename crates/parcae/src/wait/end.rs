@@ -28,7 +28,7 @@
 //! Replacing the one joiner that a record has room for: the worker reads it before it publishes the
 //! end, and a second waiter could come in between while the task's state word is unchanged.
 
-use super::queue::{CaseClaim, Grant, Node, Queue, Standing};
+use super::queue::{CaseClaim, Grant, Queue, WaitNode, WaitStanding};
 use super::{Waitable, Waiter, Wake};
 use crate::base::error::discard;
 use crate::base::lock::{Guard, Lock};
@@ -40,10 +40,10 @@ use std::sync::Arc;
 #[repr(C)]
 pub(crate) struct End<W> {
     hook: JoinHook,
-    state: Lock<State<W>>,
+    state: Lock<EndState<W>>,
 }
 
-struct State<W> {
+struct EndState<W> {
     ended: bool,
     waiters: Queue<W>,
 }
@@ -52,7 +52,7 @@ impl<W: Wake> End<W> {
     pub(crate) fn new() -> End<W> {
         End {
             hook: JoinHook { tell: End::<W>::tell_joined },
-            state: Lock::new(State { ended: false, waiters: Queue::new() }),
+            state: Lock::new(EndState { ended: false, waiters: Queue::new() }),
         }
     }
 
@@ -83,7 +83,7 @@ impl<W: Wake> End<W> {
 }
 
 impl<W> End<W> {
-    fn lock(&self) -> Guard<'_, State<W>> {
+    fn lock(&self) -> Guard<'_, EndState<W>> {
         self.state.lock()
     }
 
@@ -105,7 +105,7 @@ impl<W> End<W> {
     /// As for [`Queue::push`].
     pub(crate) unsafe fn register(
         &self,
-        node: &Node<W>,
+        node: &WaitNode<W>,
         waiter: W,
         claim: Option<CaseClaim>,
     ) -> bool {
@@ -124,12 +124,12 @@ impl<W> End<W> {
 impl<W> Waitable<W> for End<W> {
     type Key = ();
 
-    unsafe fn withdraw(&self, node: &Node<W>) -> Option<Grant> {
+    unsafe fn withdraw(&self, node: &WaitNode<W>) -> Option<Grant> {
         // SAFETY: the caller upholds the contract.
         let removed = unsafe { self.lock().waiters.remove(node) };
         drop(removed.waiter); // outside of the lock
         match removed.standing {
-            Standing::Granted(grant) => Some(grant),
+            WaitStanding::Granted(grant) => Some(grant),
             _ => None,
         }
     }
@@ -150,13 +150,13 @@ impl<W: Wake> End<W> {
 
 /// The node of a future, whose waker may change at each poll.
 #[derive(Default)]
-pub(crate) struct Polled(Option<Box<Node<Waiter>>>);
+pub(crate) struct Polled(Option<Box<WaitNode<Waiter>>>);
 
 impl Polled {
     /// Whether the task has ended. If not, this waker replaces the earlier one.
     pub(crate) fn poll(&mut self, end: &End<Waiter>, waker: &std::task::Waker) -> bool {
         self.withdraw(end);
-        let node = self.0.insert(Box::new(Node::new(())));
+        let node = self.0.insert(Box::new(WaitNode::new(())));
         // SAFETY: boxed, and withdrawn before the box is dropped.
         let queued = unsafe { end.register(node, Waiter::Future(waker.clone()), None) };
         if !queued {
@@ -249,18 +249,18 @@ mod models {
         }
 
         fn wait(&self) {
-            let node = Node::new(());
+            let node = WaitNode::new(());
             // SAFETY: the node stays here until it is granted.
             if unsafe { self.end.register(&node, thread::current(), None) } {
                 // Parked for each wake: an unpark that comes while a thread waits for a mutex or a
                 // join confuses loom.
                 loop {
                     thread::park();
-                    if node.standing() != Standing::Queued {
+                    if node.standing() != WaitStanding::Queued {
                         break;
                     }
                 }
-                assert_eq!(node.standing(), Standing::Granted(Grant::All));
+                assert_eq!(node.standing(), WaitStanding::Granted(Grant::All));
             }
             self.take();
         }
@@ -273,7 +273,7 @@ mod models {
         explore("end: finish against a waker", None, || {
             let world = World::new();
             let finisher = World::finish(&world);
-            let node = Node::new(());
+            let node = WaitNode::new(());
             // SAFETY: the node stays here until it is withdrawn.
             while unsafe { world.end.register(&node, thread::current(), None) } {
                 thread::park();
@@ -308,7 +308,7 @@ mod models {
             let worlds = [World::new(), World::new()];
             let finishers = [0, 1].map(|i| World::finish(&worlds[i]));
             let claim = Claim::new();
-            let nodes = [Node::new(()), Node::new(())];
+            let nodes = [WaitNode::new(()), WaitNode::new(())];
             let mut queued = [false; 2];
             for (i, world) in worlds.iter().enumerate() {
                 // SAFETY: nodes and claim stay here until all nodes are withdrawn.

@@ -34,7 +34,7 @@ mod why;
 pub(crate) use claim::Claim;
 pub use end::Ends;
 pub(crate) use end::{End, Polled, TaskEnd};
-pub(crate) use queue::{CaseClaim, Grant, Node, Queue, Removed, Standing};
+pub(crate) use queue::{CaseClaim, Grant, Queue, Removed, WaitNode, WaitStanding};
 pub(crate) use wake::{Batch, Waiter, Wake, Wakes, wake_all};
 pub(crate) use why::{ChannelStats, Channelled, Holder, Why};
 
@@ -48,7 +48,11 @@ pub(crate) trait Waitable<W> {
     /// # Safety
     ///
     /// The caller owns the node, which is in the queue of this object.
-    unsafe fn retry(&self, node: &Node<W, Self::Key>, waiter: impl FnOnce() -> W) -> Option<Grant> {
+    unsafe fn retry(
+        &self,
+        node: &WaitNode<W, Self::Key>,
+        waiter: impl FnOnce() -> W,
+    ) -> Option<Grant> {
         let _ = (node, waiter);
         None
     }
@@ -59,5 +63,5 @@ pub(crate) trait Waitable<W> {
     /// # Safety
     ///
     /// The caller owns the node, which is used with the queue of this object only.
-    unsafe fn withdraw(&self, node: &Node<W, Self::Key>) -> Option<Grant>;
+    unsafe fn withdraw(&self, node: &WaitNode<W, Self::Key>) -> Option<Grant>;
 }

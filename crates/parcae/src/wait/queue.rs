@@ -2,7 +2,7 @@
 //!
 //! Locks, channels, ends of tasks, cancellation and suspended accounts all keep their waiters in a
 //! [`Queue`]. A queue belongs to an object and is used under that object's lock. A waiter owns its
-//! [`Node`], which lies on its stack, in its frame, or in a box if a future owns it: joining a
+//! [`WaitNode`], which lies on its stack, in its frame, or in a box if a future owns it: joining a
 //! queue allocates nothing. The object's data about a waiter (the number of permits it wants, the
 //! address of its value) is the node's *key*.
 //!
@@ -78,7 +78,7 @@ pub(crate) enum Grant {
 
 /// The state of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum WaitStanding {
     Idle,
     Queued,
     Called,
@@ -108,8 +108,8 @@ impl Grant {
 }
 
 /// A waiter's place in a queue.
-pub(crate) struct Node<W, K = ()> {
-    /// The code of a [`Standing`].
+pub(crate) struct WaitNode<W, K = ()> {
+    /// The code of a [`WaitStanding`].
     state: AtomicUsize,
     links: UnsafeCell<NodeFields<W, K>>,
     _pinned: PhantomPinned,
@@ -126,7 +126,7 @@ struct NodeFields<W, K> {
     next: Link<W, K>,
 }
 
-type Link<W, K> = Option<NonNull<Node<W, K>>>;
+type Link<W, K> = Option<NonNull<WaitNode<W, K>>>;
 
 /// The claim of a select, and the case that a node stands for.
 #[derive(Debug, Clone, Copy)]
@@ -137,9 +137,9 @@ pub(crate) struct CaseClaim {
 
 // SAFETY: a linked node is touched under its object's lock only, an unlinked one by its owner only
 // (see the header). The waiter and the key move between threads, and are `Send`.
-unsafe impl<W: Send, K: Send> Send for Node<W, K> {}
+unsafe impl<W: Send, K: Send> Send for WaitNode<W, K> {}
 // SAFETY: as above.
-unsafe impl<W: Send, K: Send> Sync for Node<W, K> {}
+unsafe impl<W: Send, K: Send> Sync for WaitNode<W, K> {}
 // SAFETY: gives access to its nodes, as above.
 unsafe impl<W: Send, K: Send> Send for Queue<W, K> {}
 
@@ -167,12 +167,12 @@ impl CaseClaim {
     }
 }
 
-impl<W, K> Node<W, K> {
+impl<W, K> WaitNode<W, K> {
     #[inline]
-    pub(crate) fn new(key: K) -> Node<W, K> {
+    pub(crate) fn new(key: K) -> WaitNode<W, K> {
         let waiter = ManuallyDrop::new(None);
         let inner = NodeFields { waiter, claim: None, key, arrival: 0, previous: None, next: None };
-        Node {
+        WaitNode {
             state: AtomicUsize::new(IDLE),
             links: UnsafeCell::new(inner),
             _pinned: PhantomPinned,
@@ -181,18 +181,18 @@ impl<W, K> Node<W, K> {
 
     /// The state of the node, for its owner. A final state makes the node the owner's again.
     #[inline]
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> WaitStanding {
         // Acquire: pairs with the Release in `publish`. Other states are checked again under the
         // lock before the owner acts on them.
         match self.state.load(Ordering::Acquire) {
-            IDLE => Standing::Idle,
-            QUEUED => Standing::Queued,
-            CALLED => Standing::Called,
-            LOST => Standing::Lost,
-            OWN => Standing::Granted(Grant::Own),
-            OWN_LAST => Standing::Granted(Grant::OwnLast),
-            ALL => Standing::Granted(Grant::All),
-            _ => Standing::Granted(Grant::Closed),
+            IDLE => WaitStanding::Idle,
+            QUEUED => WaitStanding::Queued,
+            CALLED => WaitStanding::Called,
+            LOST => WaitStanding::Lost,
+            OWN => WaitStanding::Granted(Grant::Own),
+            OWN_LAST => WaitStanding::Granted(Grant::OwnLast),
+            ALL => WaitStanding::Granted(Grant::All),
+            _ => WaitStanding::Granted(Grant::Closed),
         }
     }
 
@@ -213,7 +213,7 @@ impl<W, K> Node<W, K> {
     /// The caller owns the node, which is `Idle`.
     #[inline]
     pub(crate) unsafe fn set_key(&self, key: K) {
-        debug_assert_eq!(self.standing(), Standing::Idle);
+        debug_assert_eq!(self.standing(), WaitStanding::Idle);
         // SAFETY: not linked, so only the owner accesses it.
         self.links.with_mut(|inner| unsafe { (*inner).key = key });
     }
@@ -226,10 +226,10 @@ impl<W, K> Node<W, K> {
     }
 }
 
-impl<W, K> Drop for Node<W, K> {
+impl<W, K> Drop for WaitNode<W, K> {
     fn drop(&mut self) {
         debug_assert!(
-            !matches!(self.standing(), Standing::Queued | Standing::Called),
+            !matches!(self.standing(), WaitStanding::Queued | WaitStanding::Called),
             "a node was dropped in its queue"
         );
     }
@@ -245,7 +245,7 @@ pub(crate) struct Queue<W, K = ()> {
 /// A node after its owner has removed it.
 pub(crate) struct Removed<W> {
     /// The state in which it was found.
-    pub(crate) standing: Standing,
+    pub(crate) standing: WaitStanding,
     /// Number of nodes that had joined the queue before it.
     pub(crate) arrival: u64,
     /// Whether it was at the head of the queue.
@@ -264,7 +264,7 @@ impl<W, K> Queue<W, K> {
     /// The node is linked here, or belongs to the caller. No other reference into it is in use.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)] // borrowing the whole queue is the permit
-    unsafe fn at(&mut self, node: NonNull<Node<W, K>>) -> &mut NodeFields<W, K> {
+    unsafe fn at(&mut self, node: NonNull<WaitNode<W, K>>) -> &mut NodeFields<W, K> {
         // SAFETY: the caller upholds the contract, and the object's lock excludes all other
         // threads.
         unsafe { node.as_ref().links.with_mut(|inner| &mut *inner) }
@@ -281,12 +281,12 @@ impl<W, K> Queue<W, K> {
     }
 
     /// Whether this node is the only one.
-    pub(crate) fn is_alone(&self, node: &Node<W, K>) -> bool {
+    pub(crate) fn is_alone(&self, node: &WaitNode<W, K>) -> bool {
         self.is_first(node) && self.last == Some(NonNull::from(node))
     }
 
     /// Whether this node is at the head.
-    pub(crate) fn is_first(&self, node: &Node<W, K>) -> bool {
+    pub(crate) fn is_first(&self, node: &WaitNode<W, K>) -> bool {
         self.first == Some(NonNull::from(node))
     }
 
@@ -302,7 +302,7 @@ impl<W, K> Queue<W, K> {
     /// # Safety
     ///
     /// The node is alive, and is used with this queue only.
-    pub(crate) unsafe fn key(&mut self, node: &Node<W, K>) -> &mut K {
+    pub(crate) unsafe fn key(&mut self, node: &WaitNode<W, K>) -> &mut K {
         // SAFETY: the caller upholds the contract.
         &mut unsafe { self.at(NonNull::from(node)) }.key
     }
@@ -320,8 +320,13 @@ impl<W, K> Queue<W, K> {
     /// moves nor ends while it is linked: until it was [removed](Queue::remove), or its owner has
     /// seen a final state.
     #[inline]
-    pub(crate) unsafe fn push(&mut self, node: &Node<W, K>, waiter: W, claim: Option<CaseClaim>) {
-        debug_assert_eq!(node.standing(), Standing::Idle);
+    pub(crate) unsafe fn push(
+        &mut self,
+        node: &WaitNode<W, K>,
+        waiter: W,
+        claim: Option<CaseClaim>,
+    ) {
+        debug_assert_eq!(node.standing(), WaitStanding::Idle);
         node.state.store(QUEUED, Ordering::Relaxed); // under the lock
         let node = NonNull::from(node);
         let (last, arrival) = (self.last, self.arrivals);
@@ -348,11 +353,11 @@ impl<W, K> Queue<W, K> {
     ///
     /// The caller owns the node, which is used with this queue only.
     #[inline]
-    pub(crate) unsafe fn remove(&mut self, node: &Node<W, K>) -> Removed<W> {
+    pub(crate) unsafe fn remove(&mut self, node: &WaitNode<W, K>) -> Removed<W> {
         let standing = node.standing();
         let was_first = self.is_first(node);
         let link = NonNull::from(node);
-        if let Standing::Queued | Standing::Called = standing {
+        if let WaitStanding::Queued | WaitStanding::Called = standing {
             // SAFETY: linked.
             unsafe { self.unlink(link) };
         }
@@ -369,7 +374,7 @@ impl<W, K> Queue<W, K> {
     ///
     /// The node is linked here.
     #[inline(always)]
-    unsafe fn unlink(&mut self, node: NonNull<Node<W, K>>) {
+    unsafe fn unlink(&mut self, node: NonNull<WaitNode<W, K>>) {
         // SAFETY: the node is linked, and so are its neighbours.
         unsafe {
             let inner = self.at(node);
@@ -503,7 +508,7 @@ impl<W: Wake, K> Queue<W, K> {
     #[inline(always)]
     unsafe fn end(
         &mut self,
-        node: NonNull<Node<W, K>>,
+        node: NonNull<WaitNode<W, K>>,
         grant: Grant,
         hand_over: impl FnOnce(&K),
     ) -> Option<W> {
@@ -547,8 +552,8 @@ impl<W: Wake, K> Queue<W, K> {
     /// # Safety
     ///
     /// The node is linked here.
-    pub(crate) unsafe fn requeue(&mut self, node: &Node<W, K>, waiter: W) {
-        debug_assert_eq!(node.standing(), Standing::Called);
+    pub(crate) unsafe fn requeue(&mut self, node: &WaitNode<W, K>, waiter: W) {
+        debug_assert_eq!(node.standing(), WaitStanding::Called);
         // SAFETY: linked.
         unsafe { self.at(NonNull::from(node)) }.waiter = ManuallyDrop::new(Some(waiter));
         node.state.store(QUEUED, Ordering::Relaxed); // under the lock

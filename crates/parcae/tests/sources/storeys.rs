@@ -28,25 +28,8 @@ const AWAY: &[(&str, &str)] = &[
     ("sync::time", "Frame"),
 ];
 
-/// Type names that are defined in two modules.
-#[rustfmt::skip] // one a line, so that two changes of the list do not conflict
-const HOMONYMS: &[&str] = &[
-    "Account",
-    "Closed",
-    "Core",
-    "Idle",
-    "Limits",
-    "Meter",
-    "Node",
-    "Once",
-    "Outcome",
-    "Overflow",
-    "Pool",
-    "Shared",
-    "Slot",
-    "Standing",
-    "State",
-];
+/// Type names that are defined in two modules: none is left.
+const HOMONYMS: &[&str] = &[];
 
 /// A source file that is no test: its module, and its text without comments and tests.
 struct Source {

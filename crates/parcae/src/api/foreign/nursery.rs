@@ -37,11 +37,11 @@ use crate::budget::Account;
 use crate::sched::task::state::{Parking, RecordHandle};
 use crate::sched::task::{TaskRef, Traits};
 use crate::sched::worker::{self, Worker};
-use crate::scope::budget::{Budget, Closed, More, Pool, Resource, Standing, Suspended};
+use crate::scope::budget::{Budget, BudgetPool, ClosedPool, More, Resource, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::CapSpawn;
 use crate::scope::cx::{self, Cx, Outer, Shares, TaskSettings};
-use crate::scope::nursery::{Core, Nursery, NurseryOpts, SpawnOpts, TaskHandle};
+use crate::scope::nursery::{Nursery, NurseryCore, NurseryOpts, SpawnOpts, TaskHandle};
 use crate::scope::profile::Service;
 use crate::sync::Event;
 use std::fmt;
@@ -80,7 +80,7 @@ impl OpenNursery {
         let shared = &runtime.inner().settings().shared;
         match cx::current().filter(|frame| Arc::ptr_eq(&frame.settings().shared, shared)) {
             Some(frame) => {
-                let (core, shares) = Core::open(frame, opts)?;
+                let (core, shares) = NurseryCore::open(frame, opts)?;
                 let nursery = place(core, Some(NonNull::from(frame)));
                 // SAFETY: just made.
                 let settings = unsafe { &nursery.as_ref().core.settings };
@@ -202,7 +202,7 @@ impl OpenNursery {
                 core.announce_end();
                 let above = &runtime.settings().pool;
                 if !Arc::ptr_eq(above, &core.settings.pool) {
-                    let Closed { left, topped_up } = core.settings.pool.close();
+                    let ClosedPool { left, topped_up } = core.settings.pool.close();
                     let mut drawn = drawn;
                     drawn.absorb(topped_up);
                     above.settle(drawn, left);
@@ -261,7 +261,7 @@ impl fmt::Debug for OpenNursery {
 
 /// Gives a nursery its place, where children find it.
 fn place(
-    mut core: Core,
+    mut core: NurseryCore,
     owner: Option<NonNull<cx::Frame>>,
 ) -> NonNull<Nursery<'static, 'static, Service>> {
     core.traits.migratable = true;
@@ -269,7 +269,7 @@ fn place(
 }
 
 /// The pool of a nursery that no task pays for, and what it has drawn on the runtime's.
-fn fund(settings: &TaskSettings, budget: Option<Budget>) -> Result<(Arc<Pool>, Budget)> {
+fn fund(settings: &TaskSettings, budget: Option<Budget>) -> Result<(Arc<BudgetPool>, Budget)> {
     let above = &settings.pool;
     if budget.is_none() && above.is_unlimited() {
         return Ok((Arc::clone(above), Budget::ZERO));
@@ -284,7 +284,7 @@ fn fund(settings: &TaskSettings, budget: Option<Budget>) -> Result<(Arc<Pool>, B
         return Err(Error::short(short));
     }
     let more = || More { pool: Arc::clone(above), grant: settings.grant, ceiling: None };
-    let pool = Pool::new(given, budget.is_none().then(more)).filled_from(above);
+    let pool = BudgetPool::new(given, budget.is_none().then(more)).filled_from(above);
     Ok((Arc::new(pool), drawn))
 }
 

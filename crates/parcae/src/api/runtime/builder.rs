@@ -6,8 +6,8 @@ use super::{Handle, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
 use crate::sched::Victims;
-use crate::scope::budget::{Budget, OnExhausted, Pool, Slice};
-use crate::scope::cancel::Node;
+use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
+use crate::scope::cancel::CancelNode;
 use crate::scope::cap::{AuditLevel, Mint};
 use crate::scope::cx::{self, Preempt, TaskSettings};
 use crate::scope::profile::Profile;
@@ -309,12 +309,12 @@ impl<P: Profile> Builder<P> {
         let shared = engine.shared();
         let clock = move || shared.now();
         let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
-        let pool = Arc::new(Pool::new(self.budget, None));
+        let pool = Arc::new(BudgetPool::new(self.budget, None));
         let settings = TaskSettings {
             nursery: 0,
             owner: 0,
             shared: engine.shared(),
-            node: Node::root(),
+            node: CancelNode::root(),
             default_grant: pool.default_grant(P::ROOT),
             pool,
             grant: Slice::named(P::ROOT),

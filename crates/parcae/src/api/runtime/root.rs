@@ -4,8 +4,8 @@ use super::RuntimeInner;
 use crate::base::error::{Error, ErrorKind, Result, discard};
 use crate::base::reason::CancelReason;
 use crate::sched::task::{Start, Task, Traits};
-use crate::scope::budget::{Budget, Ceiling, Pool, Resource, Slice};
-use crate::scope::cancel::{CancelToken, Node};
+use crate::scope::budget::{Budget, BudgetPool, Ceiling, Resource, Slice};
+use crate::scope::cancel::{CancelNode, CancelToken};
 use crate::scope::cap::TaskPermit;
 use crate::scope::cx::parking::{Deadline, Ended, wait_for_end};
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
@@ -52,7 +52,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     if inner.settings.node.is_cancelled() {
         return Err(Error::new(ErrorKind::ShuttingDown));
     }
-    let slot = Arc::new(Slot { output: Mutex::new(None), end: End::new() });
+    let slot = Arc::new(RootSlot { output: Mutex::new(None), end: End::new() });
     let answer = Arc::clone(&slot);
     let (ceiling, permit) = cap.unzip();
     let slice = Slice::default_of(P::ROOT);
@@ -83,11 +83,11 @@ struct Plan {
 /// Budget that was moved from the runtime's pool to a root task. The rest returns on drop: after
 /// the task, or if there was none.
 struct Loan {
-    from: Arc<Pool>,
+    from: Arc<BudgetPool>,
     /// The first account of the task.
     account: Budget,
     /// Where that is, if the task has a pool of its own.
-    to: Option<Arc<Pool>>,
+    to: Option<Arc<BudgetPool>>,
     /// The task has run; if not, its spawn is paid back.
     used: bool,
     /// The runtime's pool has paid for the spawn, and not the task that spawned.
@@ -197,27 +197,27 @@ fn pay(settings: &TaskSettings) -> Result<()> {
 ///
 /// Dropping it lets the task run on.
 pub struct RootTask<T> {
-    slot: Arc<Slot<T>>,
-    node: Arc<Node>,
+    slot: Arc<RootSlot<T>>,
+    node: Arc<CancelNode>,
     /// The runtime's, and the task's own pool if it has one.
     settings: Arc<TaskSettings>,
-    own: Option<Arc<Pool>>,
+    own: Option<Arc<BudgetPool>>,
     polled: Polled,
     /// Its number, and the address of its scheduler: for deadlock detection.
     id: u64,
     home: usize,
 }
 
-struct Slot<T> {
+struct RootSlot<T> {
     /// Set before the end is told; taken once after it.
     output: Mutex<Option<Result<T>>>,
     end: End<Waiter>,
 }
 
-impl<T> Slot<T> {
+impl<T> RootSlot<T> {
     /// Keeps the result for the handle. Without a handle the task drops it itself, because a
     /// destructor may wait.
-    fn keep(self: &Arc<Slot<T>>, output: Result<T>) -> Option<Result<T>> {
+    fn keep(self: &Arc<RootSlot<T>>, output: Result<T>) -> Option<Result<T>> {
         // The task's own count is the last when the handle is gone, and stays it.
         if Arc::strong_count(self) > 1 {
             return Some(output);

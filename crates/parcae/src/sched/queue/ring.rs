@@ -48,10 +48,10 @@ pub(super) struct InjectRing<T> {
     tail: RingPosition,
     /// Next position to take. Moved by takers.
     head: RingPosition,
-    slots: Box<[Slot<T>]>,
+    slots: Box<[RingSlot<T>]>,
 }
 
-struct Slot<T> {
+struct RingSlot<T> {
     seq: AtomicUsize,
     /// Written by the pusher that claimed the position, read by the taker that did.
     task: UnsafeCell<*mut T>,
@@ -67,8 +67,10 @@ impl<T: Linked> InjectRing<T> {
     /// An empty ring. `capacity` is a power of two and at least 2.
     pub(super) fn new(capacity: usize) -> InjectRing<T> {
         assert!(capacity.is_power_of_two() && capacity >= 2, "capacity {capacity}");
-        let slot =
-            |p| Slot { seq: AtomicUsize::new(p + FREE), task: UnsafeCell::new(ptr::null_mut()) };
+        let slot = |p| RingSlot {
+            seq: AtomicUsize::new(p + FREE),
+            task: UnsafeCell::new(ptr::null_mut()),
+        };
         InjectRing {
             tail: RingPosition(AtomicUsize::new(0)),
             head: RingPosition(AtomicUsize::new(0)),
@@ -231,7 +233,7 @@ impl<T: Linked> InjectRing<T> {
     }
 
     #[inline]
-    fn slot(&self, pos: usize) -> &Slot<T> {
+    fn slot(&self, pos: usize) -> &RingSlot<T> {
         &self.slots[pos & (self.slots.len() - 1)]
     }
 }

@@ -57,7 +57,7 @@ mod state;
 mod suspension;
 
 pub(crate) use above::{Ceiling, More};
-use state::{Access, State};
+use state::{Access, PoolState};
 pub(crate) use suspension::Suspension;
 
 use super::slice::Slice;
@@ -69,10 +69,10 @@ use std::sync::Arc;
 
 /// Budget that tasks draw on. A pool in which nothing is counted takes no lock. In the models,
 /// which have no scheduler, a waiter is a flag.
-pub(crate) struct Pool<W = Waiter> {
+pub(crate) struct BudgetPool<W = Waiter> {
     unlimited: bool,
     /// The pool that it was filled from, if a task or nursery filled it.
-    parent: Option<Arc<Pool<W>>>,
+    parent: Option<Arc<BudgetPool<W>>>,
     /// The pool above that it draws on when it is empty.
     more: Option<More<W>>,
     /// Children that are paid for and not spawned. Relaxed throughout: a decrement takes ownership
@@ -81,23 +81,24 @@ pub(crate) struct Pool<W = Waiter> {
     /// Number of tasks in the wait queue. Written under the lock. Read by workers that return an
     /// account, ordered by the lock of their `Returned`: see the header.
     hungry: AtomicUsize,
-    state: Lock<State<W>>,
+    state: Lock<PoolState<W>>,
 }
 
 /// How many children are paid for at a time: as many as the pool has plenty for.
 const PREPAID: [u32; 3] = [64, 16, 4];
 
 /// The budget that a pool returns when it is closed.
-pub(crate) struct Closed {
+pub(crate) struct ClosedPool {
     pub(crate) left: Budget,
     /// The part that came from above, where it is held.
     pub(crate) topped_up: Budget,
 }
 
-impl<W> Pool<W> {
-    pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> Pool<W> {
-        let state = State { granted, left: granted, from_owner: granted, ..State::default() };
-        Pool {
+impl<W> BudgetPool<W> {
+    pub(crate) fn new(granted: Budget, more: Option<More<W>>) -> BudgetPool<W> {
+        let state =
+            PoolState { granted, left: granted, from_owner: granted, ..PoolState::default() };
+        BudgetPool {
             unlimited: granted == Budget::UNLIMITED,
             parent: more.as_ref().map(|more| Arc::clone(&more.pool)),
             more,
@@ -108,13 +109,13 @@ impl<W> Pool<W> {
     }
 
     /// The same, filled from `parent`, of which it gets no more by itself.
-    pub(crate) fn filled_from(mut self, parent: &Arc<Pool<W>>) -> Pool<W> {
+    pub(crate) fn filled_from(mut self, parent: &Arc<BudgetPool<W>>) -> BudgetPool<W> {
         self.parent = Some(Arc::clone(parent));
         self
     }
 
     /// The pool that this one was filled from.
-    pub(crate) fn parent(&self) -> Option<&Arc<Pool<W>>> {
+    pub(crate) fn parent(&self) -> Option<&Arc<BudgetPool<W>>> {
         self.parent.as_ref()
     }
 
@@ -135,7 +136,7 @@ impl<W> Pool<W> {
     }
 }
 
-impl<W: Wake> Pool<W> {
+impl<W: Wake> BudgetPool<W> {
     /// Pays for a child, and draws its first slice.
     ///
     /// # Errors
@@ -164,8 +165,8 @@ impl<W: Wake> Pool<W> {
         }
     }
 
-    /// As [`spawn`](Pool::spawn). Where the pool has plenty, children that are still to come are
-    /// paid for too: each gets what is `usual`.
+    /// As [`spawn`](BudgetPool::spawn). Where the pool has plenty, children that are still to come
+    /// are paid for too: each gets what is `usual`.
     pub(crate) fn spawn_default(&self, usual: Budget, wanted: Slice) -> Result<Budget, Shortfall> {
         let mut state = self.lock();
         let mut each = usual;
@@ -201,7 +202,7 @@ impl<W: Wake> Pool<W> {
     }
 
     /// Takes back the payment for children that were not spawned; whether there were any.
-    fn reclaim(&self, state: &mut State<W>) -> bool {
+    fn reclaim(&self, state: &mut PoolState<W>) -> bool {
         let children = self.prepaid.swap(0, Ordering::Relaxed); // see the field
         if children > 0 {
             state.unspawn(state.prepaid_grant, children as u64);
@@ -281,8 +282,8 @@ impl<W: Wake> Pool<W> {
         }
     }
 
-    /// As [`settle`](Pool::settle), of a pool that counts. Returns the tasks that waited for a
-    /// recharge, for the caller to wake: what came back may be enough for them.
+    /// As [`settle`](BudgetPool::settle), of a pool that counts. Returns the tasks that waited for
+    /// a recharge, for the caller to wake: what came back may be enough for them.
     #[must_use = "they wait"]
     pub(crate) fn settle_quietly(&self, drawn: Budget, left: Budget) -> Vec<W> {
         let (mut state, mut woken) = self.lock_with_room();
@@ -297,8 +298,8 @@ impl<W: Wake> Pool<W> {
         self.put(amount, Budget::ZERO)
     }
 
-    /// As [`recharge`](Pool::recharge), by the task that opened the nursery: goes back to it in the
-    /// end.
+    /// As [`recharge`](BudgetPool::recharge), by the task that opened the nursery: goes back to it
+    /// in the end.
     pub(crate) fn recharge_from_owner(&self, amount: Budget) -> bool {
         self.put(amount, amount)
     }
@@ -314,7 +315,7 @@ impl<W: Wake> Pool<W> {
     }
 
     /// Adds budget and wakes the tasks that waited for it. `room` is that of
-    /// [`lock_with_room`](Pool::lock_with_room).
+    /// [`lock_with_room`](BudgetPool::lock_with_room).
     fn add(&self, mut state: Access<'_, W>, mut room: Vec<W>, amount: Budget) {
         state.left.absorb(amount);
         state.granted.absorb(amount);
@@ -325,20 +326,20 @@ impl<W: Wake> Pool<W> {
 
     /// Empties a pool of which no task holds anything. Budget that a capability had put in beyond
     /// what came from above is not given out.
-    pub(crate) fn close(&self) -> Closed {
+    pub(crate) fn close(&self) -> ClosedPool {
         if self.unlimited {
-            return Closed { left: Budget::UNLIMITED, topped_up: Budget::ZERO };
+            return ClosedPool { left: Budget::UNLIMITED, topped_up: Budget::ZERO };
         }
         let mut state = self.lock();
         self.reclaim(&mut state);
         debug_assert_eq!(state.held, Budget::ZERO, "budget is still held");
         debug_assert!(state.suspended.is_empty(), "a task waits on a nursery that has ended");
         let suspended = std::mem::replace(&mut state.suspended, Queue::new());
-        let closed = State { closed: true, suspended, ..State::default() };
-        let State { left, from_owner, topped_up, .. } = std::mem::replace(&mut *state, closed);
+        let closed = PoolState { closed: true, suspended, ..PoolState::default() };
+        let PoolState { left, from_owner, topped_up, .. } = std::mem::replace(&mut *state, closed);
         let mut from_above = from_owner;
         from_above.absorb(topped_up);
-        Closed { left: left.min(from_above), topped_up }
+        ClosedPool { left: left.min(from_above), topped_up }
     }
 
     /// The part that the owner of the nursery has put in.

@@ -15,14 +15,14 @@
 
 use crate::base::lock::Lock;
 use crate::sched::worker::{Deferred, Worker};
-use crate::scope::budget::{Budget, Pool, UNLIMITED};
+use crate::scope::budget::{Budget, BudgetPool, UNLIMITED};
 use crate::wait::{Waiter, Wake, wake_all};
 use std::any::Any;
 use std::ptr::NonNull;
 
 /// Accounts of one pool, of children that had drawn the same.
 struct Returned<W = Waiter> {
-    pool: Option<NonNull<Pool<W>>>,
+    pool: Option<NonNull<BudgetPool<W>>>,
     /// Budget that each of them had drawn, and how much of it they have used together.
     each: Budget,
     used: Budget,
@@ -47,7 +47,7 @@ impl<W: Wake> Returned<W> {
     ///
     /// The pool lives until the next [`settle`](Returned::settle).
     #[inline]
-    unsafe fn add(&mut self, pool: &Pool<W>, drawn: &Budget, used: &Budget) -> Vec<W> {
+    unsafe fn add(&mut self, pool: &BudgetPool<W>, drawn: &Budget, used: &Budget) -> Vec<W> {
         let mut waiting = Vec::new();
         if self.pool == Some(NonNull::from(pool)) && self.each == *drawn {
             // The sum of what is counted is no more than the pool has given out.
@@ -104,7 +104,12 @@ impl Deferred for ReturnedAccounts {
 /// The pool lives until the batch is flushed: the nursery of the child waits until the worker has
 /// counted it.
 #[inline]
-pub(crate) unsafe fn return_account(worker: &Worker, pool: &Pool, drawn: &Budget, used: &Budget) {
+pub(crate) unsafe fn return_account(
+    worker: &Worker,
+    pool: &BudgetPool,
+    drawn: &Budget,
+    used: &Budget,
+) {
     let deferred = worker.defer();
     debug_assert!((deferred as &dyn Any).is::<ReturnedAccounts>());
     // SAFETY: the host makes no other batches.
@@ -133,12 +138,12 @@ mod models {
     /// The worker that the sibling ends on, and the pool of both.
     struct World {
         returned: Lock<Returned<Flag>>,
-        pool: std::sync::Arc<Pool<Flag>>,
+        pool: std::sync::Arc<BudgetPool<Flag>>,
     }
 
     impl World {
         fn new(granted: Budget, more: Option<More<Flag>>) -> Arc<World> {
-            let pool = std::sync::Arc::new(Pool::new(granted, more));
+            let pool = std::sync::Arc::new(BudgetPool::new(granted, more));
             Arc::new(World { returned: Lock::new(Returned::default()), pool })
         }
 

@@ -29,16 +29,16 @@
 //! A pass marks one node after another. A task below a marked node may end, and its end may break
 //! something for a task below a node that the pass has not reached. That task would find its own
 //! node unmarked and take the consequence for a cause. So a nursery that classifies a failure asks
-//! [`Node::reason_now`], which looks at the nodes above as well. The first mark of the pass was set
-//! before any task could learn of the cancellation, and a task that is affected by the end of such
-//! a task (through a channel's lock or a state word) sees that mark.
+//! [`CancelNode::reason_now`], which looks at the nodes above as well. The first mark of the pass
+//! was set before any task could learn of the cancellation, and a task that is affected by the end
+//! of such a task (through a channel's lock or a state word) sees that mark.
 //!
 //! # Shields with a grace period
 //!
 //! A nursery that a task opens inside of a shield is not cancelled from above while the shield
 //! holds. Its node is in the tree all the same, marked as shielded, and a pass that arrives there
-//! stops. [`Node::unshield`], called at the end of the grace period, clears the mark under the
-//! node's lock and then looks at the nodes above. No cancellation is missed: the pass marks the
+//! stops. [`CancelNode::unshield`], called at the end of the grace period, clears the mark under
+//! the node's lock and then looks at the nodes above. No cancellation is missed: the pass marks the
 //! parent before it takes the lock of the shielded node. If it takes that lock first, `unshield`
 //! takes it later and sees the parent's mark. If `unshield` is first, the pass finds no shield.
 
@@ -50,9 +50,7 @@ use crate::base::lock::{Guard, Lock};
 pub use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::{AtomicU64, Ordering};
 use crate::sched::timers::Expire;
-use crate::wait::{
-    Batch, CaseClaim, Grant, Node as WaitNode, Queue, Standing, Waitable, Waiter, Wake,
-};
+use crate::wait::{Batch, CaseClaim, Grant, Queue, WaitNode, WaitStanding, Waitable, Waiter, Wake};
 use registry::Registry;
 use std::fmt;
 use std::panic::Location;
@@ -73,18 +71,18 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct CancelToken {
-    node: Arc<Node>,
+    node: Arc<CancelNode>,
 }
 
 /// A node of the tree. In the models, which have no scheduler, a waiter is a flag.
-pub(crate) struct Node<W = Waiter> {
+pub(crate) struct CancelNode<W = Waiter> {
     /// 0, or [`u64::MAX`] once it is cancelled: what a checkpoint compares with.
     limit: AtomicU64,
     /// 0, or the code of the reason.
     reason: AtomicU64,
     /// The node above, and the key of this node in its registry. None if the parent was cancelled
     /// before.
-    parent: Option<(Arc<Node<W>>, Option<u64>)>,
+    parent: Option<(Arc<CancelNode<W>>, Option<u64>)>,
     /// The time limit that cancels it, in nanoseconds plus one; 0 if there is none, `u64::MAX` if
     /// it is not known. For error texts and the search for deadlocks: no part of the protocol.
     expires: std::sync::atomic::AtomicU64,
@@ -112,7 +110,7 @@ impl<W> Subscribers<W> {
 
 /// Subscribers that are kept in registries.
 struct Listed<W> {
-    children: Registry<Weak<Node<W>>>,
+    children: Registry<Weak<CancelNode<W>>>,
     callbacks: Registry<Box<dyn FnOnce(CancelReason) + Send>>,
 }
 
@@ -131,23 +129,23 @@ enum Source {
     Above,
 }
 
-impl<W> Node<W> {
+impl<W> CancelNode<W> {
     fn lock(&self) -> Guard<'_, Subscribers<W>> {
         self.subscribers.lock()
     }
 }
 
-impl<W: Wake> Node<W> {
-    pub(crate) fn root() -> Arc<Node<W>> {
-        Arc::new(Node::new(None, None))
+impl<W: Wake> CancelNode<W> {
+    pub(crate) fn root() -> Arc<CancelNode<W>> {
+        Arc::new(CancelNode::new(None, None))
     }
 
     fn new(
-        parent: Option<(Arc<Node<W>>, Option<u64>)>,
+        parent: Option<(Arc<CancelNode<W>>, Option<u64>)>,
         cancelled: Option<CancelReason>,
-    ) -> Node<W> {
+    ) -> CancelNode<W> {
         let limit = if cancelled.is_some() { u64::MAX } else { 0 };
-        Node {
+        CancelNode {
             limit: AtomicU64::new(limit),
             reason: AtomicU64::new(cancelled.map_or(0, CancelReason::code)),
             parent,
@@ -197,36 +195,36 @@ impl<W: Wake> Node<W> {
     }
 
     /// A node below this one. Cancelled if this one is.
-    pub(crate) fn child(self: &Arc<Node<W>>) -> Arc<Node<W>> {
+    pub(crate) fn child(self: &Arc<CancelNode<W>>) -> Arc<CancelNode<W>> {
         let mut subscribers = self.lock();
         if let Some(reason) = self.reason() {
-            return Arc::new(Node::new(None, Some(reason.below())));
+            return Arc::new(CancelNode::new(None, Some(reason.below())));
         }
         // Locked until the child is there: until then its weak reference leads nowhere, and a pass
         // would miss it.
         Arc::new_cyclic(|child| {
             let key = subscribers.listed.children.insert(Weak::clone(child));
-            Node::new(Some((Arc::clone(self), Some(key))), None)
+            CancelNode::new(Some((Arc::clone(self), Some(key))), None)
         })
     }
 
     /// A node below this one that cancellations from above do not reach before
-    /// [`unshield`](Node::unshield).
-    pub(crate) fn shielded_child(self: &Arc<Node<W>>) -> Arc<Node<W>> {
+    /// [`unshield`](CancelNode::unshield).
+    pub(crate) fn shielded_child(self: &Arc<CancelNode<W>>) -> Arc<CancelNode<W>> {
         let mut subscribers = self.lock();
         let cancelled = self.is_cancelled();
         // Locked until the child is there, as in `child`.
         Arc::new_cyclic(|child| {
             let listed = &mut subscribers.listed;
             let key = (!cancelled).then(|| listed.children.insert(Weak::clone(child)));
-            let mut node = Node::new(Some((Arc::clone(self), key)), None);
+            let mut node = CancelNode::new(Some((Arc::clone(self), key)), None);
             node.subscribers = Lock::new(Subscribers::new(true));
             node
         })
     }
 
     /// Lets cancellations from above through, also those that came while the shield held.
-    pub(crate) fn unshield(self: &Arc<Node<W>>) {
+    pub(crate) fn unshield(self: &Arc<CancelNode<W>>) {
         self.lock().shielded = false;
         if let Some(reason) = self.reason_now() {
             self.cancel(reason);
@@ -255,8 +253,8 @@ impl<W: Wake> Node<W> {
         CancelReason::from_code(self.reason.load(Ordering::Acquire))
     }
 
-    /// As [`reason`](Node::reason), and looks at the nodes above it too, whose pass may not have
-    /// come down here yet: see the module's header. For the slow path of a failure.
+    /// As [`reason`](CancelNode::reason), and looks at the nodes above it too, whose pass may not
+    /// have come down here yet: see the module's header. For the slow path of a failure.
     pub(crate) fn reason_now(&self) -> Option<CancelReason> {
         if let Some(reason) = self.reason() {
             return Some(reason);
@@ -314,8 +312,8 @@ impl<W: Wake> Node<W> {
         Some(std::mem::take(&mut subscribers.listed))
     }
 
-    /// As [`cancel`](Node::cancel), explicitly, and notes the place for error texts.
-    pub(crate) fn cancel_at(self: &Arc<Node<W>>, at: &'static Location<'static>) -> bool {
+    /// As [`cancel`](CancelNode::cancel), explicitly, and notes the place for error texts.
+    pub(crate) fn cancel_at(self: &Arc<CancelNode<W>>, at: &'static Location<'static>) -> bool {
         if !self.is_cancelled() {
             // Before the mark, so that a reader of the mark finds it. Of two racing cancels, the
             // place of either is kept.
@@ -325,7 +323,7 @@ impl<W: Wake> Node<W> {
     }
 
     /// Cancels this node and all below it. True for the first call.
-    pub(crate) fn cancel(self: &Arc<Node<W>>, reason: CancelReason) -> bool {
+    pub(crate) fn cancel(self: &Arc<CancelNode<W>>, reason: CancelReason) -> bool {
         let Some(listed) = self.mark(reason, Source::Here) else { return false };
         let mut below = Vec::new();
         self.notify(listed, reason, &mut below);
@@ -339,7 +337,7 @@ impl<W: Wake> Node<W> {
     }
 
     /// Notifies the subscribers of a node that was marked; adds the nodes below it.
-    fn notify(&self, listed: Listed<W>, reason: CancelReason, below: &mut Vec<Arc<Node<W>>>) {
+    fn notify(&self, listed: Listed<W>, reason: CancelReason, below: &mut Vec<Arc<CancelNode<W>>>) {
         below.extend(listed.children.into_values().filter_map(|child| child.upgrade()));
         self.wake_waiters();
         for callback in listed.callbacks.into_values() {
@@ -394,30 +392,30 @@ impl<W: Wake> Node<W> {
     }
 }
 
-impl<W: Wake> Waitable<W> for Node<W> {
+impl<W: Wake> Waitable<W> for CancelNode<W> {
     type Key = ();
 
     unsafe fn withdraw(&self, node: &WaitNode<W>) -> Option<Grant> {
         // SAFETY: as the caller says.
         let removed = unsafe { self.lock().waiters.remove(node) };
         match removed.standing {
-            Standing::Granted(grant) => Some(grant),
+            WaitStanding::Granted(grant) => Some(grant),
             _ => None,
         }
     }
 }
 
-impl Expire for Node {
-    fn expire(self: Arc<Node>) {
+impl Expire for CancelNode {
+    fn expire(self: Arc<CancelNode>) {
         self.cancel(CancelReason::Timeout);
     }
 
-    fn end_grace(self: Arc<Node>) {
+    fn end_grace(self: Arc<CancelNode>) {
         self.unshield();
     }
 }
 
-impl<W> Drop for Node<W> {
+impl<W> Drop for CancelNode<W> {
     fn drop(&mut self) {
         if let Some((parent, key)) = self.parent.take() {
             // Gone already if the parent was cancelled.
@@ -437,7 +435,7 @@ impl<W> Drop for Node<W> {
 impl CancelToken {
     /// A token of its own.
     pub fn new() -> CancelToken {
-        CancelToken { node: Node::root() }
+        CancelToken { node: CancelNode::root() }
     }
 
     /// Whether a deadline cancels it.
@@ -446,11 +444,11 @@ impl CancelToken {
     }
 
     /// The node of the token.
-    pub(crate) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &CancelNode {
         &self.node
     }
 
-    pub(crate) fn of(node: &Arc<Node>) -> CancelToken {
+    pub(crate) fn of(node: &Arc<CancelNode>) -> CancelToken {
         CancelToken { node: Arc::clone(node) }
     }
 
@@ -523,7 +521,7 @@ impl fmt::Debug for CancelToken {
 #[must_use = "dropping it takes the callback back"]
 pub struct OnCancel {
     /// The node, and the key of the callback in its registry.
-    registered: Option<(Arc<Node>, u64)>,
+    registered: Option<(Arc<CancelNode>, u64)>,
 }
 
 impl OnCancel {

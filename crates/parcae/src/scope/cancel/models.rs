@@ -9,7 +9,7 @@ use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::{Flag, explore};
 use loom::thread;
 
-type Tree = Arc<Node<Flag>>;
+type Tree = Arc<CancelNode<Flag>>;
 
 fn cancel_in_thread(node: &Tree, reason: CancelReason) -> thread::JoinHandle<bool> {
     let node = Arc::clone(node);
@@ -27,7 +27,7 @@ fn subscribe(node: &Tree, waiter: &Flag) -> Option<Box<WaitNode<Flag>>> {
 #[test]
 fn subscribe_against_cancel() {
     explore("cancel::subscribe_against_cancel", None, || {
-        let node: Tree = Node::root();
+        let node: Tree = CancelNode::root();
         let canceller = cancel_in_thread(&node, CancelReason::Timeout);
         let waiter = Flag::new();
         let place = subscribe(&node, &waiter);
@@ -43,7 +43,7 @@ fn subscribe_against_cancel() {
 #[test]
 fn withdraw_against_cancel() {
     explore("cancel::withdraw_against_cancel", None, || {
-        let node: Tree = Node::root();
+        let node: Tree = CancelNode::root();
         let (gone, stays) = (Flag::new(), Flag::new());
         let place = subscribe(&node, &gone).unwrap();
         let _stays = subscribe(&node, &stays).unwrap();
@@ -62,7 +62,7 @@ fn withdraw_against_cancel() {
 #[test]
 fn child_against_cancel() {
     explore("cancel::child_against_cancel", None, || {
-        let root: Tree = Node::root();
+        let root: Tree = CancelNode::root();
         let middle = root.child();
         let canceller = cancel_in_thread(&root, CancelReason::Explicit);
         let below = middle.child();
@@ -79,7 +79,7 @@ fn child_against_cancel() {
 #[test]
 fn unshield_against_cancel() {
     explore("cancel::unshield_against_cancel", None, || {
-        let root: Tree = Node::root();
+        let root: Tree = CancelNode::root();
         let shielded = root.shielded_child();
         let (waiter, below) = (Flag::new(), shielded.child());
         let _waiter = subscribe(&shielded, &waiter).unwrap();
@@ -97,7 +97,7 @@ fn unshield_against_cancel() {
 #[test]
 fn shielded_child_against_cancel() {
     explore("cancel::shielded_child_against_cancel", None, || {
-        let root: Tree = Node::root();
+        let root: Tree = CancelNode::root();
         let canceller = cancel_in_thread(&root, CancelReason::Explicit);
         let shielded = root.shielded_child();
         let below = shielded.child();
@@ -113,7 +113,7 @@ fn shielded_child_against_cancel() {
 #[test]
 fn drop_against_cancel() {
     explore("cancel::drop_against_cancel", None, || {
-        let root: Tree = Node::root();
+        let root: Tree = CancelNode::root();
         let stays = root.child();
         let goes = root.child().child();
         let canceller = cancel_in_thread(&root, CancelReason::Explicit);
@@ -129,7 +129,7 @@ fn drop_against_cancel() {
 #[test]
 fn two_cancels() {
     explore("cancel::two_cancels", None, || {
-        let root: Tree = Node::root();
+        let root: Tree = CancelNode::root();
         let child = root.child();
         let (above, below) = (Flag::new(), Flag::new());
         let _above = subscribe(&root, &above).unwrap();
@@ -149,7 +149,7 @@ fn two_cancels() {
 #[test]
 fn cancel_against_cancel_above() {
     explore("cancel::cancel_against_cancel_above", None, || {
-        let root: Tree = Node::root();
+        let root: Tree = CancelNode::root();
         let child = root.child();
         let below = child.child();
         let waiter = Flag::new();
@@ -180,7 +180,7 @@ unsafe impl Sync for Seen {}
 fn watch(look: impl Fn(&Tree) -> bool + Send + Sync + 'static) -> impl Fn() + Send + Sync {
     move || {
         let seen = Arc::new(Seen {
-            node: Node::root(),
+            node: CancelNode::root(),
             cause: UnsafeCell::new(false),
             marked: AtomicU64::new(0),
         });
@@ -216,7 +216,7 @@ fn the_mark_comes_with_its_reason() {
     explore("cancel::the_mark_comes_with_its_reason", None, model);
 }
 
-impl<W: Wake> Node<W> {
+impl<W: Wake> CancelNode<W> {
     /// Whether there is a waiter in its queue.
     pub(crate) fn has_waiters(&self) -> bool {
         !self.lock().waiters.is_empty()

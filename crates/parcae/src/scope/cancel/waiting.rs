@@ -8,7 +8,7 @@ use super::{CancelReason, CancelToken};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::scope::cx;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, charge, wait_in_queue};
-use crate::wait::{Node as WaitNode, Why};
+use crate::wait::{WaitNode, Why};
 use std::time::{Duration, Instant};
 
 impl CancelToken {

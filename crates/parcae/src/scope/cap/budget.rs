@@ -106,24 +106,24 @@ impl From<BudgetLimits> for Limits {
 /// }
 /// ```
 pub struct CapBudget {
-    node: Arc<Node>,
+    node: Arc<BudgetNode>,
 }
 
-pub(super) struct Node {
+pub(super) struct BudgetNode {
     pub(super) id: Identity,
     limits: BudgetLimits,
-    parent: Option<Arc<Node>>,
-    account: Lock<Account>,
+    parent: Option<Arc<BudgetNode>>,
+    account: Lock<CapAccount>,
 }
 
 /// The variable part of a node.
-struct Account {
+struct CapAccount {
     left: Budget,
-    standing: Standing,
+    standing: Validity,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Validity {
     Valid,
     Revoked,
 }
@@ -146,7 +146,7 @@ enum Demand {
 
 impl CapBudget {
     pub(super) fn root(id: Identity, limits: BudgetLimits) -> CapBudget {
-        CapBudget { node: Node::new(id, limits, None) }
+        CapBudget { node: BudgetNode::new(id, limits, None) }
     }
 
     /// Derives a weaker capability, which cannot be delegated further. An amount taken through it
@@ -176,7 +176,7 @@ impl CapBudget {
             None => node.id.derive(limits, &node.limits, delegation),
         };
         let id = checked.map_err(|error| node.id.denied(error))?;
-        Ok(CapBudget { node: Node::new(id, limits, Some(Arc::clone(node))) })
+        Ok(CapBudget { node: BudgetNode::new(id, limits, Some(Arc::clone(node))) })
     }
 
     /// Takes `wanted`, or of each component as much as possible: up to the limit per request and
@@ -262,17 +262,17 @@ impl CapBudget {
     }
 }
 
-impl Node {
-    fn new(id: Identity, limits: BudgetLimits, parent: Option<Arc<Node>>) -> Arc<Node> {
-        let account = Lock::new(Account { left: limits.total, standing: Standing::Valid });
-        Arc::new(Node { id, limits, parent, account })
+impl BudgetNode {
+    fn new(id: Identity, limits: BudgetLimits, parent: Option<Arc<BudgetNode>>) -> Arc<BudgetNode> {
+        let account = Lock::new(CapAccount { left: limits.total, standing: Validity::Valid });
+        Arc::new(BudgetNode { id, limits, parent, account })
     }
 
     /// Takes as much as possible of `offered`, the part of the request that the levels below allow,
     /// here and in all ancestors. The caller holds the locks of the levels below.
     fn take(&self, request: Request, offered: Budget) -> Result<Budget, CapError> {
         let mut account = self.account();
-        if account.standing == Standing::Revoked {
+        if account.standing == Validity::Revoked {
             return Err(CapError::Revoked { cap: self.id.serial });
         }
         let offered = offered.min(self.limits.per_request).min(account.left);
@@ -299,8 +299,8 @@ impl Node {
     }
 
     pub(super) fn revoke(&self) {
-        let before = std::mem::replace(&mut self.account().standing, Standing::Revoked);
-        if before == Standing::Valid {
+        let before = std::mem::replace(&mut self.account().standing, Validity::Revoked);
+        if before == Validity::Valid {
             self.id.record(AuditEvent::Revoked);
         }
     }
@@ -309,14 +309,14 @@ impl Node {
     fn revoked(&self) -> Option<u64> {
         let mut node = self;
         loop {
-            if node.account().standing == Standing::Revoked {
+            if node.account().standing == Validity::Revoked {
                 return Some(node.id.serial);
             }
             node = node.parent.as_deref()?;
         }
     }
 
-    fn account(&self) -> Guard<'_, Account> {
+    fn account(&self) -> Guard<'_, CapAccount> {
         // Nothing that can panic runs between two changes of an account.
         self.account.lock()
     }

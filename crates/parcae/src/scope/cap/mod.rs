@@ -334,7 +334,7 @@ pub struct Revoker(Revocable);
 
 enum Revocable {
     Spawn(places::NodeRef<SpawnLimits>),
-    Budget(Arc<budget::Node>),
+    Budget(Arc<budget::BudgetNode>),
     Channel(places::NodeRef<ChannelLimits>),
 }
 

@@ -65,7 +65,7 @@ pub(super) enum Refusal {
 }
 
 /// A capability's node. Only `word` ever changes.
-pub(super) struct Node<L> {
+pub(super) struct CapNode<L> {
     word: AtomicU64,
     max_live: u32,
     pub(super) limits: L,
@@ -74,10 +74,10 @@ pub(super) struct Node<L> {
 }
 
 /// A reference to a node.
-pub(super) struct NodeRef<L>(NonNull<Node<L>>);
+pub(super) struct NodeRef<L>(NonNull<CapNode<L>>);
 
 /// A place in a node and in all its ancestors, returned on drop.
-pub(super) struct Place<L>(NonNull<Node<L>>);
+pub(super) struct Place<L>(NonNull<CapNode<L>>);
 
 // SAFETY: a node is shared like one in an `Arc`: `word` is atomic, and the rest is read-only until
 // it is freed, which may happen on any thread. So its contents must be both.
@@ -96,7 +96,7 @@ impl<L> NodeRef<L> {
 
     fn new(id: Identity, max_live: u32, limits: L, parent: Option<NodeRef<L>>) -> NodeRef<L> {
         let word = AtomicU64::new(REFERENCE);
-        let node = Box::new(Node { word, max_live, limits, id, parent });
+        let node = Box::new(CapNode { word, max_live, limits, id, parent });
         NodeRef(NonNull::from(Box::leak(node)))
     }
 
@@ -151,7 +151,7 @@ impl<L> NodeRef<L> {
     }
 }
 
-impl<L> Node<L> {
+impl<L> CapNode<L> {
     #[inline]
     fn take_place(&self) -> Result<u32, Refusal> {
         // Acquire: pairs with the Release in `revoke`: a refused use sees the revoker's earlier
@@ -222,7 +222,7 @@ fn live_in(word: u64) -> u32 {
 ///
 /// The caller owns this place or reference and does not touch the node afterwards.
 #[inline]
-unsafe fn release<L>(node: NonNull<Node<L>>, count: u64) {
+unsafe fn release<L>(node: NonNull<CapNode<L>>, count: u64) {
     // Release: pairs with the Acquire of the CAS in `take_place` (the next holder of the place), of
     // `live`, and with the fence below (the thread that frees). SAFETY: the caller's count keeps
     // the node alive up to here.
@@ -242,10 +242,10 @@ unsafe fn release<L>(node: NonNull<Node<L>>, count: u64) {
 }
 
 impl<L> Deref for NodeRef<L> {
-    type Target = Node<L>;
+    type Target = CapNode<L>;
 
     #[inline]
-    fn deref(&self) -> &Node<L> {
+    fn deref(&self) -> &CapNode<L> {
         // SAFETY: the reference keeps the node alive, and the node is not borrowed exclusively
         // before its end.
         unsafe { self.0.as_ref() }
@@ -274,7 +274,7 @@ impl<L> Drop for NodeRef<L> {
 
 impl<L> Place<L> {
     /// The node that the place was taken through.
-    pub(super) fn node(&self) -> &Node<L> {
+    pub(super) fn node(&self) -> &CapNode<L> {
         // SAFETY: the place keeps the node alive, and the node is not borrowed exclusively before
         // its end.
         unsafe { self.0.as_ref() }

@@ -6,7 +6,7 @@
 use super::{Cx, current};
 use crate::base::error::{Error, ErrorKind, Result, Stop};
 use crate::scope::profile::Profile;
-use crate::stack::fiber::contain::{Contained, Overflow};
+use crate::stack::fiber::contain::{Contained, StackOverflow};
 use crate::stack::fiber::{Fiber, FiberError, Step};
 use crate::stack::{StackSize, arm_containing};
 use std::mem::MaybeUninit;
@@ -159,7 +159,7 @@ impl<P: Profile> Cx<P> {
                     Step::Suspended => unreachable!("the closure has no suspender"),
                 }
             }
-            Ok(Contained::Overflowed(Overflow { left, needed })) => {
+            Ok(Contained::Overflowed(StackOverflow { left, needed })) => {
                 let error = Error::new(ErrorKind::StackOverflow { left, needed });
                 let noted = noted(stack, ", which is never used again");
                 Err(error.noting(Some(noted)).in_task(|| frame.info()))

@@ -54,9 +54,10 @@ use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::{ArmedTimer, Due};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{
-    Budget, OnExhausted, Pool, Resource, Shortfall, Slice, Suspension, UNLIMITED, return_account,
+    Budget, BudgetPool, OnExhausted, Resource, Shortfall, Slice, Suspension, UNLIMITED,
+    return_account,
 };
-use crate::scope::cancel::Node;
+use crate::scope::cancel::CancelNode;
 use crate::scope::cap::Issuer;
 use crate::scope::cx::parking::borrowed_waiter;
 use crate::scope::nursery::{Hook, NurseryEvent};
@@ -77,8 +78,8 @@ pub(crate) struct TaskSettings {
     pub(crate) nursery: u64,
     pub(crate) owner: u64,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) node: Arc<Node>,
-    pub(crate) pool: Arc<Pool>,
+    pub(crate) node: Arc<CancelNode>,
+    pub(crate) pool: Arc<BudgetPool>,
     /// Amount that a task draws at a time, of each counted resource.
     pub(crate) grant: Slice,
     /// The first slice of a task if the pool is full.
@@ -190,8 +191,8 @@ const _: () = assert!(std::mem::offset_of!(Frame, signal) == 16);
 /// The node that cancels a task at present, and the pool that it draws on.
 #[derive(Clone, Copy)]
 struct ScopeRef {
-    node: NonNull<Arc<Node>>,
-    pool: NonNull<Arc<Pool>>,
+    node: NonNull<Arc<CancelNode>>,
+    pool: NonNull<Arc<BudgetPool>>,
     /// Number of shields that were open when the task entered the scope: these do not hide the
     /// node.
     shields: u32,
@@ -335,12 +336,12 @@ impl Frame {
         unsafe { self.settings.as_ref() }
     }
 
-    pub(super) fn node(&self) -> &Arc<Node> {
+    pub(super) fn node(&self) -> &Arc<CancelNode> {
         // SAFETY: as `new` demands, or of a nursery that has not ended.
         unsafe { self.scope.get().node.as_ref() }
     }
 
-    pub(crate) fn pool(&self) -> &Arc<Pool> {
+    pub(crate) fn pool(&self) -> &Arc<BudgetPool> {
         // SAFETY: as above.
         unsafe { self.scope.get().pool.as_ref() }
     }
@@ -379,11 +380,11 @@ impl Frame {
 
     /// A node for a nursery or a token that this task makes. A node that is made inside a shield is
     /// not cancelled from outside of the shield, until its grace period is over.
-    pub(crate) fn child_node(&self) -> (Arc<Node>, Option<Grace>) {
+    pub(crate) fn child_node(&self) -> (Arc<CancelNode>, Option<Grace>) {
         if !self.is_shielded() {
             return (self.node().child(), None);
         }
-        let Some(until) = self.watch.grace() else { return (Node::root(), None) };
+        let Some(until) = self.watch.grace() else { return (CancelNode::root(), None) };
         let node = self.node().shielded_child();
         let grace = self.settings().shared.at_for(until, Due::end_grace(&node));
         (node, Some(grace))

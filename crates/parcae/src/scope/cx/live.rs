@@ -19,8 +19,8 @@
 
 use super::{Frame, Observed};
 use crate::sched::Shared;
-use crate::scope::budget::{Budget, Pool, Standing};
-use crate::scope::nursery::Core;
+use crate::scope::budget::{Budget, BudgetPool, Standing};
+use crate::scope::nursery::NurseryCore;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ const ROUNDS: usize = 4;
 
 /// A pool, and the amount its tasks have used that is not booked there yet.
 struct Seen {
-    pool: Arc<Pool>,
+    pool: Arc<BudgetPool>,
     used: Budget,
 }
 
 /// The state of a pool, as exact as an outside observer can determine it.
-pub(crate) fn live_standing(shared: &Shared, pool: &Arc<Pool>) -> Standing {
+pub(crate) fn live_standing(shared: &Shared, pool: &Arc<BudgetPool>) -> Standing {
     if pool.is_unlimited() {
         return pool.standing();
     }
@@ -63,9 +63,9 @@ fn with_used(mut standing: Standing, used: Budget) -> Standing {
 
 /// Amount that parked tasks have used of their share of `pool`, directly and through nurseries that
 /// were filled from it.
-fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
+fn used_below(shared: &Shared, pool: &Arc<BudgetPool>) -> Budget {
     let mut seen: HashMap<usize, Seen> = HashMap::new();
-    let mut see = |pool: &Arc<Pool>, used: Budget| {
+    let mut see = |pool: &Arc<BudgetPool>, used: Budget| {
         let entry = seen.entry(Arc::as_ptr(pool).addr());
         let seen = entry.or_insert_with(|| Seen { pool: Arc::clone(pool), used: Budget::ZERO });
         seen.used.absorb(used);
@@ -76,7 +76,7 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
         let mut inner = frame.seen().nursery.get();
         while let Some(core) = inner {
             // SAFETY: on the stack of the observed task, which has not left the nursery.
-            let core: &Core = unsafe { NonNull::as_ref(&core) };
+            let core: &NurseryCore = unsafe { NonNull::as_ref(&core) };
             let pool = &core.settings().pool;
             if pool.parent().is_some_and(|parent| Arc::ptr_eq(parent, frame.pool())) {
                 used = used.zip(pool.owners_part(), u64::saturating_sub);
@@ -103,7 +103,7 @@ fn used_below(shared: &Shared, pool: &Arc<Pool>) -> Budget {
 
 /// Whether `pool` was funded from `above`, directly or not. A pool in between has not booked the
 /// spending of this one yet: that happens when this one is closed.
-fn is_below(pool: &Pool, above: &Arc<Pool>) -> bool {
+fn is_below(pool: &BudgetPool, above: &Arc<BudgetPool>) -> bool {
     let mut next = pool.parent();
     while let Some(parent) = next {
         if Arc::ptr_eq(parent, above) {

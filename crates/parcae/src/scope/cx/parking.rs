@@ -20,7 +20,7 @@
 use super::frame::{Frame, current};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::timers::{Due, Nanos};
-use crate::wait::{End, Grant, Node, Standing, Waitable, Waiter, Why};
+use crate::wait::{End, Grant, WaitNode, WaitStanding, Waitable, Waiter, Why};
 use std::time::{Duration, Instant};
 
 /// How a park ended.
@@ -176,13 +176,13 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
 /// A queued node, which is withdrawn when this is dropped, also if the wait unwinds.
 pub(crate) struct QueuedNode<'w, O: Waitable<Waiter>> {
     object: &'w O,
-    node: &'w Node<Waiter, O::Key>,
+    node: &'w WaitNode<Waiter, O::Key>,
 }
 
 impl<O: Waitable<Waiter>> Drop for QueuedNode<'_, O> {
     #[inline]
     fn drop(&mut self) {
-        if let Standing::Queued | Standing::Called = self.node.standing() {
+        if let WaitStanding::Queued | WaitStanding::Called = self.node.standing() {
             // SAFETY: as for `wait_in_queue`.
             unsafe { self.object.withdraw(self.node) };
         }
@@ -206,7 +206,7 @@ impl<O: Waitable<Waiter>> Drop for QueuedNode<'_, O> {
 #[inline]
 pub(crate) unsafe fn wait_in_queue<O: Waitable<Waiter>>(
     object: &O,
-    node: &Node<Waiter, O::Key>,
+    node: &WaitNode<Waiter, O::Key>,
     frame: Option<&Frame>,
     why: Why<'_>,
     deadline: impl FnOnce() -> Deadline,
@@ -218,9 +218,9 @@ pub(crate) unsafe fn wait_in_queue<O: Waitable<Waiter>>(
     loop {
         if ended.is_ok() {
             let grant = match node.standing() {
-                Standing::Granted(grant) => Some(grant),
+                WaitStanding::Granted(grant) => Some(grant),
                 // SAFETY: as the caller says.
-                Standing::Called => unsafe { object.retry(node, || borrowed_waiter(frame)) },
+                WaitStanding::Called => unsafe { object.retry(node, || borrowed_waiter(frame)) },
                 _ => None,
             };
             if grant.is_some() {
@@ -244,7 +244,7 @@ pub(crate) unsafe fn wait_in_queue<O: Waitable<Waiter>>(
 /// The node is idle, and does not move while the result is alive. `frame` is the caller's.
 pub(crate) unsafe fn queue_at_end<'e>(
     end: &'e End<Waiter>,
-    node: &'e Node<Waiter>,
+    node: &'e WaitNode<Waiter>,
     frame: &Frame,
 ) -> QueuedNode<'e, End<Waiter>> {
     // SAFETY: as the caller says; withdrawn by the drop of the result at the latest.
@@ -255,7 +255,7 @@ pub(crate) unsafe fn queue_at_end<'e>(
 /// Waits until a task has ended, or until the deadline. A cancel point if it has to wait.
 pub(crate) fn wait_for_end(end: &End<Waiter>, deadline: Deadline, why: Why<'_>) -> Result<Ended> {
     let frame = current();
-    let node = Node::new(());
+    let node = WaitNode::new(());
     // SAFETY: the node stays here until it is withdrawn, by `wait_in_queue` at the latest, and the
     // waiter with it.
     let ended = unsafe {

@@ -16,7 +16,7 @@
 //! | `Late` | came after the cancellation; only counted |
 //!
 //! Which failures are late depends on why the nursery is being cancelled at that time
-//! ([`Core::why_cancelled`](super::Core::why_cancelled)):
+//! ([`NurseryCore::why_cancelled`](super::NurseryCore::why_cancelled)):
 //!
 //! | cancelled | a child's error | the body's error |
 //! |---|---|---|
@@ -70,7 +70,7 @@ pub(super) enum Keep {
 }
 
 /// The sum of a nursery's failures.
-pub(super) struct Outcome {
+pub(super) struct FailureSum {
     /// The failure that is the result.
     pub(super) failure: Option<Error>,
     /// Failures that came after the cancellation.
@@ -120,9 +120,9 @@ impl Failures {
     }
 
     /// The combined result of the failures.
-    pub(super) fn take(&self, keep: Keep) -> Outcome {
+    pub(super) fn take(&self, keep: Keep) -> FailureSum {
         let Noted { first, others, count, late } = std::mem::take(&mut *self.lock());
-        let Some(first) = first else { return Outcome { failure: None, late } };
+        let Some(first) = first else { return FailureSum { failure: None, late } };
         let failure = if keep == Keep::All && !others.is_empty() {
             let all = std::iter::once(first).chain(others).collect();
             Error::new(ErrorKind::Several(all)).with_others(late)
@@ -130,7 +130,7 @@ impl Failures {
             others.into_iter().for_each(discard);
             first.with_others(count - 1 + late)
         };
-        Outcome { failure: Some(failure), late }
+        FailureSum { failure: Some(failure), late }
     }
 }
 
@@ -222,7 +222,7 @@ mod models {
             drop(cause);
             closed.join().unwrap();
             late.join().unwrap();
-            let Outcome { failure, late } = failures.take(Keep::First);
+            let FailureSum { failure, late } = failures.take(Keep::First);
             let failure = failure.unwrap();
             assert!(failure.to_string().starts_with("cause;"), "{failure}");
             assert_eq!(failure.others(), 2);

@@ -5,16 +5,16 @@
 //! outlives, use an [`End`]; it is made on first use, and noted in the record once and for all. So
 //! the note in the record never changes while it can be read.
 
-use super::{Account, Core, OnFailure};
+use super::{Account, NurseryCore, OnFailure};
 use crate::base::error::{Detail, Error, ErrorKind, Result, TaskId};
 use crate::base::reason::CancelReason;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::LetGo;
 use crate::sched::task::{Task, TaskRef, TaskState};
-use crate::scope::budget::{Budget, Pool};
+use crate::scope::budget::{Budget, BudgetPool};
 use crate::scope::cx::parking::{Deadline, Ended, queue_at_end, wait_for_end};
 use crate::scope::cx::{self, Frame};
-use crate::wait::{End, Node, Polled, Waiter, Why};
+use crate::wait::{End, Polled, WaitNode, Waiter, Why};
 use crate::wait::{Ends, TaskEnd};
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -34,9 +34,9 @@ const PLACES: usize = 64;
 /// Dropping it does not cancel the child; the nursery waits for it.
 pub struct TaskHandle<'scope, T> {
     task: TaskRef,
-    core: &'scope Core,
+    core: &'scope NurseryCore,
     /// The child's own pool, if it has one.
-    pool: Option<Arc<Pool>>,
+    pool: Option<Arc<BudgetPool>>,
     /// For all waiters other than the one task that joins.
     end: OnceLock<Arc<End<Waiter>>>,
     _result: PhantomData<fn() -> T>,
@@ -50,8 +50,8 @@ unsafe impl<T: Send> Sync for TaskHandle<'_, T> {}
 impl<'scope, T> TaskHandle<'scope, T> {
     pub(super) fn new(
         task: TaskRef,
-        core: &'scope Core,
-        pool: Option<Arc<Pool>>,
+        core: &'scope NurseryCore,
+        pool: Option<Arc<BudgetPool>>,
     ) -> TaskHandle<'scope, T> {
         TaskHandle { task, core, pool, end: OnceLock::new(), _result: PhantomData }
     }
@@ -204,7 +204,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             // A thread, or a task of another runtime.
             return self.wait_until(Deadline::Never).map(drop);
         };
-        let node = Node::new(());
+        let node = WaitNode::new(());
         let queued = match self.end.get() {
             // SAFETY: the node stays here until `queued` is dropped.
             Some(end) => Some(unsafe { queue_at_end(end, &node, frame) }),

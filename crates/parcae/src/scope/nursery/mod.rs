@@ -21,7 +21,7 @@
 //!
 //! # Who owns what
 //!
-//! The [`Core`] lies on the stack of the task that opened the nursery, which does not leave
+//! The [`NurseryCore`] lies on the stack of the task that opened the nursery, which does not leave
 //! before its group is empty. Children reach it through their record; they are counted as
 //! ended when nothing of them is left that could use it, or anything that was lent to them.
 //!
@@ -59,14 +59,14 @@ use crate::sched::task::group::Group;
 use crate::sched::task::{Task, Traits};
 use crate::sched::timers::ArmedTimer;
 use crate::sched::worker;
-use crate::scope::budget::{Budget, Pool, Shortfall, Standing, Suspended};
+use crate::scope::budget::{Budget, BudgetPool, Shortfall, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken, OnCancel};
 use crate::scope::cap::Issuer;
 use crate::scope::cx::{self, Cx, Frame, Grace, Shares, TaskSettings};
 use crate::scope::profile::{Profile, Service, Spawns};
 use crate::scope::tally::Tallies;
 use crate::wait::Why;
-use failures::{Failures, Keep, Outcome};
+use failures::{FailureSum, Failures, Keep};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -101,7 +101,7 @@ enum Paid {
 
 /// The state of a nursery, on its owner's stack.
 #[repr(C)]
-pub(crate) struct Core {
+pub(crate) struct NurseryCore {
     /// First, because a child's record points to it.
     pub(crate) group: Group,
     pub(crate) settings: TaskSettings,
@@ -136,12 +136,12 @@ pub(crate) struct Core {
     /// after that do not change any more.
     pub(crate) ended: OnceLock<Option<CancelReason>>,
     /// The next nursery of the same owner, further out.
-    outer: Option<NonNull<Core>>,
+    outer: Option<NonNull<NurseryCore>>,
 }
 
 // SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and
 // by observers that hold the owner still. The rest is made for sharing.
-unsafe impl Sync for Core {}
+unsafe impl Sync for NurseryCore {}
 
 impl fmt::Display for NurseryState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,26 +155,26 @@ impl fmt::Display for NurseryState {
     }
 }
 
-impl Core {
+impl NurseryCore {
     /// The core that a child belongs to.
     ///
     /// # Safety
     ///
     /// The task was spawned by a nursery and is not counted as ended.
     #[inline]
-    unsafe fn of<'c>(task: NonNull<Task>) -> &'c Core {
+    unsafe fn of<'c>(task: NonNull<Task>) -> &'c NurseryCore {
         // SAFETY: as the caller says; the group is the core's first field, and the pointer was
         // made from the core.
         unsafe {
             match task.as_ref().group.get() {
-                Some(group) => group.cast::<Core>().as_ref(),
+                Some(group) => group.cast::<NurseryCore>().as_ref(),
                 None => unreachable!("a child without a nursery"),
             }
         }
     }
 
     /// The core of a nursery that the running task opens.
-    pub(crate) fn open(frame: &Frame, opts: NurseryOpts) -> Result<(Core, Shares)> {
+    pub(crate) fn open(frame: &Frame, opts: NurseryOpts) -> Result<(NurseryCore, Shares)> {
         if std::thread::panicking() {
             return Err(Error::new(ErrorKind::Unwinding));
         }
@@ -258,7 +258,7 @@ impl Core {
     }
 
     /// The next nursery of the same owner, further out.
-    pub(crate) fn outer(&self) -> Option<NonNull<Core>> {
+    pub(crate) fn outer(&self) -> Option<NonNull<NurseryCore>> {
         self.outer
     }
 
@@ -353,7 +353,7 @@ impl Core {
 
     /// The result of the nursery, when all has ended and the body has returned `value`.
     pub(crate) fn result<R>(&self, value: Option<R>) -> Result<R> {
-        let Outcome { failure, late } = self.failures.take(self.keep());
+        let FailureSum { failure, late } = self.failures.take(self.keep());
         if let Some(error) = failure {
             return Err(error);
         }
@@ -420,7 +420,7 @@ impl Core {
 /// })).unwrap();
 /// ```
 pub struct Nursery<'scope, 'env: 'scope, P: Profile = Service> {
-    pub(crate) core: Core,
+    pub(crate) core: NurseryCore,
     /// The owner's frame, at the base of the stack that this is on; none if a thread owns it
     /// (`foreign`).
     owner: Option<NonNull<Frame>>,
@@ -435,7 +435,7 @@ unsafe impl<P: Profile> Sync for Nursery<'_, '_, P> {}
 impl<P: Profile> Nursery<'_, '_, P> {
     /// The nursery of a core. The frame is the owner's; none if a thread owns it.
     #[inline]
-    pub(crate) fn of(core: Core, owner: Option<NonNull<Frame>>) -> Self {
+    pub(crate) fn of(core: NurseryCore, owner: Option<NonNull<Frame>>) -> Self {
         Nursery { core, owner, _profile: PhantomData, _scope: PhantomData, _env: PhantomData }
     }
 }
@@ -493,7 +493,7 @@ impl<P: Spawns> Cx<P> {
         body: impl for<'scope> FnOnce(&'scope Nursery<'scope, 'env, P>) -> Result<R>,
     ) -> Result<R> {
         let frame = self.frame();
-        let (core, shares) = Core::open(frame, opts)?;
+        let (core, shares) = NurseryCore::open(frame, opts)?;
         let nursery = Nursery::of(core, Some(NonNull::from(frame)));
         let core = &nursery.core;
         let outer = frame.enter_nursery(&core.settings, shares);
@@ -620,13 +620,13 @@ impl<P: Spawns> Nursery<'_, '_, P> {
 /// nursery has ended.
 #[derive(Clone)]
 pub struct Account {
-    pool: Arc<Pool>,
+    pool: Arc<BudgetPool>,
     issuer: Arc<Issuer>,
     shared: Weak<Shared>,
 }
 
 impl Account {
-    pub(crate) fn of(settings: &TaskSettings, pool: &Arc<Pool>) -> Account {
+    pub(crate) fn of(settings: &TaskSettings, pool: &Arc<BudgetPool>) -> Account {
         let shared = Weak::clone(&settings.shared.me);
         Account { pool: Arc::clone(pool), issuer: Arc::clone(&settings.issuer), shared }
     }

@@ -1,6 +1,6 @@
 //! Options of nurseries and children.
 
-use super::{Core, Failures, Hook, NurseryEvent};
+use super::{Failures, Hook, NurseryCore, NurseryEvent};
 use crate::base::error::Result;
 use crate::base::lock::Lock;
 use crate::sched::task::group::Group;
@@ -8,8 +8,8 @@ use crate::sched::task::{Priority, TaskRef, Traits};
 use crate::sched::timers::Due;
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::UNLIMITED;
-use crate::scope::budget::{Budget, Ceiling, More, OnExhausted, Pool, Shortfall, Slice};
-use crate::scope::cancel::{CancelToken, Node, OnCancel};
+use crate::scope::budget::{Budget, BudgetPool, Ceiling, More, OnExhausted, Shortfall, Slice};
+use crate::scope::cancel::{CancelNode, CancelToken, OnCancel};
 use crate::scope::cx::{Frame, Shares, TaskSettings};
 use crate::scope::tally::Tallies;
 use crate::stack::StackSize;
@@ -264,7 +264,7 @@ impl NurseryOpts {
     }
 
     /// The core of a nursery that this task opens.
-    pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(Core, Shares)> {
+    pub(super) fn open(self, frame: &Frame, owner: TaskRef) -> Result<(NurseryCore, Shares)> {
         let shares = if self.budget.is_some() { Shares::Nothing } else { Shares::All };
         let pool = frame.fund(self.budget)?;
         let (node, grace) = frame.child_node();
@@ -279,10 +279,10 @@ impl NurseryOpts {
     pub(crate) fn core(
         self,
         outer: &TaskSettings,
-        node: Arc<Node>,
-        pool: Arc<Pool>,
+        node: Arc<CancelNode>,
+        pool: Arc<BudgetPool>,
         owner: TaskRef,
-    ) -> Core {
+    ) -> NurseryCore {
         let on_exhausted = self.on_exhausted.unwrap_or(outer.on_exhausted);
         let grant = self.slice.map_or(outer.child_grant, Slice::named).under(on_exhausted);
         // A task further down that draws on this budget is this host's concern.
@@ -333,7 +333,7 @@ impl NurseryOpts {
         if let Some(name) = &settings.name {
             settings.node.set_label(name);
         }
-        Core {
+        NurseryCore {
             deadline: self.timeout.map(expire),
             grace: None,
             tokens: self.tokens.iter().map(follow).collect(),
@@ -427,7 +427,7 @@ impl TaskSettings {
             UNLIMITED => UNLIMITED,
             _ => granted,
         });
-        let pool = Arc::new(Pool::new(granted, Some(more)));
+        let pool = Arc::new(BudgetPool::new(granted, Some(more)));
         let grant = own.grant.between(Budget::ZERO, own.first.most().max(own.grant.most()));
         TaskSettings {
             nursery: self.nursery,

@@ -1,7 +1,7 @@
 //! From a closure to a task that runs and leaves its result.
 
 use super::opts::NamedBudget;
-use super::{Core, Nursery, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle};
+use super::{Nursery, NurseryCore, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle};
 use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
 use crate::base::reason::CancelReason;
 use crate::sched::task::group::Group;
@@ -204,7 +204,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let grant = &self.core.settings.default_grant;
         let task = self.submit(self.core.traits, grant, move |record, start| {
             // SAFETY: a child of this nursery.
-            let core = unsafe { Core::of(record) };
+            let core = unsafe { NurseryCore::of(record) };
             let (settings, origin) = (&core.settings, Origin { name: None, spawned_at });
             let (account, pool_owner) = (settings.default_grant, PoolOwner::Nursery);
             let birth = Birth { record, start, settings, account, pool_owner, origin };
@@ -269,7 +269,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let extra = Box::new(extra);
         let task = self.submit(traits, &account, move |record, start| {
             // SAFETY: a child of this nursery.
-            let core = unsafe { Core::of(record) };
+            let core = unsafe { NurseryCore::of(record) };
             let Extra { origin, account, own, permit } = *extra;
             match own {
                 None => {
@@ -388,7 +388,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
 ///
 /// As for [`life::live`]; the task is a child of the nursery with this core.
 #[inline]
-unsafe fn run<P: Profile, T, F>(birth: Birth<'_>, core: &Core, child: F)
+unsafe fn run<P: Profile, T, F>(birth: Birth<'_>, core: &NurseryCore, child: F)
 where
     F: FnOnce(&Cx<P>) -> Result<T>,
 {
@@ -429,7 +429,7 @@ where
 
 /// Applies the failure policy of the nursery.
 #[cold]
-fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
+fn failed(core: &NurseryCore, frame: &Frame, held: bool, error: &Error) {
     match core.on_failure {
         OnFailure::FailFast => {
             core.failed(error.clone());
@@ -455,7 +455,7 @@ fn failed(core: &Core, frame: &Frame, held: bool, error: &Error) {
 /// The record of a child that has ended and is not counted, with a `Result<T>` in it.
 unsafe fn unheard<T>(task: NonNull<Task>, _: Start) -> Outcome {
     // SAFETY: as the caller says.
-    let (core, output) = unsafe { (Core::of(task), Task::take_output::<Result<T>>(task)) };
+    let (core, output) = unsafe { (NurseryCore::of(task), Task::take_output::<Result<T>>(task)) };
     if let Err(error) = &output
         && core.on_failure != OnFailure::FailFast
         && !error.ends_cancelled()

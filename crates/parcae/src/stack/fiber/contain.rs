@@ -17,12 +17,12 @@ pub(crate) struct Containment {
     /// The signals that the thread had blocked when the closure was entered.
     pub(crate) mask: u64,
     /// Set by the handler when it abandons the closure.
-    pub(crate) overflow: Cell<Option<Overflow>>,
+    pub(crate) overflow: Cell<Option<StackOverflow>>,
 }
 
 /// How a stack overflowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Overflow {
+pub(crate) struct StackOverflow {
     /// Bytes of the stack that were free.
     pub(crate) left: usize,
     /// Bytes that were needed, at least.
@@ -34,7 +34,7 @@ pub(crate) enum Contained {
     /// The closure returned or panicked; the stack is reusable.
     Ended(Step, Stack),
     /// The stack overflowed, and is in quarantine.
-    Overflowed(Overflow),
+    Overflowed(StackOverflow),
 }
 
 impl Containment {
@@ -93,7 +93,7 @@ impl Fiber {
         // SAFETY: `this` is not dropped, and not used again.
         unsafe { ManuallyDrop::take(&mut this.stack) }.quarantine();
         let overflow = containment.overflow.get();
-        Ok(Contained::Overflowed(overflow.unwrap_or(Overflow { left: 0, needed: 0 })))
+        Ok(Contained::Overflowed(overflow.unwrap_or(StackOverflow { left: 0, needed: 0 })))
     }
 }
 

@@ -62,7 +62,7 @@ fn no_more_threads_than_allowed_and_no_longer_queue() {
                         thread::yield_now();
                         running.fetch_sub(1, Ordering::Relaxed);
                     })?;
-                    let pool = cx.frame().settings().shared.part::<Pool>().unwrap();
+                    let pool = cx.frame().settings().shared.part::<BlockingPool>().unwrap();
                     assert!(pool.threads() <= 2 && pool.inner.lock().queue.len() <= 5);
                     done.fetch_add(1, Ordering::Relaxed);
                     Ok(())
@@ -82,7 +82,7 @@ fn idle_threads_retire_and_come_back() {
     rt.run(|cx| {
         for _ in 0..3 {
             blocking(|| ())?;
-            while cx.frame().settings().shared.part::<Pool>().unwrap().threads() > 0 {
+            while cx.frame().settings().shared.part::<BlockingPool>().unwrap().threads() > 0 {
                 cx.yield_now()?;
             }
         }
@@ -273,7 +273,15 @@ fn a_call_that_was_cancelled_in_the_queue_is_not_made() {
                 assert!(second.join().unwrap_err().is_cancelled());
                 let_go.store(true, Ordering::Release);
                 first.join()?;
-                while cx.frame().settings().shared.part::<Pool>().unwrap().inner.room.available()
+                while cx
+                    .frame()
+                    .settings()
+                    .shared
+                    .part::<BlockingPool>()
+                    .unwrap()
+                    .inner
+                    .room
+                    .available()
                     != 1 + queue
                 {
                     cx.yield_now()?; // comes back after the result

@@ -32,18 +32,23 @@ use std::time::{Duration, Instant};
 /// # Ok::<(), parcae::Error>(())
 /// ```
 pub fn broadcast<T>(capacity: usize) -> (Broadcaster<T>, Subscriber<T>) {
-    let state =
-        State { kept: VecDeque::new(), next: 0, senders: 1, subscribers: 1, waiters: Queue::new() };
-    let shared = Arc::new(Shared { state: Lock::new(state), capacity: capacity.max(1) });
+    let state = BroadcastState {
+        kept: VecDeque::new(),
+        next: 0,
+        senders: 1,
+        subscribers: 1,
+        waiters: Queue::new(),
+    };
+    let shared = Arc::new(BroadcastShared { state: Lock::new(state), capacity: capacity.max(1) });
     (Broadcaster { shared: Arc::clone(&shared) }, Subscriber { shared, wants: 0 })
 }
 
-struct Shared<T> {
-    state: Lock<State<T>>,
+struct BroadcastShared<T> {
+    state: Lock<BroadcastState<T>>,
     capacity: usize,
 }
 
-pub(crate) struct State<T> {
+pub(crate) struct BroadcastState<T> {
     /// The last values, the newest at the back.
     kept: VecDeque<Arc<T>>,
     /// The number of the next value to be sent.
@@ -54,7 +59,7 @@ pub(crate) struct State<T> {
     waiters: Queue<Waiter>,
 }
 
-impl<T> State<T> {
+impl<T> BroadcastState<T> {
     /// The value with this number, or the number of missed values. `None` if it has not been sent.
     fn get(&self, wants: &mut u64) -> Option<Result<Arc<T>, Reason>> {
         let oldest = self.next - self.kept.len() as u64;
@@ -75,7 +80,7 @@ impl<T> State<T> {
 
 /// Sends to all subscribers. Clones send to the same subscribers.
 pub struct Broadcaster<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<BroadcastShared<T>>,
 }
 
 impl<T> Broadcaster<T> {
@@ -146,7 +151,7 @@ impl<T> Drop for Broadcaster<T> {
 /// Receives all values sent since it subscribed. A clone is another subscriber, at the same
 /// position.
 pub struct Subscriber<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<BroadcastShared<T>>,
     /// The number of the next value.
     wants: u64,
 }
@@ -233,19 +238,19 @@ impl<T: Clone> Subscriber<T> {
 impl<T: Clone> Reader for Subscriber<T> {
     const NAME: &'static str = "broadcast";
 
-    type State = State<T>;
+    type State = BroadcastState<T>;
     type Found = Arc<T>;
     type Value = T;
 
-    fn parts(&mut self) -> (&Lock<State<T>>, &mut u64) {
+    fn parts(&mut self) -> (&Lock<BroadcastState<T>>, &mut u64) {
         (&self.shared.state, &mut self.wants)
     }
 
-    fn waiters(state: &mut State<T>) -> &mut Queue<Waiter> {
+    fn waiters(state: &mut BroadcastState<T>) -> &mut Queue<Waiter> {
         &mut state.waiters
     }
 
-    fn read(state: &State<T>, wants: &mut u64) -> Option<Result<Arc<T>, Reason>> {
+    fn read(state: &BroadcastState<T>, wants: &mut u64) -> Option<Result<Arc<T>, Reason>> {
         state.get(wants)
     }
 

@@ -13,7 +13,9 @@ use super::error::{Reason, RecvError};
 use super::operation::{charge, closed_or_cancelled, may_wait, prepare};
 use crate::base::lock::Lock;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
-use crate::wait::{CaseClaim, Grant, Node, Queue, Standing, Waitable, Waiter, Wake, Wakes, Why};
+use crate::wait::{
+    CaseClaim, Grant, Queue, WaitNode, WaitStanding, Waitable, Waiter, Wake, Wakes, Why,
+};
 
 /// Ends the wait of all waiters after a change of state.
 pub(super) fn notify_changed<W: Wake>(waiters: &mut Queue<W>) -> Wakes<W> {
@@ -55,7 +57,7 @@ pub(crate) trait Reader: Sized {
         let payer = prepare().map_err(interrupted)?;
         let (state, cursor) = self.parts();
         let changes = Changes::<Self>(state);
-        let node = Node::new(());
+        let node = WaitNode::new(());
         let mut deadline = Some(deadline);
         let mut until = None;
         let found = loop {
@@ -112,11 +114,11 @@ struct Changes<'r, R: Reader>(&'r Lock<R::State>);
 impl<R: Reader> Waitable<Waiter> for Changes<'_, R> {
     type Key = ();
 
-    unsafe fn withdraw(&self, node: &Node<Waiter>) -> Option<Grant> {
+    unsafe fn withdraw(&self, node: &WaitNode<Waiter>) -> Option<Grant> {
         // SAFETY: the caller upholds the contract.
         let removed = unsafe { R::waiters(&mut self.0.lock()).remove(node) };
         match removed.standing {
-            Standing::Granted(grant) => Some(grant),
+            WaitStanding::Granted(grant) => Some(grant),
             _ => None,
         }
     }
@@ -137,14 +139,19 @@ pub(crate) trait ChangeSource {
     /// # Safety
     ///
     /// As for [`Queue::push`].
-    unsafe fn register(&mut self, node: &Node<Waiter>, waiter: Waiter, claim: CaseClaim) -> bool;
+    unsafe fn register(
+        &mut self,
+        node: &WaitNode<Waiter>,
+        waiter: Waiter,
+        claim: CaseClaim,
+    ) -> bool;
 
     /// Removes the node from the queue, if it is queued.
     ///
     /// # Safety
     ///
     /// The caller owns the node.
-    unsafe fn withdraw(&mut self, node: &Node<Waiter>);
+    unsafe fn withdraw(&mut self, node: &WaitNode<Waiter>);
 }
 
 impl<R: Reader> ChangeSource for R {
@@ -161,7 +168,12 @@ impl<R: Reader> ChangeSource for R {
         R::read(&state.lock(), &mut { cursor }).is_some()
     }
 
-    unsafe fn register(&mut self, node: &Node<Waiter>, waiter: Waiter, claim: CaseClaim) -> bool {
+    unsafe fn register(
+        &mut self,
+        node: &WaitNode<Waiter>,
+        waiter: Waiter,
+        claim: CaseClaim,
+    ) -> bool {
         let (state, &mut cursor) = self.parts();
         let mut locked = state.lock();
         let nothing = R::read(&locked, &mut { cursor }).is_none();
@@ -172,7 +184,7 @@ impl<R: Reader> ChangeSource for R {
         nothing
     }
 
-    unsafe fn withdraw(&mut self, node: &Node<Waiter>) {
+    unsafe fn withdraw(&mut self, node: &WaitNode<Waiter>) {
         let (state, _) = self.parts();
         // SAFETY: the caller upholds the contract.
         unsafe { Changes::<R>(state).withdraw(node) };

@@ -7,7 +7,7 @@
 use super::operation::prepare;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::state::Core;
+use super::state::ChannelCore;
 use super::{ChannelPermit, Overflow};
 use crate::base::error::{Error, Result};
 use crate::sched;
@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// State that all handles of a channel share.
-pub(crate) struct Shared<T> {
-    pub(crate) core: Core<T, Waiter>,
+pub(crate) struct ChannelShared<T> {
+    pub(crate) core: ChannelCore<T, Waiter>,
     senders: AtomicUsize,
     receivers: AtomicUsize,
     /// The task that made the channel, for the deadlock detector. 0 if the holders of its ends are
@@ -33,7 +33,7 @@ pub(crate) struct Shared<T> {
     _permit: Option<ChannelPermit>,
 }
 
-impl<T> Channelled for Shared<T> {
+impl<T> Channelled for ChannelShared<T> {
     fn stats(&self) -> Option<ChannelStats> {
         Some(ChannelStats {
             values: self.core.try_len()?,
@@ -57,8 +57,8 @@ pub(super) fn pair<T>(
     permit: Option<ChannelPermit>,
 ) -> (Sender<T>, Receiver<T>) {
     let maker = cx::current();
-    let shared = Arc::new(Shared {
-        core: Core::new(capacity, overflow),
+    let shared = Arc::new(ChannelShared {
+        core: ChannelCore::new(capacity, overflow),
         senders: AtomicUsize::new(1),
         receivers: AtomicUsize::new(1),
         maker: AtomicU64::new(maker.map_or(0, |frame| frame.record().id())),
@@ -68,7 +68,7 @@ pub(super) fn pair<T>(
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
 
-impl<T> Shared<T> {
+impl<T> ChannelShared<T> {
     /// Step 1. Returns the frame of the paying task, if the caller is a task.
     #[inline]
     pub(super) fn prepare(&self) -> Result<Option<&'static Frame>> {
@@ -206,12 +206,12 @@ handle!(Receiver, WeakReceiver, receivers, "Receiver");
 /// # Ok::<(), parcae::Error>(())
 /// ```
 pub struct WeakSender<T> {
-    pub(super) shared: Weak<Shared<T>>,
+    pub(super) shared: Weak<ChannelShared<T>>,
 }
 
 /// A [`Receiver`] that does not keep its channel open.
 pub struct WeakReceiver<T> {
-    pub(super) shared: Weak<Shared<T>>,
+    pub(super) shared: Weak<ChannelShared<T>>,
 }
 
 impl<T> Drop for Sender<T> {

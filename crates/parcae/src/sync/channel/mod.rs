@@ -119,7 +119,7 @@ pub use watch::{Watched, Watcher, watch};
 // For select.
 pub(crate) use changes::ChangeSource;
 pub(crate) use operation::{charge, charge_and_wake, may_wait, prepare};
-pub(crate) use state::{ChannelNode, Closed, Core as ChannelCore, Put, Side, Took, ValueAddress};
+pub(crate) use state::{ChannelCore, ChannelNode, Closed, Put, Side, Took, ValueAddress};
 pub(crate) use timer::Timer;
 pub(crate) use value_box::{ValueBox, mark_empty};
 

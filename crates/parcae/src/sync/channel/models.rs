@@ -5,13 +5,13 @@
 //! or duplicated fails an assertion.
 
 use super::changes::notify_changed;
-use super::pool::Idle;
-use super::state::{ChannelNode, Core, Put, Side, Took, ValueAddress};
+use super::pool::IdleItems;
+use super::state::{ChannelCore, ChannelNode, Put, Side, Took, ValueAddress};
 use super::{Overflow, UNBOUNDED};
 use crate::base::lock::Lock;
 use crate::base::shim::cell::UnsafeCell;
 use crate::base::shim::explore;
-use crate::wait::{CaseClaim, Claim, Grant, Node, Queue, Standing, Waitable, Wake, Wakes};
+use crate::wait::{CaseClaim, Claim, Grant, Queue, WaitNode, WaitStanding, Waitable, Wake, Wakes};
 use loom::sync::Arc as Shared;
 use loom::sync::atomic::AtomicBool;
 use loom::thread::{self, Thread};
@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-type Channel<T = u32> = Core<T, Sleeper>;
+type Channel<T = u32> = ChannelCore<T, Sleeper>;
 
 /// A waiter of the models.
 ///
@@ -66,7 +66,7 @@ impl Wake for Sleeper {
 }
 
 fn channel(capacity: usize) -> Shared<Channel> {
-    Shared::new(Core::new(capacity, Overflow::Block))
+    Shared::new(ChannelCore::new(capacity, Overflow::Block))
 }
 
 /// The memory of a sender or receiver, at the address that the channel has. Loom reports an access
@@ -112,8 +112,8 @@ fn wait_on<T>(node: &ChannelNode<T, Sleeper>) -> Grant {
     loop {
         thread::park();
         match node.standing() {
-            Standing::Granted(grant) => return grant,
-            standing => assert_eq!(standing, Standing::Queued),
+            WaitStanding::Granted(grant) => return grant,
+            standing => assert_eq!(standing, WaitStanding::Queued),
         }
     }
 }
@@ -164,7 +164,7 @@ fn begin_recv<T>(
 }
 
 fn node<T>() -> ChannelNode<T, Sleeper> {
-    Node::new(ValueAddress::WATCHER)
+    WaitNode::new(ValueAddress::WATCHER)
 }
 
 /// Sends as `Sender::send` does. Fails with the value if the channel is closed.
@@ -557,7 +557,7 @@ fn change(state: &Lock<Versioned>) {
 
 /// Waits for a version, as `Reader::wait_until` does.
 fn watch(state: &Lock<Versioned>, version: u64) {
-    let node = Node::new(());
+    let node = WaitNode::new(());
     loop {
         let mut locked = state.lock();
         if locked.version >= version {
@@ -609,7 +609,7 @@ fn a_select_of_two_states_sees_the_change_that_it_was_woken_for() {
             thread::spawn(move || change(&state))
         });
         let (claim, sleeper) = (Claim::new(), Sleeper::flag());
-        let nodes = [Node::new(()), Node::new(())];
+        let nodes = [WaitNode::new(()), WaitNode::new(())];
         for (i, state) in both.iter().enumerate() {
             let mut state = state.lock();
             if state.version > 0 {
@@ -648,15 +648,15 @@ fn recv_permit(core: &Channel<()>) -> bool {
 /// A pool of one item: its permits, the idle item, and the number of items made.
 struct Lent {
     permits: Channel<()>,
-    idle: Idle<u32>,
+    idle: IdleItems<u32>,
     made: AtomicUsize,
 }
 
 impl Lent {
     fn new() -> Shared<Lent> {
         let lent = Lent {
-            permits: Core::new(1, Overflow::Block),
-            idle: Idle::new(),
+            permits: ChannelCore::new(1, Overflow::Block),
+            idle: IdleItems::new(),
             made: AtomicUsize::new(0),
         };
         lent.permits.fill(1);

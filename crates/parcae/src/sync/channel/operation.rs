@@ -21,11 +21,11 @@
 //! channel afterwards, and this task found the channel closed under the same lock.
 
 use super::error::Reason;
-use super::state::{ChannelNode, Closed, Core, Locked, Side, ValueAddress};
+use super::state::{ChannelCore, ChannelNode, Closed, Locked, Side, ValueAddress};
 use crate::base::error::{Error, Result};
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::scope::cx::{self, Frame};
-use crate::wait::{Grant, Node, Waiter, Wakes, Why};
+use crate::wait::{Grant, WaitNode, Waiter, Wakes, Why};
 use std::ptr::NonNull;
 
 /// Step 1. Returns the frame of the paying task, if the caller is a task.
@@ -86,7 +86,7 @@ pub(crate) fn may_wait(frame: Option<&Frame>) -> Result<()> {
 /// address belongs to the channel until this returns. `frame` is the caller's.
 #[cold]
 pub(super) unsafe fn wait_queued<T>(
-    core: &Core<T, Waiter>,
+    core: &ChannelCore<T, Waiter>,
     locked: Locked<'_, T, Waiter>,
     side: Side,
     address: NonNull<T>,
@@ -94,7 +94,7 @@ pub(super) unsafe fn wait_queued<T>(
     deadline: Deadline,
     why: Why<'_>,
 ) -> Result<(), Reason> {
-    let node: ChannelNode<T, Waiter> = Node::new(ValueAddress::of(address));
+    let node: ChannelNode<T, Waiter> = WaitNode::new(ValueAddress::of(address));
     // SAFETY: node and waiter stay here until the node is granted or withdrawn, by `wait_in_queue`
     // at the latest. The caller upholds the rest.
     let waited = unsafe {
@@ -111,7 +111,7 @@ pub(super) unsafe fn wait_queued<T>(
 /// The outcome of a wait that was interrupted, or ended without a value.
 #[cold]
 fn not_granted<T>(
-    core: &Core<T, Waiter>,
+    core: &ChannelCore<T, Waiter>,
     frame: Option<&Frame>,
     (grant, ended): (Option<Grant>, Result<Ended>),
 ) -> Result<(), Reason> {

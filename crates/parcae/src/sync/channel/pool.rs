@@ -12,7 +12,7 @@
 
 use super::error::RecvError;
 use super::handles::drop_all;
-use super::state::{Core, Put};
+use super::state::{ChannelCore, Put};
 use super::{Receiver, Sender, channel};
 use crate::base::error::{Error, Result};
 use crate::base::lock::{Guard, Lock};
@@ -43,17 +43,17 @@ use std::time::Duration;
 /// Items that are not kept are dropped, and so are idle items when the pool is closed or dropped.
 pub struct Pool<T> {
     permits: (Sender<()>, Receiver<()>),
-    idle: Idle<T>,
+    idle: IdleItems<T>,
     make: Box<dyn Fn() -> Result<T> + Send + Sync>,
     reset: Box<Reset<T>>,
 }
 
 /// The items that are not lent. The last one returned is at the back, and is the first to be lent.
-pub(super) struct Idle<T>(Lock<VecDeque<T>>);
+pub(super) struct IdleItems<T>(Lock<VecDeque<T>>);
 
-impl<T> Idle<T> {
-    pub(super) fn new() -> Idle<T> {
-        Idle(Lock::new(VecDeque::new()))
+impl<T> IdleItems<T> {
+    pub(super) fn new() -> IdleItems<T> {
+        IdleItems(Lock::new(VecDeque::new()))
     }
 
     fn lock(&self) -> Guard<'_, VecDeque<T>> {
@@ -68,7 +68,11 @@ impl<T> Idle<T> {
     /// Returns an item, if there is one, and then its permit: the next holder of the permit finds
     /// the item. The result is to be dropped by the caller.
     #[must_use = "it is dropped outside of all locks"]
-    pub(super) fn give_back<W: Wake>(&self, item: Option<T>, permits: &Core<(), W>) -> VecDeque<T> {
+    pub(super) fn give_back<W: Wake>(
+        &self,
+        item: Option<T>,
+        permits: &ChannelCore<(), W>,
+    ) -> VecDeque<T> {
         if let Some(item) = item {
             self.lock().push_back(item);
         }
@@ -85,7 +89,7 @@ impl<T> Idle<T> {
 
     /// Takes out the items that cannot be borrowed any more, once the permits are closed.
     #[must_use = "it is dropped outside of all locks"]
-    pub(super) fn empty<W>(&self, permits: &Core<(), W>) -> VecDeque<T> {
+    pub(super) fn empty<W>(&self, permits: &ChannelCore<(), W>) -> VecDeque<T> {
         drop(permits.drain());
         std::mem::take(&mut *self.lock())
     }
@@ -100,7 +104,7 @@ impl<T> Pool<T> {
         let permits = channel(capacity.max(1));
         // Not by `send`, so that no task is charged, and in one step for any capacity.
         permits.0.shared().core.fill(capacity.max(1));
-        Pool { permits, idle: Idle::new(), make: Box::new(make), reset: Box::new(|_| true) }
+        Pool { permits, idle: IdleItems::new(), make: Box::new(make), reset: Box::new(|_| true) }
     }
 
     /// Sets a function that prepares a returned item for the next borrower. If it returns false,

@@ -4,7 +4,7 @@
 //! stack. While the receiver waits, that memory belongs to the channel.
 
 use super::error::{Reason, RecvError};
-use super::handles::{Shared, WeakReceiver};
+use super::handles::{ChannelShared, WeakReceiver};
 use super::operation::{charge, closed_or_cancelled, wait_queued};
 use super::state::{Closed, Locked, Side, Took};
 use crate::base::error::{Error, Result};
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 /// The receiving end of a channel. Clones receive from the same channel; each value goes to one of
 /// them.
 pub struct Receiver<T> {
-    pub(super) shared: Arc<Shared<T>>,
+    pub(super) shared: Arc<ChannelShared<T>>,
 }
 
 impl<T> Receiver<T> {
-    pub(crate) fn shared(&self) -> &Shared<T> {
+    pub(crate) fn shared(&self) -> &ChannelShared<T> {
         &self.shared
     }
 

@@ -5,7 +5,7 @@
 //! the channel.
 
 use super::error::{Reason, SendError};
-use super::handles::{Shared, WeakSender};
+use super::handles::{ChannelShared, WeakSender};
 use super::operation::{charge, charge_and_wake, closed_or_cancelled, wait_queued};
 use super::state::{Closed, Locked, Put, Side};
 use super::value_box::mark_empty;
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 
 /// The sending end of a channel. Clones send into the same channel.
 pub struct Sender<T> {
-    pub(super) shared: Arc<Shared<T>>,
+    pub(super) shared: Arc<ChannelShared<T>>,
 }
 
 impl<T> Sender<T> {
-    pub(crate) fn shared(&self) -> &Shared<T> {
+    pub(crate) fn shared(&self) -> &ChannelShared<T> {
         &self.shared
     }
 

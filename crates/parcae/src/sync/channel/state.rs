@@ -56,18 +56,18 @@ use super::{Overflow, UNBOUNDED};
 use crate::base::error::Error;
 use crate::base::lock::{Guard, Lock};
 use crate::wait::{
-    CaseClaim, Claim, Grant, Node, Queue, Standing, Waitable, Wake, Wakes, wake_all,
+    CaseClaim, Claim, Grant, Queue, WaitNode, WaitStanding, Waitable, Wake, Wakes, wake_all,
 };
 use std::ptr::{self, NonNull};
 
 /// A channel, shared by both ends.
-pub(crate) struct Core<T, W> {
-    state: Lock<State<T, W>>,
+pub(crate) struct ChannelCore<T, W> {
+    state: Lock<ChannelState<T, W>>,
     capacity: usize,
     overflow: Overflow,
 }
 
-struct State<T, W> {
+struct ChannelState<T, W> {
     buffer: Buffer<T>,
     senders: Queue<W, ValueAddress<T>>,
     receivers: Queue<W, ValueAddress<T>>,
@@ -110,7 +110,7 @@ impl<T> ValueAddress<T> {
 }
 
 /// The node of a sender, a receiver, or a watcher of a channel.
-pub(crate) type ChannelNode<T, W> = Node<W, ValueAddress<T>>;
+pub(crate) type ChannelNode<T, W> = WaitNode<W, ValueAddress<T>>;
 
 /// Ends the wait of the first waiter with an address; `hand_over` moves its value.
 #[inline(always)]
@@ -171,7 +171,7 @@ pub(crate) enum Took<W> {
     Closed(Closed),
 }
 
-impl<T, W: Wake> State<T, W> {
+impl<T, W: Wake> ChannelState<T, W> {
     /// The only way into a channel. Always inlined: otherwise the outcome is copied several times.
     ///
     /// # Safety
@@ -240,7 +240,7 @@ impl<T, W: Wake> State<T, W> {
     /// Gives room in the buffer to the first waiting sender, or notifies the watchers.
     #[inline]
     fn refill(&mut self) -> Wakes<W> {
-        let State { senders, buffer, .. } = self;
+        let ChannelState { senders, buffer, .. } = self;
         // SAFETY: the value of a queued sender.
         match serve(senders, |next| unsafe { buffer.push(next) }) {
             Some(sender) => Wakes::One(sender),
@@ -264,7 +264,7 @@ impl<T, W: Wake> State<T, W> {
     }
 }
 
-impl<T, W> State<T, W> {
+impl<T, W> ChannelState<T, W> {
     #[cfg(test)]
     fn check(&mut self, capacity: usize) {
         assert!(self.buffer.len() <= capacity);
@@ -277,20 +277,20 @@ impl<T, W> State<T, W> {
     fn check(&mut self, _: usize) {}
 }
 
-impl<T, W> Core<T, W> {
-    pub(crate) fn new(capacity: usize, overflow: Overflow) -> Core<T, W> {
-        let state = State {
+impl<T, W> ChannelCore<T, W> {
+    pub(crate) fn new(capacity: usize, overflow: Overflow) -> ChannelCore<T, W> {
+        let state = ChannelState {
             buffer: Buffer::new(),
             senders: Queue::new(),
             receivers: Queue::new(),
             closed: None,
             dropped: 0,
         };
-        Core { state: Lock::new(state), capacity, overflow }
+        ChannelCore { state: Lock::new(state), capacity, overflow }
     }
 
     #[inline]
-    fn lock(&self) -> Guard<'_, State<T, W>> {
+    fn lock(&self) -> Guard<'_, ChannelState<T, W>> {
         // Only an allocation failure can panic under the lock.
         let mut state = self.state.lock();
         state.check(self.capacity);
@@ -343,7 +343,7 @@ impl<T, W> Core<T, W> {
 }
 
 /// Fast paths for the common case without waiters: a few instructions under the lock.
-impl<T, W> Core<T, W> {
+impl<T, W> ChannelCore<T, W> {
     /// Sends the value at an address if there is room and no receiver waits.
     ///
     /// # Errors
@@ -371,7 +371,7 @@ impl<T, W> Core<T, W> {
     ///
     /// # Errors
     ///
-    /// As for [`push`](Core::push).
+    /// As for [`push`](ChannelCore::push).
     ///
     /// # Safety
     ///
@@ -390,9 +390,9 @@ impl<T, W> Core<T, W> {
 }
 
 /// A channel whose lock is held.
-pub(crate) struct Locked<'c, T, W>(Guard<'c, State<T, W>>);
+pub(crate) struct Locked<'c, T, W>(Guard<'c, ChannelState<T, W>>);
 
-impl<W> Core<(), W> {
+impl<W> ChannelCore<(), W> {
     /// Fills a new channel with `count` values of the unit type.
     pub(crate) fn fill(&self, count: usize) {
         self.lock().buffer.fill(count);
@@ -406,7 +406,7 @@ pub(crate) enum Side {
     Receivers,
 }
 
-impl<T, W> State<T, W> {
+impl<T, W> ChannelState<T, W> {
     fn queue(&mut self, side: Side) -> &mut Queue<W, ValueAddress<T>> {
         match side {
             Side::Senders => &mut self.senders,
@@ -416,8 +416,8 @@ impl<T, W> State<T, W> {
 }
 
 impl<T, W: Wake> Locked<'_, T, W> {
-    /// Queues a sender that found no room in [`Core::send_locked`], or a receiver that found no
-    /// value in [`Core::recv_locked`].
+    /// Queues a sender that found no room in [`ChannelCore::send_locked`], or a receiver that found
+    /// no value in [`ChannelCore::recv_locked`].
     ///
     /// # Safety
     ///
@@ -426,7 +426,7 @@ impl<T, W: Wake> Locked<'_, T, W> {
     #[inline]
     pub(crate) unsafe fn join(self, side: Side, node: &ChannelNode<T, W>, waiter: W) {
         let Locked(mut state) = self;
-        let State { senders, receivers, .. } = &mut *state;
+        let ChannelState { senders, receivers, .. } = &mut *state;
         let (own, other) = match side {
             Side::Senders => (senders, receivers),
             Side::Receivers => (receivers, senders),
@@ -441,7 +441,7 @@ impl<T, W: Wake> Locked<'_, T, W> {
 
 /// One side of a channel as a [`Waitable`].
 pub(crate) struct Waiters<'c, T, W> {
-    core: &'c Core<T, W>,
+    core: &'c ChannelCore<T, W>,
     side: Side,
 }
 
@@ -452,13 +452,13 @@ impl<T, W> Waitable<W> for Waiters<'_, T, W> {
         // SAFETY: the caller upholds the contract.
         let removed = unsafe { self.core.lock().queue(self.side).remove(node) };
         match removed.standing {
-            Standing::Granted(grant) => Some(grant),
+            WaitStanding::Granted(grant) => Some(grant),
             _ => None,
         }
     }
 }
 
-impl<T, W: Wake> Core<T, W> {
+impl<T, W: Wake> ChannelCore<T, W> {
     /// One side as a [`Waitable`].
     pub(crate) fn waiters(&self, side: Side) -> Waiters<'_, T, W> {
         Waiters { core: self, side }
@@ -478,11 +478,11 @@ impl<T, W: Wake> Core<T, W> {
         unsafe { self.lock().put(value, self.capacity, self.overflow) }
     }
 
-    /// Like [`try_send`](Core::try_send), under a lock that the caller holds.
+    /// Like [`try_send`](ChannelCore::try_send), under a lock that the caller holds.
     ///
     /// # Safety
     ///
-    /// The lock is this channel's. The rest as for [`try_send`](Core::try_send).
+    /// The lock is this channel's. The rest as for [`try_send`](ChannelCore::try_send).
     #[inline]
     pub(crate) unsafe fn send_locked(
         &self,
@@ -507,11 +507,11 @@ impl<T, W: Wake> Core<T, W> {
         unsafe { self.lock().take(into) }
     }
 
-    /// Like [`try_recv`](Core::try_recv), under a lock that the caller holds.
+    /// Like [`try_recv`](ChannelCore::try_recv), under a lock that the caller holds.
     ///
     /// # Safety
     ///
-    /// As for [`try_recv`](Core::try_recv).
+    /// As for [`try_recv`](ChannelCore::try_recv).
     #[inline]
     pub(crate) unsafe fn recv_locked(
         &self,
@@ -546,7 +546,7 @@ impl<T, W: Wake> Core<T, W> {
         if possible {
             return false;
         }
-        let State { senders, receivers, .. } = &mut *state;
+        let ChannelState { senders, receivers, .. } = &mut *state;
         let (own, other) = match side {
             Side::Senders => (senders, receivers),
             Side::Receivers => (receivers, senders),

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 /// # Ok::<(), parcae::Error>(())
 /// ```
 pub fn watch<T>(initial: T) -> (Watched<T>, Watcher<T>) {
-    let state = State {
+    let state = WatchState {
         value: Arc::new(initial),
         version: 0,
         setters: 1,
@@ -46,7 +46,7 @@ pub fn watch<T>(initial: T) -> (Watched<T>, Watcher<T>) {
     (Watched { state: Arc::clone(&state) }, Watcher { state, seen: 0 })
 }
 
-pub(crate) struct State<T> {
+pub(crate) struct WatchState<T> {
     value: Arc<T>,
     version: u64,
     /// Number of setters. At 0 the value no longer changes.
@@ -60,7 +60,7 @@ pub(crate) struct State<T> {
 
 /// Sets a watched value. Clones set the same value.
 pub struct Watched<T> {
-    state: Arc<Lock<State<T>>>,
+    state: Arc<Lock<WatchState<T>>>,
 }
 
 impl<T> Watched<T> {
@@ -205,7 +205,7 @@ impl<T> Drop for Watched<T> {
 
 /// Watches a value. A clone has seen the same version.
 pub struct Watcher<T> {
-    state: Arc<Lock<State<T>>>,
+    state: Arc<Lock<WatchState<T>>>,
     seen: u64,
 }
 
@@ -313,26 +313,26 @@ impl<T> Watcher<T> {
 
 /// A setter that waits until there are no watchers.
 struct Gone<'w, T> {
-    state: &'w Lock<State<T>>,
+    state: &'w Lock<WatchState<T>>,
     cursor: u64,
 }
 
 impl<T> Reader for Gone<'_, T> {
     const NAME: &'static str = "end of the last watcher";
 
-    type State = State<T>;
+    type State = WatchState<T>;
     type Found = ();
     type Value = ();
 
-    fn parts(&mut self) -> (&Lock<State<T>>, &mut u64) {
+    fn parts(&mut self) -> (&Lock<WatchState<T>>, &mut u64) {
         (self.state, &mut self.cursor)
     }
 
-    fn waiters(state: &mut State<T>) -> &mut Queue<Waiter> {
+    fn waiters(state: &mut WatchState<T>) -> &mut Queue<Waiter> {
         &mut state.setters_waiting
     }
 
-    fn read(state: &State<T>, _: &mut u64) -> Option<Result<(), Reason>> {
+    fn read(state: &WatchState<T>, _: &mut u64) -> Option<Result<(), Reason>> {
         (state.watchers == 0).then_some(Ok(()))
     }
 
@@ -342,19 +342,19 @@ impl<T> Reader for Gone<'_, T> {
 impl<T> Reader for Watcher<T> {
     const NAME: &'static str = "change of a watched value";
 
-    type State = State<T>;
+    type State = WatchState<T>;
     type Found = Arc<T>;
     type Value = Arc<T>;
 
-    fn parts(&mut self) -> (&Lock<State<T>>, &mut u64) {
+    fn parts(&mut self) -> (&Lock<WatchState<T>>, &mut u64) {
         (&self.state, &mut self.seen)
     }
 
-    fn waiters(state: &mut State<T>) -> &mut Queue<Waiter> {
+    fn waiters(state: &mut WatchState<T>) -> &mut Queue<Waiter> {
         &mut state.waiters
     }
 
-    fn read(state: &State<T>, seen: &mut u64) -> Option<Result<Arc<T>, Reason>> {
+    fn read(state: &WatchState<T>, seen: &mut u64) -> Option<Result<Arc<T>, Reason>> {
         if state.version != *seen {
             *seen = state.version;
             return Some(Ok(Arc::clone(&state.value)));

@@ -136,18 +136,18 @@ pub trait Call<A> {
 }
 
 /// A closure that is called once.
-pub struct Once<F>(Option<F>);
+pub struct CallOnce<F>(Option<F>);
 
 /// A closure that is called many times.
-pub(super) struct Many<F>(pub(super) F);
+pub(super) struct CallMany<F>(pub(super) F);
 
-impl<F> Once<F> {
-    pub(super) fn new(call: F) -> Once<F> {
-        Once(Some(call))
+impl<F> CallOnce<F> {
+    pub(super) fn new(call: F) -> CallOnce<F> {
+        CallOnce(Some(call))
     }
 }
 
-impl<A, R, F: FnOnce(A) -> R> Call<A> for Once<F> {
+impl<A, R, F: FnOnce(A) -> R> Call<A> for CallOnce<F> {
     type Output = R;
 
     fn call(&mut self, given: A) -> R {
@@ -155,7 +155,7 @@ impl<A, R, F: FnOnce(A) -> R> Call<A> for Once<F> {
     }
 }
 
-impl<A, R, F: FnMut(A) -> R> Call<A> for Many<F> {
+impl<A, R, F: FnMut(A) -> R> Call<A> for CallMany<F> {
     type Output = R;
 
     fn call(&mut self, given: A) -> R {
@@ -175,4 +175,4 @@ macro_rules! opaque {
 }
 pub(super) use opaque;
 
-opaque!(Payer, Round<'r>, Once<F>, Many<F>);
+opaque!(Payer, Round<'r>, CallOnce<F>, CallMany<F>);

@@ -1,13 +1,13 @@
 //! Cases of a select that send or receive.
 
-use super::case::{Call, Case, Finish, Goal, Once, Payer, Round, opaque};
+use super::case::{Call, CallOnce, Case, Finish, Goal, Payer, Round, opaque};
 use crate::base::error::Result;
-use crate::sync::channel::ChannelCore as Core;
+use crate::sync::channel::ChannelCore;
 use crate::sync::channel::{
     ChannelNode, Closed, Put, Reason, Receiver, RecvError, SendError, Sender, Side, Took,
     ValueAddress, ValueBox, charge, charge_and_wake, mark_empty,
 };
-use crate::wait::{Grant, Node, Standing, Waitable, Waiter};
+use crate::wait::{Grant, WaitNode, WaitStanding, Waitable, Waiter};
 use std::ptr::NonNull;
 
 /// Queues the node of a case. Returns false if the case is possible.
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 ///
 /// Node and address stay valid until [`unregister`].
 unsafe fn register<T>(
-    core: &Core<T, Waiter>,
+    core: &ChannelCore<T, Waiter>,
     side: Side,
     node: &ChannelNode<T, Waiter>,
     address: ValueAddress<T>,
@@ -29,12 +29,12 @@ unsafe fn register<T>(
 /// Removes the node of a case from its queue, if it was registered. Returns the grant, if it got
 /// one.
 fn unregister<T>(
-    core: &Core<T, Waiter>,
+    core: &ChannelCore<T, Waiter>,
     side: Side,
     node: &ChannelNode<T, Waiter>,
 ) -> Option<Option<Grant>> {
     match node.standing() {
-        Standing::Idle => None,
+        WaitStanding::Idle => None,
         // SAFETY: the node of the calling case.
         _ => Some(unsafe { core.waiters(side).withdraw(node) }),
     }
@@ -59,7 +59,7 @@ impl<'c, T> RecvCase<'c, T> {
     /// A receive from this channel.
     pub fn new(receiver: &'c Receiver<T>) -> RecvCase<'c, T> {
         let value = ValueBox::empty();
-        let node = Node::new(ValueAddress::WATCHER);
+        let node = WaitNode::new(ValueAddress::WATCHER);
         RecvCase { receiver, value, node, goal: Goal::Happen, outcome: None }
     }
 }
@@ -217,7 +217,7 @@ impl<'c, T> SendCase<'c, T> {
     }
 
     fn of(sender: &'c Sender<T>, value: Offer<'c, T>) -> SendCase<'c, T> {
-        let node = Node::new(ValueAddress::WATCHER);
+        let node = WaitNode::new(ValueAddress::WATCHER);
         SendCase { sender, value, node, goal: Goal::Happen, outcome: None }
     }
 }
@@ -331,8 +331,8 @@ impl<'c, T, F: Call<(), Output = T>> SendWithCase<'c, T, F> {
 pub fn send_with<'c, T>(
     sender: &'c Sender<T>,
     make: impl FnOnce() -> T + 'c,
-) -> SendWithCase<'c, T, Once<impl FnOnce(()) -> T + 'c>> {
-    SendWithCase::of(sender, Once::new(move |()| make()))
+) -> SendWithCase<'c, T, CallOnce<impl FnOnce(()) -> T + 'c>> {
+    SendWithCase::of(sender, CallOnce::new(move |()| make()))
 }
 
 impl<T, F: Call<(), Output = T>> Finish for SendWithCase<'_, T, F> {

@@ -5,7 +5,7 @@ use super::case::{Case, Finish, Payer, Round, opaque};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::sync::channel::{ChangeSource, RecvError, Subscriber, Timer, Watcher, charge};
 use crate::sync::time;
-use crate::wait::{Ends, Node, Standing, TaskEnd, Waitable, Waiter};
+use crate::wait::{Ends, TaskEnd, WaitNode, WaitStanding, Waitable, Waiter};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 /// The next value of a broadcast, or the newest version of a watched value.
 pub struct ChangeCase<'c, V> {
     source: &'c mut (dyn ChangeSource<Value = V> + 'c),
-    node: Node<Waiter>,
+    node: WaitNode<Waiter>,
     outcome: Option<Result<V, RecvError>>,
 }
 
 impl<'c, T: Clone> ChangeCase<'c, T> {
     /// The next value of a broadcast.
     pub fn next(subscriber: &'c mut Subscriber<T>) -> ChangeCase<'c, T> {
-        ChangeCase { source: subscriber, node: Node::new(()), outcome: None }
+        ChangeCase { source: subscriber, node: WaitNode::new(()), outcome: None }
     }
 }
 
 impl<'c, T> ChangeCase<'c, Arc<T>> {
     /// The newest version of a watched value.
     pub fn changed(watcher: &'c mut Watcher<T>) -> ChangeCase<'c, Arc<T>> {
-        ChangeCase { source: watcher, node: Node::new(()), outcome: None }
+        ChangeCase { source: watcher, node: WaitNode::new(()), outcome: None }
     }
 }
 
@@ -58,7 +58,7 @@ impl<V> Case for ChangeCase<'_, V> {
     }
 
     fn unregister(&mut self) {
-        if self.node.standing() != Standing::Idle {
+        if self.node.standing() != WaitStanding::Idle {
             // SAFETY: the node of this case.
             unsafe { self.source.withdraw(&self.node) };
         }
@@ -79,13 +79,13 @@ impl<V> Case for ChangeCase<'_, V> {
 /// The end of a task.
 pub struct EndedCase<'c> {
     task: &'c dyn Ends,
-    node: Node<Waiter>,
+    node: WaitNode<Waiter>,
 }
 
 impl<'c> EndedCase<'c> {
     /// The end of this task.
     pub fn new(task: &'c dyn Ends) -> EndedCase<'c> {
-        EndedCase { task, node: Node::new(()) }
+        EndedCase { task, node: WaitNode::new(()) }
     }
 }
 
@@ -112,7 +112,7 @@ impl Case for EndedCase<'_> {
     }
 
     fn unregister(&mut self) {
-        if self.node.standing() != Standing::Idle {
+        if self.node.standing() != WaitStanding::Idle {
             // SAFETY: the node of this case.
             unsafe { self.task.end().0.withdraw(&self.node) };
         }
@@ -261,13 +261,13 @@ passive! {
 /// The cancellation of a token.
 pub struct TokenCase<'c> {
     token: &'c CancelToken,
-    node: Node<Waiter>,
+    node: WaitNode<Waiter>,
 }
 
 impl<'c> TokenCase<'c> {
     /// The cancellation of this token.
     pub fn new(token: &'c CancelToken) -> TokenCase<'c> {
-        TokenCase { token, node: Node::new(()) }
+        TokenCase { token, node: WaitNode::new(()) }
     }
 }
 
@@ -294,7 +294,7 @@ impl Case for TokenCase<'_> {
     }
 
     fn unregister(&mut self) {
-        if self.node.standing() != Standing::Idle {
+        if self.node.standing() != WaitStanding::Idle {
             // SAFETY: the node of this case.
             unsafe { self.token.node().withdraw(&self.node) };
         }

@@ -1,6 +1,6 @@
 //! Lists of cases made at run time.
 
-use super::case::{Call, Case, Finish, Goal, Many, Once, Payer, Round};
+use super::case::{Call, CallMany, CallOnce, Case, Finish, Goal, Payer, Round};
 use super::channels::{RecvCase, SendCase, SendWithCase};
 use super::events::{
     ChangeCase, DeadlineCase, DefaultCase, EndedCase, TimeoutCase, TimerCase, TokenCase,
@@ -114,7 +114,7 @@ impl<'c, R> Select<'c, R> {
         case: C,
         then: impl FnOnce(C::Given) -> R + 'c,
     ) -> &mut Select<'c, R> {
-        self.arms.push(Box::new(With { case, then: Once::new(then) }));
+        self.arms.push(Box::new(With { case, then: CallOnce::new(then) }));
         self
     }
 
@@ -382,7 +382,7 @@ impl<'c, R> Cases<'c, R> {
     fn add<C: Finish + 'c>(&mut self, case: C, then: impl FnMut(C::Given) -> R + 'c) -> CaseId {
         let id = self.next;
         self.next += 1;
-        self.arms.push((id, Box::new(With { case, then: Many(then) })));
+        self.arms.push((id, Box::new(With { case, then: CallMany(then) })));
         CaseId(id)
     }
 
@@ -403,7 +403,7 @@ impl<'c, R> Cases<'c, R> {
         mut make: impl FnMut() -> T + 'c,
         then: impl FnMut(Result<(), SendError<T>>) -> R + 'c,
     ) -> CaseId {
-        self.add(SendWithCase::of(sender, Many(move |()| make())), then)
+        self.add(SendWithCase::of(sender, CallMany(move |()| make())), then)
     }
 
     /// Adds a receive of the next value of a broadcast.

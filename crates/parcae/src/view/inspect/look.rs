@@ -23,7 +23,7 @@ use crate::sched::Shared;
 use crate::sched::task::state::Phase;
 use crate::sched::task::{self, TaskRef};
 use crate::scope::cx::{self, Frame, Observed, TaskSettings, alone};
-use crate::scope::nursery::{Account, Core, NurseryState};
+use crate::scope::nursery::{Account, NurseryCore, NurseryState};
 use crate::stack::frames::Frames;
 use crate::wait::Why;
 use std::ptr::NonNull;
@@ -155,7 +155,7 @@ fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
     let mut inner = noted.nursery.get();
     while let Some(core) = inner {
         // SAFETY: on the stack of the observed task, which has not left the nursery.
-        let core: &Core = unsafe { core.as_ref() };
+        let core: &NurseryCore = unsafe { core.as_ref() };
         seen.children.push(Children {
             nursery: core.settings().nursery,
             name: core.settings().name.clone(),
@@ -169,7 +169,7 @@ fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
 }
 
 /// Describes a wait, and the tasks that could end it.
-fn describe(why: Why<'static>, nursery: Option<NonNull<Core>>, shared: &Shared) -> Wait {
+fn describe(why: Why<'static>, nursery: Option<NonNull<NurseryCore>>, shared: &Shared) -> Wait {
     match why {
         Why::Wake => Wait::new("for a wake-up", EndedBy::Anybody),
         Why::Sleep(until) => {

@@ -96,7 +96,7 @@ impl Object {
     }
 
     /// Takes a token, or queues the node: none.
-    fn begin(&self, node: &Node<Thread, Address>, claim: Option<CaseClaim>) -> Option<Got> {
+    fn begin(&self, node: &WaitNode<Thread, Address>, claim: Option<CaseClaim>) -> Option<Got> {
         let mut state = self.state.lock();
         if state.free > 0 {
             state.free -= 1;
@@ -112,16 +112,16 @@ impl Object {
 
     /// Takes the node out, as a waiter that was cancelled or is out of time. A token that has
     /// reached it is kept or passed on.
-    fn give_up(&self, node: &Node<Thread, Address>, late: Late) -> Got {
+    fn give_up(&self, node: &WaitNode<Thread, Address>, late: Late) -> Got {
         // SAFETY: used with this queue only.
         let removed = unsafe { self.state.lock().waiters.remove(node) };
         match (removed.standing, late) {
-            (Standing::Granted(Grant::Own), Late::Keep) => Got::Token,
-            (Standing::Granted(Grant::Own), Late::PassOn) => {
+            (WaitStanding::Granted(Grant::Own), Late::Keep) => Got::Token,
+            (WaitStanding::Granted(Grant::Own), Late::PassOn) => {
                 self.give();
                 Got::Nothing
             }
-            (Standing::Granted(_), _) => Got::Closed,
+            (WaitStanding::Granted(_), _) => Got::Closed,
             _ => Got::Nothing,
         }
     }
@@ -129,7 +129,7 @@ impl Object {
     /// Waits without end.
     fn take(&self) -> Got {
         let memory = Memory::new();
-        let node = Node::new(memory.address());
+        let node = WaitNode::new(memory.address());
         self.begin(&node, None).unwrap_or_else(|| wait_on(&node, &memory))
     }
 
@@ -139,16 +139,16 @@ impl Object {
 }
 
 /// Waits for a node that is queued, without a lock.
-fn wait_on(node: &Node<Thread, Address>, memory: &Memory) -> Got {
+fn wait_on(node: &WaitNode<Thread, Address>, memory: &Memory) -> Got {
     loop {
         thread::park();
         match node.standing() {
-            Standing::Granted(Grant::Own) => {
+            WaitStanding::Granted(Grant::Own) => {
                 assert_eq!(memory.get(), 7, "granted before the token was there");
                 return Got::Token;
             }
-            Standing::Granted(_) => return Got::Closed,
-            standing => assert_eq!(standing, Standing::Queued),
+            WaitStanding::Granted(_) => return Got::Closed,
+            standing => assert_eq!(standing, WaitStanding::Queued),
         }
     }
 }
@@ -189,11 +189,11 @@ fn a_hand_over_against_a_deadline() {
         let giver = spawn(&object, Object::give);
         let waiter = spawn(&object, |object| {
             let memory = Memory::new();
-            let node = Node::new(memory.address());
+            let node = WaitNode::new(memory.address());
             match object.begin(&node, None) {
                 Some(got) => got,
                 // One look without the lock, then the deadline.
-                None if node.standing() == Standing::Granted(Grant::Own) => Got::Token,
+                None if node.standing() == WaitStanding::Granted(Grant::Own) => Got::Token,
                 None => object.give_up(&node, Late::Keep),
             }
         });
@@ -213,7 +213,7 @@ fn a_hand_over_against_a_cancel() {
         let giver = spawn(&object, Object::give);
         let quits = spawn(&object, |object| {
             let memory = Memory::new();
-            let node = Node::new(memory.address());
+            let node = WaitNode::new(memory.address());
             match object.begin(&node, None) {
                 Some(Got::Token) => object.give(), // it came at once: the other gets this one
                 Some(_) => unreachable!(),
@@ -251,7 +251,7 @@ fn a_select_is_claimed_once() {
         let givers = [0, 1].map(|i| spawn(&objects[i], Object::give));
         let got = 'select: loop {
             let (claim, memory) = (Claim::new(), [Memory::new(), Memory::new()]);
-            let nodes = [0, 1].map(|i| Node::new(memory[i].address()));
+            let nodes = [0, 1].map(|i| WaitNode::new(memory[i].address()));
             let mut queued = 0;
             for (i, object) in objects.iter().enumerate() {
                 let mut state = object.state.lock();
@@ -297,7 +297,7 @@ fn a_decided_select_is_passed_over() {
         let object = Object::new();
         let select = spawn(&object, |object| {
             let (claim, memory) = (Claim::new(), Memory::new());
-            let node = Node::new(memory.address());
+            let node = WaitNode::new(memory.address());
             // SAFETY: node and claim are here until the node is out of its queue.
             let case = unsafe { CaseClaim::new(&claim, 0) };
             match object.begin(&node, Some(case)) {

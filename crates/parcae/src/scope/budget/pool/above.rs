@@ -3,23 +3,23 @@
 //! A pool that was filled with everything that its owner had is *open*: it draws more from where
 //! its owner would have drawn ([`More`]). There are two ways:
 //!
-//! - [`top_up`](Pool::top_up) brings one slice, of one resource: for a task that refills.
-//! - [`raise`](Pool::raise) brings a given amount, or nothing: for a budget that is named when a
-//!   child is spawned or recharged.
+//! - [`top_up`](BudgetPool::top_up) brings one slice, of one resource: for a task that refills.
+//! - [`raise`](BudgetPool::raise) brings a given amount, or nothing: for a budget that is named
+//!   when a child is spawned or recharged.
 //!
 //! No two pools are locked at the same time. An amount on its way is *held* in the pool that it was
 //! drawn from. If it arrives in vain, because a ceiling was reached meanwhile, or because another
 //! resource was missing, it goes back and is left there again.
 
-use super::state::{State, minus};
-use super::{Budget, Pool, Resource, Shortfall};
+use super::state::{PoolState, minus};
+use super::{Budget, BudgetPool, Resource, Shortfall};
 use crate::scope::budget::slice::Slice;
 use crate::wait::{Waiter, Wake};
 use std::sync::Arc;
 
 /// The pool that the owner of a nursery would draw on, and how much it draws at a time.
 pub(crate) struct More<W = Waiter> {
-    pub(crate) pool: Arc<Pool<W>>,
+    pub(crate) pool: Arc<BudgetPool<W>>,
     pub(crate) grant: Slice,
     pub(crate) ceiling: Option<Ceiling>,
 }
@@ -36,9 +36,9 @@ pub(crate) struct Ceiling {
 }
 
 /// Amounts that pools have taken in from above.
-type Raised<'p, W> = Vec<(&'p Pool<W>, Budget)>;
+type Raised<'p, W> = Vec<(&'p BudgetPool<W>, Budget)>;
 
-impl<W: Wake> Pool<W> {
+impl<W: Wake> BudgetPool<W> {
     /// Makes sure that there is as much as `needed` of each resource, with budget from above: all
     /// that is missing, or nothing.
     ///
@@ -53,8 +53,8 @@ impl<W: Wake> Pool<W> {
         })
     }
 
-    /// As [`raise`](Pool::raise). Notes what was moved, the highest pool first, also if it was in
-    /// vain.
+    /// As [`raise`](BudgetPool::raise). Notes what was moved, the highest pool first, also if it
+    /// was in vain.
     fn raise_noting<'p>(
         &'p self,
         needed: Budget,
@@ -160,7 +160,7 @@ impl<W: Wake> Pool<W> {
 
     /// Whether there is any of `resource`, prepaid children included.
     fn has(&self, resource: Resource) -> bool {
-        let has = |state: &State<W>| state.left.get(resource) > 0;
+        let has = |state: &PoolState<W>| state.left.get(resource) > 0;
         self.unlimited || {
             let mut state = self.lock();
             has(&state) || self.reclaim(&mut state) && has(&state)
@@ -200,7 +200,7 @@ impl<W: Wake> Pool<W> {
     /// much, and its number.
     pub(crate) fn recharge_from(
         &self,
-        above: &Pool<W>,
+        above: &BudgetPool<W>,
         amount: Budget,
     ) -> Result<(), (Shortfall, Option<u64>)> {
         if !above.unlimited {

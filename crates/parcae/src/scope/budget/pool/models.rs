@@ -11,32 +11,32 @@ use loom::thread;
 use std::panic::Location;
 use std::pin::pin;
 
-type Source = Arc<Pool<Flag>>;
+type Source = Arc<BudgetPool<Flag>>;
 
 fn ops(ops: u64) -> Budget {
     Budget { ops, ..Budget::ZERO }
 }
 
 fn pool(granted: Budget) -> Source {
-    Arc::new(Pool::new(granted, None))
+    Arc::new(BudgetPool::new(granted, None))
 }
 
 fn below(above: &Source, granted: Budget, grant: Budget) -> Source {
-    Arc::new(Pool::new(
+    Arc::new(BudgetPool::new(
         granted,
         Some(More { pool: Arc::clone(above), grant: grant.into(), ceiling: None }),
     ))
 }
 
 /// A task that is out of ops.
-pub(in crate::scope::budget) fn suspension(pool: &Pool<Flag>) -> Suspension<'_, Flag> {
+pub(in crate::scope::budget) fn suspension(pool: &BudgetPool<Flag>) -> Suspension<'_, Flag> {
     let spawned_at = Location::caller();
     let task = TaskInfo { id: TaskId(1), name: None, nursery: None, spawned_at };
     Suspension::new(pool, task, Resource::Ops)
 }
 
 /// `granted = left + held + spent`, of what is counted; and no task waits beside ops.
-fn check(pool: &Pool<Flag>) -> Standing {
+fn check(pool: &BudgetPool<Flag>) -> Standing {
     let standing = pool.standing();
     assert!(standing.suspended == 0 || standing.left.ops == 0, "asleep beside a full pool");
     assert_eq!(standing.suspended, pool.suspended().len(), "the count is wrong");
@@ -292,7 +292,7 @@ fn two_draw_from_above() {
         assert_eq!(standing.granted, check(&above).held);
         pool.settle(here, here);
         pool.settle(there, Budget::ZERO);
-        let Closed { left, topped_up } = pool.close();
+        let ClosedPool { left, topped_up } = pool.close();
         above.settle(topped_up, left);
         let standing = check(&above);
         assert_eq!((standing.held.ops, standing.spent.ops), (0, there.ops));
@@ -306,7 +306,7 @@ fn two_draw_up_to_a_ceiling() {
         let above = pool(ops(20));
         let ceiling = Some(Ceiling { most: ops(5), cap: 1 });
         let more = More { pool: Arc::clone(&above), grant: ops(4).into(), ceiling };
-        let pool: Source = Arc::new(Pool::new(Budget::ZERO, Some(more)));
+        let pool: Source = Arc::new(BudgetPool::new(Budget::ZERO, Some(more)));
         let other = {
             let pool = Arc::clone(&pool);
             thread::spawn(move || pool.draw(ops(4), Resource::Ops))
@@ -369,7 +369,7 @@ fn two_demand_from_above() {
         assert_eq!(standing.granted, check(&above).held);
         assert!(standing.left.ops <= 4, "more than both have missed");
         pool.settle(drawn, drawn);
-        let Closed { left, topped_up } = pool.close();
+        let ClosedPool { left, topped_up } = pool.close();
         above.settle(topped_up, left);
         assert_eq!((check(&above).left.ops, check(&above).spent), (11, Budget::SPAWN));
     });

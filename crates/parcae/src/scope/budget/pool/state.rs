@@ -8,7 +8,7 @@ use crate::scope::budget::{Budget, Resource, Shortfall, Suspended, UNLIMITED};
 use crate::wait::Queue;
 use std::ops::{Deref, DerefMut};
 
-pub(super) struct State<W> {
+pub(super) struct PoolState<W> {
     /// Everything that was ever put in.
     pub(super) granted: Budget,
     /// Budget that no task has drawn.
@@ -30,18 +30,18 @@ pub(super) struct State<W> {
 
 /// Exclusive access to the state of a pool. Debug builds check on release that the budget was
 /// conserved, and that no task waits beside budget that it could draw.
-pub(super) struct Access<'p, W>(pub(super) Guard<'p, State<W>>);
+pub(super) struct Access<'p, W>(pub(super) Guard<'p, PoolState<W>>);
 
 impl<W> Deref for Access<'_, W> {
-    type Target = State<W>;
+    type Target = PoolState<W>;
 
-    fn deref(&self) -> &State<W> {
+    fn deref(&self) -> &PoolState<W> {
         &self.0
     }
 }
 
 impl<W> DerefMut for Access<'_, W> {
-    fn deref_mut(&mut self) -> &mut State<W> {
+    fn deref_mut(&mut self) -> &mut PoolState<W> {
         &mut self.0
     }
 }
@@ -55,9 +55,9 @@ impl<W> Drop for Access<'_, W> {
     }
 }
 
-impl<W> Default for State<W> {
-    fn default() -> State<W> {
-        State {
+impl<W> Default for PoolState<W> {
+    fn default() -> PoolState<W> {
+        PoolState {
             granted: Budget::ZERO,
             left: Budget::ZERO,
             held: Budget::ZERO,
@@ -71,7 +71,7 @@ impl<W> Default for State<W> {
     }
 }
 
-impl<W> State<W> {
+impl<W> PoolState<W> {
     /// Everything that came from above.
     pub(super) fn all_from_above(&self) -> Budget {
         let mut sum = self.from_owner;

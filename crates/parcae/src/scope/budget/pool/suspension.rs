@@ -23,24 +23,24 @@
 //!
 //! The allocator draws on a pool too, so nothing is allocated under a pool's lock. A thread that
 //! needs a list of all waiters reserves its room before it takes the lock
-//! ([`lock_with_room`](Pool::lock_with_room)).
+//! ([`lock_with_room`](BudgetPool::lock_with_room)).
 
-use super::state::{Access, State};
-use super::{More, Pool};
+use super::state::{Access, PoolState};
+use super::{BudgetPool, More};
 use crate::base::error::TaskInfo;
 use crate::base::shim::atomic::Ordering;
 use crate::scope::budget::slice::Slice;
 use crate::scope::budget::{Budget, Resource, Suspended};
-use crate::wait::{Grant, Node, Standing, Waiter, Wake};
+use crate::wait::{Grant, WaitNode, WaitStanding, Waiter, Wake};
 use std::iter;
 use std::pin::Pin;
 
 /// A place in the wait queue of a pool.
-type Place<W> = Node<W, Suspended>;
+type Place<W> = WaitNode<W, Suspended>;
 
 /// A task that draws on a pool and waits for a recharge if there is nothing left.
 pub(crate) struct Suspension<'p, W = Waiter> {
-    pool: &'p Pool<W>,
+    pool: &'p BudgetPool<W>,
     resource: Resource,
     /// The place in the queue of `pool`.
     own: Place<W>,
@@ -50,16 +50,20 @@ pub(crate) struct Suspension<'p, W = Waiter> {
 
 impl<'p, W> Suspension<'p, W> {
     /// A task that needs more of `resource` and does not wait yet.
-    pub(crate) fn new(pool: &'p Pool<W>, task: TaskInfo, resource: Resource) -> Suspension<'p, W> {
+    pub(crate) fn new(
+        pool: &'p BudgetPool<W>,
+        task: TaskInfo,
+        resource: Resource,
+    ) -> Suspension<'p, W> {
         let suspended = Suspended { task, resource };
-        let above = pool.all_above().map(|_| Node::new(suspended.clone())).collect();
-        Suspension { pool, resource, own: Node::new(suspended), above }
+        let above = pool.all_above().map(|_| WaitNode::new(suspended.clone())).collect();
+        Suspension { pool, resource, own: WaitNode::new(suspended), above }
     }
 }
 
 impl<W: Wake> Suspension<'_, W> {
-    /// As [`Pool::draw`]. If none of the resource comes, the next recharge wakes the waiter, also
-    /// one of a pool above.
+    /// As [`BudgetPool::draw`]. If none of the resource comes, the next recharge wakes the waiter,
+    /// also one of a pool above.
     pub(crate) fn draw_or_wait(
         self: Pin<&Self>,
         wanted: impl Into<Slice>,
@@ -119,7 +123,7 @@ impl<W> Drop for Suspension<'_, W> {
     }
 }
 
-impl<W> Pool<W> {
+impl<W> BudgetPool<W> {
     /// The pools above that this one draws on, directly or through another, the nearest first.
     fn all_above(&self) -> impl Iterator<Item = &More<W>> {
         iter::successors(self.more.as_ref(), |more| more.pool.more.as_ref())
@@ -130,11 +134,11 @@ impl<W> Pool<W> {
     /// # Safety
     ///
     /// The caller owns the node, which is used with this pool only. It neither moves nor ends
-    /// before it is [withdrawn](Pool::withdraw). `state` is that of this pool.
-    unsafe fn enqueue(&self, state: &mut State<W>, node: &Place<W>, waiter: W) {
+    /// before it is [withdrawn](BudgetPool::withdraw). `state` is that of this pool.
+    unsafe fn enqueue(&self, state: &mut PoolState<W>, node: &Place<W>, waiter: W) {
         match node.standing() {
-            Standing::Queued => return, // the lock is held: no grant can come
-            Standing::Idle => {}
+            WaitStanding::Queued => return, // the lock is held: no grant can come
+            WaitStanding::Idle => {}
             // SAFETY: granted, so it is the caller's alone.
             _ => unsafe { node.reset() },
         }
@@ -149,13 +153,13 @@ impl<W> Pool<W> {
     ///
     /// The caller owns the node, which is used with this pool only.
     unsafe fn withdraw(&self, node: &Place<W>) {
-        if node.standing() != Standing::Queued {
+        if node.standing() != WaitStanding::Queued {
             return; // never queued, or granted: no other thread touches it
         }
         let mut state = self.lock();
         // SAFETY: as the caller says.
         let removed = unsafe { state.suspended.remove(node) };
-        if removed.standing == Standing::Queued {
+        if removed.standing == WaitStanding::Queued {
             self.hungry.fetch_sub(1, Ordering::Relaxed); // under the lock; read by `is_hungry`
         }
         drop(state);
@@ -163,7 +167,7 @@ impl<W> Pool<W> {
     }
 
     /// Number of queued tasks. Exact, because the lock is held.
-    pub(super) fn waiting(&self, _: &State<W>) -> usize {
+    pub(super) fn waiting(&self, _: &PoolState<W>) -> usize {
         self.hungry.load(Ordering::Relaxed) // written under the lock
     }
 
@@ -189,10 +193,10 @@ impl<W> Pool<W> {
     }
 }
 
-impl<W: Wake> Pool<W> {
+impl<W: Wake> BudgetPool<W> {
     /// Ends the wait of every queued task. The caller wakes them after it has released the lock.
-    /// `room` is that of [`lock_with_room`](Pool::lock_with_room).
-    pub(super) fn grant_suspended(&self, state: &mut State<W>, room: &mut Vec<W>) {
+    /// `room` is that of [`lock_with_room`](BudgetPool::lock_with_room).
+    pub(super) fn grant_suspended(&self, state: &mut PoolState<W>, room: &mut Vec<W>) {
         if !state.suspended.is_empty() {
             debug_assert!(room.capacity() >= self.waiting(state), "no room reserved");
             state.suspended.grant_all(Grant::All, None, |_| true, room);

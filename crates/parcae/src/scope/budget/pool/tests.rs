@@ -19,18 +19,18 @@ fn ops(ops: u64) -> Budget {
     Budget { ops, ..Budget::ZERO }
 }
 
-fn below<W>(above: &Arc<Pool<W>>, grant: Budget) -> Arc<Pool<W>> {
+fn below<W>(above: &Arc<BudgetPool<W>>, grant: Budget) -> Arc<BudgetPool<W>> {
     let more = More { pool: Arc::clone(above), grant: grant.into(), ceiling: None };
-    Arc::new(Pool::new(Budget::ZERO, Some(more)))
+    Arc::new(BudgetPool::new(Budget::ZERO, Some(more)))
 }
 
-fn suspension<W>(pool: &Pool<W>, id: u64) -> Suspension<'_, W> {
+fn suspension<W>(pool: &BudgetPool<W>, id: u64) -> Suspension<'_, W> {
     let spawned_at = Location::caller();
     let task = TaskInfo { id: TaskId(id), name: None, nursery: None, spawned_at };
     Suspension::new(pool, task, Resource::Ops)
 }
 
-fn listed<W>(pool: &Pool<W>) -> Vec<u64> {
+fn listed<W>(pool: &BudgetPool<W>) -> Vec<u64> {
     pool.suspended().iter().map(|suspended| suspended.task.id.0).collect()
 }
 
@@ -41,7 +41,7 @@ fn tasks_are_listed_and_woken_in_the_order_of_their_arrival() {
     let wait = |waiting: Pin<&Suspension<'_, Numbered>>, id| {
         assert_eq!(waiting.draw_or_wait(ops(1), || waiter(id)), Budget::ZERO);
     };
-    let pool = Pool::new(Budget::ZERO, None);
+    let pool = BudgetPool::new(Budget::ZERO, None);
     let (first, third) = (pin!(suspension(&pool, 1)), pin!(suspension(&pool, 3)));
     wait(first.as_ref(), 1);
     {
@@ -65,7 +65,7 @@ fn tasks_are_listed_and_woken_in_the_order_of_their_arrival() {
 fn a_task_waits_at_every_pool_that_could_bring_budget() {
     let woken = Arc::new(Mutex::new(Vec::new()));
     let waiter = |id| Numbered(id, Arc::clone(&woken));
-    let top = Arc::new(Pool::new(Budget::ZERO, None));
+    let top = Arc::new(BudgetPool::new(Budget::ZERO, None));
     let middle = below(&top, ops(4));
     let pool = below(&middle, ops(4));
     let apart = below(&pool, Budget::ZERO); // has a bound of its own

@@ -17,7 +17,7 @@
 
 use super::{Frame, RED_ZONE, ScopeRef};
 use crate::base::error::{Error, ErrorKind, Result, Stop};
-use crate::scope::cancel::{CancelReason, Node};
+use crate::scope::cancel::{CancelNode, CancelReason};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -33,7 +33,7 @@ impl Frame {
     /// Runs code of the task on another stack, which ends at `end`. It does not unwind.
     pub(in crate::scope::cx) fn away<R>(&self, end: usize, code: impl FnOnce() -> R) -> R {
         self.unsubscribe(); // from the node of this scope
-        let closed = Node::root();
+        let closed = CancelNode::root();
         closed.cancel(CancelReason::Explicit);
         let scope = self.scope.get();
         let stack_end = self.stack_end.replace(end | AWAY);

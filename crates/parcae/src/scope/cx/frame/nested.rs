@@ -3,7 +3,7 @@
 use super::{Frame, ScopeRef};
 use crate::base::error::Result;
 use crate::base::shim::atomic::AtomicU64;
-use crate::scope::budget::{Budget, Closed, More, OnExhausted, Pool, UNLIMITED};
+use crate::scope::budget::{Budget, BudgetPool, ClosedPool, More, OnExhausted, UNLIMITED};
 use crate::scope::cx::TaskSettings;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use std::sync::Arc;
 impl Frame {
     /// Funds the pool of a nursery that this task opens: with the given budget, or with the task's
     /// whole account.
-    pub(crate) fn fund(&self, budget: Option<Budget>) -> Result<Arc<Pool>> {
+    pub(crate) fn fund(&self, budget: Option<Budget>) -> Result<Arc<BudgetPool>> {
         if let Some(budget) = budget {
             // A request without limit is a request for the whole balance.
             let cost = budget.min(self.balance().max(budget.counted()));
             self.charge(cost)?;
-            return Ok(Arc::new(Pool::new(cost, None).filled_from(self.pool())));
+            return Ok(Arc::new(BudgetPool::new(cost, None).filled_from(self.pool())));
         }
         if self.pool().is_unlimited() {
             return Ok(Arc::clone(self.pool()));
@@ -28,7 +28,7 @@ impl Frame {
         });
         self.report_spent();
         let parent = Arc::clone(self.pool());
-        Ok(Arc::new(Pool::new(self.take_balance(), more).filled_from(&parent)))
+        Ok(Arc::new(BudgetPool::new(self.take_balance(), more).filled_from(&parent)))
     }
 
     /// Enters a nursery that this task has opened: from now on the nursery's node cancels the task.
@@ -80,7 +80,7 @@ impl Frame {
             if let Some(tally) = &settings.tally {
                 tally.spend(settings.pool.standing().spent);
             }
-            let Closed { left, topped_up } = settings.pool.close();
+            let ClosedPool { left, topped_up } = settings.pool.close();
             drawn.absorb(topped_up);
             gain(&mut balance, left);
             self.set_balance(balance);
@@ -89,7 +89,7 @@ impl Frame {
     }
 
     /// Moves budget from the account into the pool of a nursery that this task owns.
-    pub(crate) fn recharge(&self, pool: &Pool, amount: Budget) -> Result<()> {
+    pub(crate) fn recharge(&self, pool: &BudgetPool, amount: Budget) -> Result<()> {
         self.charge(amount)?;
         pool.recharge_from_owner(amount);
         Ok(())

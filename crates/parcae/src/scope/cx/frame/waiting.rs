@@ -9,8 +9,8 @@ use crate::sched::events::{EventKind, TaskTimes, WaitReason, cancel_code};
 use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::Resource;
-use crate::scope::cancel::Node;
-use crate::scope::nursery::Core;
+use crate::scope::cancel::CancelNode;
+use crate::scope::nursery::NurseryCore;
 use crate::wait::{Waiter, Why};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -31,7 +31,7 @@ pub(crate) struct Seen {
     pub(crate) since: Cell<Nanos>,
     pub(crate) started: Nanos,
     /// The innermost nursery that it has opened.
-    pub(crate) nursery: Cell<Option<NonNull<Core>>>,
+    pub(crate) nursery: Cell<Option<NonNull<NurseryCore>>>,
     /// Set by an observer that found a deadlock: the report with which the wait fails.
     pub(crate) verdict: Cell<Option<DeadlockReport>>,
     /// Times that are not added to the nursery's yet. Written by the worker, and by the task.
@@ -326,7 +326,7 @@ impl Cancellable<Waiter> for Frame {
     type Error = Error;
 
     #[inline]
-    fn node(&self) -> &Node {
+    fn node(&self) -> &CancelNode {
         Frame::node(self)
     }
 

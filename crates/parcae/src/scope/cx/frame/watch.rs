@@ -11,8 +11,8 @@
 //!    subscriber, and the node refuses the subscription;
 //! 4. *park*, and check once more.
 //!
-//! No cancellation is missed: `Node::subscribe` reads the mark under the lock under which it is
-//! set. If it finds the mark, step 3 finds it as well. If not, the subscription is in the queue
+//! No cancellation is missed: `CancelNode::subscribe` reads the mark under the lock under which it
+//! is set. If it finds the mark, step 3 finds it as well. If not, the subscription is in the queue
 //! when the node is marked, and the pass wakes the task; a wake before the park is latched. Only a
 //! `Queued` subscription spares step 2: one that a pass has `Granted` is in no queue, and the pass
 //! may have been that of another node.
@@ -34,8 +34,8 @@
 
 use crate::base::reason::CancelReason;
 use crate::sched::timers::Nanos;
-use crate::scope::cancel::Node;
-use crate::wait::{Node as WaitNode, Standing, Waitable, Waiter, Wake};
+use crate::scope::cancel::CancelNode;
+use crate::wait::{WaitNode, WaitStanding, Waitable, Waiter, Wake};
 use std::cell::Cell;
 
 /// The subscription and the shields of a task, used by the task alone. In the models, which have no
@@ -54,7 +54,7 @@ pub(super) trait Cancellable<W> {
     type Error;
 
     /// The node that cancels the task: that of its innermost scope.
-    fn node(&self) -> &Node<W>;
+    fn node(&self) -> &CancelNode<W>;
 
     /// How many shields were open when the task entered that scope.
     fn entered(&self) -> u32;
@@ -100,7 +100,7 @@ impl<W: Wake> CancelWatch<W> {
         park: impl FnOnce(),
     ) -> Result<(), T::Error> {
         task.check()?;
-        if self.subscription.standing() != Standing::Queued {
+        if self.subscription.standing() != WaitStanding::Queued {
             // SAFETY: as the caller says.
             unsafe { self.subscribe(task) }?;
         }
@@ -133,7 +133,7 @@ impl<W: Wake> CancelWatch<W> {
     /// The task has not changed its node since it has waited.
     #[inline(always)]
     pub(super) unsafe fn unsubscribe(&self, task: &impl Cancellable<W>) {
-        if self.subscription.standing() == Standing::Queued {
+        if self.subscription.standing() == WaitStanding::Queued {
             // SAFETY: the task's own, queued at this node.
             unsafe { task.node().withdraw(&self.subscription) };
         }

@@ -2,7 +2,7 @@
 
 use crate::api::engine::{Engine, EngineOpts};
 use crate::prelude::*;
-use crate::scope::cancel::Node;
+use crate::scope::cancel::CancelNode;
 use crate::scope::cx;
 use crate::sync::time::{Due, now, sleep, sleep_until};
 use std::sync::Arc;
@@ -155,8 +155,8 @@ fn races_of_passing_and_taking_back() {
 fn threads_that_are_no_workers_set_deadlines() {
     let engine = Engine::new(EngineOpts { workers: 1, ..EngineOpts::default() }).unwrap();
     let shared = engine.shared();
-    let node: Arc<Node> = Node::root();
-    let stay = Node::root();
+    let node: Arc<CancelNode> = CancelNode::root();
+    let stay = CancelNode::root();
     let later = |time| shared.later(time);
     let kept = shared.at(later(Duration::from_secs(3_600)), Due::expire(&stay));
     let _first = shared.at(later(MILLISECOND), Due::expire(&node));
@@ -178,7 +178,7 @@ fn a_callback_of_a_deadline_uses_the_runtime() {
         let (waker, woken) = (cx.waker(), Arc::new(AtomicBool::new(false)));
         let flag = Arc::clone(&woken);
         let callback = outer.on_cancel(move |_| {
-            let node = Node::root();
+            let node = CancelNode::root();
             let at = shared.later(Duration::from_secs(60));
             drop(shared.at(at, Due::expire(&node)));
             flag.store(true, Ordering::Release);

@@ -9,7 +9,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread::{self, JoinHandle};
 use std::sync::Arc;
 
-type Tree = Arc<Node<Latch>>;
+type Tree = Arc<CancelNode<Latch>>;
 
 /// Parks a thread as a state word parks a task: a wake that comes first is latched. Not loom's own
 /// `park`, which cannot stand an unpark while the thread waits for a lock or a join.
@@ -56,7 +56,7 @@ struct Scoped<'t> {
 impl Cancellable<Latch> for Scoped<'_> {
     type Error = CancelReason;
 
-    fn node(&self) -> &Node<Latch> {
+    fn node(&self) -> &CancelNode<Latch> {
         self.node
     }
 
@@ -143,7 +143,7 @@ fn cancel(nodes: Vec<Tree>) -> JoinHandle<()> {
 #[test]
 fn wait_against_cancel() {
     explore("watch::wait_against_cancel", None, || {
-        let node: Tree = Node::root();
+        let node: Tree = CancelNode::root();
         let canceller = cancel(vec![Arc::clone(&node)]);
         let task = Watcher::at(0);
         assert_eq!(task.wait_for_cancel(&node), CancelReason::Explicit);
@@ -157,7 +157,7 @@ fn wait_against_cancel() {
 #[test]
 fn wake_against_cancel() {
     explore("watch::wake_against_cancel", Some(3), || {
-        let node: Tree = Node::root();
+        let node: Tree = CancelNode::root();
         let (task, ready) = (Watcher::at(0), Arc::new(AtomicU64::new(0)));
         let waker = {
             let ready = Arc::clone(&ready);
@@ -177,7 +177,7 @@ fn wake_against_cancel() {
 #[test]
 fn change_of_node_against_cancel() {
     explore("watch::change_of_node_against_cancel", Some(3), || {
-        let outer: Tree = Node::root();
+        let outer: Tree = CancelNode::root();
         let inner = outer.child();
         let task = Watcher::at(0);
         task.subscribe(&outer);
@@ -196,7 +196,7 @@ fn change_of_node_against_cancel() {
 #[test]
 fn nursery_in_a_shield_against_cancel() {
     explore("watch::nursery_in_a_shield_against_cancel", None, || {
-        let (outer, inner): (Tree, Tree) = (Node::root(), Node::root());
+        let (outer, inner): (Tree, Tree) = (CancelNode::root(), CancelNode::root());
         let task = Watcher::at(0);
         task.subscribe(&outer);
         let shield = task.watch.shield(None);
@@ -218,7 +218,7 @@ fn nursery_in_a_shield_against_cancel() {
 #[test]
 fn shield_against_cancel() {
     explore("watch::shield_against_cancel", Some(3), || {
-        let node: Tree = Node::root();
+        let node: Tree = CancelNode::root();
         let ready = Arc::new(AtomicU64::new(0));
         let task = Watcher::at(7);
         let earlier = task.watch.shield(Some(5));
@@ -245,7 +245,7 @@ fn shield_against_cancel() {
 #[test]
 fn end_of_grace_against_cancel() {
     explore("watch::end_of_grace_against_cancel", Some(3), || {
-        let node: Tree = Node::root();
+        let node: Tree = CancelNode::root();
         let task = Watcher::at(0);
         let timer = {
             let clock = Arc::clone(&task.clock);
