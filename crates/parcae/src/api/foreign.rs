@@ -47,7 +47,7 @@ pub struct WrongStack;
 /// If the caller runs on another stack than that of the task.
 #[inline]
 pub fn local() -> Result<Option<*const ()>, WrongStack> {
-    match cx::current() {
+    match cx::Here::new().frame() {
         None => Ok(None),
         Some(frame) if frame.local().is_null() || frame.is_here() => Ok(Some(frame.local())),
         Some(_) => Err(WrongStack),
@@ -56,7 +56,7 @@ pub fn local() -> Result<Option<*const ()>, WrongStack> {
 
 /// Sets the adapter's word of the running task. No effect outside of tasks.
 pub fn set_local(local: *const ()) {
-    if let Some(frame) = cx::current() {
+    if let Some(frame) = cx::Here::new().frame() {
         frame.set_local(local);
     }
 }
@@ -66,7 +66,7 @@ pub fn set_local(local: *const ()) {
 #[inline]
 pub fn meter() -> Option<*mut MeterWords> {
     // The first fields of a frame are laid out as `MeterWords`, and are cells.
-    cx::current().map(|frame| (&raw const *frame).cast_mut().cast::<MeterWords>())
+    cx::with_current(|frame| (&raw const *frame).cast_mut().cast::<MeterWords>())
 }
 
 /// Slow path of a checkpoint of the running task.
@@ -75,7 +75,7 @@ pub fn meter() -> Option<*mut MeterWords> {
 ///
 /// As for [`Cx::checkpoint`](crate::Cx::checkpoint).
 pub fn attend() -> Result<()> {
-    cx::current().map_or(Ok(()), |frame| frame.checkpoint_slow())
+    cx::Here::new().frame().map_or(Ok(()), |frame| frame.checkpoint_slow())
 }
 
 /// Yields, if called on a task.
@@ -84,7 +84,8 @@ pub fn attend() -> Result<()> {
 ///
 /// If the task was cancelled.
 pub fn yield_now() -> Result<()> {
-    let Some(frame) = cx::current() else {
+    let here = cx::Here::new();
+    let Some(frame) = here.frame() else {
         std::thread::yield_now();
         return Ok(());
     };
@@ -97,23 +98,24 @@ pub fn yield_now() -> Result<()> {
 ///
 /// As for [`Cx::charge`](crate::Cx::charge).
 pub fn charge(cost: Budget) -> Result<()> {
-    let Some(frame) = cx::current() else { return Ok(()) };
+    let here = cx::Here::new();
+    let Some(frame) = here.frame() else { return Ok(()) };
     frame.checkpoint_for(cost)
 }
 
 /// Balance of the running task; unlimited outside of tasks.
 pub fn balance() -> Budget {
-    cx::current().map_or(Budget::UNLIMITED, |frame| frame.balance())
+    cx::Here::new().frame().map_or(Budget::UNLIMITED, |frame| frame.balance())
 }
 
 /// Account of the running task.
 pub fn account() -> Option<Account> {
-    cx::current().map(|frame| Account::of(frame.settings(), frame.pool()))
+    cx::with_current(|frame| Account::of(frame.settings(), frame.pool()))
 }
 
 /// The number of the running task.
 pub fn task_id() -> Option<TaskId> {
-    cx::current().map(|frame| TaskId(frame.record().id()))
+    cx::with_current(|frame| TaskId(frame.record().id()))
 }
 
 /// Tests whether the running task was cancelled.
@@ -122,12 +124,12 @@ pub fn task_id() -> Option<TaskId> {
 ///
 /// If it was.
 pub fn check_cancelled() -> Result<()> {
-    cx::current().map_or(Ok(()), |frame| frame.check_cancelled())
+    cx::Here::new().frame().map_or(Ok(()), |frame| frame.check_cancelled())
 }
 
 /// Bytes of stack that are left below the caller; `None` outside of tasks.
 pub fn stack_left() -> Option<usize> {
-    cx::current().map(|frame| frame.stack_left())
+    cx::with_current(|frame| frame.stack_left())
 }
 
 /// Ends the running task with an error, by unwinding it.

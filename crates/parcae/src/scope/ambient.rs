@@ -36,7 +36,7 @@ use crate::scope::cx;
 ///
 /// If the task was cancelled, or has used up its budget and gets no more. None on a thread.
 pub fn checkpoint() -> Result<()> {
-    cx::current().map_or(Ok(()), cx::parking::checkpoint)
+    cx::Here::new().frame().map_or(Ok(()), cx::parking::checkpoint)
 }
 
 /// As [`Cx::yield_now`](crate::Cx::yield_now), for the task that runs here: lets others run that
@@ -69,7 +69,7 @@ pub fn checkpoint() -> Result<()> {
 ///
 /// If the task was cancelled. None on a thread.
 pub fn yield_now() -> Result<()> {
-    match cx::current() {
+    match cx::Here::new().frame() {
         Some(frame) => frame.yield_now(),
         None => {
             std::thread::yield_now();

@@ -100,7 +100,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         // SAFETY: as the caller says.
         unsafe { self.inner.dealloc(place, layout) };
-        if let Some(frame) = cx::current() {
+        if let Some(frame) = cx::Here::new().frame() {
             frame.freed(layout.size());
         }
     }
@@ -114,7 +114,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
         let moved = unsafe { self.inner.realloc(place, layout, size) };
         if !moved.is_null()
             && size < layout.size()
-            && let Some(frame) = cx::current()
+            && let Some(frame) = cx::Here::new().frame()
         {
             frame.freed(layout.size() - size);
         }
@@ -125,7 +125,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
 /// Charges the running task; false, and nothing charged, if it is to get no more.
 #[inline]
 fn charge(bytes: usize, hard: u64) -> bool {
-    let Some(frame) = cx::current() else { return true };
+    let here = cx::Here::new();
+    let Some(frame) = here.frame() else { return true };
     if hard != u64::MAX && !frame.may_allocate(bytes, hard) {
         return false;
     }

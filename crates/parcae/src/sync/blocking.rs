@@ -308,7 +308,8 @@ impl<R> CallSlot<R> {
 /// A checkpoint. Returns the pool for the running task, and the errand if its spawns are limited.
 /// `None` if the call is to be made in place.
 fn pool() -> Result<Option<(Arc<BlockingInner>, Option<Errand>)>> {
-    let Some(frame) = cx::current().filter(|_| !thread::panicking()) else { return Ok(None) };
+    let here = cx::Here::new();
+    let Some(frame) = here.frame().filter(|_| !thread::panicking()) else { return Ok(None) };
     parking::checkpoint(frame)?;
     let shared = &frame.settings().shared;
     // Under the deterministic executor calls are made in place.
@@ -408,7 +409,7 @@ pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
             pending.id = None;
             return result.map_err(Error::from_panic);
         }
-        if let Err(error) = wait(cx::current(), Deadline::Never, Why::Blocking) {
+        if let Err(error) = wait(cx::Here::new().frame(), Deadline::Never, Why::Blocking) {
             return match pending.withdraw() {
                 None => Err(error),
                 Some(Err(payload)) => Err(Error::from_panic(payload)),
@@ -467,7 +468,7 @@ pub fn blocking_static<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'sta
         if let Some(result) = slot.take() {
             return result.map_err(Error::from_panic);
         }
-        if let Err(error) = wait(cx::current(), Deadline::Never, Why::Blocking) {
+        if let Err(error) = wait(cx::Here::new().frame(), Deadline::Never, Why::Blocking) {
             return match pool.withdraw(id) {
                 Some(_) => Err(error),
                 // It may just have ended.
@@ -499,7 +500,7 @@ impl<R> Pending<'_, R> {
                 return Some(result);
             }
             // Not a cancel point.
-            match cx::current() {
+            match cx::Here::new().frame() {
                 Some(frame) => frame.leave_to_others(Why::Blocking),
                 None => thread::park(),
             }

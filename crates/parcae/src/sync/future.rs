@@ -59,14 +59,14 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output> {
         // Acquire: pairs with the Release in `wake_by_ref`, and makes the writes before the wake
         // visible to the next poll.
         if signal.woken.swap(false, Ordering::Acquire) {
-            if let Some(frame) = cx::current() {
+            if let Some(frame) = cx::Here::new().frame() {
                 parking::pass(frame)?;
             }
             continue;
         }
         // Acquire: as above, pairs with `wake_by_ref`.
         while !signal.woken.swap(false, Ordering::Acquire) {
-            wait(cx::current(), Deadline::Never, Why::Future)?;
+            wait(cx::Here::new().frame(), Deadline::Never, Why::Future)?;
         }
     }
 }

@@ -165,7 +165,8 @@ pub(super) fn wait<P: Primitive<Waiter>>(
     deadline: impl FnOnce() -> Deadline,
 ) -> Result<WaitOutcome> {
     let node = WaitNode::new(key);
-    let frame = cx::current();
+    let here = cx::Here::new();
+    let frame = here.frame();
     // SAFETY: node and waiter stay here until the node is granted or removed, by `wait_in_queue` at
     // the latest. The frame is the caller's.
     let waited = unsafe {

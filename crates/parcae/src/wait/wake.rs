@@ -193,13 +193,14 @@ mod tests {
     fn a_thread_that_removes_a_borrowed_waiter_counts_its_scheduler() {
         let rt = Runtime::builder().workers(1).build().unwrap();
         let removed = rt.run(|_| {
-            let frame = cx::current().unwrap();
+            let here = cx::Here::new();
+            let frame = here.frame().unwrap();
             // SAFETY: the task is here until both were removed.
             let borrow = || unsafe { Waiter::borrowed(&frame.settings().shared, frame.task_ref()) };
-            let (mut here, mut there) = (borrow(), borrow());
-            here.upgrade();
-            assert!(matches!(here, Waiter::Borrowed(_)), "a worker keeps its scheduler anyway");
-            here.wake();
+            let (mut kept, mut there) = (borrow(), borrow());
+            kept.upgrade();
+            assert!(matches!(kept, Waiter::Borrowed(_)), "a worker keeps its scheduler anyway");
+            kept.wake();
             std::thread::scope(|scope| scope.spawn(|| there.upgrade()).join()).unwrap();
             assert!(matches!(there, Waiter::Task(_)), "nobody keeps it for this thread");
             Ok(there)

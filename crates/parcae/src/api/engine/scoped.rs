@@ -95,7 +95,7 @@ pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)
     );
     let owner = current_task();
     assert!(
-        crate::scope::cx::current().is_none(),
+        crate::scope::cx::Here::new().frame().is_none(),
         "a task of a runtime opens nurseries, not scopes"
     );
     let scope = Scope {

@@ -78,7 +78,8 @@ impl OpenNursery {
     /// them.
     pub unsafe fn open(runtime: &Handle<Service>, opts: NurseryOpts) -> Result<OpenNursery> {
         let shared = &runtime.inner().settings().shared;
-        match cx::current().filter(|frame| Arc::ptr_eq(&frame.settings().shared, shared)) {
+        match cx::Here::new().frame().filter(|frame| Arc::ptr_eq(&frame.settings().shared, shared))
+        {
             Some(frame) => {
                 let (core, shares) = NurseryCore::open(frame, opts)?;
                 let nursery = place(core, Some(NonNull::from(frame)));
@@ -182,7 +183,8 @@ impl OpenNursery {
         match owner {
             Owner::Task { shares, outer } => {
                 // By the contract this is the task that opened it.
-                let Some(frame) = cx::current() else { abort("closed outside of its task") };
+                let here = cx::Here::new();
+                let Some(frame) = here.frame() else { abort("closed outside of its task") };
                 core.wait_for_children(frame);
                 frame.leave_nursery(&core.settings, shares, outer);
             }

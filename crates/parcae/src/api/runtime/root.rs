@@ -128,8 +128,9 @@ impl Plan {
         settings.grant = slice.under(settings.on_exhausted);
         let from = Arc::clone(&settings.pool);
         let own = NamedBudget::of(&settings, opts.budget, ceiling);
+        let here = cx::Here::new();
         let spawner =
-            cx::current().filter(|frame| Arc::ptr_eq(&frame.settings().shared, &settings.shared));
+            here.frame().filter(|frame| Arc::ptr_eq(&frame.settings().shared, &settings.shared));
         let paid = match spawner {
             Some(frame) => {
                 frame.refuse_contained()?;
@@ -258,7 +259,11 @@ impl<T> RootTask<T> {
 
     fn why(&self) -> Why<'static> {
         let at_home = |frame: &Frame| Arc::as_ptr(&frame.settings().shared).addr() == self.home;
-        if cx::current().is_some_and(at_home) { Why::Task(self.id) } else { Why::Elsewhere }
+        if cx::Here::new().frame().is_some_and(at_home) {
+            Why::Task(self.id)
+        } else {
+            Why::Elsewhere
+        }
     }
 
     /// As [`join`](RootTask::join) with a timeout, after which it returns the handle.

@@ -66,7 +66,8 @@ impl CancelToken {
         if let Some(reason) = self.reason() {
             return Ok(reason);
         }
-        let (frame, node) = (cx::current(), WaitNode::new(()));
+        let (here, node) = (cx::Here::new(), WaitNode::new(()));
+        let frame = here.frame();
         // SAFETY: the node stays here until it is granted or withdrawn, by `wait_in_queue` at the
         // latest, and the waiter with it. The frame is the caller's.
         let (_, ended) = unsafe {

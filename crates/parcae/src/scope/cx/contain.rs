@@ -3,7 +3,7 @@
 //! `stack/overflow.rs` argues why this is sound and describes the handler; `frame/away.rs`
 //! describes how calls into the runtime are refused meanwhile.
 
-use super::{Cx, current};
+use super::{Cx, Here};
 use crate::base::error::{Error, ErrorKind, Result, Stop};
 use crate::scope::profile::Profile;
 use crate::stack::fiber::contain::{Contained, StackOverflow};
@@ -124,7 +124,7 @@ impl<P: Profile> Cx<P> {
         R: 'static,
     {
         let frame = self.frame();
-        if !current().is_some_and(|running| std::ptr::eq(running, frame)) {
+        if !Here::new().frame().is_some_and(|running| std::ptr::eq(running, frame)) {
             return Err(Error::msg("this `Cx` belongs to another task: use the task's own"));
         }
         if frame.is_away() {

@@ -1,6 +1,7 @@
 //! Checkpoints of code that returns no errors: they unwind the task.
 
-use super::frame::{Frame, RED_ZONE, current};
+use super::Here;
+use super::frame::{Frame, RED_ZONE};
 use crate::base::error::{Error, ErrorKind, Stop};
 use std::fmt;
 use std::ptr::NonNull;
@@ -21,7 +22,8 @@ impl Meter {
     /// later.
     #[inline]
     pub unsafe fn enter() -> Meter {
-        let Some(frame) = current() else { return Meter { frame: None } };
+        let here = Here::new();
+        let Some(frame) = here.frame() else { return Meter { frame: None } };
         if !frame.is_here() {
             frame.check_stack_away();
             return Meter { frame: None };

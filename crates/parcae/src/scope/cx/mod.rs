@@ -2,6 +2,7 @@
 //! (`frame.rs`), and [`Cx`], the handle through which the task uses them.
 
 mod contain;
+mod current;
 mod frame;
 mod live;
 mod loops;
@@ -9,10 +10,10 @@ mod meter;
 mod observed;
 pub(crate) mod parking;
 
+pub(crate) use current::{Here, spawned_at, with_current};
 pub use frame::Preempt;
 pub(crate) use frame::{
     Frame, FrameReader, Grace, LONGEST_SLICE, Origin, Outer, PoolOwner, Shares, TaskSettings,
-    current, spawned_at,
 };
 pub(crate) use live::live_standing;
 pub use loops::{Chunks, Each};

@@ -17,7 +17,7 @@
 //! So both come before the caller checks its condition again, never between that check and the
 //! park.
 
-use super::frame::{Frame, current};
+use super::{Frame, Here};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::timers::{Due, Nanos};
 use crate::wait::{End, Grant, WaitNode, WaitStanding, Waitable, Waiter, Why};
@@ -44,7 +44,7 @@ pub(crate) enum Deadline {
 impl Deadline {
     /// This much time from now.
     pub(crate) fn after(time: Duration) -> Deadline {
-        match current() {
+        match Here::new().frame() {
             Some(frame) => Deadline::Task(frame.settings().shared.later(time)),
             None => Instant::now().checked_add(time).map_or(Deadline::Never, Deadline::Thread),
         }
@@ -52,7 +52,7 @@ impl Deadline {
 
     /// A point in time, by the clock of [`time::now`](crate::time::now).
     pub(crate) fn at(at: Instant) -> Deadline {
-        match current() {
+        match Here::new().frame() {
             Some(frame) => Deadline::Task(frame.settings().shared.nanos(at)),
             None => Deadline::Thread(at),
         }
@@ -73,7 +73,7 @@ impl Deadline {
 
 /// A waiter that may be kept for any time: the running task, or this thread.
 pub(crate) fn waiter() -> Waiter {
-    match current() {
+    match Here::new().frame() {
         Some(frame) => Waiter::Task(frame.waker()),
         None => Waiter::Thread(std::thread::current()),
     }
@@ -254,7 +254,8 @@ pub(crate) unsafe fn queue_at_end<'e>(
 
 /// Waits until a task has ended, or until the deadline. A cancel point if it has to wait.
 pub(crate) fn wait_for_end(end: &End<Waiter>, deadline: Deadline, why: Why<'_>) -> Result<Ended> {
-    let frame = current();
+    let here = Here::new();
+    let frame = here.frame();
     let node = WaitNode::new(());
     // SAFETY: the node stays here until it is withdrawn, by `wait_in_queue` at the latest, and the
     // waiter with it.
@@ -284,7 +285,7 @@ mod tests {
     fn wait_for(flag: &AtomicBool, waiters: &std::sync::Mutex<Vec<Waiter>>) -> Result<()> {
         waiters.lock().unwrap().push(waiter());
         while !flag.load(Ordering::Acquire) {
-            wait(current(), Deadline::Never, Why::Wake)?;
+            wait(Here::new().frame(), Deadline::Never, Why::Wake)?;
         }
         Ok(())
     }
@@ -312,14 +313,14 @@ mod tests {
     fn deadlines_pass_for_tasks_and_threads() {
         let time_out = || {
             let deadline = Deadline::after(Duration::from_millis(2));
-            while wait(current(), deadline, Why::Wake)? != Ended::TimedOut {}
+            while wait(Here::new().frame(), deadline, Why::Wake)? != Ended::TimedOut {}
             Ok(())
         };
         time_out().unwrap();
         Runtime::builder().build().unwrap().run(|_| time_out()).unwrap();
         let hours = || {
             let deadline = Deadline::after(Duration::from_secs(7_200));
-            while wait(current(), deadline, Why::Wake)? != Ended::TimedOut {}
+            while wait(Here::new().frame(), deadline, Why::Wake)? != Ended::TimedOut {}
             Ok(())
         };
         Runtime::builder().deterministic(3).build().unwrap().run(|_| hours()).unwrap();
@@ -332,7 +333,7 @@ mod tests {
         let rt = Runtime::builder().deterministic(1).build().unwrap();
         let outcome = rt.run(|cx| {
             cx.nursery(|n| {
-                let waits = || wait(current(), Deadline::Never, Why::Wake).map(drop);
+                let waits = || wait(Here::new().frame(), Deadline::Never, Why::Wake).map(drop);
                 n.spawn(move |cx| cx.forever(waits))?;
                 cx.yield_now()?;
                 n.cancel();

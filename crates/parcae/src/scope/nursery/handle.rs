@@ -118,7 +118,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             Ok(Ended::TimedOut) => Err(self),
             // The child ends too: as in `join`.
             Err(_) if self.core.settings.node.is_cancelled() => {
-                self.own_frame().inspect(|frame| frame.untell());
+                self.own_frame(&cx::Here::new()).inspect(|frame| frame.untell());
                 Ok(self.join())
             }
             Err(error) => Ok(Err(error)),
@@ -126,9 +126,9 @@ impl<'scope, T> TaskHandle<'scope, T> {
     }
 
     /// The caller, if it is a task of the child's runtime.
-    fn own_frame(&self) -> Option<&'static Frame> {
+    fn own_frame<'h>(&self, here: &'h cx::Here) -> Option<&'h Frame> {
         let shared = &self.core.settings.shared;
-        cx::current().filter(|cx| Arc::ptr_eq(&cx.settings().shared, shared))
+        here.frame().filter(|cx| Arc::ptr_eq(&cx.settings().shared, shared))
     }
 
     /// Waits until the child has ended, without consuming the handle. A cancel point.
@@ -137,7 +137,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             return Ok(Ended::Woken);
         }
         let end = self.end();
-        let why = match self.own_frame() {
+        let why = match self.own_frame(&cx::Here::new()) {
             Some(_) => Why::Task(self.record().id()),
             None => Why::Elsewhere,
         };
@@ -200,7 +200,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// Out of line, so that joining a child that has ended saves no registers for a wait.
     #[inline(never)]
     fn wait_unfinished(&self) -> Result<()> {
-        let Some(frame) = self.own_frame() else {
+        let here = cx::Here::new();
+        let Some(frame) = self.own_frame(&here) else {
             // A thread, or a task of another runtime.
             return self.wait_until(Deadline::Never).map(drop);
         };

@@ -591,7 +591,8 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     ///
     /// If the owner has less, or the caller is another task. Nothing is moved then.
     pub fn recharge(&self, amount: Budget) -> Result<()> {
-        let owner = cx::current().filter(|frame| self.owner == Some(NonNull::from(*frame)));
+        let here = cx::Here::new();
+        let owner = here.frame().filter(|frame| self.owner == Some(NonNull::from(*frame)));
         match owner {
             Some(owner) => owner.recharge(&self.core.settings.pool, amount),
             None => Err(Error::msg(

@@ -343,7 +343,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     {
         let core = NonNull::from(&self.core).cast::<Group>();
         let (pool, shared) = (&self.core.settings.pool, &self.core.settings.shared);
-        match here.and_then(|_| cx::current()) {
+        let place = cx::Here::new();
+        match here.and_then(|_| place.frame()) {
             Some(frame) if !Arc::ptr_eq(frame.pool(), pool) => {
                 frame.refuse_contained()?;
                 frame.charge(Budget::SPAWN)?;

@@ -8,6 +8,7 @@
 use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError, SendError};
 use crate::base::lock::Lock;
+use crate::scope::cx::Here;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Queue, Waiter};
 use std::collections::VecDeque;
@@ -91,7 +92,8 @@ impl<T> Broadcaster<T> {
     ///
     /// The task is cancelled or its budget is exhausted. The value is in the error.
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
-        let payer = match super::prepare() {
+        let here = Here::new();
+        let payer = match super::prepare(&here) {
             Ok(payer) => payer,
             Err(error) => return Err(SendError::new(value, Reason::Interrupted(error))),
         };

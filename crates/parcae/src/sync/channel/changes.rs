@@ -12,6 +12,7 @@
 use super::error::{Reason, RecvError};
 use super::operation::{charge, closed_or_cancelled, may_wait, prepare};
 use crate::base::lock::Lock;
+use crate::scope::cx::Here;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::wait::{
     CaseClaim, Grant, Queue, WaitNode, WaitStanding, Waitable, Waiter, Wake, Wakes, Why,
@@ -54,7 +55,8 @@ pub(crate) trait Reader: Sized {
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<Self::Value, RecvError> {
         let interrupted = |error| RecvError::new(Reason::Interrupted(error));
-        let payer = prepare().map_err(interrupted)?;
+        let here = Here::new();
+        let payer = prepare(&here).map_err(interrupted)?;
         let (state, cursor) = self.parts();
         let changes = Changes::<Self>(state);
         let node = WaitNode::new(());
@@ -99,7 +101,8 @@ pub(crate) trait Reader: Sized {
 
     /// Reads without waiting. Charges the task on success.
     fn try_read(&mut self) -> Result<Self::Value, RecvError> {
-        let payer = prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        let here = Here::new();
+        let payer = prepare(&here).map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         let seen = self.attempt().unwrap_or_else(|| Err(RecvError::new(Reason::WouldWait)));
         if seen.is_ok() {
             charge(payer);

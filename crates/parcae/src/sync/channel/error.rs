@@ -79,7 +79,7 @@ impl Reason {
     /// from it (`nursery::failures`).
     pub(super) fn note(&self) {
         if let Reason::Closed(_) = self
-            && let Some(frame) = cx::current()
+            && let Some(frame) = cx::Here::new().frame()
         {
             frame.sees_peer_gone();
         }

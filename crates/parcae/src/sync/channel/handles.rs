@@ -11,7 +11,7 @@ use super::state::ChannelCore;
 use super::{ChannelPermit, Overflow};
 use crate::base::error::{Error, Result};
 use crate::sched;
-use crate::scope::cx::{self, Frame};
+use crate::scope::cx::{Frame, Here};
 use crate::wait::{ChannelStats, Channelled, Waiter};
 use std::collections::VecDeque;
 use std::fmt;
@@ -56,7 +56,8 @@ pub(super) fn pair<T>(
     overflow: Overflow,
     permit: Option<ChannelPermit>,
 ) -> (Sender<T>, Receiver<T>) {
-    let maker = cx::current();
+    let here = Here::new();
+    let maker = here.frame();
     let shared = Arc::new(ChannelShared {
         core: ChannelCore::new(capacity, overflow),
         senders: AtomicUsize::new(1),
@@ -71,8 +72,8 @@ pub(super) fn pair<T>(
 impl<T> ChannelShared<T> {
     /// Step 1. Returns the frame of the paying task, if the caller is a task.
     #[inline]
-    pub(super) fn prepare(&self) -> Result<Option<&'static Frame>> {
-        let payer = prepare()?;
+    pub(super) fn prepare<'h>(&self, here: &'h Here) -> Result<Option<&'h Frame>> {
+        let payer = prepare(here)?;
         if payer.is_none() {
             self.maker.store(0, Ordering::Relaxed); // for reports, as above
         }

@@ -24,14 +24,14 @@ use super::error::Reason;
 use super::state::{ChannelCore, ChannelNode, Closed, Locked, Side, ValueAddress};
 use crate::base::error::{Error, Result};
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
-use crate::scope::cx::{self, Frame};
+use crate::scope::cx::{Frame, Here};
 use crate::wait::{Grant, WaitNode, Waiter, Wakes, Why};
 use std::ptr::NonNull;
 
 /// Step 1. Returns the frame of the paying task, if the caller is a task.
 #[inline]
-pub(crate) fn prepare() -> Result<Option<&'static Frame>> {
-    let payer = cx::current();
+pub(crate) fn prepare(here: &Here) -> Result<Option<&Frame>> {
+    let payer = here.frame();
     if let Some(frame) = payer {
         frame.prepare_channel_op()?;
     }
@@ -57,7 +57,7 @@ pub(crate) fn charge(payer: Option<&Frame>) {
 #[cold]
 pub(crate) fn closed_or_cancelled(reason: Reason) -> Reason {
     if let Reason::Closed(_) = reason
-        && let Some(Err(cancelled)) = cx::current().map(Frame::check_cancelled)
+        && let Some(Err(cancelled)) = Here::new().frame().map(Frame::check_cancelled)
     {
         return Reason::Interrupted(cancelled);
     }

@@ -19,7 +19,7 @@ use super::error::{Reason, RecvError, SendError};
 use super::{Receiver, Sender, channel, charge};
 use crate::base::error::{Error, Result};
 use crate::scope::cx::parking::{Deadline, Ended};
-use crate::scope::cx::{self, Cx, Frame};
+use crate::scope::cx::{Cx, Frame, Here};
 use crate::scope::nursery::{Nursery, SpawnOpts, TaskHandle};
 use crate::scope::profile::SpawnsFreely;
 use std::fmt;
@@ -196,7 +196,8 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     }
 
     fn recv_until(&mut self, until: Deadline) -> Result<Result<T>, RecvError> {
-        let payer = self.receiver.shared().prepare().map_err(interrupted)?;
+        let here = Here::new();
+        let payer = self.receiver.shared().prepare(&here).map_err(interrupted)?;
         // Charged when the result is received, which may be in a later call.
         let first = match self.first.take() {
             Some(task) => task,
@@ -215,7 +216,8 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     ///
     /// As for [`recv`](OrderedReceiver::recv), or the call would have to wait.
     pub fn try_recv(&mut self) -> Result<Result<T>, RecvError> {
-        let payer = self.receiver.shared().prepare().map_err(interrupted)?;
+        let here = Here::new();
+        let payer = self.receiver.shared().prepare(&here).map_err(interrupted)?;
         if self.first.is_none() {
             self.first = Some(self.receiver.try_recv_uncharged()?);
         }
@@ -301,7 +303,7 @@ impl<T> SendTaskError<T> {
         if let Reason::Interrupted(_) = reason {
             task.cancel();
         }
-        let result = match cx::current() {
+        let result = match Here::new().frame() {
             Some(frame) => frame.shielded(None, || task.join()),
             None => task.join(),
         };

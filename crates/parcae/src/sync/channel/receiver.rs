@@ -9,7 +9,7 @@ use super::operation::{charge, closed_or_cancelled, wait_queued};
 use super::state::{Closed, Locked, Side, Took};
 use crate::base::error::{Error, Result};
 use crate::scope::cx::parking::Deadline;
-use crate::scope::cx::{self, Frame};
+use crate::scope::cx::{Frame, Here};
 use crate::sync::select::RecvCase;
 use crate::wait::{Waiter, Why};
 use std::mem::MaybeUninit;
@@ -79,8 +79,11 @@ impl<T> Receiver<T> {
 
     #[inline]
     fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
-        let payer =
-            self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        let here = Here::new();
+        let payer = self
+            .shared
+            .prepare(&here)
+            .map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         let received = self.recv_uncharged(payer, deadline);
         if received.is_ok() {
             charge(payer);
@@ -95,7 +98,8 @@ impl<T> Receiver<T> {
     /// As for [`recv_to`](Receiver::recv_to).
     #[inline]
     pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
-        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        let here = Here::new();
+        let payer = self.shared.prepare(&here).map_err(Reason::Interrupted)?;
         // SAFETY: the caller upholds the contract.
         unsafe {
             match wait {
@@ -181,8 +185,11 @@ impl<T> Receiver<T> {
     /// As for [`recv`](Receiver::recv), or the call would have to wait.
     #[inline]
     pub fn try_recv(&self) -> Result<T, RecvError> {
-        let payer =
-            self.shared.prepare().map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
+        let here = Here::new();
+        let payer = self
+            .shared
+            .prepare(&here)
+            .map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         let received = self.try_recv_uncharged();
         if received.is_ok() {
             charge(payer);
@@ -246,7 +253,7 @@ impl<T> Receiver<T> {
                 Ok(()) => unsafe { into.set_len(into.len() + 1) },
                 Err(reason) if received == 0 => return Err(RecvError::new(reason)),
                 Err(_) => {
-                    cx::current().inspect(|frame| frame.untell());
+                    Here::new().frame().inspect(|frame| frame.untell());
                     return Ok(received);
                 }
             }

@@ -10,8 +10,8 @@ use super::operation::{charge, charge_and_wake, closed_or_cancelled, wait_queued
 use super::state::{Closed, Locked, Put, Side};
 use super::value_box::mark_empty;
 use crate::base::error::{Error, Result};
-use crate::scope::cx::Frame;
 use crate::scope::cx::parking::Deadline;
+use crate::scope::cx::{Frame, Here};
 use crate::wait::{Waiter, Why};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -93,7 +93,8 @@ impl<T> Sender<T> {
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
-        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        let here = Here::new();
+        let payer = self.shared.prepare(&here).map_err(Reason::Interrupted)?;
         // SAFETY: an initialised value, which is marked as moved once it is.
         unsafe {
             match self.shared.core.push(address) {
@@ -157,7 +158,8 @@ impl<T> Sender<T> {
     #[inline]
     fn try_send_from(&self, value: &mut Option<T>) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
-        let payer = self.shared.prepare().map_err(Reason::Interrupted)?;
+        let here = Here::new();
+        let payer = self.shared.prepare(&here).map_err(Reason::Interrupted)?;
         // SAFETY: an initialised value that is not touched until the outcome is known.
         unsafe { sent(self.shared.core.try_send(address), payer, value) }
     }

@@ -11,6 +11,7 @@
 use super::error::{Reason, RecvError};
 use super::operation::{charge, may_wait, prepare};
 use crate::base::lock::Lock;
+use crate::scope::cx::Here;
 use crate::scope::cx::parking::{Deadline, wait};
 use crate::sync::select::{NeverCase, TimerCase};
 use crate::sync::time;
@@ -184,7 +185,8 @@ fn interrupted(error: crate::Error) -> RecvError {
 
 /// Waits for the next point in time. A cancel point, charged like a receive.
 fn recv(timer: &dyn Timer, name: &'static str) -> Result<Instant, RecvError> {
-    let payer = prepare().map_err(interrupted)?;
+    let here = Here::new();
+    let payer = prepare(&here).map_err(interrupted)?;
     loop {
         let now = time::now();
         if let Some(due) = timer.take(now) {
@@ -200,7 +202,8 @@ fn recv(timer: &dyn Timer, name: &'static str) -> Result<Instant, RecvError> {
 }
 
 fn try_recv(timer: &dyn Timer) -> Result<Instant, RecvError> {
-    let payer = prepare().map_err(interrupted)?;
+    let here = Here::new();
+    let payer = prepare(&here).map_err(interrupted)?;
     let due = timer.take(time::now()).ok_or_else(|| RecvError::new(Reason::WouldWait))?;
     charge(payer);
     Ok(due)

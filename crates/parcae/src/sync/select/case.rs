@@ -17,18 +17,18 @@
 //! module above).
 
 use crate::base::error::Result;
-use crate::scope::cx::Frame;
 use crate::scope::cx::parking::borrowed_waiter;
+use crate::scope::cx::{Frame, Here};
 use crate::sync::channel::prepare;
 use crate::wait::{CaseClaim, Claim, Waiter};
 use std::time::{Duration, Instant};
 
 /// The task that is charged for the case that happens, if the caller is a task.
-pub struct Payer(pub(super) Option<&'static Frame>);
+pub struct Payer<'h>(pub(super) Option<&'h Frame>);
 
-impl Payer {
-    pub(super) fn prepare() -> Result<Payer> {
-        Ok(Payer(prepare()?))
+impl<'h> Payer<'h> {
+    pub(super) fn prepare(here: &'h Here) -> Result<Payer<'h>> {
+        Ok(Payer(prepare(here)?))
     }
 }
 
@@ -37,7 +37,7 @@ pub struct Round<'r> {
     /// On the select's stack, valid until all cases are unregistered.
     pub(super) claim: &'r Claim,
     /// The caller's, if it is a task.
-    pub(super) frame: Option<&'static Frame>,
+    pub(super) frame: Option<&'r Frame>,
     pub(super) case: usize,
     pub(super) goal: Goal,
 }
@@ -76,7 +76,7 @@ pub(super) enum Goal {
 /// An operation that a select can wait for. The default methods suit cases without the feature.
 pub trait Case {
     /// Performs the operation if that is possible at once. Never called while registered.
-    fn attempt(&mut self, payer: &Payer) -> bool;
+    fn attempt(&mut self, payer: &Payer<'_>) -> bool;
 
     /// Whether the operation is possible at once.
     fn is_possible(&mut self) -> bool;
@@ -89,7 +89,7 @@ pub trait Case {
 
     /// Completes the winning case, after all cases are unregistered. Returns false if the operation
     /// has not happened after all, and the select has to start over.
-    fn conclude(&mut self, payer: &Payer) -> bool;
+    fn conclude(&mut self, payer: &Payer<'_>) -> bool;
 
     /// Whether other tasks can make the operation impossible again.
     fn is_fleeting(&self) -> bool {
@@ -175,4 +175,4 @@ macro_rules! opaque {
 }
 pub(super) use opaque;
 
-opaque!(Payer, Round<'r>, CallOnce<F>, CallMany<F>);
+opaque!(Payer<'h>, Round<'r>, CallOnce<F>, CallMany<F>);

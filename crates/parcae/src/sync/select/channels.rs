@@ -76,7 +76,7 @@ impl<T> Finish for RecvCase<'_, T> {
 }
 
 impl<T> Case for RecvCase<'_, T> {
-    fn attempt(&mut self, payer: &Payer) -> bool {
+    fn attempt(&mut self, payer: &Payer<'_>) -> bool {
         self.value.clear(); // of an earlier round, if it was not fetched
         // SAFETY: uninitialised memory of this case.
         self.outcome = match unsafe { self.receiver.shared().core.try_recv(self.value.address()) } {
@@ -125,7 +125,7 @@ impl<T> Case for RecvCase<'_, T> {
         };
     }
 
-    fn conclude(&mut self, payer: &Payer) -> bool {
+    fn conclude(&mut self, payer: &Payer<'_>) -> bool {
         if let Some(Ok(())) = self.outcome {
             charge(payer.0);
         }
@@ -238,7 +238,7 @@ impl<T> Finish for SendCase<'_, T> {
 }
 
 impl<T> Case for SendCase<'_, T> {
-    fn attempt(&mut self, payer: &Payer) -> bool {
+    fn attempt(&mut self, payer: &Payer<'_>) -> bool {
         self.outcome = None;
         let Some(address) = self.value.address() else { return false };
         // SAFETY: the value of this case.
@@ -287,7 +287,7 @@ impl<T> Case for SendCase<'_, T> {
         };
     }
 
-    fn conclude(&mut self, payer: &Payer) -> bool {
+    fn conclude(&mut self, payer: &Payer<'_>) -> bool {
         if let Some(Ok(())) = self.outcome {
             charge(payer.0);
         }
@@ -344,7 +344,7 @@ impl<T, F: Call<(), Output = T>> Finish for SendWithCase<'_, T, F> {
 }
 
 impl<T, F: Call<(), Output = T>> Case for SendWithCase<'_, T, F> {
-    fn attempt(&mut self, payer: &Payer) -> bool {
+    fn attempt(&mut self, payer: &Payer<'_>) -> bool {
         if !self.has_value() {
             if !self.can_send() {
                 return false;
@@ -371,7 +371,7 @@ impl<T, F: Call<(), Output = T>> Case for SendWithCase<'_, T, F> {
         self.send.unregister();
     }
 
-    fn conclude(&mut self, payer: &Payer) -> bool {
+    fn conclude(&mut self, payer: &Payer<'_>) -> bool {
         // The closure is user code: all cases are unregistered by now.
         if self.watches { self.attempt(payer) } else { self.send.conclude(payer) }
     }

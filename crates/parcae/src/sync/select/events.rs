@@ -40,7 +40,7 @@ impl<V> Finish for ChangeCase<'_, V> {
 }
 
 impl<V> Case for ChangeCase<'_, V> {
-    fn attempt(&mut self, payer: &Payer) -> bool {
+    fn attempt(&mut self, payer: &Payer<'_>) -> bool {
         self.outcome = self.source.attempt();
         if let Some(Ok(_)) = self.outcome {
             charge(payer.0);
@@ -64,7 +64,7 @@ impl<V> Case for ChangeCase<'_, V> {
         }
     }
 
-    fn conclude(&mut self, payer: &Payer) -> bool {
+    fn conclude(&mut self, payer: &Payer<'_>) -> bool {
         // No other reader can consume the change that this one was woken for.
         let seen = self.attempt(payer);
         debug_assert!(seen, "woken without a change");
@@ -97,7 +97,7 @@ impl Finish for EndedCase<'_> {
 }
 
 impl Case for EndedCase<'_> {
-    fn attempt(&mut self, _: &Payer) -> bool {
+    fn attempt(&mut self, _: &Payer<'_>) -> bool {
         self.task.has_ended()
     }
 
@@ -118,7 +118,7 @@ impl Case for EndedCase<'_> {
         }
     }
 
-    fn conclude(&mut self, _: &Payer) -> bool {
+    fn conclude(&mut self, _: &Payer<'_>) -> bool {
         debug_assert!(self.task.has_ended(), "the case that was claimed");
         true
     }
@@ -145,7 +145,7 @@ impl Finish for TimerCase<'_> {
 }
 
 impl Case for TimerCase<'_> {
-    fn attempt(&mut self, payer: &Payer) -> bool {
+    fn attempt(&mut self, payer: &Payer<'_>) -> bool {
         self.outcome = self.timer.take(time::now());
         if self.outcome.is_some() {
             charge(payer.0);
@@ -163,7 +163,7 @@ impl Case for TimerCase<'_> {
 
     fn unregister(&mut self) {}
 
-    fn conclude(&mut self, payer: &Payer) -> bool {
+    fn conclude(&mut self, payer: &Payer<'_>) -> bool {
         self.attempt(payer) // unless another receiver has taken it
     }
 
@@ -184,7 +184,7 @@ macro_rules! passive {
         }
 
         impl<$($t)?> Case for $Case {
-            fn attempt(&mut self, _: &Payer) -> bool {
+            fn attempt(&mut self, _: &Payer<'_>) -> bool {
                 false
             }
 
@@ -198,7 +198,7 @@ macro_rules! passive {
 
             fn unregister(&mut self) {}
 
-            fn conclude(&mut self, _: &Payer) -> bool {
+            fn conclude(&mut self, _: &Payer<'_>) -> bool {
                 true
             }
 
@@ -280,7 +280,7 @@ impl Finish for TokenCase<'_> {
 }
 
 impl Case for TokenCase<'_> {
-    fn attempt(&mut self, _: &Payer) -> bool {
+    fn attempt(&mut self, _: &Payer<'_>) -> bool {
         self.token.is_cancelled()
     }
 
@@ -300,7 +300,7 @@ impl Case for TokenCase<'_> {
         }
     }
 
-    fn conclude(&mut self, _: &Payer) -> bool {
+    fn conclude(&mut self, _: &Payer<'_>) -> bool {
         true
     }
 }

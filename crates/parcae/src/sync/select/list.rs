@@ -33,7 +33,7 @@ impl<R, C: Finish, F: Call<C::Given, Output = R>> Arm<R> for With<C, F> {
 }
 
 impl<C: Case, F> Case for With<C, F> {
-    fn attempt(&mut self, payer: &Payer) -> bool {
+    fn attempt(&mut self, payer: &Payer<'_>) -> bool {
         self.case.attempt(payer)
     }
 
@@ -49,7 +49,7 @@ impl<C: Case, F> Case for With<C, F> {
         self.case.unregister();
     }
 
-    fn conclude(&mut self, payer: &Payer) -> bool {
+    fn conclude(&mut self, payer: &Payer<'_>) -> bool {
         self.case.conclude(payer)
     }
 

@@ -132,6 +132,7 @@ pub use list::{CaseId, Cases, Select};
 
 use crate::base::error::{Error, Result};
 use crate::sched::worker;
+use crate::scope::cx::Here;
 use crate::scope::cx::parking::{Deadline, Ended, wait};
 use crate::sync::channel::may_wait;
 use crate::sync::time;
@@ -237,7 +238,8 @@ fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> 
     if count == 0 {
         return Err(Error::msg("a select without cases would wait forever"));
     }
-    let payer = Payer::prepare()?;
+    let here = Here::new();
+    let payer = Payer::prepare(&here)?;
     let otherwise = cases.iter().position(|case| case.is_default());
     let mut turns = Turns::new(count, bias);
     let mut timeout = None;
@@ -292,7 +294,7 @@ fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> 
 }
 
 /// Whether a case is possible. If the goal is that it happens, it has.
-fn possible(case: &mut dyn Case, goal: Goal, payer: &Payer) -> bool {
+fn possible(case: &mut dyn Case, goal: Goal, payer: &Payer<'_>) -> bool {
     match goal {
         Goal::Happen => case.attempt(payer),
         Goal::Watch => case.is_possible(),
@@ -304,7 +306,7 @@ fn possible(case: &mut dyn Case, goal: Goal, payer: &Payer) -> bool {
 fn accept(
     cases: &[&mut dyn Case],
     winner: usize,
-    payer: &Payer,
+    payer: &Payer<'_>,
     interrupted: Option<Error>,
 ) -> Result<usize> {
     if cases[winner].is_closed() {
@@ -342,7 +344,7 @@ fn decide(
     claim: &Claim,
     cases: usize,
     timeout: Option<(Deadline, usize)>,
-    payer: &Payer,
+    payer: &Payer<'_>,
 ) -> (usize, Option<Error>) {
     let deadline = timeout.map_or(Deadline::Never, |(deadline, _)| deadline);
     let mut interrupted = None;

@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 /// The current time: on a task by its runtime's clock, which may be virtual, elsewhere by the
 /// system's. Not a checkpoint: a polling loop needs one of its own.
 pub fn now() -> Instant {
-    match cx::current() {
+    match cx::Here::new().frame() {
         Some(frame) => {
             let shared = &frame.settings().shared;
             shared.instant(shared.now())
@@ -94,7 +94,8 @@ pub fn sleep(time: Duration) -> Result<()> {
 ///
 /// As for [`sleep`].
 pub fn sleep_until(at: Instant) -> Result<()> {
-    let Some(frame) = cx::current() else {
+    let here = cx::Here::new();
+    let Some(frame) = here.frame() else {
         loop {
             let left = at.saturating_duration_since(Instant::now());
             if left.is_zero() {

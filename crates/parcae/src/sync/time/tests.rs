@@ -173,7 +173,10 @@ fn deadlines_pass_in_their_order() {
                         let (token, expiry) = cx.token_with_timeout(Duration::from_micros(micros));
                         let passed = std::sync::Arc::clone(&passed);
                         let note = move |_| {
-                            assert!(cx::current().is_none(), "callbacks run outside of any task");
+                            assert!(
+                                cx::Here::new().frame().is_none(),
+                                "callbacks run outside of any task"
+                            );
                             passed.lock().unwrap().push(at);
                         };
                         kept.push((token.on_cancel(note), expiry, token));
@@ -194,7 +197,8 @@ fn deadlines_pass_in_their_order() {
 #[test]
 fn what_happens_at_once_sets_no_deadline_and_what_waits_takes_it_back() {
     deterministic(|cx| {
-        let shared = &cx::current().unwrap().settings().shared;
+        let here = cx::Here::new();
+        let shared = &here.frame().unwrap().settings().shared;
         let (tx, rx) = crate::sync::channel::channel(1);
         let mutex = crate::sync::Mutex::new(());
         for _ in 0..3 {

@@ -120,7 +120,8 @@ fn waiting(
 
 /// Completes the snapshot of the calling task.
 pub(crate) fn itself(shared: &Shared, tasks: &mut [TaskSnapshot]) {
-    let Some(frame) = cx::current() else { return };
+    let here = cx::Here::new();
+    let Some(frame) = here.frame() else { return };
     if std::ptr::eq(Arc::as_ptr(&frame.settings().shared), shared) {
         let id = frame.info().id;
         if let Some(task) = tasks.iter_mut().find(|task| task.id == id) {

@@ -98,7 +98,8 @@ fn a_worker_that_sleeps_wakes_for_its_deadline_and_not_before() {
 fn a_deadline_is_taken_back_on_any_thread() {
     let rt = Runtime::builder().workers(2).build().unwrap();
     rt.run(|cx| {
-        let shared = &cx::current().unwrap().settings().shared;
+        let here = cx::Here::new();
+        let shared = &here.frame().unwrap().settings().shared;
         for _ in 0..50 {
             let (token, expiry) = cx.token_with_timeout(Duration::from_secs(3_600));
             std::thread::scope(|s| s.spawn(move || drop(expiry)).join()).unwrap();
@@ -174,7 +175,7 @@ fn a_callback_of_a_deadline_uses_the_runtime() {
     let rt = Runtime::builder().workers(1).build().unwrap();
     rt.run(|cx| {
         let (outer, _expiry) = cx.token_with_timeout(MILLISECOND);
-        let shared = Arc::clone(&cx::current().unwrap().settings().shared);
+        let shared = Arc::clone(&cx::Here::new().frame().unwrap().settings().shared);
         let (waker, woken) = (cx.waker(), Arc::new(AtomicBool::new(false)));
         let flag = Arc::clone(&woken);
         let callback = outer.on_cancel(move |_| {

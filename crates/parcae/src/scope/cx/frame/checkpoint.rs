@@ -1,0 +1,128 @@
+//! Checkpoints, and the turns that they end. The header of `frame.rs` has the quantities.
+
+use super::{Frame, Preempt};
+use crate::base::error::Result;
+use crate::base::shim::atomic::Ordering;
+use crate::sched::worker::{self, Worker};
+use crate::scope::budget::Budget;
+
+impl Frame {
+    /// Charges one op. Returns false, without a charge, if the task has to take the [slow
+    /// path](Frame::checkpoint_slow).
+    #[inline(always)]
+    pub(crate) fn tick(&self) -> bool {
+        let slice = self.slice.get();
+        // Relaxed, both: `checkpoint_slow` reads the requests again. SAFETY: the node is kept by
+        // the nursery, or it is `NEVER`.
+        let limit = unsafe { self.limit.get().as_ref() }.load(Ordering::Relaxed);
+        let signal = u64::from(self.signal.load(std::sync::atomic::Ordering::Relaxed));
+        let go_on = slice > (limit | signal);
+        if go_on {
+            self.slice.set(slice - 1);
+        }
+        go_on
+    }
+
+    /// Slow path of a checkpoint: cancellation, memory debt, end of the turn, refill. Then charges
+    /// one op.
+    #[cold]
+    pub(crate) fn checkpoint_slow(&self) -> Result<()> {
+        if self.is_away() {
+            return Err(self.refuse_away());
+        }
+        // Acquire: pairs with the Release in `TaskHandle::cancel`.
+        self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
+        self.try_checkpoint_slow().inspect_err(|_| self.yield_to_others())
+    }
+
+    /// Yields after a failed checkpoint, so that a task that ignores its errors does not keep its
+    /// worker.
+    #[cold]
+    pub(super) fn yield_to_others(&self) {
+        worker::with_current(Worker::yield_now);
+    }
+
+    pub(super) fn try_checkpoint_slow(&self) -> Result<()> {
+        self.check_cancelled()?;
+        self.pay_for_memory()?;
+        while self.slice.get() == 0 {
+            if self.turn.get() == 0 {
+                self.end_turn()?;
+            } else {
+                self.refill(Budget::OP)?;
+                self.cut_slice();
+            }
+        }
+        self.slice.set(self.slice.get() - 1);
+        Ok(())
+    }
+
+    /// Yields, and starts the next turn.
+    pub(super) fn end_turn(&self) -> Result<()> {
+        worker::with_current(Worker::yield_now);
+        self.flush_times();
+        self.check_cancelled()?;
+        self.start_turn();
+        Ok(())
+    }
+
+    /// A new turn: the only place where a task gets one.
+    #[inline]
+    pub(super) fn start_turn(&self) {
+        let interval = self.settings().interval;
+        self.turn.set(match self.settings().preempt {
+            Preempt::Never => interval,
+            Preempt::Randomly => random_turn(interval),
+        });
+        self.cut_slice();
+    }
+
+    /// Yields to other tasks. A cancel point.
+    pub(crate) fn yield_now(&self) -> Result<()> {
+        self.check_cancelled()?;
+        if let Err(error) = self.pay_for_memory() {
+            self.yield_to_others();
+            return Err(error);
+        }
+        worker::with_current(Worker::yield_now);
+        self.check_cancelled()
+    }
+
+    /// Charges up to `steps` ops at once, as many as the slice has; at least one.
+    #[inline]
+    pub(in crate::scope::cx) fn chunk(&self, steps: usize) -> Result<usize> {
+        if !self.tick() {
+            self.checkpoint_slow()?;
+        }
+        let more = self.slice.get().min(steps as u64 - 1);
+        self.slice.set(self.slice.get() - more);
+        Ok(1 + more as usize)
+    }
+
+    /// A checkpoint with a cost. It counts for at least one op of the turn, so that a loop of
+    /// charges yields whatever it charges.
+    pub(crate) fn checkpoint_for(&self, cost: Budget) -> Result<()> {
+        self.check_cancelled()?;
+        // First: nothing is charged if the task turns out to be cancelled.
+        if self.slice.get() == 0 && self.turn.get() == 0 {
+            self.end_turn()?;
+        }
+        self.charge(cost).inspect_err(|_| self.yield_to_others())?;
+        if cost.ops == 0 {
+            self.set_balance_after(self.balance(), 1);
+        }
+        Ok(())
+    }
+}
+
+/// Random length of a turn, at most `longest` ops. Mostly short: most races lie between two
+/// checkpoints that are close to each other. Sometimes long, so that one task gets far ahead of the
+/// others.
+#[cold]
+pub(super) fn random_turn(longest: u64) -> u64 {
+    let random = |worker: &Worker| {
+        let most = [1, 4, 64, longest][worker.rng.below(4)].min(longest);
+        1 + worker.rng.below(most as usize) as u64
+    };
+    if longest == 0 { 0 } else { worker::with_current(random).unwrap_or(longest) }
+}

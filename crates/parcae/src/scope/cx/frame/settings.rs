@@ -1,0 +1,85 @@
+//! The settings of a task: those that it shares with its siblings, and its name and origin.
+
+use crate::sched::Shared;
+use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
+use crate::scope::cancel::CancelNode;
+use crate::scope::cap::Issuer;
+use crate::scope::nursery::Hook;
+use crate::scope::tally::Tally;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Settings of the tasks of a nursery, or of a root task. They outlive the tasks.
+pub(crate) struct TaskSettings {
+    /// The nursery's number, and that of the task that opened it; 0 for the runtime itself.
+    pub(crate) nursery: u64,
+    pub(crate) owner: u64,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: Arc<CancelNode>,
+    pub(crate) pool: Arc<BudgetPool>,
+    /// Amount that a task draws at a time, of each counted resource.
+    pub(crate) grant: Slice,
+    /// The first slice of a task if the pool is full.
+    pub(crate) default_grant: Budget,
+    /// The default slice of children of its tasks.
+    pub(crate) child_grant: Slice,
+    /// The issuer of valid capabilities.
+    pub(crate) issuer: Arc<Issuer>,
+    pub(crate) on_exhausted: OnExhausted,
+    /// Called when a task runs out of budget.
+    pub(crate) on_exhausted_child: Option<Hook>,
+    /// Ops between two yields.
+    pub(crate) interval: u64,
+    pub(crate) preempt: Preempt,
+    pub(crate) name: Option<Arc<str>>,
+    /// Counters of times and tasks, if they are kept.
+    pub(crate) tally: Option<Arc<Tally>>,
+}
+
+impl TaskSettings {
+    /// A copy for a root task, which has a cancel node of its own.
+    pub(crate) fn for_root(&self) -> TaskSettings {
+        TaskSettings {
+            shared: Arc::clone(&self.shared),
+            node: self.node.child(),
+            pool: Arc::clone(&self.pool),
+            issuer: Arc::clone(&self.issuer),
+            name: self.name.clone(),
+            tally: self.tally.clone(),
+            on_exhausted_child: self.on_exhausted_child.clone(),
+            ..*self
+        }
+    }
+}
+
+/// When a task yields although its turn is not over.
+///
+/// Tasks switch only at checkpoints and waits. With [`Randomly`](Preempt::Randomly) the seed
+/// decides at which checkpoint, operations on channels and turns of `#[budgeted]` loops included,
+/// so that different seeds show different interleavings. For tests; [`explore`](crate::explore())
+/// turns it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Preempt {
+    /// After [`yield_interval`](crate::runtime::Builder::yield_interval) ops.
+    #[default]
+    Never,
+    /// After a random number of ops: often one or a few, at most `yield_interval`.
+    Randomly,
+}
+
+/// The name of a task, and the place where it was spawned.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) spawned_at: &'static Location<'static>,
+}
+
+/// The owner of the pool that a task draws on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PoolOwner {
+    /// The nursery that waits for the task.
+    Nursery,
+    /// The task itself, or the runtime: the pool may be gone when the task has ended.
+    Other,
+}
