@@ -110,6 +110,13 @@ impl SlotList {
         Some(slot)
     }
 
+    /// Adds the slots of another list, which is empty afterwards.
+    pub(super) fn append(&mut self, other: &mut SlotList) {
+        while let Some(slot) = other.pop() {
+            self.push(slot);
+        }
+    }
+
     /// Keeps the `keep` slots that were added last and returns the others, whose
     /// memory is colder.
     pub(super) fn split_off_oldest(&mut self, keep: usize) -> SlotList {

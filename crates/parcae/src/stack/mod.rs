@@ -49,7 +49,7 @@
 //! | the same, cache empty or full | class mutex, once per 32 | – |
 //! | first use of a slot | class mutex | 1 (its guard, for the life of the pool) |
 //! | arena growth | class mutex | 3–4 |
-//! | release above the watermark | class mutex | 1 (memory given back) |
+//! | release above the watermark | class mutex, once per 32 | – with a `Trimmer`; otherwise 1 for each 32 (memory given back) |
 //!
 //! # Guards
 //!
@@ -93,6 +93,7 @@ pub use guard::{GuardKind, GuardPolicy};
 pub use handle::Stack;
 pub use opts::{OnOverflow, StackOpts, TrustDomain, Zeroing};
 pub use pool::StackPool;
+pub(crate) use pool::{Pace, Trimmer};
 pub use size::StackSize;
 pub use stats::StackStats;
 

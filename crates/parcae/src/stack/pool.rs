@@ -14,7 +14,7 @@ use super::opts::{OnOverflow, StackOpts, TrustDomain, Zeroing};
 use super::overflow;
 use super::size::{CLASSES, StackSize};
 use super::stats::StackStats;
-use super::sys::{Linux, Sys, page_size};
+use super::sys::{Linux, Range, Sys, page_size};
 use std::fmt;
 use std::io;
 use std::ptr::NonNull;
@@ -28,9 +28,14 @@ const FIRST_ARENA: usize = 64 << 20;
 const LARGEST_ARENA: usize = 1 << 30;
 /// The fewest stacks of an arena, whatever their size.
 const FEWEST_STACKS: usize = 4;
-/// How many idle stacks are searched for neighbours at a time: a cache gives back this many at
-/// once.
-const TOGETHER: usize = 32;
+/// How many stacks give their memory back in one system call. The call takes a third of a
+/// microsecond per stack, and the list of them a kilobyte of the caller's stack.
+const TOGETHER: usize = 64;
+/// While workers work, one in so many surplus stacks gives its memory back at each tick of the
+/// trimmer: most are done with after a second.
+const SHARE_AT_WORK: usize = 64;
+/// The same while no worker works.
+const SHARE_AT_REST: usize = 4;
 
 /// A pool of stacks that threads share. Cloning it gives another handle to the same
 /// pool.
@@ -52,6 +57,9 @@ pub(super) struct PoolShared {
     on_overflow: OnOverflow,
     max_stacks: usize,
     keep_warm: usize,
+    /// How many threads give surplus memory back in the background. Written before the locks of all
+    /// classes are taken, read under one of them: see [`Trimmer`].
+    trimmers: AtomicUsize,
     classes: [Mutex<Class>; CLASSES],
     /// The caches' own counts of what they hold.
     caches: Mutex<Vec<Arc<CacheCount>>>,
@@ -72,6 +80,10 @@ pub(super) struct PoolShared {
 struct Class {
     /// Idle, memory kept; the last one back is the first one out.
     warm: SlotList,
+    /// Idle and above the watermark, memory kept until a trimmer gives it back.
+    surplus: SlotList,
+    /// The shortest that `surplus` was since the trimmer's last tick: so many are not needed.
+    unneeded: usize,
     /// Idle, memory given back.
     cold: SlotList,
     /// Taken from an arena but still without a guard: its installation failed.
@@ -105,7 +117,7 @@ impl StackPool {
     /// [`StackError::GuardSize`] for a guard of more than 64 MiB;
     /// [`StackError::Reserve`] if not even one page can be reserved.
     pub fn with(opts: StackOpts) -> Result<StackPool, StackError> {
-        StackPool::on(opts, Box::new(Linux), |_| {})
+        StackPool::on(opts, Box::new(Linux::new()), |_| {})
     }
 
     pub(super) fn on(
@@ -127,6 +139,7 @@ impl StackPool {
             on_overflow: opts.on_overflow,
             max_stacks: opts.max_stacks,
             keep_warm: opts.keep_warm,
+            trimmers: AtomicUsize::new(0),
             classes: std::array::from_fn(|_| Mutex::new(Class::default())),
             caches: Mutex::new(Vec::new()),
             out: AtomicUsize::new(0),
@@ -189,7 +202,7 @@ impl StackPool {
         let (mut warm, mut cold) = (0, 0);
         for class in &shared.classes {
             let class = lock(class);
-            warm += class.warm.len();
+            warm += class.warm.len() + class.surplus.len();
             cold += class.cold.len();
         }
         let cached: usize = lock(&shared.caches).iter().map(|count| count.get()).sum();
@@ -248,17 +261,17 @@ impl StackPool {
     /// those stacks. Stacks in the caches of workers keep their memory.
     pub fn trim(&self) -> usize {
         /// How many stacks are out of the lists at a time. Other threads can take the rest.
-        const BATCH: usize = 16;
+        const BATCH: usize = TOGETHER;
         let shared = &*self.shared;
         let mut count = 0;
         for class in &shared.classes {
             // Only stacks that are idle now, not those released while this runs.
-            let mut left = lock(class).warm.len();
+            let mut left = lock(class).with_memory();
             while left > 0 {
                 let mut batch = SlotList::default();
                 let mut locked = lock(class);
                 while batch.len() < BATCH.min(left)
-                    && let Some(slot) = locked.warm.pop()
+                    && let Some(slot) = locked.pop_with_memory()
                 {
                     batch.push(slot);
                 }
@@ -273,6 +286,99 @@ impl StackPool {
             }
         }
         count
+    }
+
+    /// From now on surplus memory is given back by the owner of the result, and not by the thread
+    /// that releases a stack.
+    pub(crate) fn trimmer(&self) -> Trimmer {
+        // Relaxed: releasing threads look at it under the lock of a class. One that does not see
+        // it yet gives memory back by itself.
+        self.shared.trimmers.fetch_add(1, Ordering::Relaxed);
+        Trimmer { pool: self.clone() }
+    }
+}
+
+/// The right and duty to give the memory of surplus stacks back, a part at a time.
+///
+/// A stack that is released above the watermark goes to the surplus list of its class, with its
+/// memory: the release costs no system call. At each [`tick`](Trimmer::tick) the trimmer takes a
+/// share of the stacks that were not needed since the last one, and gives their memory back with
+/// one call for each [`TOGETHER`]. Taking a stack out of a list makes its taker the owner, under
+/// the lock of the class; so a stack is in use, or in a list, or with the trimmer, and never in two
+/// of these. A thread that finds all lists empty while the trimmer holds some (`trimming`) waits
+/// for them before it reports that there are no more stacks.
+///
+/// No surplus is left behind when the last trimmer goes: it clears its count first and empties the
+/// lists of all classes after that, each under its lock. A release that takes that lock later sees
+/// the count, and gives back by itself.
+pub(crate) struct Trimmer {
+    pool: StackPool,
+}
+
+/// Whether memory is needed soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Workers work: the trimmer takes little processor time, and stacks may be needed again.
+    AtWork,
+    /// No worker works.
+    AtRest,
+}
+
+impl Trimmer {
+    /// Gives a share of the unneeded memory back. Returns how many surplus stacks are left.
+    pub(crate) fn tick(&self, pace: Pace) -> usize {
+        let share = match pace {
+            Pace::AtWork => SHARE_AT_WORK,
+            Pace::AtRest => SHARE_AT_REST,
+        };
+        let shared = &*self.pool.shared;
+        let mut left = 0;
+        for class in &shared.classes {
+            let mut locked = lock(class);
+            let unneeded = locked.unneeded.min(locked.surplus.len());
+            let mut due = unneeded.min((unneeded / share).max(TOGETHER));
+            locked.unneeded = locked.surplus.len() - due;
+            drop(locked);
+            while due > 0 {
+                let given = shared.give_surplus_back(class, TOGETHER.min(due));
+                if given == 0 {
+                    break;
+                }
+                due -= given;
+            }
+            left += lock(class).surplus.len();
+        }
+        left
+    }
+}
+
+impl Drop for Trimmer {
+    fn drop(&mut self) {
+        let shared = &*self.pool.shared;
+        // Relaxed: ordered by the locks that are taken below; see the type.
+        if shared.trimmers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            for class in &shared.classes {
+                while shared.give_surplus_back(class, TOGETHER) > 0 {}
+            }
+        }
+    }
+}
+
+impl Class {
+    /// Number of idle stacks that keep their memory.
+    fn with_memory(&self) -> usize {
+        self.warm.len() + self.surplus.len()
+    }
+
+    /// Takes an idle stack that has its memory still.
+    fn pop_with_memory(&mut self) -> Option<NonNull<StackSlot>> {
+        self.warm.pop().or_else(|| self.pop_surplus())
+    }
+
+    fn pop_surplus(&mut self) -> Option<NonNull<StackSlot>> {
+        let slot = self.surplus.pop()?;
+        self.unneeded = self.unneeded.min(self.surplus.len());
+        Some(slot)
     }
 }
 
@@ -316,7 +422,7 @@ impl PoolShared {
         let mut failed = None;
         let slot = loop {
             let mut class = lock(&self.classes[size.class()]);
-            if let Some(slot) = class.warm.pop().or_else(|| class.cold.pop()) {
+            if let Some(slot) = class.pop_with_memory().or_else(|| class.cold.pop()) {
                 break slot;
             }
             match failed.take() {
@@ -356,10 +462,10 @@ impl PoolShared {
     ) {
         let mut class = lock(&self.classes[size.class()]);
         for _ in 0..want {
-            if class.warm.len() == 0 || !self.count_out() {
+            if class.with_memory() == 0 || !self.count_out() {
                 return;
             }
-            if let Some(slot) = class.warm.pop() {
+            if let Some(slot) = class.pop_with_memory() {
                 into.push(slot);
                 std::mem::forget(Arc::clone(self));
             }
@@ -475,11 +581,15 @@ impl PoolShared {
         let surplus = {
             let mut class = lock(class);
             let room = shared.keep_warm.saturating_sub(class.warm.len());
-            let surplus = slots.split_off_oldest(room);
-            class.trimming += surplus.len();
+            let mut surplus = slots.split_off_oldest(room);
             while let Some(slot) = slots.pop() {
                 class.warm.push(slot);
             }
+            // Relaxed: ordered by the lock; see `Trimmer`.
+            if shared.trimmers.load(Ordering::Relaxed) > 0 {
+                class.surplus.append(&mut surplus);
+            }
+            class.trimming += surplus.len();
             surplus
         };
         if surplus.len() > 0 {
@@ -494,9 +604,28 @@ impl PoolShared {
         }
     }
 
-    /// Returns the memory of idle stacks to the system, with one call for each run of neighbours.
-    /// That is cheaper than one call per stack, and much cheaper in a process with several threads,
-    /// where each call has to invalidate their TLBs. The guards in between hold no memory and stay.
+    /// Returns the memory of up to `most` surplus stacks of a class to the system; their number.
+    fn give_surplus_back(&self, class: &Mutex<Class>, most: usize) -> usize {
+        let mut batch = SlotList::default();
+        let mut locked = lock(class);
+        while batch.len() < most
+            && let Some(slot) = locked.surplus.pop()
+        {
+            batch.push(slot);
+        }
+        let count = batch.len();
+        locked.trimming += count;
+        drop(locked);
+        if count > 0 {
+            self.give_memory_back(batch).put_into(&mut lock(class));
+        }
+        count
+    }
+
+    /// Returns the memory of idle stacks to the system, with one call for each [`TOGETHER`] of
+    /// them. That is cheaper than one call per stack, and much cheaper in a process with several
+    /// threads, where each call has to invalidate their TLBs. Neighbours are one range: the guards
+    /// in between hold no memory and stay.
     fn give_memory_back(&self, mut slots: SlotList) -> Trimmed {
         let mut trimmed = Trimmed { warm: SlotList::default(), cold: SlotList::default() };
         let Some(first) = slots.pop() else { return trimmed };
@@ -511,22 +640,17 @@ impl PoolShared {
             }
             // SAFETY: slots of live arenas, owned by this call.
             group[..len].sort_unstable_by_key(|slot| unsafe { (*slot.as_ptr()).top });
-            // SAFETY: as above.
-            let runs = group[..len]
-                .chunk_by(|one, next| unsafe { StackSlot::are_neighbours(*one, *next) });
-            for run in runs {
-                let together = self.give_run_back(run);
-                for &slot in run {
-                    // If the call for the whole run failed, try the stacks one by one.
-                    if together || (run.len() > 1 && self.give_run_back(&[slot])) {
-                        self.trims.fetch_add(1, Ordering::Relaxed); // a statistic
-                        // SAFETY: as above. The memory reads as zero now.
-                        unsafe { (*slot.as_ptr()).domain = TrustDomain::BLANK };
-                        trimmed.cold.push(slot);
-                    } else {
-                        // Locked memory cannot be returned; the stack stays usable.
-                        trimmed.warm.push(slot);
-                    }
+            let together = self.discard_together(&group[..len]);
+            for &slot in &group[..len] {
+                // If the call for all of them failed, try the stacks one by one.
+                if together || (len > 1 && self.discard_together(&[slot])) {
+                    self.trims.fetch_add(1, Ordering::Relaxed); // a statistic
+                    // SAFETY: as above. The memory reads as zero now.
+                    unsafe { (*slot.as_ptr()).domain = TrustDomain::BLANK };
+                    trimmed.cold.push(slot);
+                } else {
+                    // Locked memory cannot be returned; the stack stays usable.
+                    trimmed.warm.push(slot);
                 }
             }
             let Some(slot) = next else { return trimmed };
@@ -534,16 +658,30 @@ impl PoolShared {
         }
     }
 
-    /// Returns the memory of neighbouring stacks to the system. The caller owns them, and nothing
-    /// on them is in use. Returns whether the system call succeeded.
-    fn give_run_back(&self, run: &[NonNull<StackSlot>]) -> bool {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { return true };
-        // SAFETY: slots of one live arena, the last not below the first.
-        unsafe {
-            let bottom = StackSlot::bottom(*first);
-            let len = (*last.as_ptr()).top.offset_from_unsigned(bottom);
-            self.sys.discard(bottom, len).is_ok()
+    /// Returns the memory of at most [`TOGETHER`] stacks, in the order of their addresses, to the
+    /// system. The caller owns them, and nothing on them is in use. Returns whether the system call
+    /// succeeded for all of them.
+    fn discard_together(&self, stacks: &[NonNull<StackSlot>]) -> bool {
+        let Some(first) = stacks.first() else { return true };
+        // SAFETY: slots of live arenas, which the caller owns.
+        let whole = |slot: &NonNull<StackSlot>| unsafe {
+            let bottom = StackSlot::bottom(*slot);
+            Range { addr: bottom, len: (*slot.as_ptr()).top.offset_from_unsigned(bottom) }
+        };
+        let mut ranges = [whole(first); TOGETHER];
+        let mut count = 1;
+        for pair in stacks.windows(2) {
+            let next = whole(&pair[1]);
+            // SAFETY: as above.
+            if unsafe { StackSlot::are_neighbours(pair[0], pair[1]) } {
+                let range = &mut ranges[count - 1];
+                range.len = next.addr.addr().get() + next.len - range.addr.addr().get();
+            } else {
+                ranges[count] = next;
+                count += 1;
+            }
         }
+        self.sys.discard_all(&ranges[..count]).is_ok()
     }
 
     /// Whether the overflow handler reports faults on guards of this pool.

@@ -1,5 +1,6 @@
 //! The system calls that stacks need, behind a trait so that tests can make each of them fail.
 
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -24,12 +25,50 @@ pub(super) trait Sys: Send + Sync {
     fn protect_guard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno>;
     /// Gives memory back to the system; it reads as zero afterwards.
     fn discard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno>;
+    /// The same for several ranges, all or some of them if it fails.
+    fn discard_all(&self, ranges: &[Range]) -> Result<(), Errno> {
+        ranges.iter().try_for_each(|range| self.discard(range.addr, range.len))
+    }
     /// Says for each page whether it is resident (bit 0 of its byte).
     fn residency(&self, addr: NonNull<u8>, len: usize, pages: &mut [u8]) -> Result<(), Errno>;
 }
 
+/// A range of memory, laid out as the system calls want it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Range {
+    pub(super) addr: NonNull<u8>,
+    pub(super) len: usize,
+}
+
+const _: () = assert!(size_of::<Range>() == size_of::<libc::iovec>());
+const _: () =
+    assert!(std::mem::offset_of!(Range, len) == std::mem::offset_of!(libc::iovec, iov_len));
+
 /// The real system calls.
-pub(super) struct Linux;
+pub(super) struct Linux {
+    /// This process, for `process_madvise`; none where the kernel does not know that call.
+    process: OnceLock<Option<OwnedFd>>,
+}
+
+impl Linux {
+    pub(super) fn new() -> Linux {
+        Linux { process: OnceLock::new() }
+    }
+
+    fn process(&self) -> Option<&OwnedFd> {
+        let open = || {
+            // SAFETY: has no effect but a new descriptor, which is closed on exec.
+            let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
+            // SAFETY: new, and owned by this call.
+            i32::try_from(fd)
+                .ok()
+                .filter(|&fd| fd >= 0)
+                .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+        };
+        self.process.get_or_init(open).as_ref()
+    }
+}
 
 pub(super) fn page_size() -> usize {
     static PAGE: OnceLock<usize> = OnceLock::new();
@@ -93,6 +132,27 @@ impl Sys for Linux {
     fn discard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
         // SAFETY: the range is stack memory that no fiber uses.
         check(unsafe { libc::madvise(addr.as_ptr().cast(), len, libc::MADV_DONTNEED) })
+    }
+
+    fn discard_all(&self, ranges: &[Range]) -> Result<(), Errno> {
+        // Linux 6.13 takes any advice from a process about itself, and invalidates the TLBs of its
+        // threads once for all ranges (6.16). In the child of a fork the descriptor means another
+        // process, about which the kernel takes no such advice.
+        if ranges.len() > 1
+            && let Some(process) = self.process()
+        {
+            let whole: usize = ranges.iter().map(|range| range.len).sum();
+            // SAFETY: the ranges are stack memory that no fiber uses; they are laid out as the
+            // call wants it.
+            let done = unsafe {
+                let (fd, at, count) = (process.as_raw_fd(), ranges.as_ptr(), ranges.len());
+                libc::syscall(libc::SYS_process_madvise, fd, at, count, libc::MADV_DONTNEED, 0)
+            };
+            if usize::try_from(done) == Ok(whole) {
+                return Ok(());
+            }
+        }
+        ranges.iter().try_for_each(|range| self.discard(range.addr, range.len))
     }
 
     fn residency(&self, addr: NonNull<u8>, len: usize, pages: &mut [u8]) -> Result<(), Errno> {

@@ -200,6 +200,70 @@ mod memory {
         drop(again);
     }
 
+    #[test]
+    fn of_surplus_stacks_is_kept_for_the_trimmer() {
+        let pool = StackPool::with(StackOpts::new().keep_warm(4)).unwrap();
+        let trimmer = pool.trimmer();
+        let take = |count| (0..count).map(|_| pool.acquire(StackSize::CORE).unwrap());
+        let stacks: Vec<Stack> = take(1000).collect();
+        stacks.iter().for_each(touch);
+        drop(stacks);
+        assert_eq!((pool.stats().warm, pool.stats().trims), (1000, 0), "no system call");
+        assert_eq!(trimmer.tick(Pace::AtRest), 996, "they may be needed again");
+        drop(take(500).collect::<Vec<_>>());
+        // 496 were needed since: of the other 500 a quarter goes, or as many as fit in a call.
+        assert_eq!(trimmer.tick(Pace::AtRest), 996 - 125);
+        assert_eq!(trimmer.tick(Pace::AtWork), 996 - 125 - 64);
+        let stats = pool.stats();
+        assert_eq!((stats.warm, stats.cold, stats.trims), (811, 189, 189));
+        assert_eq!(pool.resident().unwrap(), 811 * page_size());
+        drop(trimmer);
+        let stats = pool.stats();
+        assert_eq!((stats.warm, stats.cold), (4, 996), "no surplus without a trimmer");
+        assert_eq!(pool.resident().unwrap(), 4 * page_size());
+        drop(take(8).collect::<Vec<_>>());
+        assert_eq!(pool.stats().warm, 4);
+    }
+
+    /// Threads use stacks while a trimmer gives memory back: what is on a stack in use stays.
+    #[test]
+    fn of_stacks_in_use_is_not_given_back() {
+        let pool = StackPool::with(StackOpts::new().keep_warm(0)).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let trims = scope.spawn(|| {
+                let trimmer = pool.trimmer();
+                while !stop.load(Ordering::Relaxed) {
+                    trimmer.tick(Pace::AtRest);
+                }
+            });
+            let users = [1_u64, 2].map(|mark| {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let take = |_| pool.acquire(StackSize::MIN).unwrap();
+                        let stacks: Vec<Stack> = (0..40).map(take).collect();
+                        // SAFETY: inside stacks that the test holds.
+                        let word = |stack: &Stack| unsafe { stack.bottom().add(64).cast::<u64>() };
+                        for stack in &stacks {
+                            // SAFETY: as above.
+                            unsafe { word(stack).write_volatile(mark) };
+                        }
+                        for stack in &stacks {
+                            // SAFETY: as above.
+                            assert_eq!(unsafe { word(stack).read_volatile() }, mark);
+                        }
+                    }
+                })
+            });
+            users.into_iter().for_each(|user| user.join().unwrap());
+            stop.store(true, Ordering::Relaxed);
+            trims.join().unwrap();
+        });
+        let stats = pool.stats();
+        assert_eq!((stats.warm, stats.in_use, stats.cold), (0, 0, stats.created));
+    }
+
     /// Adjacent idle stacks, and idle stacks with a held one between them: a held stack keeps its
     /// contents, a trimmed one is empty, and all keep their guards.
     #[test]

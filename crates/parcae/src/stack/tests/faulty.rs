@@ -43,7 +43,7 @@ impl Sys for Faulty {
             return Err(libc::ENOMEM);
         }
         self.0.mapped.fetch_add(len as i64, Ordering::Relaxed);
-        Linux.reserve(len)
+        Linux::new().reserve(len)
     }
 
     fn unreserve(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
@@ -51,14 +51,14 @@ impl Sys for Faulty {
             return Err(libc::ENOMEM);
         }
         self.0.mapped.fetch_sub(len as i64, Ordering::Relaxed);
-        Linux.unreserve(addr, len)
+        Linux::new().unreserve(addr, len)
     }
 
     fn forbid_huge_pages(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
         if self.0.fails("forbid_huge_pages") {
             return Err(libc::EINVAL);
         }
-        Linux.forbid_huge_pages(addr, len)
+        Linux::new().forbid_huge_pages(addr, len)
     }
 
     fn install_guard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
@@ -68,27 +68,27 @@ impl Sys for Faulty {
         if self.0.fails("install_guard") {
             return Err(libc::ENOMEM);
         }
-        Linux.install_guard(addr, len)
+        Linux::new().install_guard(addr, len)
     }
 
     fn protect_guard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
         if self.0.fails("protect_guard") {
             return Err(libc::ENOMEM);
         }
-        Linux.protect_guard(addr, len)
+        Linux::new().protect_guard(addr, len)
     }
 
     fn discard(&self, addr: NonNull<u8>, len: usize) -> Result<(), Errno> {
         if self.0.no_discard.load(Ordering::Relaxed) || self.0.fails("discard") {
             return Err(libc::EINVAL);
         }
-        Linux.discard(addr, len)
+        Linux::new().discard(addr, len)
     }
 
     fn residency(&self, addr: NonNull<u8>, len: usize, pages: &mut [u8]) -> Result<(), Errno> {
         if self.0.fails("residency") {
             return Err(libc::ENOMEM);
         }
-        Linux.residency(addr, len, pages)
+        Linux::new().residency(addr, len, pages)
     }
 }

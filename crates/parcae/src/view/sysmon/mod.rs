@@ -14,7 +14,9 @@
 //! 3. *Temporary workers.* If there is work that any worker could take, no worker rests, and fewer
 //!    workers make progress than configured, another one is started (`executor::thread_set`).
 //! 4. *Deadlocks.* Tasks are scanned for deadlocks ([`patrol`]).
-//! 5. *Safety nets.* Work that waits while a worker rests, at two checks in a row, is announced
+//! 5. *Idle stacks.* A part of those above the watermark gives its memory back
+//!    (`stack::Trimmer`), so that the tasks that left them need not wait for that.
+//! 6. *Safety nets.* Work that waits while a worker rests, at two checks in a row, is announced
 //!    again; overdue deadlines are fired. Neither should ever be needed.
 //!
 //! # Cost
@@ -49,6 +51,7 @@ pub use report::{Pinned, StallKind, StallReport};
 
 use crate::sched::Shared;
 use crate::sched::executor::thread_set::ThreadSet;
+use crate::stack::{Pace, Trimmer};
 use crate::view::inspect::OnDeadlock;
 use examine::{cpu_time, examine, is_blocked};
 use heartbeat::{Heartbeat, Verdict};
@@ -124,6 +127,7 @@ struct Monitor {
     heartbeats: Vec<Heartbeat>,
     reporter: Reporter,
     patrol: Patrol,
+    trimmer: Trimmer,
     last_start: Option<Instant>,
     /// Number of steps of all tasks at the last check.
     steps: u64,
@@ -147,11 +151,13 @@ impl Monitor {
         let heartbeats = threads.shared().remotes.iter().map(|_| Heartbeat::new(now)).collect();
         let reporter = Reporter::new(opts);
         let patrol = Patrol::new(on_deadlock, now);
+        let trimmer = threads.shared().stacks.trimmer();
         Monitor {
             threads,
             heartbeats,
             reporter,
             patrol,
+            trimmer,
             last_start: None,
             steps: 0,
             quiet_since: None,
@@ -207,6 +213,7 @@ impl Monitor {
         if working > 0 || waits {
             self.quiet_since = None;
             self.patrol.work(shared, now);
+            self.trimmer.tick(Pace::AtWork);
             return NextCheck::After(if waits && held_up > 0 { URGENT } else { TICK });
         }
         // Read after the resting flags: steps that a worker made before it went to rest are
@@ -218,7 +225,8 @@ impl Monitor {
         }
         let since = *self.quiet_since.get_or_insert(now);
         let seen = self.patrol.rest(shared, now);
-        if now.duration_since(since) < QUIET || !seen {
+        let surplus = self.trimmer.tick(Pace::AtRest);
+        if now.duration_since(since) < QUIET || !seen || surplus > 0 {
             NextCheck::After(TICK)
         } else {
             self.quiet_since = None;
