@@ -15,10 +15,13 @@
 //!
 //! # Cost
 //!
-//! A scan takes a few hundred nanoseconds per live task. The next scan waits for a hundred times
-//! the processor time of the last: at most a hundredth of one processor, or two where tasks work
-//! and rest in turn. Only the second of two scans at rest does not wait, because there is no third.
-//! Processor time counts: a scan that was preempted does not delay the next one.
+//! A scan takes a few hundred nanoseconds per live task, and memory for a copy of the graph. The
+//! next scan waits for a hundred times the processor time of the last: at most a hundredth of one
+//! processor, or two where tasks work and rest in turn. While workers work it also waits for a
+//! hundred times the time that it is going to take: a program that has spawned a million tasks
+//! since the last scan is not to be slowed down by the next. Only the second of two scans at rest
+//! does not wait, because there is no third. Processor time counts: a scan that was preempted does
+//! not delay the next one.
 
 use super::thread_state::own_time;
 use crate::sched::Shared;
@@ -29,6 +32,10 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_millis(500);
 /// Pause after a scan, as a multiple of its processor time.
 const SPARE: u32 = 100;
+/// Processor time of a scan per live task, until one has been measured.
+const PER_TASK: Duration = Duration::from_nanos(300);
+/// The fewest tasks by which the time of a scan is divided: in a small one other costs prevail.
+const MEASURABLE: u64 = 1000;
 
 /// The schedule of scans.
 pub(super) struct Patrol {
@@ -36,15 +43,23 @@ pub(super) struct Patrol {
     on: OnDeadlock,
     /// When the last scan ended.
     last: Instant,
-    /// Its processor time.
+    /// Its processor time, and that per live task.
     cost: Duration,
+    per_task: Duration,
     /// Scans since a worker last worked.
     at_rest: u32,
 }
 
 impl Patrol {
     pub(super) fn new(on: OnDeadlock, now: Instant) -> Patrol {
-        Patrol { detector: Detector::default(), on, last: now, cost: Duration::ZERO, at_rest: 0 }
+        Patrol {
+            detector: Detector::default(),
+            on,
+            last: now,
+            cost: Duration::ZERO,
+            per_task: PER_TASK,
+            at_rest: 0,
+        }
     }
 
     /// A task has run since, perhaps too briefly for the checks to see it.
@@ -55,7 +70,9 @@ impl Patrol {
     /// Workers work: scans if it is time.
     pub(super) fn work(&mut self, shared: &Shared, now: Instant) {
         self.at_rest = 0;
-        if self.is_due(now, EVERY.max(self.cost * SPARE)) {
+        if self.is_due(now, EVERY.max(self.cost * SPARE))
+            && self.is_due(now, self.expected_cost(shared) * SPARE)
+        {
             self.scan(shared);
         }
     }
@@ -73,6 +90,11 @@ impl Patrol {
         self.at_rest >= 2
     }
 
+    /// Processor time that a scan would take now.
+    fn expected_cost(&self, shared: &Shared) -> Duration {
+        self.per_task * u32::try_from(shared.live()).unwrap_or(u32::MAX)
+    }
+
     fn is_due(&self, now: Instant, pause: Duration) -> bool {
         now.saturating_duration_since(self.last) >= pause
     }
@@ -86,7 +108,9 @@ impl Patrol {
             act(shared, found, self.on);
             self.at_rest = 0; // the tasks that were ended run, and others may wait for them
         }
+        let divisor = shared.live().max(MEASURABLE);
         self.cost = own_time().saturating_sub(started);
+        self.per_task = self.cost / u32::try_from(divisor).unwrap_or(u32::MAX);
         self.last = Instant::now();
     }
 }
