@@ -15,6 +15,7 @@ mod latency;
 mod memory;
 mod mutex;
 mod nursery;
+mod outside;
 mod parked;
 mod runtimes;
 mod scale;
@@ -27,6 +28,7 @@ mod switch;
 mod timers;
 mod trace;
 mod wake;
+mod woken;
 mod yielding;
 
 use crate::case::Workload;
@@ -41,6 +43,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &yielding::YIELD,
     &spawn_join::SPAWN_JOIN,
     &nursery::NURSERY,
+    &outside::OUTSIDE,
     &skynet::SKYNET,
     &checkpoint::CHECKPOINT,
     &allocator::ALLOCATOR,
@@ -60,6 +63,8 @@ pub static WORKLOADS: &[&Workload] = &[
     &scale::SCALE,
     &parked::PARKED,
     &parked::MILLION,
+    &woken::WOKEN,
+    &woken::MILLION_WOKEN,
     &fair::FAIR,
     &timers::TIMERS,
     &timers::MANY,

@@ -1,7 +1,8 @@
 //! `nursery`: `spawn_join` through the public API, with nurseries, budgets and capabilities.
 //!
 //! `round1k` has one nursery for all rounds: it spawns 1000 tasks, joins their handles, and again.
-//! `many` drops the handles and leaves the waiting to the end of the nursery. The peers do what
+//! `many` drops the handles and leaves the waiting to the end of the nursery; `joined` keeps a
+//! million of them and joins one after the other. The peers do what
 //! comes closest: tokio a `JoinSet`, rayon, may and the standard library a scope for each round.
 //! Threads of the standard library are fewer: a hundredth of the rounds.
 //!
@@ -22,6 +23,12 @@ pub(super) static NURSERY: Workload = Workload {
     variants: &[
         variant("many_w1", "1,000,000 tasks, ended by the nursery; one worker", &many::<1>()),
         variant("many_w2", "1,000,000 tasks, ended by the nursery; two workers", &many::<2>()),
+        variant("joined_w1", "1,000,000 tasks, their handles kept and joined; one worker", {
+            &joined::<1>()
+        }),
+        variant("joined_w2", "1,000,000 tasks, their handles kept and joined; two workers", {
+            &joined::<2>()
+        }),
         variant("round1k_w1", "1000 times 1000 tasks, each joined; one worker", &ROUND_W1),
         variant("round1k_w2", "1000 times 1000 tasks, each joined; two workers", &ROUND_W2),
         variant("budget_w1", "the same, with all resources counted; one worker", &counted::<1>()),
@@ -51,6 +58,14 @@ static ROUND_W2: [Side; 3] = [
 const fn many<const WORKERS: usize>() -> [Side; 3] {
     [
         Side::new(Peer::Parcae, |scale| dropped(WORKERS, Plan::many(scale))),
+        Side::new(Peer::Tokio, |scale| join_set(WORKERS, Plan::many(scale))),
+        Side::new(Peer::Rayon, |scale| rayon(WORKERS, Plan::many(scale))),
+    ]
+}
+
+const fn joined<const WORKERS: usize>() -> [Side; 3] {
+    [
+        Side::new(Peer::Parcae, |scale| service(WORKERS, Plan::many(scale), Budget::UNLIMITED)),
         Side::new(Peer::Tokio, |scale| join_set(WORKERS, Plan::many(scale))),
         Side::new(Peer::Rayon, |scale| rayon(WORKERS, Plan::many(scale))),
     ]

@@ -2,14 +2,17 @@
 //!
 //! Parents wait while their children run, so this is about tasks that wait as much as about
 //! spawning: on parcae each of them has a stack. `budget` counts every resource: a nursery in each
-//! inner task, with a pool that is filled from the one above.
+//! inner task, with a pool that is filled from the one above. `channel` has no joins: each task
+//! sends its sum to its parent, which receives ten.
 
 use super::runtimes::{self, AsyncExecutor, Futures, Spawner, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
+use parcae::channel::{self, Sender};
 use parcae::prelude::*;
 use parcae::profile::Service;
 use std::pin::Pin;
 use std::time::Instant;
+use tokio::sync::mpsc;
 
 pub(super) static SKYNET: Workload = Workload {
     name: "skynet",
@@ -17,6 +20,8 @@ pub(super) static SKYNET: Workload = Workload {
     variants: &[
         variant("w1", "a tree of 1,111,111 tasks, ten to each parent; one worker", &sides::<1>()),
         variant("w2", "a tree of 1,111,111 tasks, ten to each parent; two workers", &sides::<2>()),
+        variant("channel_w1", "the same, sums sent over channels; one worker", &channels::<1>()),
+        variant("channel_w2", "the same, sums sent over channels; two workers", &channels::<2>()),
         variant("budget_w1", "the same, with all resources counted; one worker", &counted::<1>()),
         variant("budget_w2", "the same, with all resources counted; two workers", &counted::<2>()),
     ],
@@ -37,6 +42,13 @@ const fn sides<const WORKERS: usize>() -> [Side; 4] {
 
 const fn counted<const WORKERS: usize>() -> [Side; 1] {
     [Side::new(Peer::Parcae, |scale| parcae(WORKERS, scale, bounded()))]
+}
+
+const fn channels<const WORKERS: usize>() -> [Side; 2] {
+    [
+        Side::new(Peer::Parcae, |scale| parcae_channels(WORKERS, scale)),
+        Side::new(Peer::Tokio, |scale| tokio_channels(WORKERS, scale)),
+    ]
 }
 
 const FAN_OUT: usize = 10;
@@ -87,6 +99,64 @@ fn parcae(workers: usize, scale: &Scale, opts: NurseryOpts) -> Result<f64, Failu
     let rt = runtimes::runtime::<Service>(workers)?;
     timed(scale, |leaves| {
         Ok(rt.run(|cx| cx.nursery_with(opts, |n| n.spawn(move |cx| node(cx, 0, leaves))?.join()))?)
+    })
+}
+
+fn parcae_channels(workers: usize, scale: &Scale) -> Result<f64, Failure> {
+    fn node(cx: &Cx, first: usize, size: usize, up: &Sender<usize>) -> parcae::Result<()> {
+        if size == 1 {
+            return Ok(up.send(first)?);
+        }
+        let (sender, receiver) = channel::channel(FAN_OUT);
+        cx.nursery(|n| {
+            for first in children(first, size) {
+                let sender = &sender;
+                n.spawn(move |cx| node(cx, first, size / FAN_OUT, sender))?;
+            }
+            let mut sum = 0;
+            for _ in 0..FAN_OUT {
+                sum += receiver.recv()?;
+            }
+            Ok(up.send(sum)?)
+        })
+    }
+    let rt = runtimes::runtime::<Service>(workers)?;
+    timed(scale, |leaves| {
+        let (sender, receiver) = channel::channel(1);
+        rt.run(|cx| node(cx, 0, leaves, &sender))?;
+        Ok(receiver.recv()?)
+    })
+}
+
+fn tokio_channels(workers: usize, scale: &Scale) -> Result<f64, Failure> {
+    fn node(
+        first: usize,
+        size: usize,
+        up: mpsc::Sender<usize>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            if size == 1 {
+                return up.send(first).await.expect("the parent receives");
+            }
+            let (sender, mut receiver) = mpsc::channel(FAN_OUT);
+            for first in children(first, size) {
+                tokio::spawn(node(first, size / FAN_OUT, sender.clone()));
+            }
+            let mut sum = 0;
+            for _ in 0..FAN_OUT {
+                sum += receiver.recv().await.expect("ten children send");
+            }
+            up.send(sum).await.expect("the parent receives");
+        })
+    }
+    let runtime = Tokio::start(workers)?;
+    timed(scale, |leaves| {
+        let sum = runtime.run(async move {
+            let (sender, mut receiver) = mpsc::channel(1);
+            node(0, leaves, sender).await;
+            receiver.recv().await
+        });
+        Ok(sum.ok_or("no sum was sent")?)
     })
 }
 

@@ -1,4 +1,6 @@
-//! `spawn_join`: throughput of nearly empty tasks.
+//! `spawn_join`: throughput of nearly empty tasks, below the public API: parcae's side uses the
+//! scheduler without nurseries, handles, budgets and results. `nursery` and `outside` measure the
+//! calls that programs make.
 //!
 //! Each task counts itself and ends. They are spawned by a task that waits for them all (`many`,
 //! `round1k`), or by a thread that is no worker (`outside`). The variants with two workers show the
@@ -22,12 +24,28 @@ pub(super) static SPAWN_JOIN: Workload = Workload {
     name: "spawn_join",
     rounds: Rounds { full: 5, quick: 1 },
     variants: &[
-        variant("many_w1", "1,000,000 tasks, then waits for all; one worker", &MANY_W1),
-        variant("many_w2", "1,000,000 tasks, then waits for all; two workers", &MANY_W2),
-        variant("round1k_w1", "500 times 1000 tasks, waits for each 1000; one worker", &ROUND_W1),
-        variant("round1k_w2", "500 times 1000 tasks, waits for each 1000; two workers", &ROUND_W2),
-        variant("outside_w1", "by another thread, 10,000 before each wait; one worker", &OUT_W1),
-        variant("outside_w2", "by another thread, 10,000 before each wait; two workers", &OUT_W2),
+        variant("many_w1", "engine: 1,000,000 tasks, then waits for all; one worker", &MANY_W1),
+        variant("many_w2", "engine: 1,000,000 tasks, then waits for all; two workers", &MANY_W2),
+        variant(
+            "round1k_w1",
+            "engine: 500 times 1000 tasks, waits for each 1000; one worker",
+            &ROUND_W1,
+        ),
+        variant(
+            "round1k_w2",
+            "engine: 500 times 1000 tasks, waits for each 1000; two workers",
+            &ROUND_W2,
+        ),
+        variant(
+            "outside_w1",
+            "engine: by another thread, 10,000 before each wait; one worker",
+            &OUT_W1,
+        ),
+        variant(
+            "outside_w2",
+            "engine: by another thread, 10,000 before each wait; two workers",
+            &OUT_W2,
+        ),
     ],
 };
 
