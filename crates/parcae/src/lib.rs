@@ -34,7 +34,7 @@
 //! | task | names | module |
 //! |---|---|---|
 //! | start and end a runtime | [`Runtime`], [`Handle`], [`RootTask`] | [`runtime`]: settings, errors, shutdown |
-//! | run tasks together | [`Cx::nursery`], [`Nursery`], [`TaskHandle`] | [`nursery`], [`task`] |
+//! | run tasks together | [`Cx::nursery`], [`Nursery`], [`TaskHandle`] | [`nursery`]: results as they come; [`task`] |
 //! | bound their work and memory | [`Budget`], [`OnExhausted`], [`Allocator`] | [`budget`] |
 //! | interrupt long computations | [`budgeted`], [`Cx::checkpoint`], [`checkpoint`], [`yield_now`] | [`task`]: loops with checkpoints |
 //! | cancel, set deadlines, shield | [`CancelToken`], [`Cx::timeout`], [`Cx::shield`] | [`cancel`], [`time`] |
@@ -118,11 +118,11 @@ pub mod task {
 
 pub mod nursery {
     //! Nurseries: scopes that wait for their children. Options of nurseries and children, handles
-    //! of children, states and events for observers.
+    //! of children and sets of them, states and events for observers.
 
     pub use crate::scope::nursery::{
-        Nursery, NurseryEvent, NurseryOpts, NurseryState, OnFailure, SpawnOpts, TaskFuture,
-        TaskHandle,
+        InOrder, JoinSet, Nursery, NurseryEvent, NurseryOpts, NurseryState, OnFailure, SpawnOpts,
+        TaskFuture, TaskHandle,
     };
 }
 
@@ -181,8 +181,8 @@ pub mod prelude {
 pub mod __private {
     pub use crate::scope::cx::Meter;
     pub use crate::select::{
-        ChangeCase, DeadlineCase, DefaultCase, EndedCase, Finish, SendCase, TimeoutCase, TokenCase,
-        run as select, run_biased as select_biased, send_with,
+        ChangeCase, DeadlineCase, DefaultCase, EndedCase, Finish, JoinNextCase, SendCase,
+        TimeoutCase, TokenCase, run as select, run_biased as select_biased, send_with,
     };
 
     /// Called at the entry of a budgeted function.

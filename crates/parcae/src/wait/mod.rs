@@ -23,15 +23,18 @@
 //! | `claim` | the word that decides a select |
 //! | `wake` | waiters, and lists of them to be woken |
 //! | `end` | the end of a task, as an object to wait for |
+//! | `completions` | the ends of the tasks in a set, in their order |
 //! | `why` | the reason of a wait, for observers |
 
 mod claim;
+mod completions;
 mod end;
 mod queue;
 mod wake;
 mod why;
 
 pub(crate) use claim::Claim;
+pub(crate) use completions::{Completions, Member};
 pub use end::Ends;
 pub(crate) use end::{End, Polled, TaskEnd};
 pub(crate) use queue::{CaseClaim, Grant, Queue, Removed, WaitNode, WaitStanding};

@@ -14,8 +14,7 @@ use crate::sched::task::{Task, TaskRef, TaskState};
 use crate::scope::budget::{Budget, BudgetPool};
 use crate::scope::cx::parking::{Deadline, Ended, queue_at_end, wait_for_end};
 use crate::scope::cx::{self, Frame};
-use crate::wait::{End, Polled, WaitNode, Waiter, Why};
-use crate::wait::{Ends, TaskEnd};
+use crate::wait::{End, Ends, Member, Polled, TaskEnd, WaitNode, Waiter, Why};
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -158,6 +157,51 @@ impl<'scope, T> TaskHandle<'scope, T> {
             }
             end
         })
+    }
+
+    /// Has a member of a set told when the child ends, by the record or, if there are waiters
+    /// already, by their end. Returns false if the child has ended: then nothing is told.
+    pub(super) fn tell_member(&self, member: &Arc<Member<Waiter>>, polled: &mut Polled) -> bool {
+        if let Some(end) = self.end.get() {
+            return !polled.poll(end, &std::task::Waker::from(Arc::clone(member)));
+        }
+        let joiner = Member::joiner(Arc::clone(member));
+        self.record().joiner.set(Some(joiner));
+        let told = self.record().state.join();
+        if !told {
+            // SAFETY: counted above; JOIN was not set.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(member)) };
+        }
+        told
+    }
+
+    /// Drops the handle of a child whose end a member is told of, if that has not happened.
+    pub(super) fn leave_member(mut self, member: &Arc<Member<Waiter>>, polled: &mut Polled) {
+        if let Some(end) = self.end.get() {
+            polled.withdraw(end);
+            return; // dropped as any handle with an end
+        }
+        if self.let_go() == LetGo::Running {
+            // SAFETY: counted by `tell_member`; letting go has taken JOIN out, and with it the
+            // right to its count.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(member)) };
+        }
+        self.pool = None;
+        std::mem::forget(self); // nothing else is left in it
+    }
+
+    /// The nursery of the child.
+    pub(super) fn core(&self) -> &'scope NurseryCore {
+        self.core
+    }
+
+    /// Takes the result of a child that a member was told of.
+    pub(super) fn take_told(self, polled: &mut Polled) -> Result<T> {
+        if let Some(end) = self.end.get() {
+            polled.withdraw(end);
+        }
+        debug_assert!(self.is_finished(), "told before its end");
+        self.take()
     }
 
     /// The end, to see whether it goes.
@@ -339,15 +383,14 @@ impl<'scope, T> TaskHandle<'scope, T> {
     }
 }
 
-impl<T> Drop for TaskHandle<'_, T> {
-    fn drop(&mut self) {
-        if self.record().state.let_go() == LetGo::Running {
-            if let Some(end) = self.end.get() {
-                // SAFETY: made by `End::joiner`; letting go has taken JOIN out, and with it the
-                // right to its count.
-                unsafe { Arc::decrement_strong_count(Arc::as_ptr(end)) };
-            }
-            return;
+impl<T> TaskHandle<'_, T> {
+    /// Gives the record back if the child has ended, together with its result. The handle must not
+    /// be used after this.
+    #[inline]
+    fn let_go(&mut self) -> LetGo {
+        let letting = self.record().state.let_go();
+        if letting == LetGo::Running {
+            return letting;
         }
         // SAFETY: as in `take`; the handle is not used again.
         let output = unsafe { self.output() };
@@ -357,6 +400,19 @@ impl<T> Drop for TaskHandle<'_, T> {
             && !error.ends_cancelled()
         {
             self.core.failed(error);
+        }
+        letting
+    }
+}
+
+impl<T> Drop for TaskHandle<'_, T> {
+    fn drop(&mut self) {
+        if self.let_go() == LetGo::Running
+            && let Some(end) = self.end.get()
+        {
+            // SAFETY: made by `End::joiner`; letting go has taken JOIN out, and with it the right
+            // to its count.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(end)) };
         }
     }
 }

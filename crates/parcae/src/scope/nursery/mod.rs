@@ -43,12 +43,14 @@ mod failures;
     allow(dead_code, unreachable_pub, reason = "public with that feature")
 )]
 mod handle;
+mod join_set;
 mod opts;
 mod spawn;
 
 pub(crate) use event::Hook;
 pub use event::NurseryEvent;
 pub use handle::{TaskFuture, TaskHandle};
+pub use join_set::{InOrder, JoinSet};
 pub(crate) use opts::NamedBudget;
 pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 

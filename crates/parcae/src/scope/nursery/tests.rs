@@ -5,6 +5,7 @@ mod cancelling;
 mod causes;
 mod conservation;
 mod failures;
+mod join_sets;
 mod results;
 mod waiting;
 

@@ -2,7 +2,9 @@
 //! token.
 
 use super::case::{Case, Finish, Payer, Round, opaque};
+use crate::base::error::Result;
 use crate::scope::cancel::{CancelReason, CancelToken};
+use crate::scope::nursery::JoinSet;
 use crate::sync::channel::{ChangeSource, RecvError, Subscriber, Timer, Watcher, charge};
 use crate::sync::time;
 use crate::wait::{Ends, TaskEnd, WaitNode, WaitStanding, Waitable, Waiter};
@@ -121,6 +123,56 @@ impl Case for EndedCase<'_> {
     fn conclude(&mut self, _: &Payer<'_>) -> bool {
         debug_assert!(self.task.has_ended(), "the case that was claimed");
         true
+    }
+}
+
+/// The end of a child in a set.
+pub struct JoinNextCase<'c, 'scope, T> {
+    set: &'c mut JoinSet<'scope, T>,
+    node: WaitNode<Waiter>,
+    outcome: Option<Result<T>>,
+}
+
+impl<'c, 'scope, T> JoinNextCase<'c, 'scope, T> {
+    /// The next child of this set to end.
+    pub fn new(set: &'c mut JoinSet<'scope, T>) -> JoinNextCase<'c, 'scope, T> {
+        JoinNextCase { set, node: WaitNode::new(()), outcome: None }
+    }
+}
+
+impl<T> Finish for JoinNextCase<'_, '_, T> {
+    type Given = Result<T>;
+
+    fn finish(&mut self) -> Result<T> {
+        self.outcome.take().expect("the case has won")
+    }
+}
+
+impl<T> Case for JoinNextCase<'_, '_, T> {
+    fn attempt(&mut self, _: &Payer) -> bool {
+        self.outcome = self.set.try_join_next();
+        self.outcome.is_some()
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.set.has_ended()
+    }
+
+    fn register(&mut self, round: &Round<'_>) -> bool {
+        // SAFETY: the node stays in place until the case is unregistered.
+        unsafe { self.set.register(&self.node, round.waiter(), round.claim()) }
+    }
+
+    fn unregister(&mut self) {
+        // SAFETY: the node of this case.
+        unsafe { self.set.withdraw(&self.node) };
+    }
+
+    fn conclude(&mut self, payer: &Payer) -> bool {
+        // No other task can take the result that this case was woken for: the set is borrowed.
+        let taken = self.attempt(payer);
+        debug_assert!(taken, "woken without a child that has ended");
+        taken
     }
 }
 
@@ -308,6 +360,7 @@ impl Case for TokenCase<'_> {
 opaque!(
     ChangeCase<'c, V>,
     EndedCase<'c>,
+    JoinNextCase<'c, 'scope, T>,
     TimerCase<'c>,
     TimeoutCase,
     DeadlineCase,

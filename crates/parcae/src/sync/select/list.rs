@@ -3,11 +3,13 @@
 use super::case::{Call, CallMany, CallOnce, Case, Finish, Goal, Payer, Round};
 use super::channels::{RecvCase, SendCase, SendWithCase};
 use super::events::{
-    ChangeCase, DeadlineCase, DefaultCase, EndedCase, TimeoutCase, TimerCase, TokenCase,
+    ChangeCase, DeadlineCase, DefaultCase, EndedCase, JoinNextCase, TimeoutCase, TimerCase,
+    TokenCase,
 };
 use super::{Bias, choose};
 use crate::base::error::Result;
 use crate::scope::cancel::{CancelReason, CancelToken};
+use crate::scope::nursery::JoinSet;
 use crate::sync::channel::{
     After, Receiver, RecvError, SendError, Sender, Subscriber, Ticks, Watcher,
 };
@@ -241,6 +243,15 @@ impl<'c, R> Select<'c, R> {
         then: impl FnOnce(()) -> R + 'c,
     ) -> &mut Select<'c, R> {
         self.add(EndedCase::new(task), then)
+    }
+
+    /// Adds the end of a child in a set. Never happens while the set is empty.
+    pub fn join_next<'scope: 'c, T: 'c>(
+        &mut self,
+        set: &'c mut JoinSet<'scope, T>,
+        then: impl FnOnce(Result<T>) -> R + 'c,
+    ) -> &mut Select<'c, R> {
+        self.add(JoinNextCase::new(set), then)
     }
 
     /// Adds a deadline on the clock of [`time::now`](crate::time::now).

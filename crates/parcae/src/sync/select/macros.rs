@@ -12,6 +12,7 @@
 /// | `next(subscriber) -> v => …` | a broadcast has another value, or is closed | `Result<T, RecvError>` |
 /// | `changed(watcher) -> v => …` | the watched value has changed, or is closed | `Result<Arc<T>, RecvError>` |
 /// | `ended(task) => …` | the task of a handle has ended: joining does not wait | |
+/// | `join_next(set) -> r => …` | a child in a [`JoinSet`](crate::nursery::JoinSet) has ended; never while the set is empty | its [`Result`](crate::Result) |
 /// | `timeout(time) => …` | the time has passed | |
 /// | `deadline(instant) => …` | the deadline has passed on the clock of [`time::now`](crate::time::now) | |
 /// | `cancelled(token) -> why => …` | the token is cancelled | [`CancelReason`](crate::CancelReason) |
@@ -159,6 +160,9 @@ macro_rules! __select {
     (@case $done:tt $case:ident ended ($task:expr $(,)?) $($arm:tt)*) => {
         $crate::__select!(@add $done $case ($crate::__private::EndedCase::new(&$task)) $($arm)*)
     };
+    (@case $done:tt $case:ident join_next ($set:expr $(,)?) $($arm:tt)*) => {
+        $crate::__select!(@add $done $case ($crate::__private::JoinNextCase::new(&mut $set)) $($arm)*)
+    };
     (@case $done:tt $case:ident cancelled ($token:expr $(,)?) $($arm:tt)*) => {
         $crate::__select!(@add $done $case ($crate::__private::TokenCase::new(&$token)) $($arm)*)
     };
@@ -169,8 +173,8 @@ macro_rules! __select {
         ::core::compile_error!(::core::concat!(
             "`", ::core::stringify!($kind),
             "` is no case of `select!`: recv(rx), send(tx, value), send_with(tx, || value), \
-             offer(tx, &mut slot), next(subscriber), changed(watcher), ended(task), timeout(time), deadline(instant), \
-             cancelled(token) and default are"
+             offer(tx, &mut slot), next(subscriber), changed(watcher), ended(task), join_next(set), timeout(time), \
+             deadline(instant), cancelled(token) and default are"
         ))
     };
     (@add [$($done:tt)*] $case:ident $new:tt ($pattern:pat) ($body:expr) $($rest:tt)*) => {

@@ -126,7 +126,8 @@ pub use case::{Case, Finish, Payer, Round};
 pub use channels::{RecvCase, SendCase, SendWithCase, send_with};
 #[doc(hidden)]
 pub use events::{
-    ChangeCase, DeadlineCase, DefaultCase, EndedCase, NeverCase, TimeoutCase, TimerCase, TokenCase,
+    ChangeCase, DeadlineCase, DefaultCase, EndedCase, JoinNextCase, NeverCase, TimeoutCase,
+    TimerCase, TokenCase,
 };
 pub use list::{CaseId, Cases, Select};
 
