@@ -179,7 +179,7 @@ fn looking_does_not_disturb() {
                     Ok(sum)
                 })
             });
-            assert_eq!(sum.unwrap(), (1..=500).sum());
+            assert_eq!(sum.unwrap(), (1..=500).sum::<u64>());
         }
         done.store(true, Ordering::Relaxed);
         assert!(looks.join().unwrap() > 0);
