@@ -352,7 +352,8 @@ fn start(config: Config) -> Result<Global, Fault> {
         CLUSTER => ProfileId::Cluster,
         SOVEREIGN => ProfileId::Sovereign,
         other => {
-            let text = format!("profile {other}: it is one of PARCAE_CORE to PARCAE_SOVEREIGN");
+            let text =
+                format!("unknown profile {other}: choose one of PARCAE_CORE to PARCAE_SOVEREIGN");
             return Err(Fault::argument(text));
         }
     };
@@ -360,7 +361,8 @@ fn start(config: Config) -> Result<Global, Fault> {
         THREADS => false,
         DETERMINISTIC => true,
         other => {
-            let text = format!("executor {other}: it is PARCAE_THREADS or PARCAE_DETERMINISTIC");
+            let text =
+                format!("unknown executor {other}: choose PARCAE_THREADS or PARCAE_DETERMINISTIC");
             return Err(Fault::argument(text));
         }
     };

@@ -66,18 +66,18 @@ fn kind(kind: StallKind) -> (i32, &'static str) {
     match kind {
         StallKind::Computing => (
             STALL_COMPUTING,
-            "it computes without a yield check: call parcae_yield_check in its loops, or compile it with \
-             -fsanitize-coverage=trace-pc and parcae_trace_pc.c",
+            "it computes without a yield check: call parcae_yield_check in its loops, or compile \
+             it with -fsanitize-coverage=trace-pc and parcae_trace_pc.c",
         ),
         StallKind::Blocked => (
             STALL_BLOCKED,
-            "it is blocked in a system call: hand such calls to parcae_blocking, or wait by channels, \
-             parcae_mutex_lock and parcae_sleep_ns",
+            "it is blocked in a system call: hand such calls to parcae_blocking, or wait by \
+             channels, parcae_mutex_lock and parcae_sleep_ns",
         ),
         StallKind::Starved => (
             STALL_STARVED,
-            "it wants to run, but the machine gives it no processor: lower the load, or \
-             parcae_config.workers",
+            "it is ready to run, but the operating system gives it no processor: lower the load, \
+             or parcae_config.workers",
         ),
         _ => (
             STALL_UNKNOWN,

@@ -105,7 +105,7 @@ impl<T: Object> Table<T> {
                 }
                 None => {
                     let most = SEGMENT * SEGMENTS;
-                    let text = format!("{most} handles are in use, which is all: destroy some");
+                    let text = format!("all {most} handles are in use: destroy some");
                     return Err(Fault::new(E_OUT_OF_MEMORY, text));
                 }
             }
@@ -168,9 +168,9 @@ impl<T: Object> Table<T> {
     fn find<H>(&self, handle: *mut H, kind: T::Kind) -> Result<Found<'_, T>, Fault> {
         let bits = handle.addr() as u64;
         if bits == 0 {
-            return Err(Fault::new(E_NULL, format!("NULL where {kind} is wanted")));
+            return Err(Fault::new(E_NULL, format!("{kind} is required, not NULL")));
         }
-        let unknown = || Fault::new(E_HANDLE, format!("{handle:p} is no handle of {kind}"));
+        let unknown = || Fault::new(E_HANDLE, format!("{handle:p} is not a handle of {kind}"));
         let index = bits as u32;
         if bits >> 56 != u64::from(kind.code()) + 1 {
             return Err(unknown());
@@ -193,7 +193,10 @@ impl<T: Object> Table<T> {
 }
 
 fn stale<H>(handle: *mut H, kind: impl fmt::Display) -> Fault {
-    Fault::new(E_STALE, format!("{handle:p} was {kind} and is gone: destroyed, or ended"))
+    Fault::new(
+        E_STALE,
+        format!("{handle:p} is stale: it was {kind} that has ended or was destroyed"),
+    )
 }
 
 #[cfg(test)]

@@ -221,7 +221,7 @@ impl Client {
             });
         }
         let answer: Value = serde_json::from_slice(&line)
-            .map_err(|_| self.garbage(format!("it answers {}", excerpt(&line))))?;
+            .map_err(|_| self.garbage(format!("unexpected answer {}", excerpt(&line))))?;
         match answer.get("error").and_then(Value::as_str) {
             Some(text) => Err(Trouble::Refused(text.to_owned())),
             None => Ok(answer),
@@ -236,7 +236,7 @@ impl Client {
         let ended = match self.stream.fill_buf() {
             Ok([]) => Err(Trouble::Gone(self.who())),
             Ok(more) => {
-                let text = format!("it says {} without being asked", excerpt(more));
+                let text = format!("it sent {} without a request", excerpt(more));
                 Err(self.garbage(text))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -291,7 +291,7 @@ fn is_number(text: &str) -> bool {
 fn why_refused(path: &Path) -> &'static str {
     match path.metadata() {
         Ok(it) if it.file_type().is_socket() => "no program listens there; it has ended",
-        _ => "that is no socket",
+        _ => "this is not a socket",
     }
 }
 

@@ -264,7 +264,7 @@ fn who_does_not_answer_as_it_should_is_named() {
     let (code, err) = bad(command);
     assert_eq!(
         (code, err.as_str()),
-        (Some(4), "error: the program refused: something that is no answer to `tasks`\n")
+        (Some(4), "error: the program refused: an unexpected answer to `tasks`\n")
     );
     server.join().unwrap();
 }
@@ -301,7 +301,7 @@ fn where_nobody_is_the_message_says_how_to_get_there() {
     );
     let file = format!("{dir}/file");
     std::fs::write(&file, "text").unwrap();
-    assert_eq!(run(&["dump", &file]), (Some(3), format!("error: {file}: that is no socket\n")));
+    assert_eq!(run(&["dump", &file]), (Some(3), format!("error: {file}: this is not a socket\n")));
     let stale = format!("{dir}/9-0.sock");
     drop(UnixListener::bind(&stale).unwrap());
     let message = format!("error: {stale}: no program listens there; it has ended\n");

@@ -212,7 +212,7 @@ fn a_screen_shows_the_program_and_keys_change_it() {
     terminal.press("r");
     terminal.see("recharge nursery # with: ops=1000_");
     terminal.press("\x7f\x7f\x7f\x7fmany\r");
-    terminal.see("`many` is no number");
+    terminal.see("`many` is not a number");
     terminal.press("r");
     terminal.see("with: ops=1000_");
     terminal.press("\r");

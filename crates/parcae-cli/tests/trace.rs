@@ -91,7 +91,7 @@ fn a_summary_says_if_something_is_missing() {
     let lossy = TRACE.replace("\"lost_events\":0", "\"lost_events\":1234");
     let output = summary(&folder, &lossy, &[]);
     let out = text(&output.stdout);
-    assert!(out.contains("1 234 events are missing: figures are too small\n"), "{out}");
+    assert!(out.contains("1 234 events were lost: the figures are too low\n"), "{out}");
 }
 
 #[test]

@@ -520,7 +520,7 @@ impl fmt::Display for NotAdmitted {
             NotAdmitted::Context { nth, why } => write!(f, "context {nth}: {why}"),
             NotAdmitted::Silent { nth } => write!(
                 f,
-                "context {nth} does not tell of overruns; give it `Overrun::Notify` or `Halt`"
+                "context {nth} does not report overruns; give it `Overrun::Notify` or `Halt`"
             ),
             NotAdmitted::Worker { worker, why } => write!(f, "worker {worker}: {why}"),
         }

@@ -564,7 +564,7 @@ impl fmt::Display for Refused {
             Refused::TooSlow { latency, allowed } => {
                 return write!(
                     f,
-                    "revoking may take {latency} and {allowed} are allowed; shorten the way \
+                    "revoking may take {latency} and {allowed} are allowed; shorten the distance \
                      between yield checks or allow more"
                 );
             }
@@ -580,7 +580,7 @@ impl fmt::Display for Refused {
             Refused::NotGranted => "the lease is active or being revoked; ask for another",
             Refused::Pinned => "excluded chores are pinned to the workers; move them first",
             Refused::NoAccount => "no live context on these workers to charge; create one",
-            Refused::ConsumerMissing => "hand back the right to the ring with the lease",
+            Refused::ConsumerMissing => "return the consumer of the ring together with the lease",
             Refused::NotRevoked => "the lease is not being revoked; revoke it first",
         })
     }

@@ -195,8 +195,8 @@ impl fmt::Display for Refusal {
                 "the epoch is stale: the last decision has {last}; read it and go on from there"
             ),
             Refusal::Expired => f.write_str(
-                "too late for a heartbeat, the built-in policy holds: submit a decision with a \
-                 new epoch",
+                "the heartbeat came too late and the built-in policy is in force: submit a \
+                 decision with a new epoch",
             ),
             Refusal::Weight { hint, least, greatest } => write!(
                 f,

@@ -27,7 +27,7 @@ c_api! {
     /// task was cancelled before the call began. Once the call has begun, the task waits for it
     /// even if it is cancelled. Outside of tasks the function is called directly.
     fn parcae_blocking(function: TaskFn, arg: *mut c_void, value: *mut i64) -> Status {
-        let function = function.ok_or_else(|| Fault::new(E_NULL, "NULL where a function is wanted"))?;
+        let function = function.ok_or_else(|| Fault::new(E_NULL, "a function is required, not NULL"))?;
         let arg = Argument::new(arg);
         // SAFETY: the caller's.
         let call = move || unsafe { function(arg.get()) };

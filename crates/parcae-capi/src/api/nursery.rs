@@ -24,7 +24,7 @@ c_api! {
     /// Neither waits nor starts a thread. The task may continue on another thread after each wait:
     /// it must not keep thread-local data, or the address of such data (errno!), across a wait.
     fn janus_nursery_spawn(task: TaskFn, arg: *mut c_void) -> Int {
-        let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+        let task = task.ok_or_else(|| Fault::new(E_NULL, "a task is required, not NULL"))?;
         let arg = Argument(arg);
         spawn(move || {
             // SAFETY: the caller's.
@@ -125,7 +125,7 @@ pub mod more {
         /// As janus_nursery_await_all, for a nursery by its handle, which has to be the innermost.
         fn parcae_nursery_close(nursery: *mut c_void) -> Long {
             if nursery.is_null() {
-                return Err(Fault::new(E_NULL, "NULL where a nursery is wanted"));
+                return Err(Fault::new(E_NULL, "a nursery is required, not NULL"));
             }
             Ok(Long(caller::current(|caller| caller.close(nursery))?.code))
         }
@@ -142,7 +142,7 @@ pub mod more {
         /// The full result of the caller's last await. 0, or -1 if result is NULL.
         fn parcae_last_result(result: *mut NurseryResult) -> Int {
             if result.is_null() {
-                return Err(Fault::new(E_NULL, "NULL where a parcae_result is wanted"));
+                return Err(Fault::new(E_NULL, "a parcae_result is required, not NULL"));
             }
             let last = caller::current(|caller| caller.result.get());
             // SAFETY: the caller's.
@@ -152,14 +152,14 @@ pub mod more {
 
         /// Spawns a child without an argument.
         fn janus_nursery_spawn_noarg(task: NoArgTaskFn) -> Int {
-            let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+            let task = task.ok_or_else(|| Fault::new(E_NULL, "a task is required, not NULL"))?;
             // SAFETY: the caller's.
             spawn(move || unsafe { task() })
         }
 
         /// Spawns a child whose result is an int32_t; it is widened with its sign.
         fn janus_nursery_spawn_i32(task: TaskFn32, arg: *mut c_void) -> Int {
-            let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+            let task = task.ok_or_else(|| Fault::new(E_NULL, "a task is required, not NULL"))?;
             let arg = Argument::new(arg);
             // SAFETY: the caller's.
             spawn(move || i64::from(unsafe { task(arg.get()) }))
@@ -167,7 +167,7 @@ pub mod more {
 
         /// The same without an argument.
         fn janus_nursery_spawn_noarg_i32(task: NoArgTaskFn32) -> Int {
-            let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+            let task = task.ok_or_else(|| Fault::new(E_NULL, "a task is required, not NULL"))?;
             // SAFETY: the caller's.
             spawn(move || i64::from(unsafe { task() }))
         }

@@ -55,7 +55,7 @@ pub mod more {
         /// Fills a configuration with the defaults: the service profile, threads, nothing counted.
         fn parcae_config_init(config: *mut Config) -> Int {
             if config.is_null() {
-                return Err(Fault::new(E_NULL, "NULL where a parcae_config is wanted"));
+                return Err(Fault::new(E_NULL, "a parcae_config is required, not NULL"));
             }
             // SAFETY: the caller's.
             unsafe { config.write(global::defaults()) };

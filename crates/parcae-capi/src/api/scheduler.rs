@@ -25,7 +25,7 @@ c_api! {
     /// As janus_nursery_spawn; task is a janus_task_fn.
     fn janus_scheduler_spawn(task: *mut c_void, arg: *mut c_void) -> Int {
         if task.is_null() {
-            return Err(Fault::new(E_NULL, "NULL where a task is wanted"));
+            return Err(Fault::new(E_NULL, "a task is required, not NULL"));
         }
         // SAFETY: the caller promises that it is a function; function pointers have the size of
         // data pointers, and this one is not NULL.

@@ -79,7 +79,7 @@ c_api! {
         arg: *mut c_void,
         opts: *const SpawnOpts,
     ) -> *mut Task {
-        let task = task.ok_or_else(|| Fault::new(E_NULL, "NULL where a task is wanted"))?;
+        let task = task.ok_or_else(|| Fault::new(E_NULL, "a task is required, not NULL"))?;
         let arg = Argument::new(arg);
         // SAFETY: the caller's.
         let call = move || unsafe { task(arg.get()) };
@@ -254,7 +254,7 @@ fn end_task(name: &str, payload: Box<dyn std::any::Any + Send>) -> ! {
     }
     match foreign::local() {
         Ok(Some(local)) if !local.is_null() => std::panic::resume_unwind(payload),
-        _ => abort(&format!("{name} outside of a task: there is nothing that it could end")),
+        _ => abort(&format!("{name} was called outside of a task, and has no task to end")),
     }
 }
 
@@ -264,7 +264,8 @@ pub const ENDING: &[Function] = &[
         name: "parcae_task_exit",
         docs: &[
             " Ends the running task as if its function had returned code. Its stack is unwound:",
-            " C functions are skipped as by longjmp, C++ destructors run. Outside of a task it aborts the process.",
+            " C functions are skipped as by longjmp, C++ destructors run. Outside of a task it \
+             aborts the process.",
         ],
         params: &[("code", <i64 as CType>::NAME)],
         result: "void",
@@ -273,7 +274,8 @@ pub const ENDING: &[Function] = &[
     Function {
         name: "parcae_task_panic",
         docs: &[
-            " Fails the running task in the same way: the result of its nursery is PARCAE_PANIC, with this message.",
+            " Fails the running task in the same way: the result of its nursery is PARCAE_PANIC, \
+             with this message.",
         ],
         params: &[("message", <*const c_char as CType>::NAME)],
         result: "void",

@@ -51,7 +51,7 @@ c_api! {
     /// immediately if it was cancelled before. Removed when the token is destroyed. The function
     /// must not wait. 0 or -1.
     fn parcae_cancel_token_on_cancel(token: *mut Token, callback: CancelFn, arg: *mut c_void) -> Int {
-        let callback = callback.ok_or_else(|| Fault::new(E_NULL, "NULL where a function is wanted"))?;
+        let callback = callback.ok_or_else(|| Fault::new(E_NULL, "a function is required, not NULL"))?;
         let token = find!(token, Token);
         let arg = Argument::new(arg);
         let on_cancel = token.token.on_cancel(move |reason| {

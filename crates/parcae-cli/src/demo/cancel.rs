@@ -129,6 +129,6 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     stage.figure("cleaned_up", cleaned);
     stage.figure("milliseconds_to_end_the_rest", all);
     stage.figure("reasons", reasons);
-    check(others_stayed, "a branch beside the one that is cut stays")?;
+    check(others_stayed, "cancelling a branch leaves the others alone")?;
     check(cleaned == BRANCHES * leaves, "every task has cleaned up")
 }

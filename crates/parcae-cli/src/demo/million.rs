@@ -32,7 +32,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
         bytes(available),
     ));
     if fibers < wanted {
-        stage.say(paint(DIM, format!("{} would not leave half of it free", grouped(wanted))));
+        stage.say(paint(DIM, format!("{} would use more than half of it", grouped(wanted))));
     }
     if size == Size::Full {
         let note = format!(

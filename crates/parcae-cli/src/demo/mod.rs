@@ -123,7 +123,7 @@ fn list(stage: &Stage) {
 
 /// An error if a promise does not hold.
 fn check(holds: bool, promise: &str) -> parcae::Result<()> {
-    if holds { Ok(()) } else { Err(parcae::Error::msg(format!("this should be true: {promise}"))) }
+    if holds { Ok(()) } else { Err(parcae::Error::msg(format!("check failed: {promise}"))) }
 }
 
 /// As many workers as the machine has cores.

@@ -1,13 +1,13 @@
 //! The deterministic executor: a bug that depends on the order of events, found, and found again.
 
-mod told;
+mod describe;
 
 use super::{Demo, Size, check};
 use crate::stage::{BOLD, DIM, Stage, bar, paint};
+use describe::{Described, numbered};
 use parcae::prelude::*;
 use parcae::trace::TraceOpts;
 use std::sync::atomic::{AtomicU64, Ordering};
-use told::{Told, tell};
 
 pub(super) const DEMO: Demo = Demo {
     name: "replay",
@@ -26,7 +26,7 @@ struct Run {
     balance: u64,
     /// All that the scheduler did: as bytes, and in words.
     log: Vec<u8>,
-    events: Vec<Told>,
+    events: Vec<Described>,
 }
 
 /// The program, on two workers that take turns as the seed says.
@@ -50,7 +50,7 @@ fn pay(seed: u64) -> parcae::Result<Run> {
             Ok(())
         })
     })?;
-    let events = tell(recording.stop().events());
+    let events = numbered(recording.stop().events());
     Ok(Run { balance: account.into_inner(), log: rt.event_log(), events })
 }
 
@@ -145,9 +145,9 @@ mod tests {
         assert!(runs.iter().all(|run| (1..=PAYERS * PAYMENTS).contains(&run.balance)));
         assert!(tally(&runs).len() > 1);
         for run in &runs {
-            let told: Vec<String> = run.events.iter().map(Told::to_string).collect();
-            assert_eq!(told.len() * 32, run.log.len(), "all of them");
-            assert!(told.iter().any(|event| event.ends_with("which yields")), "{told:?}");
+            let texts: Vec<String> = run.events.iter().map(ToString::to_string).collect();
+            assert_eq!(texts.len() * 32, run.log.len(), "all of them");
+            assert!(texts.iter().any(|event| event.ends_with("which yields")), "{texts:?}");
         }
     }
 

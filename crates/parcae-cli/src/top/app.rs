@@ -83,9 +83,8 @@ impl App {
             ("tasks", Ok(json)) => {
                 let passed = self.taken.map_or(Duration::ZERO, |then| now - then);
                 let before = self.taken.map(|_| std::mem::take(&mut self.picture));
-                self.picture = Picture::read(&json, before, passed).ok_or_else(|| {
-                    Trouble::Refused("something that is no answer to `tasks`".into())
-                })?;
+                self.picture = Picture::read(&json, before, passed)
+                    .ok_or_else(|| Trouble::Refused("an unexpected answer to `tasks`".into()))?;
                 self.taken = Some(now);
             }
             ("task", Ok(json)) => self.task = Task::read(&json),
@@ -289,7 +288,7 @@ impl App {
                 self.mode = Mode::Recharge { nursery, amounts: "ops=1000".into() };
                 Todo::Nothing
             }
-            None => self.say("it is in no nursery that is known: choose a nursery"),
+            None => self.say("its nursery is unknown: choose a nursery"),
         }
     }
 
@@ -367,7 +366,7 @@ mod tests {
     fn a_recharge_goes_to_the_nursery_with_what_was_typed() {
         let mut app = app(&["recharge"]);
         assert_eq!(press(&mut app, &[Char('r')]), Todo::Nothing);
-        assert!(app.message.contains("in no nursery"), "a root task: {}", app.message);
+        assert!(app.message.contains("its nursery is unknown"), "a root task: {}", app.message);
         let keys = [Down, Char('r'), Backspace, Char('7'), Enter];
         assert_eq!(press(&mut app, &keys), Todo::Ask("recharge 0x9 ops=1007".into()));
         let keys = [Down, Char('r'), Char(' '), Char('x'), Esc];

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &RecordArgs, format: Format) -> Result<(), Trouble> {
         ));
     }
     stage.say(format_args!(
-        "See it in https://ui.perfetto.dev, or: parcae trace summary {}",
+        "Open it in https://ui.perfetto.dev, or: parcae trace summary {}",
         args.out.display()
     ));
     stage.document(&json!({

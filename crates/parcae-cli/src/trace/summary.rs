@@ -26,7 +26,8 @@ pub(crate) fn run(args: &SummaryArgs, format: Format) -> Result<(), Exit> {
     let trace: Value = serde_json::from_reader(BufReader::new(file)).unwrap_or_default();
     let Some(summary) = Summary::of(&trace, args.waits) else {
         complain(format_args!(
-            "{}: no trace of parcae; `parcae trace record` and `Trace::write_chrome` write some",
+            "{}: not a trace of parcae; `parcae trace record` and `Trace::write_chrome` write \
+             traces",
             args.file.display()
         ));
         return Err(Exit::Failed);
@@ -143,7 +144,7 @@ impl Summary {
         let span = self.end - self.begin;
         stage.say(format_args!("{} of a trace", micros(span)));
         if self.lost > 0 {
-            let lost = format!("{} events are missing: figures are too small", grouped(self.lost));
+            let lost = format!("{} events were lost: the figures are too low", grouped(self.lost));
             stage.say(paint(DIM, lost));
         }
         stage.say("");
@@ -155,7 +156,7 @@ impl Summary {
             stage.say(line(&worker.name, &grouped(worker.turns), cells));
         }
         if self.quiet > 0 {
-            stage.say(paint(DIM, format!("and {} that did nothing", self.quiet)));
+            stage.say(paint(DIM, format!("and {} that ran no task", self.quiet)));
         }
         stage.say("");
         stage.say(paint(BOLD, heading("tasks", ["count", "running", "ready", "waiting"])));

@@ -98,9 +98,9 @@ impl fmt::Display for Rejected {
         match self.cause {
             Cause::TooMuch { band: Band(band) } => write!(
                 f,
-                "{needed} may be needed and {available} are there in an interval of {interval} \
-                 (band {band}): {} too much; lower a budget, extend a deadline, or use another \
-                 worker",
+                "up to {needed} may be needed and {available} are available in an interval of \
+                 {interval} (band {band}): {} too much; lower a budget, extend a deadline, or use \
+                 another worker",
                 self.missing()
             ),
             Cause::OutOfSteps => write!(
@@ -112,7 +112,11 @@ impl fmt::Display for Rejected {
                 f.write_str("the load is too close to the share to be decided; lower a budget")
             }
             Cause::BudgetTooSmall => {
-                write!(f, "demand {interval}: less than two dispatches cost; raise the budget")
+                write!(
+                    f,
+                    "demand {interval}: the budget is less than the cost of two dispatches; raise \
+                     it"
+                )
             }
             Cause::PeriodTooLong => {
                 write!(f, "demand {interval}: period or check distance too long; shorten it")

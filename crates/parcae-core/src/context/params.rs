@@ -198,7 +198,10 @@ impl fmt::Display for BadParams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadParams::BudgetTooSmall { budget, least } => {
-                write!(f, "a budget of {budget} is not worth a dispatch; ask for {least} or more")
+                write!(
+                    f,
+                    "a budget of {budget} is less than a dispatch costs; ask for {least} or more"
+                )
             }
             BadParams::PeriodTooLong { period } => {
                 write!(f, "a period of {period} is too long; {MAX_PERIOD} is the most")

@@ -72,14 +72,14 @@ impl fmt::Display for Refused {
             Refused::BelowMinimum { left, needed } => {
                 return write!(
                     f,
-                    "{left} are left and the call may take {needed}; call after the next refill, \
+                    "{left} are left, and the call may use {needed}; call after the next refill, \
                      or with a larger budget"
                 );
             }
             _ => {}
         }
         f.write_str(match self {
-            Refused::Full => "no slot is free; give the table more memory or destroy something",
+            Refused::Full => "no slot is free; give the table more memory or destroy an entry",
             Refused::StaleContext => "the context was destroyed; create another",
             Refused::StaleParty => "the party was unregistered; register it again",
             Refused::StaleCall => "the call was returned or revoked already; drop the handle",
@@ -90,7 +90,7 @@ impl fmt::Display for Refused {
             Refused::Waits => "the party waits for a call; return or revoke that first",
             Refused::Asleep => "the party sleeps; wake it first",
             Refused::Halted => "the context was halted by an overrun; resume or destroy it",
-            Refused::WorkerBusy => "the worker runs something; stop that first",
+            Refused::WorkerBusy => "the worker is running another context; stop that first",
             Refused::Running => "the context is in use; stop it first",
             Refused::NotRunning => "nothing runs on the context; start it first",
             Refused::Lent => "the context is lent along a call; recall it first",

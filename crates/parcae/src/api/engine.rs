@@ -306,7 +306,9 @@ impl Engine {
         let conductor = match conductor.try_lock() {
             Ok(conductor) => conductor,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => panic!("a deterministic runtime that runs already"),
+            Err(TryLockError::WouldBlock) => {
+                panic!("a deterministic runtime is running already: it cannot be entered again")
+            }
         };
         conductor.check_thread();
         Some(conductor)

@@ -139,7 +139,7 @@ struct ErrorInner {
     rank: Rank,
     /// Detail of a cancellation.
     detail: Option<Detail>,
-    /// The task that returned it ended because it was cancelled; see [`Error::ends_cancelled`].
+    /// Whether the task that returned it ended because it was cancelled; see [`Error::ends_cancelled`].
     ends_cancelled: bool,
 }
 
@@ -151,7 +151,7 @@ pub(crate) enum Rank {
     Late,
     /// Says itself that the cause is elsewhere: a closed channel, a parent that was cancelled.
     Derived,
-    /// Of a task that had seen another one go, and may fail because of that.
+    /// Of a task whose peer was gone, and which may have failed because of that.
     Doubtful,
     /// Of the task that failed.
     Own,

@@ -3,15 +3,15 @@
 use parcae::trace::{TraceEvent, What};
 use std::fmt;
 
-/// An event, with tasks that are numbered as they turn up, from 0: their ids are long.
+/// An event, whose task is numbered from 0 in the order of appearance: ids are long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Described {
     event: TraceEvent,
     task: usize,
 }
 
-/// All events, in order.
-pub(super) fn tell(events: impl Iterator<Item = TraceEvent>) -> Vec<Told> {
+/// All events in order, with the tasks numbered.
+pub(super) fn numbered(events: impl Iterator<Item = TraceEvent>) -> Vec<Described> {
     let mut ids = Vec::new();
     let number = |event: TraceEvent| {
         let known = ids.iter().position(|&id| id == event.task);
@@ -19,14 +19,14 @@ pub(super) fn tell(events: impl Iterator<Item = TraceEvent>) -> Vec<Told> {
             ids.push(event.task);
             ids.len() - 1
         });
-        Told { event, task }
+        Described { event, task }
     };
     events.map(number).collect()
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for Described {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Told { event: TraceEvent { at, worker, what, .. }, task } = self;
+        let Described { event: TraceEvent { at, worker, what, .. }, task } = self;
         write!(f, "{:>4} µs  ", at.as_micros())?;
         match worker {
             None => write!(f, "outside   ")?,
@@ -35,15 +35,15 @@ impl fmt::Display for Told {
         match what {
             What::Spawned { .. } => write!(f, "spawns task {task}"),
             What::Started { .. } => write!(f, "starts task {task}"),
-            What::Resumed => write!(f, "goes on with task {task}"),
-            What::Yielded => write!(f, "is left by task {task}, which yields"),
-            What::YieldedToNobody => write!(f, "stays with task {task}: nobody else is ready"),
-            What::Parked { reason, .. } => write!(f, "is left by task {task}: {reason}"),
+            What::Resumed => write!(f, "resumes task {task}"),
+            What::Yielded => write!(f, "suspends task {task}, which yields"),
+            What::YieldedToNobody => write!(f, "continues task {task}: no other task is ready"),
+            What::Parked { reason, .. } => write!(f, "suspends task {task}: {reason}"),
             What::Woken { .. } => write!(f, "wakes task {task}"),
             What::Stolen { from } => write!(f, "steals task {task} from worker {from}"),
             What::Finished => write!(f, "ends task {task}"),
-            What::Slept => write!(f, "finds nothing to do"),
-            What::Awoke => write!(f, "is needed again"),
+            What::Slept => write!(f, "goes to sleep: no task is ready"),
+            What::Awoke => write!(f, "wakes up"),
             other => write!(f, "{other:?}, task {task}"),
         }
     }

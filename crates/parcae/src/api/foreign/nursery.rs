@@ -2,15 +2,15 @@
 //!
 //! [`OpenNursery`] is opened by one call and closed by another, where
 //! [`Cx::nursery`](crate::Cx::nursery) has a body in between. It is the same nursery with the same
-//! core; what the borrow checker proves for a body is the caller's obligation here: the flow of
-//! control that opened it closes it, innermost first.
+//! core. The borrow checker proves the nesting for a body; here it is the caller's obligation: the
+//! task or thread that opened a nursery closes it, innermost first.
 //!
 //! # Nurseries of threads
 //!
-//! A task waits for its children by parking; the end of the last child unparks it
-//! (`task::group`). A thread that is no worker has no task. Its nursery is owned by a *proxy*: a
-//! task that is made parked and has not started, so that to wake it is to run it. All it does is to
-//! set an event, for which the thread waits.
+//! A task waits for its children by parking; the end of the last child unparks it (`task::group`).
+//! A thread that is not a worker has no task. Its nursery is owned by a *proxy*: a task that is
+//! created parked and not started, so that waking it runs it. It only sets an event, for which the
+//! thread waits.
 //!
 //! ```text
 //!   thread:   open ── spawn … spawn ── close ── children left? ── no ──► unpark the proxy, go on
@@ -21,15 +21,15 @@
 //! ```
 //!
 //! Why no wake-up is lost: after `close` exactly one count-down ends at 0. If that is `close`
-//! itself, the thread finds no children left and waits for nothing. Otherwise it is a child's,
-//! which unparks the owner, as ever; the proxy is PARKED since before the first child was spawned,
-//! so it is queued, runs and sets the event. The thread may also find none left although a child
-//! was last: then both unpark the proxy, and the second unpark finds it queued, or another life of
-//! its record, and does nothing. Either way the proxy runs once, and the scheduler counts it as
-//! ended. Modelled in `task::group::models`.
+//! itself, the thread finds no children left and does not wait. Otherwise it is that of a child,
+//! which unparks the owner as usual. The proxy has been PARKED since before the first child was
+//! spawned, so it is queued, runs, and sets the event. The thread may also find no children left
+//! although a child was last: then both unpark the proxy, and the second unpark finds it queued, or
+//! its record reused, and does nothing. In both cases the proxy runs once, and the scheduler counts
+//! it as ended. Modelled in `task::group::models`.
 //!
-//! The thread counts its children as a guest does (`task::group`). A thread's nursery keeps the
-//! runtime: its workers stay until it is closed.
+//! The thread counts its children with `Group::add_shared`. A thread's nursery keeps the runtime
+//! alive: the workers stay until it is closed.
 
 use crate::api::runtime::{Handle, RuntimeInner};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -57,7 +57,7 @@ pub struct OpenNursery {
     owner: Option<Owner>,
 }
 
-/// The owner that waits for the children, and the state that it restores in the end.
+/// The owner that waits for the children, and the state that it restores at the end.
 enum Owner {
     Task { shares: Shares, outer: Outer },
     Thread { runtime: Arc<RuntimeInner>, proxy: TaskRef, all_ended: Arc<Event>, drawn: Budget },
@@ -72,10 +72,9 @@ impl OpenNursery {
     ///
     /// # Safety
     ///
-    /// The flow of control that opens it, a task or a thread, is the only one to use it, and closes
-    /// or drops it: after all nurseries that it opens later, and before the task ends. The code
-    /// of its children obeys the contract of [`SpawnOpts::migratable`], and their data outlives
-    /// them.
+    /// The task or thread that opens the nursery is the only one to use it, and closes or drops it:
+    /// after all nurseries that it opens later, and before the task ends. The code of its children
+    /// obeys the contract of [`SpawnOpts::migratable`], and their data outlives them.
     pub unsafe fn open(runtime: &Handle<Service>, opts: NurseryOpts) -> Result<OpenNursery> {
         let shared = &runtime.inner().settings().shared;
         match cx::Here::new().frame().filter(|frame| Arc::ptr_eq(&frame.settings().shared, shared))
@@ -100,7 +99,8 @@ impl OpenNursery {
         if let Some(reason) = settings.node.reason() {
             return Err(Error::cancelled(reason));
         }
-        // Its children may be the first tasks of the runtime, and they do not pass the engine.
+        // Its children may be the first tasks of the runtime, and they are not spawned through the
+        // engine, which would start the monitor.
         runtime.watch();
         let (pool, drawn) = fund(settings, opts.budget)?;
         let all_ended = Arc::new(Event::new());
@@ -194,8 +194,8 @@ impl OpenNursery {
                     core.settings.shared.unpark(proxy); // to end it
                 }
                 while !core.group.is_empty() {
-                    // On a task of another runtime the wait is cut short if that is cancelled; this
-                    // one's children are waited for all the same.
+                    // On a task of another runtime a cancellation of that task ends the wait early;
+                    // the children of this nursery must be awaited nevertheless.
                     if all_ended.wait().is_err() {
                         worker::with_current(Worker::yield_now);
                     }
@@ -213,7 +213,7 @@ impl OpenNursery {
         }
     }
 
-    /// Asks the children and the owner to end.
+    /// Cancels the children and the owner.
     pub fn cancel(&self) {
         self.nursery().cancel();
     }
@@ -223,7 +223,7 @@ impl OpenNursery {
         self.nursery().token()
     }
 
-    /// How many children have not ended.
+    /// Number of children that have not ended.
     pub fn live(&self) -> usize {
         self.nursery().live()
     }
@@ -233,7 +233,7 @@ impl OpenNursery {
         self.nursery().account()
     }
 
-    /// How the nursery's budget stands.
+    /// The state of the nursery's budget.
     pub fn budget(&self) -> Standing {
         self.nursery().budget()
     }
@@ -261,7 +261,7 @@ impl fmt::Debug for OpenNursery {
     }
 }
 
-/// Gives a nursery its place, where children find it.
+/// Puts a nursery at its final address, to which its children point.
 fn place(
     mut core: NurseryCore,
     owner: Option<NonNull<cx::Frame>>,
@@ -270,7 +270,7 @@ fn place(
     NonNull::from(Box::leak(Box::new(Nursery::of(core, owner))))
 }
 
-/// The pool of a nursery that no task pays for, and what it has drawn on the runtime's.
+/// The pool of a nursery that no task pays for, and the amount drawn from the runtime's pool.
 fn fund(settings: &TaskSettings, budget: Option<Budget>) -> Result<(Arc<BudgetPool>, Budget)> {
     let above = &settings.pool;
     if budget.is_none() && above.is_unlimited() {
@@ -290,7 +290,7 @@ fn fund(settings: &TaskSettings, budget: Option<Budget>) -> Result<(Arc<BudgetPo
     Ok((Arc::new(pool), drawn))
 }
 
-/// The task that stands for a thread: see the header.
+/// The proxy of a thread: see the header.
 fn proxy(settings: &TaskSettings, all_ended: Arc<Event>) -> Result<TaskRef> {
     let shared = &settings.shared;
     let traits = Traits { migratable: true, ..shared.usual_traits() };
@@ -311,7 +311,7 @@ fn proxy(settings: &TaskSettings, all_ended: Arc<Event>) -> Result<TaskRef> {
     Ok(proxy)
 }
 
-/// A promise of `open` was broken: there is no way to go on that keeps memory safe.
+/// Aborts: the contract of `open` was violated, and continuing would not be memory-safe.
 fn abort(what: &str) -> ! {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "parcae: a foreign nursery was {what}");

@@ -43,8 +43,8 @@ fn a_thread_waits_for_its_children() {
     }
 }
 
-/// A program that only opens nurseries on threads never passes the engine's own ways in. Its
-/// workers are watched all the same: a child that blocks its worker is reported.
+/// A program that only opens nurseries on threads never spawns through the engine. Its workers are
+/// monitored nevertheless: a child that blocks its worker is reported.
 #[test]
 fn the_workers_of_a_threads_nursery_are_watched() {
     use std::time::Duration;

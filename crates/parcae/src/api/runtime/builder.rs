@@ -394,13 +394,15 @@ impl fmt::Display for BuildError {
                 libc::SIGRTMAX()
             ),
             BuildError::NoOps => f.write_str(
-                "`Builder::budget` has no ops, so no task could run; leave components without a bound at \
-                 `Budget::UNLIMITED`",
+                "`Builder::budget` has no ops, so no task could run; leave components without a \
+                 bound at `Budget::UNLIMITED`",
             ),
-            BuildError::Stack(error) => write!(f, "stacks for the workers: {error}"),
+            BuildError::Stack(error) => {
+                write!(f, "cannot allocate stacks for the workers: {error}")
+            }
             BuildError::Thread(error) => write!(
                 f,
-                "a thread for a worker could not be started: {error}; lower `Builder::workers` or raise the \
+                "cannot start a worker thread: {error}; lower `Builder::workers` or raise the \
                  limit of processes"
             ),
         }

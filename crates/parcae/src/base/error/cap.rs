@@ -121,8 +121,8 @@ impl fmt::Display for CapError {
             ),
             CapError::Revoked { cap } => write!(
                 f,
-                "capability #{cap} was revoked, and with it all that was derived from it; ask \
-                 who granted it for another"
+                "capability #{cap} was revoked, together with all capabilities derived from it; \
+                 obtain another one from its issuer"
             ),
             CapError::Foreign { cap } => write!(
                 f,
@@ -141,27 +141,25 @@ impl fmt::Display for CapError {
             ),
             CapError::BufferTooLarge { cap, limit, requested } => write!(
                 f,
-                "a buffer of {requested} messages is above the max_buffer of capability \
-                 #{cap}, which is {limit}; ask for less, or use a capability with a higher \
-                 max_buffer"
+                "a buffer of {requested} messages exceeds the max_buffer of capability #{cap}, \
+                 which is {limit}; request less, or use a capability with a higher max_buffer"
             ),
             CapError::BudgetLimitExceeded { cap, resource, wanted, left } => write!(
                 f,
-                "{wanted} {resource} wanted, but only {left} can be had through capability \
-                 #{cap}; ask for less, or use one with more {resource} in total and \
-                 per_request"
+                "{wanted} {resource} requested, but capability #{cap} allows only {left}; request \
+                 less, or use one with more {resource} in total and per_request"
             ),
             CapError::Wider { limit, asked, allowed } => write!(
                 f,
-                "a derived capability may not be wider: {limit} of {asked} asked for, \
-                 {allowed} allowed; ask for at most that, or derive from a capability with a \
+                "a derived capability cannot exceed its parent: {limit} of {asked} requested, \
+                 {allowed} allowed; request at most that, or derive from a capability with a \
                  higher {limit}"
             ),
             CapError::TooDeep { limit } => {
                 write!(
                     f,
-                    "this capability is already derived over {limit} levels, which is the \
-                     most there may be; derive from one further up"
+                    "this capability is {limit} derivations deep, which is the maximum; derive \
+                     from one of its ancestors"
                 )
             }
         }

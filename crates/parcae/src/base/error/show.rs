@@ -19,8 +19,8 @@ impl ErrorInner {
         if let Some(cap) = self.bounded_by {
             write!(
                 f,
-                "; it runs under spawn capability #{cap}, whose `task_budget` is all that it gets: spawn it \
-                 under one with more"
+                "; it runs under spawn capability #{cap}, whose `task_budget` is its whole budget:\
+                  spawn it under a capability with more"
             )?;
         }
         self.note.as_ref().map_or(Ok(()), |note| write!(f, "; {note}"))
@@ -67,37 +67,41 @@ impl fmt::Display for ErrorKind {
             ErrorKind::BudgetExceeded(short) => write!(
                 f,
                 "out of budget: {} {} needed, {} left; give its nursery or task more {}, recharge \
-                 it, or let each child have less at a time (`slice`)",
+                 it, or let each child draw less at a time (`slice`)",
                 short.needed, short.resource, short.left, short.resource
             ),
             ErrorKind::SpawnBudgetExhausted(short) => write!(
                 f,
-                "no budget for another child: {} spawn_count needed, {} left; give the nursery a larger \
-                 spawn_count, or recharge it; a child has none unless `slice` or \
+                "no budget for another child: {} spawn_count needed, {} left; give the nursery a \
+                 larger spawn_count, or recharge it; a child has none unless `slice` or \
                  `SpawnOpts::budget` gives it some",
                 short.needed, short.left
             ),
             ErrorKind::MemoryBudgetExhausted(short) => write!(
                 f,
-                "out of memory budget: {} bytes needed, {} left; give its nursery or task more memory, or \
-                 recharge it",
+                "out of memory budget: {} bytes needed, {} left; give its nursery or task more \
+                 memory, or recharge it",
                 short.needed, short.left
             ),
             ErrorKind::NurseryNotActive => f.write_str(
-                "the nursery takes no more children: it is closing or was cancelled; spawn while its body runs",
+                "the nursery takes no more children: it is closing or was cancelled; spawn while \
+                 its body runs",
             ),
             ErrorKind::StackOverflow { left, needed } => write!(
                 f,
-                "the stack is used up: {left} bytes left, {needed} wanted for a call; recurse less deeply, or \
-                 spawn with a larger `SpawnOpts::stack_size`"
+                "the stack is used up: {left} bytes left, {needed} needed for a call; recurse less\
+                  deeply, or spawn with a larger `SpawnOpts::stack_size`"
             ),
             ErrorKind::NoStack(error) => write!(f, "no stack for the task: {error}"),
             ErrorKind::OutOfMemory => f.write_str(
-                "no heap memory for the record of another task: let tasks end before you spawn more",
+                "no heap memory for the record of another task: let tasks end before you spawn \
+                 more",
             ),
             ErrorKind::Panicked(Some(text)) => write!(f, "panicked: {text}"),
             ErrorKind::Panicked(None) => f.write_str("panicked"),
-            ErrorKind::WorkerPanic => f.write_str("the runtime failed while it ran the task; please report it"),
+            ErrorKind::WorkerPanic => f.write_str(
+                "the runtime itself panicked while it ran the task; please report this defect",
+            ),
             ErrorKind::Capability(refused) => write!(f, "{refused}"),
             ErrorKind::Several(errors) => {
                 write!(f, "{} tasks failed", errors.len())?;
@@ -108,12 +112,12 @@ impl fmt::Display for ErrorKind {
             }
             ErrorKind::ShuttingDown => f.write_str("the runtime is shutting down"),
             ErrorKind::Unwinding => f.write_str(
-                "a task cannot wait in a destructor that runs because of a panic, nor open a nursery, which \
-                 would wait for its children, nor switch to another stack",
+                "a task cannot wait in a destructor that runs because of a panic, nor open a \
+                 nursery, which would wait for its children, nor switch to another stack",
             ),
             ErrorKind::Contained => f.write_str(
-                "code under `Cx::contain_overflow` cannot use the runtime, since it may be abandoned in \
-                 the middle: compute there, and wait, lock or send before or after it",
+                "code under `Cx::contain_overflow` cannot use the runtime, since it may be \
+                 abandoned in the middle: compute there, and wait, lock or send before or after it",
             ),
             ErrorKind::ChannelClosed => f.write_str("the channel is closed"),
             ErrorKind::SemaphoreClosed => {

@@ -1,31 +1,30 @@
 //! Groups: a task that waits until all tasks that it spawned have ended.
 //!
-//! The counter is *biased*. Only the owner spawns, so it counts children in a plain cell;
-//! each child that ends takes one off an atomic that began at a number that no one reaches.
-//! When the owner has spawned its last child it subtracts the rest, so that zero means
-//! "all ended":
+//! The counter is *biased*. Only the owner spawns, so it counts children in a plain cell; each
+//! child that ends subtracts one from an atomic, which starts at a number larger than any count.
+//! When the owner has spawned its last child it subtracts the difference, so that zero means "all
+//! ended":
 //!
 //! ```text
 //! remaining:  BIAS ──── ended children take 1 each ────►  BIAS − ended
 //! close:      − (BIAS − spawned)                      ►  spawned − ended
 //! ```
 //!
-//! Spawning thus costs its owner no atomic operation. Others who spawn into the group add one to
-//! the atomic instead ([`Group::add_shared`]). They are children that have not been counted as
-//! ended, or run while the owner has not closed the group; either way the counter cannot reach 0
-//! before they have added to it.
+//! So spawning costs the owner no atomic operation. Other tasks and threads that spawn into the
+//! group add one to the atomic instead ([`Group::add_shared`]). They are children that are not
+//! counted as ended, or run before the owner has closed the group; in both cases the counter cannot
+//! reach 0 before they have added to it.
 //!
-//! A worker that runs several children of one group in
-//! a row counts them together when it turns to something else (see `worker`): while it
-//! runs a child the group is not complete anyway.
+//! A worker that runs several children of one group in a row counts them together when it turns to
+//! other work (see `worker`): while it runs a child the group is not complete anyway.
 //!
 //! # Why no wake-up is lost, and no thread touches a group that is gone
 //!
 //! The owner parks until it reads 0. The worker that brings the counter to 0 unparks the owner
-//! after that; the state word latches an unpark that comes early. The owner may read 0 and go on
-//! (and free the group, which is on its stack) before the last child calls unpark: a child
-//! therefore copies the owner's handle *before* it counts down, and touches nothing of the group
-//! after.
+//! after that; the state word latches an unpark that comes early. The owner may read 0 and continue
+//! (and free the group, which is on its stack) before the last child calls unpark. A child
+//! therefore copies the owner's handle *before* it counts down, and does not touch the group
+//! afterwards.
 
 use super::TaskRef;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
@@ -38,8 +37,8 @@ const BIAS: usize = 1 << (usize::BITS - 2);
 /// Children and the task that waits for them.
 pub(crate) struct Group {
     remaining: AtomicUsize,
-    /// How many the owner has spawned. Written by the owner alone, without a read-modify-write;
-    /// others read it for figures.
+    /// Number of children that the owner has spawned. Written by the owner alone, without a
+    /// read-modify-write; other threads read it for statistics.
     spawned: AtomicUsize,
     owner: TaskRef,
     /// The first panic of a child.
@@ -62,26 +61,26 @@ impl Group {
         self.owner
     }
 
-    /// Counts a child. The owner's.
+    /// Counts a child. Called by the owner.
     #[inline]
     pub(crate) fn add(&self) {
-        // Relaxed, both: the owner's own.
+        // Relaxed, both: only the owner writes it.
         self.spawned.store(self.spawned.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Counts a child that another task or thread than the owner has spawned: one that keeps the
-    /// group from completing, see the header. Before the child can end.
+    /// Counts a child that a task or thread other than the owner spawns. The caller keeps the group
+    /// from completing, see the header, and calls this before the child can end.
     pub(crate) fn add_shared(&self) {
-        // Relaxed: the caller's own count, or the owner, keeps the counter above 0 meanwhile.
+        // Relaxed: the count of the caller, or the owner, keeps the counter above 0.
         self.remaining.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes back [`add_shared`](Group::add_shared): there was no child after all.
+    /// Reverts [`add_shared`](Group::add_shared), if the child was not spawned.
     pub(crate) fn sub_shared(&self) {
         self.remaining.fetch_sub(1, Ordering::Relaxed); // as above
     }
 
-    /// How many children have not been counted as ended.
+    /// Number of children that are not counted as ended.
     pub(crate) fn live(&self) -> usize {
         // Relaxed: statistics.
         let remaining = self.remaining.load(Ordering::Relaxed);
@@ -90,7 +89,7 @@ impl Group {
         if closed { remaining } else { (spawned + remaining).saturating_sub(BIAS) }
     }
 
-    /// Says that there will be no more children. The owner's, once.
+    /// Declares that there will be no more children. Called once, by the owner.
     pub(crate) fn close(&self) {
         // Relaxed: `is_empty` below acquires the writes of the children.
         let spawned = self.spawned.load(Ordering::Relaxed); // the owner's own
@@ -107,8 +106,8 @@ impl Group {
     ///
     /// # Safety
     ///
-    /// Each child is counted once, when nothing of it is left that could use borrows from
-    /// the owner. The group may be gone when this returns.
+    /// Each child is counted once, when it can no longer use borrows from the owner. The group may
+    /// be gone when this returns.
     pub(crate) unsafe fn complete(group: *const Group, children: usize) -> Option<TaskRef> {
         // SAFETY: the owner does not leave before these children are counted.
         unsafe {
@@ -120,7 +119,7 @@ impl Group {
         }
     }
 
-    /// Keeps the first panic; gives others back, to be dropped where that does no harm.
+    /// Keeps the first panic. Returns any other, to be dropped outside of the lock.
     pub(crate) fn panicked(&self, payload: Box<dyn Any + Send>) -> Option<Box<dyn Any + Send>> {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_some() {
@@ -150,7 +149,7 @@ mod models {
     use std::ptr::NonNull;
 
     struct World {
-        /// Stands for the owner's stack, where the group is: written when the owner leaves.
+        /// Represents the owner's stack, where the group lies: written when the owner leaves.
         stack: UnsafeCell<bool>,
         /// The work of a child, for the owner to see.
         work: [UnsafeCell<bool>; 2],
@@ -240,8 +239,8 @@ mod models {
         });
     }
 
-    /// The owner is a task that has not begun and stands for a thread (`foreign::nursery`): it is
-    /// parked from the beginning, and its waker runs it. It runs once, and the thread goes on
+    /// The owner is a task that has not started and represents a thread (`foreign::nursery`): it is
+    /// parked from the beginning, and waking it runs it. It runs once, and the thread continues
     /// only when both children are counted.
     #[test]
     fn group_complete_against_a_thread() {

@@ -1,13 +1,13 @@
-//! The joiner of a task: one word in its record that names the waiter to tell of its end.
+//! The joiner of a task: one word in its record, for the waiter that is notified of its end.
 //!
-//! Either a task of the same scheduler, which is unparked: that needs no allocation. Or an object
-//! of the layer above with a [`JoinHook`], where any number of others wait (`wait::End`). The
-//! lowest bit tells them apart.
+//! It is a task of the same scheduler, which is unparked and needs no allocation; or an object of
+//! the layer above with a [`JoinHook`], which has any number of waiters (`wait::End`). The lowest
+//! bit distinguishes them.
 //!
 //! The word is written once, by the holder of the handle, before it sets JOIN. The worker that
-//! finishes the task reads it if JOIN is set (`task::state` has the orders). A hook is counted, and
-//! JOIN has one count: it goes to the thread that takes JOIN out of the state word, by finishing
-//! the task or by letting go of it.
+//! finishes the task reads it if JOIN is set (`task::state` has the orders). A hook is
+//! reference-counted, and JOIN owns one count. That count goes to the thread that clears JOIN in
+//! the state word, by finishing the task or by dropping its handle.
 
 use super::Task;
 use crate::sched::Shared;
@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 /// Marks a hook. Records are aligned to cache lines, hooks to words.
 const HOOK: usize = 1;
 
-/// Part of a counted object that is told of the end of a task.
+/// Part of a counted object that is notified of the end of a task.
 #[repr(C)]
 pub(crate) struct JoinHook {
     /// Called once, with JOIN's count.
@@ -46,7 +46,7 @@ impl Joiner {
         NonNull::new(self.0.as_ptr().map_addr(|at| at & !HOOK).cast())
     }
 
-    /// Tells of the end of the task.
+    /// Notifies the joiner of the end of the task.
     ///
     /// # Safety
     ///

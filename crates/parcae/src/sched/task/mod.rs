@@ -6,8 +6,8 @@
 //! first wait: it is called on the strand of the worker that takes it, and keeps that strand if it
 //! parks or yields.
 //!
-//! The place of the closure is used again: for the strand of a suspended task and for the result of
-//! an ended one. `overlay.rs` has the phases; [`TaskMarks`] say which one it is.
+//! The memory of the closure is reused for the strand of a suspended task and for the result of an
+//! ended one. `overlay.rs` has the phases; [`TaskMarks`] say which one it is.
 
 pub(crate) mod frame;
 pub(crate) mod group;
@@ -38,11 +38,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Priority {
-    /// When there is nothing else, and now and then otherwise.
+    /// Runs when no other task is ready, and occasionally otherwise.
     Low,
-    /// In turn.
+    /// The default: in the order of the queues.
     Normal,
-    /// Before the others.
+    /// Runs before the others.
     High,
 }
 
@@ -50,7 +50,7 @@ pub enum Priority {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits {
     pub(crate) priority: Priority,
-    /// Whether it may go on on another worker after it has started.
+    /// Whether it may move to another worker after it has started.
     pub(crate) migratable: bool,
     /// How much stack it needs.
     pub(crate) stack: StackSize,
@@ -75,7 +75,7 @@ pub(crate) struct Task {
     overlay: Overlay,
     /// The frame that the task is in; null outside of one.
     frame: Cell<FramePtr>,
-    /// The waiter to tell of the end of this task; read if JOIN is set.
+    /// The waiter to notify of the end of this task; read if JOIN is set.
     pub(crate) joiner: Cell<Option<Joiner>>,
 }
 
@@ -130,7 +130,7 @@ unsafe impl Linked for Task {
     }
 }
 
-/// A task as others know it: which record, and which of its lives.
+/// A reference to a task: its record, and the generation of the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskRef {
     pub(crate) task: NonNull<Task>,
@@ -232,8 +232,7 @@ impl Task {
         unsafe { self.overlay.set_strand(strand) };
     }
 
-    /// Notes that the task's worker counts it among those that it must not leave. Called by that
-    /// worker.
+    /// Records that the task is pinned to its worker, which counts it. Called by that worker.
     #[inline]
     pub(crate) fn pin(&self) {
         self.mark(TaskMarks::PINNED);
@@ -273,7 +272,7 @@ impl Task {
         unsafe { Task::start(task, Start::Run) }
     }
 
-    /// Calls the task's closure only to tell it that there is no stack for it.
+    /// Calls the task's closure to report that there is no stack for the task.
     ///
     /// # Safety
     ///
@@ -304,8 +303,8 @@ impl Task {
         self.marks.get().has(TaskMarks::OUTPUT)
     }
 
-    /// Leaves the task's result in its record, for the holder of its handle; `unheard` takes it if
-    /// there is none by then.
+    /// Stores the task's result in its record, for the holder of its handle. If the handle is
+    /// dropped before, `unheard` gets the result.
     ///
     /// # Safety
     ///
@@ -337,7 +336,7 @@ impl Task {
         }
     }
 
-    /// Looks at the result.
+    /// Reads the result in place.
     ///
     /// # Safety
     ///

@@ -188,7 +188,7 @@ impl Overlay {
         }
     }
 
-    /// The record is free: a strand that is still named there is gone.
+    /// Empties the overlay of a free record. A strand that it still names is gone.
     #[inline]
     pub(super) fn clear(&self) {
         #[cfg(debug_assertions)]

@@ -1,9 +1,8 @@
 //! Slabs: type-stable memory for task records.
 //!
 //! Records are allocated in chunks, never freed before the scheduler is, and never used for
-//! anything else: a stale handle can always read the state word of "its" record. A worker
-//! keeps free records of its own; surplus and shortage move to and from the shared
-//! ones in batches, under a mutex.
+//! anything else: a stale handle can always read the state word of "its" record. A worker has free
+//! records of its own, and exchanges batches with the shared ones under a mutex.
 //!
 //! Free records are kept as arrays of pointers and not as lists through the records: a list
 //! has to load each record to find the next, one cache miss after the other.
@@ -16,12 +15,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Records in a chunk: 128 KiB.
 const CHUNK: usize = 1024;
-/// How many records move at once.
+/// Number of records in a batch.
 const BATCH: usize = 256;
-/// How many free records a worker keeps.
+/// Number of free records that a worker keeps.
 const KEEP: usize = 8 * BATCH;
 
-/// How many takes before its own a record is asked for from memory.
+/// Distance at which a record is prefetched: this many takes before it is taken.
 const AHEAD: usize = 8;
 
 /// No heap memory for more task records.
@@ -34,10 +33,10 @@ pub(crate) struct Slab {
 }
 
 struct Records {
-    /// With room for every record there is.
+    /// Has the capacity for all records.
     free: Vec<NonNull<Task>>,
     chunks: Vec<NonNull<Task>>,
-    /// Pretends that there is no memory.
+    /// Simulates that there is no memory.
     #[cfg(test)]
     exhausted: bool,
 }
@@ -58,11 +57,11 @@ impl FreeRecords {
         FreeRecords { free: Vec::with_capacity(KEEP) }
     }
 
-    /// Takes a record; the one that came back last.
+    /// Takes the record that was returned last.
     #[inline]
     pub(crate) fn take(&mut self, slab: &Slab) -> Result<NonNull<Task>, OutOfRecords> {
         if let Some(record) = self.free.pop() {
-            // One that will be needed soon, and may have been free for long.
+            // Prefetch a record that will be taken soon: it may have been free for long.
             if let Some(&soon) = self.free.len().checked_sub(AHEAD).and_then(|i| self.free.get(i)) {
                 prefetch(soon);
             }
@@ -100,7 +99,7 @@ impl Slab {
         }
     }
 
-    /// Hides the free records and pretends that there is no memory for more; or not any more.
+    /// Simulates that there are no free records and no memory for more, or ends the simulation.
     #[cfg(test)]
     pub(crate) fn exhaust(&self, exhausted: bool) {
         self.lock().exhausted = exhausted;
@@ -110,8 +109,8 @@ impl Slab {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows every record that there is, free ones too. Memory of records keeps its type, so the
-    /// lock is not held meanwhile.
+    /// Calls `show` for every record, including free ones. The lock is not held meanwhile: the
+    /// memory of records keeps its type.
     pub(crate) fn each(&self, mut show: impl FnMut(&Task)) {
         let chunks = self.lock().chunks.clone();
         for chunk in chunks {
@@ -153,7 +152,7 @@ impl Slab {
         self.lock().free.push(record);
     }
 
-    /// Takes `count` free records back, those that have been free for longest.
+    /// Takes back the `count` records that have been free for longest.
     #[cold]
     fn give_back(&self, from: &mut Vec<NonNull<Task>>, count: usize) {
         self.lock().free.extend(from.drain(..count));

@@ -1,4 +1,4 @@
-//! The state word: one atomic that says where a task is and who may touch it.
+//! The state word: one atomic with the phase of a task, which determines the owner of its stack.
 //!
 //! ```text
 //!  63            24 23      8 7   6    5      4       3     2..0
@@ -34,12 +34,14 @@
 //!
 //! - `WAKE`: set by a waker that finds the task QUEUED, OWNED or OBSERVED; cleared when the task is
 //!   taken out of a queue, and by a park that it aborts. Excludes nothing. A WAKE that is left over
-//!   from an earlier wait makes one park return at once: spurious, which waiters must stand anyway.
+//!   from an earlier wait makes one park return at once. Waiters must handle such spurious returns
+//!   anyway.
 //! - `CANCEL`: set once, by a request to end the task; cleared when the record is recycled.
-//! - `HELD`: set when the task is spawned with a handle; cleared when the handle goes first. Who
-//!   comes second frees the record: see below.
-//! - `JOIN`: set once, by the holder of the handle, after it has put the joiner into the
-//!   record; cleared by it when it lets go. The worker that finishes the task tells the joiner.
+//! - `HELD`: set when the task is spawned with a handle; cleared if the handle is dropped before
+//!   the task ends. Of the holder and the worker, the second one frees the record: see below.
+//! - `JOIN`: set once, by the holder of the handle, after it has put the joiner into the record;
+//!   cleared when the holder drops the handle. The worker that finishes the task notifies the
+//!   joiner.
 //! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
 //! - `generation`: counts the lives of the record. A handle names (record, generation); with
 //!   another generation it is stale, and nothing happens. 40 bits: a record that is reused ten
@@ -61,21 +63,21 @@
 //!    enqueues it; the loser's wake is covered by the winner's, which comes first in the order of
 //!    the word, and by rule 1 or 2.
 //!
-//! An observer takes a parked task out of the wakers' reach for that time: a wake that
-//! comes meanwhile sets WAKE, and the observer, which ends by a CAS on the same word, finds it and
-//! enqueues the task in the waker's place, or makes it PARKED again if there was none.
+//! Wakers cannot take a task that is observed: a wake that comes meanwhile sets WAKE. The observer
+//! ends by a CAS on the same word. If it finds WAKE it enqueues the task on behalf of the waker;
+//! otherwise it makes the task PARKED again.
 //!
 //! No two wakers enqueue: only one CAS from PARKED succeeds. No worker runs a stack in use:
 //! PARKED and QUEUED are only published from another stack.
 //!
 //! # Freeing a record with a handle
 //!
-//! The worker finishes the task by a CAS that keeps HELD, the holder lets go by a CAS that clears
-//! it; both are on this word, so one is second. If the worker is second it finds HELD gone and
-//! recycles the record, after all that the holder did with it; HELD is never set again, so a worker
-//! that does not find it needs no CAS. If the holder is second it finds DONE, and takes the result
-//! out of the record and recycles it. The worker reads who joins *before* its CAS: afterwards the
-//! record may be another task's already.
+//! The worker finishes the task by a CAS that keeps HELD, and the holder drops its handle by a CAS
+//! that clears HELD. Both are on this word, so one is second. If the worker is second, it finds
+//! HELD cleared and recycles the record, ordered after all accesses of the holder; HELD is never
+//! set again, so a worker that does not find it needs no CAS. If the holder is second, it finds
+//! DONE, takes the result out of the record, and recycles it. The worker reads the joiner *before*
+//! its CAS: afterwards the record may belong to another task.
 //!
 //! Rejected: a latch beside the state (needs two fences and a proof across two
 //! words; S4's traps 1, 5, 6 and 13), and a `fetch_or` in `unpark` (would set a bit in
@@ -99,11 +101,11 @@ const OWNER: u64 = 0xffff << OWNER_SHIFT;
 const GENERATION_SHIFT: u32 = 24;
 const GENERATION: u64 = !0 << GENERATION_SHIFT;
 
-/// Which life of a record a handle means.
+/// The generation of a record that a handle refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
-/// The duty of a waker.
+/// What a waker has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// The task was parked and is QUEUED now: the caller owns it and must put it into a
@@ -112,27 +114,27 @@ pub(crate) enum Woken {
         /// The worker that the task parked on.
         owner: usize,
     },
-    /// The task is on its way: the wake is noted and will not be lost.
+    /// The task is not parked: the wake is recorded and will not be lost.
     Noted,
     /// The task has ended.
     Stale,
 }
 
-/// The duty of the worker that finished a task.
+/// What the worker that finished a task has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished<J> {
-    /// There is no handle: the record is the caller's, to be recycled.
+    /// There is no handle: the caller owns the record and recycles it.
     Free,
-    /// The record is the holder's now. This one waits for it, if any.
+    /// The holder owns the record now. The joiner, if there is one, is to be notified.
     Held(Option<J>),
 }
 
-/// The duty of a holder that lets go of a handle.
+/// What a holder that drops a handle has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LetGo {
-    /// The task goes on; its worker will free the record.
+    /// The task continues; its worker will free the record.
     Running,
-    /// The task has ended: result and record are the caller's.
+    /// The task has ended: the caller owns the result and the record.
     Done,
 }
 
@@ -154,7 +156,7 @@ pub(crate) enum Parking {
     Woken,
 }
 
-/// Where a task is, at some moment.
+/// The phase of a task at some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// In a queue that others may take it from.
@@ -174,7 +176,8 @@ pub(crate) struct Look {
     pub(crate) phase: Phase,
 }
 
-/// The word. All methods that change the phase say who may call them.
+/// The state word. The documentation of each method that changes the phase names its permitted
+/// callers.
 #[derive(Debug)]
 pub(crate) struct StateWord(AtomicU64);
 
@@ -201,7 +204,7 @@ impl StateWord {
     /// to a task that the worker owns already.
     #[inline]
     pub(crate) fn claim(&self, worker: usize) {
-        // Relaxed: phase and owner are the caller's to change; only the bits may differ.
+        // Relaxed: only the caller may change phase and owner; other threads change the bits.
         let word = self.0.load(Ordering::Relaxed);
         if word & PHASE == OWNED {
             debug_assert_eq!(word & OWNER, owner_bits(worker), "a private task left its worker");
@@ -211,9 +214,9 @@ impl StateWord {
         let mut seen = word;
         loop {
             let next = seen & !(PHASE | WAKE | OWNER) | OWNED | owner_bits(worker);
-            // Acquire: pairs with the Release of `unpark` in a waker that found the task
-            // queued: its writes are seen by the task's next check. Release: a later
-            // waker that reads OWNED here hands its wake on to the owner by the same word.
+            // Acquire: pairs with the Release of `unpark` in a waker that found the task queued:
+            // the task's next check sees its writes. Release: a later waker that reads OWNED here
+            // passes its wake to the owner through the same word.
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -257,7 +260,7 @@ impl StateWord {
         self.wake(generation, 0)
     }
 
-    /// Asks the task of this generation to end, and wakes it so that it notices.
+    /// Cancels the task of this generation, and wakes it so that it notices.
     pub(crate) fn cancel(&self, generation: Generation) -> Woken {
         self.wake(generation, CANCEL)
     }
@@ -299,8 +302,8 @@ impl StateWord {
     }
 
     /// PARKED → OBSERVED, by any thread, if the task of this generation is parked. True: until
-    /// [`unobserve`](StateWord::unobserve) the task stays where it is, and its stack is the
-    /// caller's to read.
+    /// [`unobserve`](StateWord::unobserve) the task stays where it is, and the caller may read its
+    /// stack.
     pub(crate) fn observe(&self, generation: Generation) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
         while seen & (PHASE | GENERATION) == PARKED | generation.0 {
@@ -315,8 +318,8 @@ impl StateWord {
         false
     }
 
-    /// OBSERVED → PARKED, by the observer; or QUEUED, if a wake came meanwhile, which is then the
-    /// observer's to carry out.
+    /// OBSERVED → PARKED, by the observer; or QUEUED, if a wake came meanwhile, which the observer
+    /// then carries out.
     pub(crate) fn unobserve(&self) -> Woken {
         let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
         loop {
@@ -337,7 +340,7 @@ impl StateWord {
         }
     }
 
-    /// Whether the task was asked to end.
+    /// Whether the task was cancelled.
     #[inline]
     pub(crate) fn is_cancelled(&self) -> bool {
         // Acquire: pairs with the Release of `cancel`: the reason is seen with the request.
@@ -377,8 +380,8 @@ impl StateWord {
         }
     }
 
-    /// Says that the holder waits for the end and has put itself into the record; false if
-    /// the task has ended. By the holder.
+    /// Declares that the joiner is in the record. False if the task has ended. Called by the
+    /// holder.
     pub(crate) fn join(&self) -> bool {
         let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
         while seen & PHASE != DONE {
@@ -397,7 +400,7 @@ impl StateWord {
         false
     }
 
-    /// The holder lets go of the task.
+    /// Drops the handle of the task. Called by the holder.
     pub(crate) fn let_go(&self) -> LetGo {
         let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
         while seen & PHASE != DONE {
@@ -412,7 +415,7 @@ impl StateWord {
         LetGo::Done
     }
 
-    /// Whether the handle was not let go yet. Asked by the owner: a false stays false.
+    /// Whether the task has a handle. Called by the owner: once false, it stays false.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         self.0.load(Ordering::Relaxed) & HELD != 0
@@ -455,7 +458,7 @@ impl StateWord {
         word & PHASE != OWNED
     }
 
-    /// The generation, asked by a caller that keeps the task alive.
+    /// The generation, for a caller that keeps the task alive.
     #[inline]
     pub(crate) fn generation(&self) -> Generation {
         Generation(self.0.load(Ordering::Relaxed) & GENERATION)

@@ -28,8 +28,8 @@ impl Waker {
         self.shared.unpark(self.task);
     }
 
-    /// Asks the task to end. For tests of the scheduler: a program that may wake a task may not
-    /// cancel it.
+    /// Cancels the task. For tests of the scheduler: a program that may wake a task may not cancel
+    /// it.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn cancel(&self) {
         self.shared.cancel(self.task);

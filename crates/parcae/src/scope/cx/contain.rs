@@ -170,7 +170,8 @@ impl<P: Profile> Cx<P> {
 }
 
 fn noted(stack: StackSize, fate: &str) -> std::sync::Arc<str> {
-    let larger = if stack < StackSize::MAX { ": it may be given a larger one" } else { "" };
+    let larger =
+        if stack < StackSize::MAX { "; choose a larger one if the code needs it" } else { "" };
     format!("the code ran under `Cx::contain_overflow` on a stack of {stack}{fate}{larger}").into()
 }
 

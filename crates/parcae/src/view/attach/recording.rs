@@ -25,7 +25,7 @@ impl ClientRecording {
         let answer = match words {
             ["start", opts @ ..] => self.start(shared, opts),
             ["stop"] => self.stop(),
-            _ => Err("there are `trace start events=N` and `trace stop`".to_owned()),
+            _ => Err("the requests are `trace start events=N` and `trace stop`".to_owned()),
         };
         answer.unwrap_or_else(|text| line(error(&text)))
     }
@@ -33,7 +33,9 @@ impl ClientRecording {
     fn start(&mut self, shared: Arc<Shared>, words: &[&str]) -> Result<Vec<u8>, String> {
         let mut opts = TraceOpts::new();
         for word in words {
-            let events = word.strip_prefix("events=").ok_or(format!("`{word}`: say events=N"))?;
+            let events = word
+                .strip_prefix("events=")
+                .ok_or(format!("`{word}` is not understood: write events=N"))?;
             let events = number(events)?;
             if events > MOST {
                 return Err(format!("{events} events are too many: {MOST} at most"));
@@ -45,7 +47,8 @@ impl ClientRecording {
     }
 
     fn stop(&mut self) -> Result<Vec<u8>, String> {
-        let recording = self.recording.take().ok_or("nothing is recorded: `trace start`")?;
+        let recording =
+            self.recording.take().ok_or("no recording is running: start one with `trace start`")?;
         let trace = recording.stop();
         let mut file = Vec::new();
         trace.write_chrome(&mut file).map_err(|error| error.to_string())?;

@@ -50,7 +50,9 @@ impl Server {
             (Some("cancel"), [task]) => self.cancel(shared, task),
             (Some("recharge"), [nursery, amounts @ ..]) => self.recharge(shared, nursery, amounts),
             _ => Err(format!(
-                "`{request}` is no request; there are hello, dump, dump full, tasks, task TASK, text, text full, stats, deadlock, cancel TASK, recharge NURSERY ops=N …, trace start, trace stop"
+                "unknown request `{request}`; the requests are hello, dump, dump full, tasks, task\
+                  TASK, text, text full, stats, deadlock, cancel TASK, recharge NURSERY ops=N …, \
+                 trace start, trace stop"
             )),
         };
         answer.unwrap_or_else(|text| error(&text))
@@ -85,13 +87,16 @@ impl Server {
         let id = number(nursery)?;
         let amount = amounts.iter().try_fold(Budget::ZERO, |sum, amount| add(sum, amount))?;
         if amount == Budget::ZERO {
-            return Err("nothing to recharge; say for example ops=1000".into());
+            return Err("no amount to recharge; write for example ops=1000".into());
         }
         let tasks = Dump::tasks_of(shared);
         let mut open = tasks.iter().flat_map(|task| &task.children);
         let found = open.find(|children| children.nursery == id);
         let nursery = found.ok_or_else(|| {
-            format!("there is no nursery {nursery} whose owner waits; it may have ended, or its owner runs")
+            format!(
+                "there is no nursery {nursery} with a waiting owner; it may have ended, or its owner \
+                 is running"
+            )
         })?;
         nursery.account().recharge(cap, amount).map_err(|error| error.to_string())?;
         Ok(ok())
@@ -125,7 +130,7 @@ fn task_number(text: &str) -> Result<u64, String> {
         first.zip(nth.parse().ok()).and_then(|(first, nth): (u64, u64)| first.checked_add(nth));
     // Not every pair of numbers is an id.
     let printed = id.filter(|id| TaskId(*id).to_string() == text);
-    printed.ok_or_else(|| format!("`{text}` is no number of a task, like 0.7 or root.3"))
+    printed.ok_or_else(|| format!("`{text}` is not the number of a task, such as 0.7 or root.3"))
 }
 
 /// A number, in decimal or with `0x`.
@@ -134,13 +139,14 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => text.parse(),
     };
-    parsed.map_err(|_| format!("`{text}` is no number, like 42 or 0x2a"))
+    parsed.map_err(|_| format!("`{text}` is not a number, such as 42 or 0x2a"))
 }
 
 /// Adds an amount like `ops=1000`.
 fn add(mut sum: Budget, amount: &str) -> Result<Budget, String> {
-    let (name, value) =
-        amount.split_once('=').ok_or_else(|| format!("`{amount}`: say ops=1000"))?;
+    let (name, value) = amount
+        .split_once('=')
+        .ok_or_else(|| format!("`{amount}` is not an amount, such as ops=1000"))?;
     let value = number(value)?;
     let component = match name {
         "ops" => &mut sum.ops,
@@ -150,7 +156,8 @@ fn add(mut sum: Budget, amount: &str) -> Result<Budget, String> {
         "syscalls" => &mut sum.syscalls,
         _ => {
             return Err(format!(
-                "a budget has no `{name}`; it has ops, memory, spawn_count, channel_ops, syscalls"
+                "unknown resource `{name}`; a budget has ops, memory, spawn_count, channel_ops, \
+                 syscalls"
             ));
         }
     };

@@ -135,7 +135,8 @@ impl fmt::Display for Deadlock {
         }
         write!(
             f,
-            "  if a thread outside of the runtime ends such a wait, put it into `cx.external(|| …)`"
+            "  if a thread outside of the runtime ends such a wait, wrap the wait in \
+             `cx.external(|| …)`"
         )
     }
 }

@@ -71,12 +71,12 @@ fn workers(snapshot: &Snapshot, families: &mut Vec<Family>) {
     for (at, (name, _)) in first.into_iter().enumerate() {
         let name = format!("parcae_worker_{name}_total");
         let value = |worker: &WorkerFigures| worker.counters.named()[at].1 as f64;
-        add(name, "What a worker counted; see WorkerStats.", FamilyKind::Counter, &value);
+        add(name, "A counter of a worker; see WorkerStats.", FamilyKind::Counter, &value);
     }
     let length = |worker: &WorkerFigures| worker.queued as f64;
     add(
         "parcae_worker_queue_length".into(),
-        "Tasks that others may take.",
+        "Tasks that other workers may steal.",
         FamilyKind::Gauge,
         &length,
     );
@@ -126,12 +126,12 @@ fn nurseries(snapshot: &Snapshot, families: &mut Vec<Family>) {
     };
     add("open", "Nurseries that have not ended.", FamilyKind::Gauge, &|n| n.open as f64);
     add("live", "Tasks that have not ended.", FamilyKind::Gauge, &|n| n.live as f64);
-    add("finished_total", "Tasks that ended well.", FamilyKind::Counter, &|n| n.finished as f64);
+    add("finished_total", "Tasks that succeeded.", FamilyKind::Counter, &|n| n.finished as f64);
     add("failed_total", "Tasks that failed.", FamilyKind::Counter, &|n| n.failed as f64);
     let seconds = FamilyKind::Counter;
     add("run_seconds_total", "Time that tasks ran.", seconds, &|n| n.ran.as_secs_f64());
     add("wait_seconds_total", "Time that tasks waited.", seconds, &|n| n.waited.as_secs_f64());
-    let help = "Time that tasks could have run and did not.";
+    let help = "Time that tasks were ready and not running.";
     add("starve_seconds_total", help, seconds, &|n| n.starved.as_secs_f64());
     let sample = |(label, nursery): &(String, NurseryFigures)| {
         let labels = |resource: Resource| {
@@ -141,7 +141,7 @@ fn nurseries(snapshot: &Snapshot, families: &mut Vec<Family>) {
     };
     families.push(Family {
         name: "parcae_nursery_spent_total".into(),
-        help: "Budget that tasks used up, where it is counted.",
+        help: "Budget used by tasks, of each counted resource.",
         kind: FamilyKind::Counter,
         samples: known.iter().flat_map(sample).collect(),
     });

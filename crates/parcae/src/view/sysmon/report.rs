@@ -69,8 +69,8 @@ impl fmt::Display for StallKind {
                  `parcae::sync`, `parcae::channel` and `parcae::time`"
             }
             StallKind::Starved => {
-                "it wants to run, but the machine gives it no processor: lower the load, or \
-                 `Builder::workers`"
+                "it is ready to run, but the operating system gives it no processor: lower the \
+                 load, or `Builder::workers`"
             }
             StallKind::Unknown => {
                 "it computes without a checkpoint (`Cx::checkpoint`), or blocks its thread \
@@ -88,10 +88,14 @@ impl fmt::Display for StallReport {
         }
         write!(f, "; {}", self.kind)?;
         if self.stealable_behind > 0 {
-            write!(f, "; {} tasks behind it go to others", self.stealable_behind)?;
+            write!(
+                f,
+                "; {} tasks queued behind it are taken over by other workers",
+                self.stealable_behind
+            )?;
         }
         if self.pinned_behind == Pinned::Waiting {
-            f.write_str("; tasks that were woken wait behind it")?;
+            f.write_str("; woken tasks that cannot move wait behind it")?;
         }
         f.write_str("\n")?;
         let functions = self.frames.shown(Shown::by(f));

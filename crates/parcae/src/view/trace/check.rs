@@ -102,7 +102,7 @@ impl Trace {
         for (at, words) in self.batch.events.iter().enumerate() {
             let flaw = |what: String| Flaw { at, what };
             let Some((kind, worker, _)) = unpack(words) else {
-                return Err(flaw(format!("no event: {words:x?}")));
+                return Err(flaw(format!("not an event: {words:x?}")));
             };
             if worker.is_some_and(|worker| worker >= self.workers) {
                 return Err(flaw(format!("there is no worker {worker:?}")));

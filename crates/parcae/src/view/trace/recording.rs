@@ -28,9 +28,10 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TraceError::Busy => f.write_str(
-                "another recording of this runtime has not been stopped: a runtime has one at a time",
+                "another recording of this runtime has not been stopped: a runtime has one at a \
+                 time",
             ),
-            TraceError::Io(error) => write!(f, "the trace's file: {error}"),
+            TraceError::Io(error) => write!(f, "cannot write the trace file: {error}"),
         }
     }
 }

@@ -12,7 +12,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
-/// Preemptions that a schedule may have: enough for every bug that was put in on purpose.
+/// Maximum number of preemptions in a schedule: enough to find every listed mutation.
 const BOUND: Option<usize> = Some(4);
 
 /// A task: its word, its stack, and its condition.
@@ -102,8 +102,8 @@ fn two_unparkers() {
     });
 }
 
-/// An observer: looks at the stack of a parked task, writes into it, and carries out the
-/// wake that came meanwhile. Returns whether the task ended there.
+/// An observer: reads the stack of a parked task, writes to it, and carries out a wake that came
+/// meanwhile. Returns whether the task ended there.
 fn observe(task: &Modelled, generation: Generation, worker: usize) -> bool {
     if !task.word.observe(generation) {
         return false;
@@ -118,8 +118,8 @@ fn observe(task: &Modelled, generation: Generation, worker: usize) -> bool {
     }
 }
 
-/// An observer looks at a task that is parked and woken at the same time: the task ends exactly
-/// once, and its stack is one's at a time.
+/// An observer reads a task that is parked and woken at the same time: the task ends exactly once,
+/// and its stack has one owner at a time.
 #[test]
 fn observe_against_unpark() {
     explore("state::observe_against_unpark", BOUND, || {
@@ -138,7 +138,7 @@ fn observe_against_unpark() {
     });
 }
 
-/// Two look at the same task: one after the other.
+/// Two observers of the same task: one after the other.
 #[test]
 fn two_observers() {
     explore("state::two_observers", BOUND, || {
@@ -217,8 +217,8 @@ fn yield_moves_the_stack() {
     });
 }
 
-/// A stale waker against the end, recycling and next life of a record: it never wakes the
-/// next life, or if it is that early, its wake is the last life's.
+/// A stale waker against the end and the reuse of a record: its wake affects the generation that it
+/// names, or none.
 // rule: S4-CTRL-7
 #[test]
 fn a_recycled_record_is_not_woken() {
@@ -269,8 +269,8 @@ fn held() -> Arc<Held> {
 }
 
 impl Held {
-    /// The thread that has the record takes the result and makes it another task's, which writes
-    /// all over it: loom reports a thread that still looks.
+    /// The thread that owns the record takes the result and reuses the record for another task,
+    /// which overwrites it: loom reports a thread that still reads it.
     fn free(&self) {
         let relaxed = std::sync::atomic::Ordering::Relaxed; // a figure for the end
         assert!(!self.freed.swap(true, relaxed), "freed twice");
@@ -301,7 +301,7 @@ impl Held {
         }
     }
 
-    /// The holder looks at the task, and says that it waits; false if the task has ended.
+    /// The holder reads the task, and joins it; false if the task has ended.
     fn join(&self) -> bool {
         // SAFETY: the model's claim, which loom checks.
         unsafe {
@@ -327,7 +327,7 @@ fn finish_in_thread(task: &Arc<Held>) -> thread::JoinHandle<Option<u32>> {
     thread::spawn(move || task.finish())
 }
 
-/// A task ends when its handle is dropped: one of the two frees the record, with its result.
+/// A task ends while its handle is dropped: one of the two frees the record, with its result.
 #[test]
 fn finish_against_let_go() {
     explore("state::finish_against_let_go", BOUND, || {
@@ -341,8 +341,7 @@ fn finish_against_let_go() {
     });
 }
 
-/// A task ends while another joins it: that one is unparked, or sees that it has ended, and
-/// has the result.
+/// A task ends while another joins it: the joiner is unparked, or sees the end, and has the result.
 // rule: S4-ORD-3
 #[test]
 fn finish_against_join() {
@@ -371,9 +370,9 @@ fn finish_against_join() {
     });
 }
 
-/// A task joins another and gives up, because it was cancelled, while the task ends: one of the two
-/// frees the record; the worker may tell the one that does not wait any more. JOIN's count goes to
-/// one of them.
+/// A task joins another and gives up, because it was cancelled, while that task ends: one of the
+/// two frees the record, and JOIN's count goes to one of them. The worker may notify a joiner that
+/// no longer waits.
 #[test]
 fn finish_against_join_and_give_up() {
     explore("state::finish_against_join_and_give_up", BOUND, || {
@@ -390,8 +389,8 @@ fn finish_against_join_and_give_up() {
     });
 }
 
-/// The task is cancelled while it ends and its holder lets go: neither bit gets into the
-/// record's next life.
+/// The task is cancelled while it ends and its handle is dropped: neither bit gets into the next
+/// generation of the record.
 #[test]
 fn finish_against_cancel_and_let_go() {
     explore("state::finish_against_cancel_and_let_go", Some(3), || {
