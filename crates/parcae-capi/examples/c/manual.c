@@ -1,5 +1,6 @@
 /* The scheduler's manual page in C: four workers, a nursery with a budget, tasks with result slots,
- * a larger stack for one of them, a failure that cancels its siblings, a nursery inside of a task. */
+ * a larger stack for one of them or for all, a failure that cancels its siblings, a token, nurseries
+ * inside of a task. */
 #include <parcae.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,8 +71,16 @@ int main(void)
     memset(&large, 0, sizeof large);
     large.size = sizeof large;
     large.stack_size = 512 * 1024;
+    large.priority = PARCAE_HIGH; /* a hint */
     janus_nursery_create();
     parcae_spawn(NULL, heavy, &enough, &large);
+    result = janus_nursery_await_all();
+    printf("await: %ld, a stack of 512 KB: %s\n", result, enough ? "yes" : "no");
+
+    opts.stack_size = 512 * 1024; /* for all children, as in the sovereign profile */
+    parcae_nursery_open(&opts);
+    enough = 0;
+    janus_nursery_spawn(heavy, &enough);
     result = janus_nursery_await_all();
     printf("await: %ld, a stack of 512 KB: %s\n", result, enough ? "yes" : "no");
 
@@ -81,9 +90,12 @@ int main(void)
     printf("await: %ld\n", janus_nursery_await_all());
 
     janus_nursery_create();
+    janus_cancel_token *token = janus_nursery_get_token();
     janus_nursery_spawn(serve, NULL);
     janus_nursery_cancel();
-    printf("await: %ld\n", janus_nursery_await_all());
+    int seen = janus_cancel_token_is_cancelled(token);
+    janus_cancel_token_destroy(token);
+    printf("await: %ld, the token is cancelled: %s\n", janus_nursery_await_all(), seen ? "yes" : "no");
 
     janus_nursery_create();
     janus_nursery_spawn(agent, slots);

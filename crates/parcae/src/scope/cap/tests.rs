@@ -454,7 +454,7 @@ fn errors_say_what_was_hit_and_what_helps() {
     let (cap, resource) = (7, Resource::Memory);
     for (error, words) in [
         (CapError::NotDelegable { cap }, ["#7", "Delegation::Allowed"]),
-        (CapError::Revoked { cap }, ["#7 was revoked", "ask who granted it"]),
+        (CapError::Revoked { cap }, ["#7 was revoked", "from its issuer"]),
         (
             CapError::TaskLimitExceeded { cap, limit: 5, live: 5 },
             ["max_tasks is 5", "higher max_tasks"],
@@ -469,13 +469,13 @@ fn errors_say_what_was_hit_and_what_helps() {
         ),
         (
             CapError::BudgetLimitExceeded { cap, resource, wanted: 6, left: 5 },
-            ["6 memory wanted", "more memory in total"],
+            ["6 memory requested", "more memory in total"],
         ),
         (
             CapError::Wider { limit: CapLimit::TaskBudget(resource), asked: 6, allowed: 5 },
             ["task_budget.memory of 6", "5 allowed"],
         ),
-        (CapError::TooDeep { limit: MAX_DEPTH }, ["32 levels", "further up"]),
+        (CapError::TooDeep { limit: MAX_DEPTH }, ["32 derivations", "ancestors"]),
     ] {
         let text = (&error as &dyn std::error::Error).to_string();
         for word in words {
