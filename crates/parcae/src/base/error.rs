@@ -139,7 +139,7 @@ struct ErrorInner {
     rank: Rank,
     /// Detail of a cancellation.
     detail: Option<Detail>,
-    /// Whether the task that returned it ended because it was cancelled; see [`Error::ends_cancelled`].
+    /// Whether the task that returned it ended by cancellation; see [`Error::ends_cancelled`].
     ends_cancelled: bool,
 }
 

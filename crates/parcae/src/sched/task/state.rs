@@ -105,7 +105,7 @@ const GENERATION: u64 = !0 << GENERATION_SHIFT;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
-/// What a waker has to do next.
+/// The next step of a waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// The task was parked and is QUEUED now: the caller owns it and must put it into a
@@ -120,7 +120,7 @@ pub(crate) enum Woken {
     Stale,
 }
 
-/// What the worker that finished a task has to do next.
+/// The next step of the worker that finished a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished<J> {
     /// There is no handle: the caller owns the record and recycles it.
@@ -129,7 +129,7 @@ pub(crate) enum Finished<J> {
     Held(Option<J>),
 }
 
-/// What a holder that drops a handle has to do next.
+/// The next step of a holder that drops a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LetGo {
     /// The task continues; its worker will free the record.
