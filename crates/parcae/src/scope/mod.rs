@@ -1,5 +1,5 @@
 //! The surroundings of a task: its budget, its nursery, its capabilities, and the `Cx` by which it
-//! reaches them. `life` is a task from entry to end.
+//! reaches them. `life` is a task from entry to end, `join` the wait for its result.
 
 pub(crate) mod ambient;
 pub(crate) mod budget;
@@ -7,6 +7,7 @@ pub(crate) mod cancel;
 pub mod cap;
 pub(crate) mod cx;
 pub(crate) mod errand;
+pub(crate) mod join;
 pub(crate) mod life;
 pub(crate) mod memory;
 pub(crate) mod nursery;

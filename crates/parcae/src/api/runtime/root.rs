@@ -2,19 +2,19 @@
 
 use super::RuntimeInner;
 use crate::base::error::{Error, ErrorKind, Result, discard};
-use crate::base::reason::CancelReason;
+use crate::sched::Shared;
 use crate::sched::task::{Start, Task, Traits};
 use crate::scope::budget::{Budget, BudgetPool, Ceiling, Resource, Slice};
 use crate::scope::cancel::{CancelNode, CancelToken};
 use crate::scope::cap::TaskPermit;
-use crate::scope::cx::parking::{Deadline, Ended, wait_for_end};
+use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::errand::Errands;
+use crate::scope::join::{Joinable, with_place};
 use crate::scope::life::{self, Birth};
 use crate::scope::nursery::{Account, NamedBudget, SpawnOpts};
 use crate::scope::profile::Profile;
-use crate::wait::{End, Polled, Waiter, Why};
-use crate::wait::{Ends, TaskEnd};
+use crate::wait::{End, Ends, Polled, TaskEnd, Waiter};
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -66,8 +66,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
             answer.set(output);
         }
     })?;
-    let home = Arc::as_ptr(&inner.settings.shared).addr();
-    Ok(RootTask { slot, node, settings, own, polled: Polled::default(), id, home })
+    Ok(RootTask { slot, node, settings, own, polled: Polled::default(), id })
 }
 
 /// The prepared start of a root task.
@@ -204,9 +203,8 @@ pub struct RootTask<T> {
     settings: Arc<TaskSettings>,
     own: Option<Arc<BudgetPool>>,
     polled: Polled,
-    /// Its number, and the address of its scheduler: for deadlock detection.
+    /// Its number: for deadlock detection.
     id: u64,
-    home: usize,
 }
 
 struct RootSlot<T> {
@@ -253,17 +251,8 @@ impl<T> RootTask<T> {
     ///
     /// If it was polled until it was ready: the result is gone then.
     pub fn join(self) -> Result<T> {
-        wait_for_end(&self.slot.end, Deadline::Never, self.why())?;
+        self.wait_until(Deadline::Never)?;
         self.take()
-    }
-
-    fn why(&self) -> Why<'static> {
-        let at_home = |frame: &Frame| Arc::as_ptr(&frame.settings().shared).addr() == self.home;
-        if cx::Here::new().frame().is_some_and(at_home) {
-            Why::Task(self.id)
-        } else {
-            Why::Elsewhere
-        }
     }
 
     /// As [`join`](RootTask::join) with a timeout, after which it returns the handle.
@@ -284,11 +273,7 @@ impl<T> RootTask<T> {
     ///
     /// The handle, if the time is up.
     pub fn join_timeout(self, time: Duration) -> Result<Result<T>, RootTask<T>> {
-        match wait_for_end(&self.slot.end, Deadline::after(time), self.why()) {
-            Ok(Ended::Woken) => Ok(self.take()),
-            Ok(Ended::TimedOut) => Err(self),
-            Err(error) => Ok(Err(error)),
-        }
+        self.take_within(time)
     }
 
     /// The result if the task has ended, or the handle again.
@@ -297,16 +282,12 @@ impl<T> RootTask<T> {
     ///
     /// The handle, if the task has not ended.
     pub fn try_join(self) -> Result<Result<T>, RootTask<T>> {
-        if self.is_finished() { Ok(self.take()) } else { Err(self) }
+        self.try_take()
     }
 
     fn take(&self) -> Result<T> {
         let output = self.slot.take().expect("the result was taken by a poll");
-        output.map_err(|error| match error.kind() {
-            // With the place, where it is known.
-            ErrorKind::Cancelled(CancelReason::Explicit) => error.detailed(self.node.detail()),
-            _ => error,
-        })
+        output.map_err(|error| with_place(error, self.node.detail()))
     }
 
     /// Asks the task, and all that it has spawned, to end.
@@ -374,6 +355,18 @@ impl<T> Ends for RootTask<T> {
 
     fn end(&self) -> TaskEnd<'_> {
         TaskEnd(&self.slot.end)
+    }
+}
+
+impl<T> Joinable for RootTask<T> {
+    type Value = T;
+
+    fn identity(&self) -> (u64, &Arc<Shared>) {
+        (self.id, &self.settings.shared)
+    }
+
+    fn take_result(self) -> Result<T> {
+        self.take()
     }
 }
 

@@ -7,13 +7,14 @@
 
 use super::{Account, NurseryCore, OnFailure};
 use crate::base::error::{Detail, Error, ErrorKind, Result, TaskId};
-use crate::base::reason::CancelReason;
+use crate::sched::Shared;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::LetGo;
 use crate::sched::task::{Task, TaskRef, TaskState};
 use crate::scope::budget::{Budget, BudgetPool};
-use crate::scope::cx::parking::{Deadline, Ended, queue_at_end, wait_for_end};
-use crate::scope::cx::{self, Frame};
+use crate::scope::cx::parking::{Deadline, queue_at_end};
+use crate::scope::cx::{self, Here};
+use crate::scope::join::{Joinable, with_place};
 use crate::wait::{End, Ends, Member, Polled, TaskEnd, WaitNode, Waiter, Why};
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -81,7 +82,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     ///
     /// The handle, if the child has not ended.
     pub fn try_join(self) -> Result<Result<T>, TaskHandle<'scope, T>> {
-        if self.is_finished() { Ok(self.take()) } else { Err(self) }
+        self.try_take()
     }
 
     /// Like [`join`](TaskHandle::join), with a timeout, after which the handle is returned. Under
@@ -112,39 +113,11 @@ impl<'scope, T> TaskHandle<'scope, T> {
     ///
     /// The handle, if the time is up.
     pub fn join_timeout(self, time: Duration) -> Result<Result<T>, TaskHandle<'scope, T>> {
-        match self.wait_until(Deadline::after(time)) {
-            Ok(Ended::Woken) => Ok(self.take()),
-            Ok(Ended::TimedOut) => Err(self),
-            // The child ends too: as in `join`.
-            Err(_) if self.core.settings.node.is_cancelled() => {
-                self.own_frame(&cx::Here::new()).inspect(|frame| frame.untell());
-                Ok(self.join())
-            }
-            Err(error) => Ok(Err(error)),
-        }
-    }
-
-    /// The caller, if it is a task of the child's runtime.
-    fn own_frame<'h>(&self, here: &'h cx::Here) -> Option<&'h Frame> {
-        let shared = &self.core.settings.shared;
-        here.frame().filter(|cx| Arc::ptr_eq(&cx.settings().shared, shared))
-    }
-
-    /// Waits until the child has ended, without consuming the handle. A cancel point.
-    pub(crate) fn wait_until(&self, deadline: Deadline) -> Result<Ended> {
-        if self.is_finished() {
-            return Ok(Ended::Woken);
-        }
-        let end = self.end();
-        let why = match self.own_frame(&cx::Here::new()) {
-            Some(_) => Why::Task(self.record().id()),
-            None => Why::Elsewhere,
-        };
-        wait_for_end(end, deadline, why)
+        self.take_within(time)
     }
 
     /// The end of the child, for any number of waiters.
-    fn end(&self) -> &Arc<End<Waiter>> {
+    fn own_end(&self) -> &Arc<End<Waiter>> {
         self.end.get_or_init(|| {
             let end = Arc::new(End::new());
             let joiner = End::joiner(Arc::clone(&end));
@@ -207,7 +180,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// The end, to see whether it goes.
     #[cfg(all(test, not(loom)))]
     pub(super) fn weak_end(&self) -> std::sync::Weak<End<Waiter>> {
-        Arc::downgrade(self.end())
+        Arc::downgrade(self.own_end())
     }
 
     /// The result of a child that has ended.
@@ -216,10 +189,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
         drop((this.pool.take(), this.end.take()));
         // SAFETY: it has ended, so the record is ours. The result is still there, since taking it
         // consumes the handle.
-        let mut output = unsafe { this.output() };
-        if let Err(error) = &mut output {
-            this.add_place(error);
-        }
+        let output = unsafe { this.output() };
+        let output = output.map_err(|error| with_place(error, this.forget_place()));
         this.core.settings.shared.recycle(this.task.task);
         output
     }
@@ -244,8 +215,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// Out of line, so that joining a child that has ended saves no registers for a wait.
     #[inline(never)]
     fn wait_unfinished(&self) -> Result<()> {
-        let here = cx::Here::new();
-        let Some(frame) = self.own_frame(&here) else {
+        let here = Here::new();
+        let Some(frame) = self.sibling(&here) else {
             // A thread, or a task of another runtime.
             return self.wait_until(Deadline::Never).map(drop);
         };
@@ -339,16 +310,12 @@ impl<'scope, T> TaskHandle<'scope, T> {
         self.core.settings.shared.ask_to_end(self.task);
     }
 
-    /// Adds to a cancellation the place where it was asked for, and forgets that.
+    /// The place where the child was cancelled, which is forgotten.
     #[cold]
-    fn add_place(&self, error: &mut Error) {
+    fn forget_place(&self) -> Option<Detail> {
         let mut places = self.core.cancelled_at.lock();
         let found = places.iter().position(|&(id, _)| id == self.record().id());
-        let at = found.map(|index| places.swap_remove(index).1);
-        drop(places);
-        if matches!(error.kind(), ErrorKind::Cancelled(CancelReason::Explicit)) {
-            *error = error.clone().detailed(at.map(Detail::At));
-        }
+        found.map(|index| Detail::At(places.swap_remove(index).1))
     }
 
     /// The budget that the child draws on: its own, or its nursery's.
@@ -423,7 +390,28 @@ impl<T> Ends for TaskHandle<'_, T> {
     }
 
     fn end(&self) -> TaskEnd<'_> {
-        TaskEnd(self.end())
+        TaskEnd(self.own_end())
+    }
+}
+
+impl<T> Joinable for TaskHandle<'_, T> {
+    type Value = T;
+
+    fn identity(&self) -> (u64, &Arc<Shared>) {
+        (self.record().id(), &self.core.settings.shared)
+    }
+
+    fn take_result(self) -> Result<T> {
+        self.take()
+    }
+
+    /// If the nursery is cancelled the child ends too: as in `join`.
+    fn interrupted(self, error: Error) -> Result<T> {
+        if !self.core.settings.node.is_cancelled() {
+            return Err(error);
+        }
+        self.sibling(&Here::new()).inspect(|frame| frame.untell());
+        self.join()
     }
 }
 
@@ -476,7 +464,7 @@ impl<T> Future for TaskFuture<'_, T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let this = &mut *self;
         let handle = this.handle.as_ref().expect("polled after it was ready");
-        if !handle.is_finished() && !this.polled.poll(handle.end(), context.waker()) {
+        if !handle.is_finished() && !this.polled.poll(handle.own_end(), context.waker()) {
             return Poll::Pending;
         }
         this.give_up_place();

@@ -20,6 +20,7 @@ use super::{Receiver, Sender, channel, charge};
 use crate::base::error::{Error, Result};
 use crate::scope::cx::parking::{Deadline, Ended};
 use crate::scope::cx::{Cx, Frame, Here};
+use crate::scope::join::Joinable as _;
 use crate::scope::nursery::{Nursery, SpawnOpts, TaskHandle};
 use crate::scope::profile::SpawnsFreely;
 use std::fmt;

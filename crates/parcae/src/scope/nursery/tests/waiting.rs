@@ -1,6 +1,7 @@
 //! Waiting for the end of a child in all ways, by all kinds of waiters.
 
 use super::*;
+use crate::scope::join::Joinable as _;
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
