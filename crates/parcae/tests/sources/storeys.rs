@@ -19,14 +19,8 @@ const UP: &[(&str, &str)] = &[];
 /// Number of modules in the largest cycle of references.
 const LARGEST_CYCLE: usize = 7;
 
-/// Inherent `impl` blocks in another module than their type: the module and the type.
-const AWAY: &[(&str, &str)] = &[
-    // `Cx::nursery` and the methods of time are documented where they are explained.
-    ("scope::nursery", "Cx"),
-    ("scope::nursery", "TaskSettings"),
-    ("sync::time", "Cx"),
-    ("sync::time", "Frame"),
-];
+/// Inherent `impl` blocks in another module than their type, the module and the type: none is left.
+const AWAY: &[(&str, &str)] = &[];
 
 /// Type names that are defined in two modules: none is left.
 const HOMONYMS: &[&str] = &[];

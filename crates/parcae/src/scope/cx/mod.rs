@@ -7,8 +7,10 @@ mod frame;
 mod live;
 mod loops;
 mod meter;
+mod nursery;
 mod observed;
 pub(crate) mod parking;
+mod time;
 
 pub(crate) use current::{Here, spawned_at, with_current};
 pub use frame::Preempt;

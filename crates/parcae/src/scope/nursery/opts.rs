@@ -1,6 +1,7 @@
 //! Options of nurseries and children.
 
-use super::{Failures, Hook, NurseryCore, NurseryEvent};
+use super::failures::Failures;
+use super::{Hook, NurseryCore, NurseryEvent};
 use crate::base::error::Result;
 use crate::base::lock::Lock;
 use crate::sched::task::group::Group;
@@ -8,7 +9,7 @@ use crate::sched::task::{Priority, TaskRef, Traits};
 use crate::sched::timers::Due;
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::UNLIMITED;
-use crate::scope::budget::{Budget, BudgetPool, Ceiling, More, OnExhausted, Shortfall, Slice};
+use crate::scope::budget::{Budget, BudgetPool, Ceiling, OnExhausted, Shortfall, Slice};
 use crate::scope::cancel::{CancelNode, CancelToken, OnCancel};
 use crate::scope::cx::{Frame, Shares, TaskSettings};
 use crate::scope::tally::Tallies;
@@ -358,12 +359,12 @@ impl NurseryOpts {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NamedBudget {
     /// The explicit bound, lowered to the limit of a capability; unlimited where there is none.
-    named: Budget,
+    pub(crate) named: Budget,
     /// The first slice: all that is named, and a slice of the rest.
     pub(crate) first: Slice,
     /// Later slices, of resources that are not named.
-    grant: Slice,
-    ceiling: Option<Ceiling>,
+    pub(crate) grant: Slice,
+    pub(crate) ceiling: Option<Ceiling>,
 }
 
 /// The amount that a task gets at a time of a resource that its capability allows and the nursery
@@ -410,42 +411,6 @@ impl NamedBudget {
     /// Checks that the account covers the named part in full.
     pub(crate) fn check(self, mut account: Budget) -> Result<(), Shortfall> {
         account.charge(self.named.counted())
-    }
-}
-
-impl TaskSettings {
-    /// The same, for a task with a budget of its own, of which `account` was paid.
-    pub(crate) fn with_budget(&self, own: NamedBudget, account: Budget) -> TaskSettings {
-        let fails = self.on_exhausted == OnExhausted::Fail;
-        let grant = if fails { Slice::named(Budget::ZERO) } else { own.grant };
-        let more = More { pool: Arc::clone(&self.pool), grant, ceiling: own.ceiling };
-        let granted = account.min(own.first.most());
-        // A component that neither the nursery nor the options count is not counted here either.
-        let most = own.ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
-        let free = account.zip(own.named.min(most), u64::min);
-        let granted = granted.zip(free, |granted, free| match free {
-            UNLIMITED => UNLIMITED,
-            _ => granted,
-        });
-        let pool = Arc::new(BudgetPool::new(granted, Some(more)));
-        let grant = own.grant.between(Budget::ZERO, own.first.most().max(own.grant.most()));
-        TaskSettings {
-            nursery: self.nursery,
-            owner: self.owner,
-            shared: Arc::clone(&self.shared),
-            node: Arc::clone(&self.node),
-            default_grant: pool.default_grant(grant.most()),
-            pool,
-            grant,
-            child_grant: self.child_grant,
-            issuer: Arc::clone(&self.issuer),
-            on_exhausted: self.on_exhausted,
-            on_exhausted_child: self.on_exhausted_child.clone(),
-            interval: self.interval,
-            preempt: self.preempt,
-            name: self.name.clone(),
-            tally: self.tally.clone(),
-        }
     }
 }
 

@@ -28,13 +28,8 @@ mod interval;
 
 pub use interval::{Interval, MissedTicks, interval, interval_at};
 
-use crate::base::error::{Detail, Error, ErrorKind, Result};
-use crate::sched::timers::{Due, Nanos};
-use crate::scope::cx::parking;
-use crate::scope::cx::{self, Cx, Frame};
-use crate::scope::profile::Spawns;
-use crate::wait::Why;
-use crate::{CancelReason, NurseryOpts};
+use crate::base::error::Result;
+use crate::scope::cx;
 use std::time::{Duration, Instant};
 
 /// The current time: on a task by its runtime's clock, which may be virtual, elsewhere by the
@@ -108,78 +103,6 @@ pub fn sleep_until(at: Instant) -> Result<()> {
     let due = shared.nanos(at);
     frame.sleep_until(due)?;
     frame.check_cancelled()
-}
-
-impl Frame {
-    /// Sleeps until a time of the scheduler. A checkpoint; other tasks run even if that time has
-    /// passed.
-    pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
-        let shared = &self.settings().shared;
-        if shared.now() >= due {
-            return parking::pass(self);
-        }
-        parking::checkpoint(self)?;
-        let _deadline = shared.at(due, Due::Wake(self.task_ref()));
-        while shared.now() < due {
-            self.park(Why::Sleep(Some(due)))?;
-        }
-        Ok(())
-    }
-}
-
-impl<P: Spawns> Cx<P> {
-    /// Runs a closure with a timeout. When the time is up, all cancel points in the closure fail,
-    /// and the nurseries that it has opened are cancelled. A checkpoint.
-    ///
-    /// The timeout takes effect at cancel points only. A closure that completes nevertheless,
-    /// because it reaches no cancel point or ignores the error, has its result returned, however
-    /// late. A [`blocking`](crate::blocking()) call that has begun is waited for and may delay the
-    /// return; the error says so. A [`blocking_static`](crate::blocking_static) call is left
-    /// running when the time is up.
-    ///
-    /// ```
-    /// use parcae::prelude::*;
-    /// use std::time::Duration;
-    ///
-    /// let rt = Runtime::builder().build()?;
-    /// let outcome = rt.run(|cx| {
-    ///     cx.timeout(Duration::from_millis(2), || cx.forever(|| Ok(())))
-    /// });
-    /// assert!(outcome.unwrap_err().is_timed_out());
-    /// # Ok::<(), parcae::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::TimedOut`] if the closure failed after the time was up, whatever its error: it
-    /// may be a closed channel, for example, whose other end was cancelled by the same timeout.
-    /// Otherwise the error of the closure.
-    pub fn timeout<R>(&self, time: Duration, body: impl FnOnce() -> Result<R>) -> Result<R> {
-        self.checkpoint()?;
-        let (mut output, mut token) = (None, None);
-        let opened = self.nursery_with(NurseryOpts::new().timeout(time), |n| {
-            token = Some(n.token());
-            let failed = match output.insert(body()) {
-                Ok(_) => None,
-                Err(error) => Some(error.clone()),
-            };
-            failed.map_or(Ok(()), Err)
-        });
-        let timed_out = token.and_then(|token| token.reason()) == Some(CancelReason::Timeout);
-        match (output, opened) {
-            (Some(Ok(value)), _) => Ok(value),
-            // The nursery reports whether this deadline cancelled it, or an earlier cause.
-            (Some(Err(inner)), Err(error)) if timed_out && error.is_cancelled() => {
-                let detail = Some(Detail::After(Some(time)));
-                let late = Error::new(ErrorKind::TimedOut).detailed(detail).noting(inner.note());
-                Err(late.with_others(error.others()))
-            }
-            (Some(Err(error)), _) => Err(error),
-            (None, opened) => {
-                Err(opened.err().unwrap_or_else(|| Error::new(ErrorKind::NurseryNotActive)))
-            }
-        }
-    }
 }
 
 #[cfg(all(test, not(loom)))]

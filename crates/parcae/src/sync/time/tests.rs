@@ -3,6 +3,7 @@
 mod threads;
 
 use super::*;
+use crate::base::error::Error;
 use crate::prelude::*;
 use crate::support::deterministic;
 

@@ -1,10 +1,10 @@
 //! The settings of a task: those that it shares with its siblings, and its name and origin.
 
 use crate::sched::Shared;
-use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
+use crate::scope::budget::{Budget, BudgetPool, More, OnExhausted, Slice, UNLIMITED};
 use crate::scope::cancel::CancelNode;
 use crate::scope::cap::Issuer;
-use crate::scope::nursery::Hook;
+use crate::scope::nursery::{Hook, NamedBudget};
 use crate::scope::tally::Tally;
 use std::panic::Location;
 use std::sync::Arc;
@@ -48,6 +48,40 @@ impl TaskSettings {
             tally: self.tally.clone(),
             on_exhausted_child: self.on_exhausted_child.clone(),
             ..*self
+        }
+    }
+
+    /// The same, for a task with a budget of its own, of which `account` was paid.
+    pub(crate) fn with_budget(&self, own: NamedBudget, account: Budget) -> TaskSettings {
+        let fails = self.on_exhausted == OnExhausted::Fail;
+        let grant = if fails { Slice::named(Budget::ZERO) } else { own.grant };
+        let more = More { pool: Arc::clone(&self.pool), grant, ceiling: own.ceiling };
+        let granted = account.min(own.first.most());
+        // A component that neither the nursery nor the options count is not counted here either.
+        let most = own.ceiling.map_or(Budget::UNLIMITED, |ceiling| ceiling.most);
+        let free = account.zip(own.named.min(most), u64::min);
+        let granted = granted.zip(free, |granted, free| match free {
+            UNLIMITED => UNLIMITED,
+            _ => granted,
+        });
+        let pool = Arc::new(BudgetPool::new(granted, Some(more)));
+        let grant = own.grant.between(Budget::ZERO, own.first.most().max(own.grant.most()));
+        TaskSettings {
+            nursery: self.nursery,
+            owner: self.owner,
+            shared: Arc::clone(&self.shared),
+            node: Arc::clone(&self.node),
+            default_grant: pool.default_grant(grant.most()),
+            pool,
+            grant,
+            child_grant: self.child_grant,
+            issuer: Arc::clone(&self.issuer),
+            on_exhausted: self.on_exhausted,
+            on_exhausted_child: self.on_exhausted_child.clone(),
+            interval: self.interval,
+            preempt: self.preempt,
+            name: self.name.clone(),
+            tally: self.tally.clone(),
         }
     }
 }

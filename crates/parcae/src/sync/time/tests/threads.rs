@@ -2,9 +2,10 @@
 
 use crate::api::engine::{Engine, EngineOpts};
 use crate::prelude::*;
+use crate::sched::timers::Due;
 use crate::scope::cancel::CancelNode;
 use crate::scope::cx;
-use crate::sync::time::{Due, now, sleep, sleep_until};
+use crate::sync::time::{now, sleep, sleep_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,0 +1,82 @@
+//! Time limits: a sleep of the running task, and a deadline for a part of its work.
+
+use super::{Cx, Frame, parking};
+use crate::base::error::{Detail, Error, ErrorKind, Result};
+use crate::sched::timers::{Due, Nanos};
+use crate::scope::cancel::CancelReason;
+use crate::scope::nursery::NurseryOpts;
+use crate::scope::profile::Spawns;
+use crate::wait::Why;
+use std::time::Duration;
+
+impl<P: Spawns> Cx<P> {
+    /// Runs a closure with a timeout. When the time is up, all cancel points in the closure fail,
+    /// and the nurseries that it has opened are cancelled. A checkpoint.
+    ///
+    /// The timeout takes effect at cancel points only. A closure that completes nevertheless,
+    /// because it reaches no cancel point or ignores the error, has its result returned, however
+    /// late. A [`blocking`](crate::blocking()) call that has begun is waited for and may delay the
+    /// return; the error says so. A [`blocking_static`](crate::blocking_static) call is left
+    /// running when the time is up.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let rt = Runtime::builder().build()?;
+    /// let outcome = rt.run(|cx| {
+    ///     cx.timeout(Duration::from_millis(2), || cx.forever(|| Ok(())))
+    /// });
+    /// assert!(outcome.unwrap_err().is_timed_out());
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TimedOut`] if the closure failed after the time was up, whatever its error: it
+    /// may be a closed channel, for example, whose other end was cancelled by the same timeout.
+    /// Otherwise the error of the closure.
+    pub fn timeout<R>(&self, time: Duration, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.checkpoint()?;
+        let (mut output, mut token) = (None, None);
+        let opened = self.nursery_with(NurseryOpts::new().timeout(time), |n| {
+            token = Some(n.token());
+            let failed = match output.insert(body()) {
+                Ok(_) => None,
+                Err(error) => Some(error.clone()),
+            };
+            failed.map_or(Ok(()), Err)
+        });
+        let timed_out = token.and_then(|token| token.reason()) == Some(CancelReason::Timeout);
+        match (output, opened) {
+            (Some(Ok(value)), _) => Ok(value),
+            // The nursery reports whether this deadline cancelled it, or an earlier cause.
+            (Some(Err(inner)), Err(error)) if timed_out && error.is_cancelled() => {
+                let detail = Some(Detail::After(Some(time)));
+                let late = Error::new(ErrorKind::TimedOut).detailed(detail).noting(inner.note());
+                Err(late.with_others(error.others()))
+            }
+            (Some(Err(error)), _) => Err(error),
+            (None, opened) => {
+                Err(opened.err().unwrap_or_else(|| Error::new(ErrorKind::NurseryNotActive)))
+            }
+        }
+    }
+}
+
+impl Frame {
+    /// Sleeps until a time of the scheduler. A checkpoint; other tasks run even if that time has
+    /// passed.
+    pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
+        let shared = &self.settings().shared;
+        if shared.now() >= due {
+            return parking::pass(self);
+        }
+        parking::checkpoint(self)?;
+        let _deadline = shared.at(due, Due::Wake(self.task_ref()));
+        while shared.now() < due {
+            self.park(Why::Sleep(Some(due)))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,290 @@
+//! The state of a nursery, on the stack of its owner: payment, the wait for children, failures, the
+//! result. The header of the module has the states and the ownership.
+
+use super::failures::{FailureSum, Failures, Keep};
+use super::{Hook, NurseryEvent, NurseryOpts, NurseryState, OnFailure};
+use crate::base::error::{Error, ErrorKind, Rank, Result};
+use crate::base::lock::Lock;
+use crate::sched::Shared;
+use crate::sched::task::group::Group;
+use crate::sched::task::{Task, Traits};
+use crate::sched::timers::ArmedTimer;
+use crate::sched::worker;
+use crate::scope::budget::{Budget, Shortfall};
+use crate::scope::cancel::{CancelReason, OnCancel};
+use crate::scope::cx::{Frame, Grace, Shares, TaskSettings};
+use crate::wait::Why;
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The payment for a child.
+pub(super) enum Paid {
+    /// The default of its nursery.
+    Default,
+    /// Something else.
+    Other(Budget),
+    /// Nothing yet: it gets a budget that is named.
+    Named,
+}
+
+/// The state of a nursery, on its owner's stack.
+#[repr(C)]
+pub(crate) struct NurseryCore {
+    /// First, because a child's record points to it.
+    pub(crate) group: Group,
+    pub(crate) settings: TaskSettings,
+    pub(super) on_failure: OnFailure,
+    pub(crate) traits: Traits,
+    /// Failures of children.
+    pub(super) failures: Failures,
+    /// Whether the body has returned. Written by the owner. Relaxed throughout: others read it for
+    /// reports.
+    pub(crate) closing: AtomicBool,
+    /// Whether the children were cancelled and the body's value counts. Relaxed throughout: the
+    /// owner reads it when all children have ended, which the group's counter orders.
+    pub(super) winding_down: AtomicBool,
+    /// Cancels the nursery at its deadline. Disarmed with the core.
+    #[allow(dead_code)]
+    pub(super) deadline: Option<ArmedTimer<Arc<Shared>>>,
+    /// End of the grace period of the shield that it was opened in. Disarmed with the core.
+    #[allow(dead_code)]
+    pub(super) grace: Option<Grace>,
+    /// Cancel the nursery when other tokens are cancelled. Disarmed with the core.
+    #[allow(dead_code)]
+    pub(super) tokens: Vec<OnCancel>,
+    /// The total budget of each child, if the options name one.
+    pub(super) child_budget: Option<Budget>,
+    /// A child with default options costs nothing.
+    pub(super) free: bool,
+    /// Called when a child fails, and at the end.
+    pub(super) on_event: Option<Hook>,
+    /// Children that were cancelled individually, and where: for error texts.
+    pub(super) cancelled_at: Lock<Vec<(u64, &'static Location<'static>)>>,
+    /// Reason of the cancellation, or `None`, at the end of the last child: reports and results
+    /// after that do not change any more.
+    pub(crate) ended: OnceLock<Option<CancelReason>>,
+    /// The next nursery of the same owner, further out.
+    pub(super) outer: Option<NonNull<NurseryCore>>,
+}
+
+// SAFETY: `outer` points to a core further out on the owner's stack, and is read by the owner and
+// by observers that hold the owner still. The rest is made for sharing.
+unsafe impl Sync for NurseryCore {}
+
+impl NurseryCore {
+    /// The core that a child belongs to.
+    ///
+    /// # Safety
+    ///
+    /// The task was spawned by a nursery and is not counted as ended.
+    #[inline]
+    pub(super) unsafe fn of<'c>(task: NonNull<Task>) -> &'c NurseryCore {
+        // SAFETY: as the caller says; the group is the core's first field, and the pointer was
+        // made from the core.
+        unsafe {
+            match task.as_ref().group.get() {
+                Some(group) => group.cast::<NurseryCore>().as_ref(),
+                None => unreachable!("a child without a nursery"),
+            }
+        }
+    }
+
+    /// The core of a nursery that the running task opens.
+    pub(crate) fn open(frame: &Frame, opts: NurseryOpts) -> Result<(NurseryCore, Shares)> {
+        if std::thread::panicking() {
+            return Err(Error::new(ErrorKind::Unwinding));
+        }
+        frame.check_cancelled()?;
+        // This task and no other, even if the `Cx` was smuggled to another task on the same thread.
+        let running = worker::with_current(worker::Worker::task).flatten();
+        let Some(owner) = running.filter(|task| task.task == frame.task()) else {
+            return Err(Error::new(ErrorKind::NurseryNotActive));
+        };
+        opts.open(frame, owner)
+    }
+
+    /// Closes the nursery and waits for its children. Called by the owner.
+    pub(crate) fn wait_for_children(&self, frame: &Frame) {
+        self.group.close();
+        while !self.group.is_empty() {
+            // Not a cancel point: children that are cancelled end, and are waited for. They have
+            // not heard of a request that went to this task alone.
+            if frame.was_asked_to_end() && !self.settings.node.is_cancelled() {
+                self.cancel(CancelReason::Parent);
+            }
+            frame.leave_to_others(Why::Children);
+        }
+        frame.seen().nursery.set(self.outer);
+        let _ = self.ended.set(self.settings.node.reason());
+        if self.on_event.is_some() {
+            frame.run_hook(|| self.announce_end());
+        }
+    }
+
+    /// Reports the final state to the hook. Called when no child is left.
+    pub(crate) fn announce_end(&self) {
+        if let Some(hook) = &self.on_event {
+            hook.call(&NurseryEvent::Ended { state: self.state() });
+        }
+    }
+
+    /// Pays for a child.
+    #[inline]
+    pub(super) fn pay(&self) -> Result<Paid> {
+        if self.free || self.settings.pool.take_prepaid() {
+            Ok(Paid::Default)
+        } else {
+            self.pay_pool()
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn pay_pool(&self) -> Result<Paid> {
+        if self.child_budget.is_some() {
+            return Ok(Paid::Named);
+        }
+        let TaskSettings { pool, default_grant, grant, .. } = &self.settings;
+        let account = self.or_ask_all(|| pool.spawn_default(*default_grant, *grant))?;
+        Ok(if account == *default_grant { Paid::Default } else { Paid::Other(account) })
+    }
+
+    /// Tries to draw. If there is not enough, siblings that have ended may have left some with the
+    /// worker that they ended on: asks for that and tries again.
+    pub(super) fn or_ask_all<R>(&self, draw: impl Fn() -> Result<R, Shortfall>) -> Result<R> {
+        let again = |_| {
+            self.settings.shared.flush_deferred();
+            draw()
+        };
+        draw().or_else(again).map_err(|short| self.short(short))
+    }
+
+    #[cold]
+    pub(super) fn short(&self, short: Shortfall) -> Error {
+        Error::short(short).bounded_by(self.settings.pool.bounded_by(short.resource))
+    }
+
+    /// The terms, for an observer of the owner.
+    pub(crate) fn settings(&self) -> &TaskSettings {
+        &self.settings
+    }
+
+    /// Children that have not ended, for an observer of the owner.
+    pub(crate) fn live(&self) -> usize {
+        self.group.live()
+    }
+
+    /// The next nursery of the same owner, further out.
+    pub(crate) fn outer(&self) -> Option<NonNull<NurseryCore>> {
+        self.outer
+    }
+
+    /// State of the nursery.
+    pub(crate) fn state(&self) -> NurseryState {
+        if let Some(reason) = self.ended.get() {
+            let cancelled = reason.is_some();
+            return if cancelled { NurseryState::Cancelled } else { NurseryState::Closed };
+        }
+        // Relaxed: a snapshot, for reports.
+        let closing = self.closing.load(Ordering::Relaxed);
+        let ended = closing && self.group.live() == 0;
+        match (self.settings.node.is_cancelled(), closing) {
+            (true, _) if ended => NurseryState::Cancelled,
+            (true, _) => NurseryState::Cancelling,
+            (false, true) if ended => NurseryState::Closed,
+            (false, true) => NurseryState::Closing,
+            (false, false) => NurseryState::Open,
+        }
+    }
+
+    /// Which failures are kept.
+    pub(super) fn keep(&self) -> Keep {
+        if self.on_failure == OnFailure::Collect { Keep::All } else { Keep::First }
+    }
+
+    /// Notes the failure of a child whose handle is not there to report it.
+    pub(super) fn failed(&self, error: Error) {
+        self.failures.add(error, self.keep());
+    }
+
+    pub(crate) fn cancel(&self, reason: CancelReason) {
+        self.settings.node.cancel(reason);
+    }
+
+    /// Why the nursery is being cancelled, if it is. One whose parent or token is cancelled is
+    /// cancelled too, even if the pass that cancels has not come here yet: see `cancel`.
+    pub(super) fn why_cancelled(&self) -> Option<CancelReason> {
+        let node = &self.settings.node;
+        if let Some(reason) = node.reason() {
+            return Some(reason);
+        }
+        let tokens = || self.tokens.iter().find_map(OnCancel::reason_now);
+        self.cancel(node.reason_now().or_else(tokens)?);
+        node.reason()
+    }
+
+    /// An error with which a child or the body ends, signed: whether it came too late to be the
+    /// cause of anything. `failures` has the rule.
+    pub(super) fn is_late(&self, error: &Error, frame: &Frame) -> bool {
+        match self.why_cancelled() {
+            None => frame.was_told() && !frame.was_sentenced() && !error.is_panic(),
+            Some(CancelReason::Failure) => frame.was_told(),
+            Some(_) => true,
+        }
+    }
+
+    /// Signs a child's error.
+    #[cold]
+    pub(super) fn sign(&self, error: Error, frame: &Frame) -> Error {
+        let error = frame.sign(error);
+        if self.is_late(&error, frame) { error.ranked(Rank::Late) } else { error }
+    }
+
+    /// Notes that the body has returned an error.
+    pub(in crate::scope) fn body_failed(&self, error: Error, frame: &Frame) {
+        let reason = self.why_cancelled();
+        let asked = reason.is_none() && frame.was_asked_to_end() && !frame.was_sentenced();
+        // Its own cancellation is known, and so is the error of a child that has failed.
+        let known = (error.is_cancelled() && reason.is_some()) || self.failures.knows(&error);
+        if !known {
+            let error = frame.sign(error);
+            let speaks = self.winds_down() || (error.rank() == Rank::Own && !frame.was_told());
+            let late = match reason {
+                Some(CancelReason::Explicit) => !speaks,
+                _ => self.is_late(&error, frame),
+            };
+            if late && asked && !error.is_cancelled() {
+                self.failed(Error::cancelled(CancelReason::Explicit).in_task(|| frame.info()));
+            }
+            let is_reason = asked && error.is_cancelled();
+            self.failed(if late && !is_reason { error.ranked(Rank::Late) } else { error });
+        }
+        self.cancel(CancelReason::Failure);
+    }
+
+    pub(super) fn winds_down(&self) -> bool {
+        // Relaxed: as at the field. A child reads it after the reason of the `cancel` that follows
+        // the store.
+        self.winding_down.load(Ordering::Relaxed)
+    }
+
+    /// The result of the nursery, when all has ended and the body has returned `value`.
+    pub(crate) fn result<R>(&self, value: Option<R>) -> Result<R> {
+        let FailureSum { failure, late } = self.failures.take(self.keep());
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let reason = self.ended.get().copied().unwrap_or_else(|| self.settings.node.reason());
+        match (value, reason) {
+            (Some(value), None) => Ok(value),
+            (Some(value), Some(CancelReason::Explicit)) if self.winds_down() => Ok(value),
+            (_, reason) => Err(self.cancelled(reason.unwrap_or(CancelReason::Failure), late)),
+        }
+    }
+
+    #[cold]
+    pub(super) fn cancelled(&self, reason: CancelReason, late: usize) -> Error {
+        Error::cancelled(reason).detailed(self.settings.node.detail()).with_others(late)
+    }
+}
