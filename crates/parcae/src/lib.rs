@@ -40,6 +40,7 @@
 //! | cancel, set deadlines, shield | [`CancelToken`], [`Cx::timeout`], [`Cx::shield`] | [`cancel`], [`time`] |
 //! | pass values | [`select!`] | [`channel`], [`select`](mod@select) |
 //! | share state | `Mutex`, `RwLock`, `Semaphore`, `Notify`, `Once` … | [`sync`] |
+//! | give each task a value of its own | [`task_local!`] | [`task`] |
 //! | call blocking code | [`blocking`](blocking()), [`blocking_static`] | |
 //! | use async code, be used by it | [`block_on`], [`RootTask`], [`nursery::TaskFuture`] | |
 //! | delegate authority | [`Runtime::cap_spawn`] … | [`cap`], [`profile`] |
@@ -107,13 +108,14 @@ pub mod runtime {
 }
 
 pub mod task {
-    //! A task: its context [`Cx`], its identity, loops with checkpoints, and wakers for code that
-    //! parks tasks by itself.
+    //! A task: its context [`Cx`], its identity, loops with checkpoints, values of its own
+    //! ([`task_local!`](crate::task_local!)), and wakers for code that parks tasks by itself.
 
     pub use crate::base::error::{TaskId, TaskInfo};
     pub use crate::sched::task::Priority;
     pub use crate::sched::task::waker::Waker;
     pub use crate::scope::cx::{Chunks, Cx, Each, Expiry};
+    pub use crate::scope::local::TaskLocal;
 }
 
 pub mod nursery {

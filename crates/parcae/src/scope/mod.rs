@@ -9,6 +9,7 @@ pub(crate) mod cx;
 pub(crate) mod errand;
 pub(crate) mod join;
 pub(crate) mod life;
+pub(crate) mod local;
 pub(crate) mod memory;
 pub(crate) mod nursery;
 pub mod profile;

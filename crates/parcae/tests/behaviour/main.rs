@@ -10,6 +10,7 @@ mod cancel;
 mod channel;
 mod determinism;
 mod diagnosis;
+mod locals;
 mod nursery;
 mod runtime;
 mod scheduling;

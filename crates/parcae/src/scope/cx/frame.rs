@@ -43,6 +43,7 @@ mod access;
 mod account;
 mod away;
 mod checkpoint;
+mod locals;
 mod memory;
 mod nested;
 mod refill;
@@ -54,6 +55,7 @@ mod watch;
 mod window;
 
 pub(crate) use access::FrameReader;
+pub(crate) use locals::FoundLocal;
 pub(crate) use nested::{Outer, Shares};
 pub use settings::Preempt;
 pub(crate) use settings::{Origin, PoolOwner, TaskSettings};
@@ -110,6 +112,8 @@ pub(crate) struct Frame {
     seen: Seen,
     /// Data that an adapter keeps for the task, at the base of its stack; null if there is none.
     local: AtomicPtr<()>,
+    /// Values of `task_local!`; none until the task first uses one.
+    locals: Cell<Option<NonNull<locals::LocalTable>>>,
     /// Its span in the `tracing` crate, with the feature of that name.
     span: Span,
 }
@@ -183,6 +187,7 @@ impl Frame {
             stack_end: Cell::new(0),
             seen,
             local: AtomicPtr::new(std::ptr::null_mut()),
+            locals: Cell::new(None),
             span: Span::new(),
         }
     }
@@ -220,6 +225,9 @@ impl Frame {
     /// Ends the frame: returns the rest of the account and unsubscribes.
     #[inline]
     pub(crate) fn leave(&self) {
+        if let Some(locals) = self.locals.get() {
+            self.end_locals(locals);
+        }
         if self.settings().tally.is_some() {
             self.flush_last_turn();
         }

@@ -15,7 +15,8 @@ mod time;
 pub(crate) use current::{Here, spawned_at, with_current};
 pub use frame::Preempt;
 pub(crate) use frame::{
-    Frame, FrameReader, Grace, LONGEST_SLICE, Origin, Outer, PoolOwner, Shares, TaskSettings,
+    FoundLocal, Frame, FrameReader, Grace, LONGEST_SLICE, Origin, Outer, PoolOwner, Shares,
+    TaskSettings,
 };
 pub(crate) use live::live_standing;
 pub use loops::{Chunks, Each};
