@@ -42,7 +42,7 @@
 //! | share state | `Mutex`, `RwLock`, `Semaphore`, `Notify`, `Once` … | [`sync`] |
 //! | give each task a value of its own | [`task_local!`] | [`task`] |
 //! | call blocking code | [`blocking`](blocking()), [`blocking_static`] | |
-//! | use async code, be used by it | [`block_on`], [`RootTask`], [`nursery::TaskFuture`] | |
+//! | use async code, be used by it | [`block_on`], [`RootTask`], [`nursery::TaskFuture`] | [`channel`]: `recv_async`, `send_async` |
 //! | delegate authority | [`Runtime::cap_spawn`] … | [`cap`], [`profile`] |
 //! | test under many seeds, replay one | [`explore`](explore()), [`runtime::Builder::deterministic`] | |
 //! | see all tasks, find deadlocks | [`Runtime::dump`], [`Runtime::find_deadlock`] | [`inspect`], [`attach`] |

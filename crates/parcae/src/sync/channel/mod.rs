@@ -87,6 +87,7 @@ mod broadcast;
 mod buffer;
 mod changes;
 mod error;
+mod futures;
 mod handles;
 mod iter;
 #[cfg(all(test, loom))]
@@ -106,6 +107,7 @@ mod watch;
 
 pub use broadcast::{Broadcaster, Subscriber, broadcast};
 pub use error::{Reason, RecvError, SendError};
+pub use futures::{RecvFuture, SendFuture};
 pub use handles::{WeakReceiver, WeakSender};
 pub use iter::{IntoIter, Iter, TryIter};
 pub use oneshot::{OneReceiver, OneSender, oneshot};

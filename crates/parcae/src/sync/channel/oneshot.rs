@@ -57,6 +57,10 @@ impl<T> OneSender<T> {
 }
 
 impl<T> OneReceiver<T> {
+    pub(super) fn receiver(&self) -> &Receiver<T> {
+        &self.0
+    }
+
     /// Waits for the value. The call can be repeated after a cancellation or timeout.
     ///
     /// # Errors

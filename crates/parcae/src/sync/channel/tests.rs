@@ -7,6 +7,7 @@ pub(crate) mod cancelling;
 mod cancelling_others;
 mod causes;
 mod closing;
+mod futures;
 mod mixed;
 mod more;
 mod ordered;
