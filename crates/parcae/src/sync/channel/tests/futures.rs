@@ -171,7 +171,7 @@ fn a_cancelled_future_loses_no_value() {
     });
 }
 
-/// What a dropped future leaves: a receive nothing, a send nothing; no waiter in any case.
+/// A dropped future leaves no waiter, and a receive leaves the value.
 #[test]
 fn a_dropped_future_leaves_no_waiter() {
     let (count, waker) = Count::new();
