@@ -80,6 +80,7 @@ mod handle;
 mod opts;
 mod overflow;
 mod pool;
+mod prefetch;
 mod program;
 mod registry;
 mod size;
@@ -101,6 +102,7 @@ pub(crate) use overflow::{
     CONTAINED, TASK, arm_containing, arm_thread, pass_on, program_counter, report_spawned_at,
     stay_loaded,
 };
+pub(crate) use prefetch::prefetch;
 
 #[cfg(test)]
 mod tests;

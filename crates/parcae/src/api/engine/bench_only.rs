@@ -15,7 +15,7 @@ pub struct Alarm(#[allow(dead_code)] ArmedTimer<Arc<Shared>>);
 /// Has the running task woken after a time; none outside of tasks.
 pub fn alarm(time: Duration) -> Option<Alarm> {
     worker::with_current(|worker| {
-        let due = Due::Wake(worker.task()?);
+        let due = Due::wake(worker.task()?);
         Some(Alarm(worker.shared.at_for(worker.shared.later(time), due)))
     })
     .flatten()

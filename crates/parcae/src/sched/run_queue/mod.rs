@@ -164,6 +164,19 @@ impl RunQueue {
         unsafe { &mut *self.pinned.get() }
     }
 
+    /// Number of Normal tasks that only this worker may run, without the one that was woken last.
+    #[inline]
+    pub(crate) fn pinned_len(&self) -> usize {
+        // SAFETY: the reference ends with the statement.
+        unsafe { self.pinned()[Priority::Normal as usize].len() }
+    }
+
+    /// Number of picks so far; wraps around.
+    #[inline]
+    pub(crate) fn picks(&self) -> u32 {
+        self.tick.get()
+    }
+
     // ----- push -------------------------------------------------------------------------
 
     /// Adds a task that only this worker may run, behind those of its priority.

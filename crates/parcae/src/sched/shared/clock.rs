@@ -1,9 +1,8 @@
 //! The clock of a scheduler, and its deadlines.
 
 use super::Shared;
-use crate::sched::timers::{
-    ArmedTimer, Due, FOREVER, GRACE, NEVER, Nanos, PACE, Rest, STEP, Timers,
-};
+use crate::sched::task::TaskRef;
+use crate::sched::timers::{ArmedTimer, Due, FOREVER, GRACE, NEVER, Nanos, PACE, STEP, Timers};
 use crate::sched::worker;
 use crate::sched::worker::faults::{FaultPoint, fault_in_loop};
 use std::sync::Arc;
@@ -58,9 +57,10 @@ impl Shared {
     /// Arms a timer. Dropping the result disarms it.
     pub(crate) fn at(&self, at: Nanos, what: Due) -> ArmedTimer<&Shared> {
         let worker = worker::with_current_of(self, |here| here.map(|worker| worker.index));
-        let (wheel, ring) = self.timers.of(worker);
+        let wheel = self.timers.wheel_for(worker, &what);
+        let ring = self.timers.ring(wheel);
         let (entry, is_first) = ring.insert(at, what);
-        if is_first && self.log.is_none() {
+        if is_first && self.timers.is_watched(wheel) && self.log.is_none() {
             let overdue = ring.next().saturating_add(worker.map_or(0, |_| GRACE));
             if self.timer_thread.horizon.must_tell(overdue) {
                 self.timer_thread.tell(&self.me);
@@ -77,20 +77,34 @@ impl Shared {
     /// The earliest deadline of a worker.
     #[inline]
     pub(crate) fn next_of(&self, worker: usize) -> Nanos {
-        self.timers.of(Some(worker)).1.next()
+        let [watched, sleepers] = self.timers.of(worker);
+        watched.next().min(sleepers.next())
     }
 
-    /// A worker acts on up to `limit` of its own deadlines.
-    pub(crate) fn fire_own(&self, worker: usize, now: Nanos, limit: usize) -> Rest {
-        let ring = self.timers.of(Some(worker)).1;
+    /// A worker acts on up to `limit` of its own deadlines. Tasks that only it may run are given to
+    /// `wake`.
+    pub(crate) fn fire_own(
+        &self,
+        worker: usize,
+        now: Nanos,
+        limit: usize,
+        mut wake: impl FnMut(TaskRef),
+    ) {
         let fired = &self.remotes[worker].stats.fired;
-        let rest = ring.fire(now, limit, |due| {
+        let mut act = |due| {
             fired.bump();
-            due.act(self);
+            match due {
+                Due::WakePinned(task) => wake(task),
+                due => due.act(self),
+            }
             fault_in_loop(self, FaultPoint::Timers);
-        });
-        ring.looked(now);
-        rest
+        };
+        for ring in self.timers.of(worker) {
+            if ring.next() <= now {
+                ring.fire(now, limit, &mut act);
+            }
+            ring.looked(now);
+        }
     }
 
     /// Acts on overdue deadlines. For any thread, at any time. Leaves alone a wheel whose worker
@@ -138,8 +152,7 @@ impl Shared {
 
     /// When an idle worker has to wake up for its deadlines; `None` if it has none.
     pub(crate) fn wake_up_time(&self, worker: usize) -> Option<Instant> {
-        let (_, ring) = self.timers.of(Some(worker));
-        let next = ring.next();
-        (next != NEVER).then(|| self.instant(next.max(ring.last_look() + PACE)))
+        let (next, last_look) = (self.next_of(worker), self.timers.of(worker)[0].last_look());
+        (next != NEVER).then(|| self.instant(next.max(last_look + PACE)))
     }
 }

@@ -374,13 +374,7 @@ impl Shared {
         // SAFETY: the task is QUEUED and ours to put into a queue.
         let this = unsafe { task.as_ref() };
         let migratable = this.traits.get().migratable;
-        if self.tracer.is_on() || cfg!(test) {
-            // Contained: the task is in no queue yet, and the caller may have more tasks to wake.
-            contain(|| {
-                fault_in_loop(self, FaultPoint::Wake);
-                self.note_wake(here, this, owner);
-            });
-        }
+        self.note_woken(here, this, owner);
         if let Some(worker) = here
             && (worker.index == owner || migratable)
         {
@@ -400,6 +394,18 @@ impl Shared {
                 self.queues.push_inbox_pinned(owner, task);
                 self.notify(owner);
             }
+        }
+    }
+
+    /// Writes the event of a task that was woken and is in no queue yet.
+    #[inline]
+    pub(crate) fn note_woken(&self, here: Option<&Worker>, task: &Task, owner: usize) {
+        if self.tracer.is_on() || cfg!(test) {
+            // Contained: the task is in no queue yet, and the caller may have more tasks to wake.
+            contain(|| {
+                fault_in_loop(self, FaultPoint::Wake);
+                self.note_wake(here, task, owner);
+            });
         }
     }
 

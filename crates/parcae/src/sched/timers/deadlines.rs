@@ -1,4 +1,4 @@
-//! The deadlines of a scheduler: a timing wheel for each worker, and one for all other threads.
+//! The deadlines of a scheduler: two timing wheels for each worker, and one for all other threads.
 //!
 //! Times are nanoseconds since the scheduler was made. With threads they come from the monotonic
 //! clock. Under the deterministic executor time is virtual: a step takes a microsecond, and when no
@@ -8,12 +8,16 @@
 //!
 //! | | arms | fires | disarms |
 //! |---|---|---|---|
-//! | a worker's wheel | its tasks, while they run on it | the worker; if it is stuck, the [timer thread](super::thread) | any thread |
+//! | a worker's watched wheel | its tasks, while they run on it | the worker; if it is stuck, the [timer thread](super::thread) | any thread |
+//! | a worker's sleepers | its tasks that may not move, to be woken | the worker | these tasks |
 //! | the last wheel | threads that are no workers | the timer thread | any thread |
 //!
-//! Each wheel has a lock, which usually one thread alone uses, and beside it a word `next`: no
-//! later than its earliest deadline. A worker without a due deadline reads that word and nothing
-//! else.
+//! A sleeper that only one worker may run gains nothing from another thread that fires its timer:
+//! it has to wait for its worker in any case. So its wheel is not watched. The lock of that wheel
+//! is one thread's, and arming a timer in it needs no fence.
+//!
+//! Each wheel has a lock, and beside it a word `next`: no later than its earliest deadline. A
+//! worker without a due deadline reads these words and nothing else.
 //!
 //! # States of a timer
 //!
@@ -30,6 +34,12 @@
 //! finds another serial number. The action is moved out of the node in the same critical section,
 //! and the node is not used afterwards.
 //!
+//! A word `elapsed` beside each wheel says which timers have left it: all whose tick is lower. It
+//! is written under the lock after they were taken out, and only grows. A task that wakes up after
+//! its timer has fired reads that word, and neither takes the lock nor reads the clock: a timer is
+//! not taken out before its time. If the word is older than that, the task disarms the timer under
+//! the lock, and finds that it is gone.
+//!
 //! *Firing*: the action is a value on the stack of the firing thread. It is carried out after the
 //! lock was released, so that callbacks may arm and disarm timers. Disarming a timer that is firing
 //! does nothing and does not wait: its task may be woken, or its token cancelled, once more. Every
@@ -38,8 +48,8 @@
 //!
 //! # Reading the clock
 //!
-//! A busy worker reads `next` every 61 picks, and the clock only if there is a deadline; before it
-//! sleeps, always. It sleeps until `next`, not in ticks, so no wake-up is wasted. No other thread
+//! A busy worker reads `next` every 61 picks, and the clock only if there is a deadline, once for
+//! all that are due; before it sleeps, always. It sleeps until `next`, not in ticks, so no wake-up is wasted. No other thread
 //! arms a timer in its wheel while it sleeps, so it cannot oversleep. After it has fired, it sleeps
 //! for at least [`PACE`]: where deadlines are dense, one wake-up serves many; a single deadline is
 //! as precise as possible.
@@ -50,7 +60,7 @@
 //! about the timer slack of the kernel (50 µs). So a timer is late by at most that and the time to
 //! wake a thread; where deadlines are dense and workers idle, by [`PACE`] more, half a millisecond;
 //! if its worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a step. There,
-//! timers fire in the order of their deadlines; those of the same step fire by worker, then in the
+//! timers fire in the order of their deadlines; those of the same step fire by wheel, then in the
 //! order of arming.
 //!
 //! Rejected: nodes on the stack of the waiting task (deadlines of tokens and nurseries move with
@@ -76,7 +86,7 @@ pub(crate) const REAL_UNIT: Nanos = 1 << 16;
 pub(crate) const GRACE: Nanos = 4_000_000;
 /// Least time between two wake-ups of an idle worker for deadlines.
 pub(crate) const PACE: Nanos = 500_000;
-/// The latest deadline, 146 years: later ones are clamped to it. A multiple of both units.
+/// The latest deadline, 146 years: later ones are clamped to it. A multiple of the virtual tick.
 pub(crate) const FOREVER: Nanos = (1 << 62) / (STEP * REAL_UNIT) * (STEP * REAL_UNIT);
 /// No deadline.
 pub(crate) const NEVER: Nanos = Nanos::MAX;
@@ -99,13 +109,25 @@ pub(crate) enum Due {
     Expire(Weak<dyn Expire>),
     /// The grace period of the object ends, if it is still there.
     EndGrace(Weak<dyn Expire>),
-    /// The task is woken.
+    /// The task is woken. It may move to another worker.
     Wake(TaskRef),
+    /// The task is woken. Only the worker that armed the timer may run it.
+    WakePinned(TaskRef),
     /// The task is woken, and takes the slow path at its next checkpoint.
     Interrupt(TaskRef),
 }
 
 impl Due {
+    /// Wakes a task. Called by the task itself, which has waited before or is about to.
+    pub(crate) fn wake(task: TaskRef) -> Due {
+        // SAFETY: the running task's own record.
+        if unsafe { task.task.as_ref() }.traits.get().migratable {
+            Due::Wake(task)
+        } else {
+            Due::WakePinned(task)
+        }
+    }
+
     /// Lets an object expire.
     pub(crate) fn expire<T: Expire + 'static>(object: &Arc<T>) -> Due {
         let object: Weak<T> = Arc::downgrade(object);
@@ -130,7 +152,7 @@ impl Due {
                     object.end_grace();
                 }
             }
-            Due::Wake(task) => {
+            Due::Wake(task) | Due::WakePinned(task) => {
                 note(shared, task);
                 shared.unpark(task);
             }
@@ -143,7 +165,7 @@ impl Due {
 }
 
 /// Writes the event. Never unwinds: the task has to be woken in any case.
-fn note(shared: &Shared, task: TaskRef) {
+pub(crate) fn note(shared: &Shared, task: TaskRef) {
     if shared.tracer.is_on() {
         contain(|| shared.note_timer(task));
     }
@@ -166,6 +188,12 @@ impl<S: Deref<Target = Shared>> ArmedTimer<S> {
     pub(crate) fn new(shared: S, key: TimerKey) -> ArmedTimer<S> {
         ArmedTimer { shared, key }
     }
+
+    /// Whether the timer has been taken out of its wheel: its time has come. If not, it may have
+    /// been all the same.
+    pub(crate) fn has_fired(&self) -> bool {
+        self.shared.timers.has_fired(self.key)
+    }
 }
 
 impl ArmedTimer<&Shared> {
@@ -179,7 +207,9 @@ impl ArmedTimer<&Shared> {
 
 impl<S: Deref<Target = Shared>> Drop for ArmedTimer<S> {
     fn drop(&mut self) {
-        self.shared.timers.take_back(self.key);
+        if !self.has_fired() {
+            self.shared.timers.take_back(self.key);
+        }
     }
 }
 
@@ -200,6 +230,8 @@ pub(crate) struct SharedWheel<T> {
     next: AtomicU64,
     /// When its worker last fired its timers.
     looked: AtomicU64,
+    /// No later than the tick before which all timers were taken out. Written under the lock.
+    elapsed: AtomicU64,
 }
 
 impl<T> SharedWheel<T> {
@@ -209,7 +241,16 @@ impl<T> SharedWheel<T> {
             wheel: Mutex::new(Wheel::new()),
             next: AtomicU64::new(NEVER),
             looked: AtomicU64::new(0),
+            elapsed: AtomicU64::new(0),
         }
+    }
+
+    /// Whether a timer was taken out: all before `elapsed` were. False is no answer.
+    #[inline]
+    pub(crate) fn has_taken(&self, entry: TimerEntry) -> bool {
+        // Relaxed: a node that is in no wheel is not touched by the caller, and the time only
+        // grows. The store in `take` is its partner.
+        entry.tick < self.elapsed.load(Ordering::Relaxed)
     }
 
     /// No later than the earliest deadline.
@@ -278,6 +319,8 @@ impl<T> SharedWheel<T> {
             taken += 1;
         }
         self.publish_next(&wheel);
+        // Relaxed: read by `has_taken`.
+        self.elapsed.store(wheel.elapsed(), Ordering::Relaxed);
         let surplus = wheel.take_surplus();
         drop(wheel);
         drop(surplus); // outside of the lock
@@ -321,8 +364,9 @@ impl<T> SharedWheel<T> {
 
 /// The deadlines of a scheduler.
 pub(crate) struct Timers {
-    /// One for each worker; the last is for all other threads.
+    /// A watched wheel for each worker; one for all other threads; the sleepers' wheels.
     rings: Box<[SharedWheel<Due>]>,
+    workers: usize,
 }
 
 impl Timers {
@@ -330,25 +374,49 @@ impl Timers {
     pub(crate) const ALL: usize = usize::MAX;
 
     pub(crate) fn new(workers: usize, unit: Nanos) -> Timers {
-        Timers { rings: (0..=workers).map(|_| SharedWheel::new(unit)).collect() }
+        let rings = (0..2 * workers + 1).map(|_| SharedWheel::new(unit)).collect();
+        Timers { rings, workers }
     }
 
-    /// The wheel of a worker, or of all other threads.
+    /// The wheel for an action of a worker, or of another thread.
     #[inline]
-    pub(crate) fn of(&self, worker: Option<usize>) -> (usize, &SharedWheel<Due>) {
-        let index = worker.unwrap_or(self.rings.len() - 1);
-        (index, &self.rings[index])
+    pub(crate) fn wheel_for(&self, worker: Option<usize>, what: &Due) -> usize {
+        match (worker, what) {
+            (Some(worker), Due::WakePinned(_)) => self.workers + 1 + worker,
+            (worker, _) => worker.unwrap_or(self.workers),
+        }
     }
 
-    /// All wheels, each with the grace that its worker has.
+    /// Whether the timer thread fires the overdue timers of this wheel.
+    #[inline]
+    pub(crate) fn is_watched(&self, wheel: usize) -> bool {
+        wheel <= self.workers
+    }
+
+    #[inline]
+    pub(crate) fn ring(&self, wheel: usize) -> &SharedWheel<Due> {
+        &self.rings[wheel]
+    }
+
+    /// The wheels of a worker: the watched one, and that of its sleepers.
+    #[inline]
+    pub(crate) fn of(&self, worker: usize) -> [&SharedWheel<Due>; 2] {
+        [&self.rings[worker], &self.rings[self.workers + 1 + worker]]
+    }
+
+    /// All watched wheels, each with the grace that its worker has.
     pub(crate) fn graces(&self) -> impl Iterator<Item = (&SharedWheel<Due>, Nanos)> {
-        let last = self.rings.len() - 1;
+        let last = self.workers;
         let grace = move |index| if index == last { 0 } else { GRACE };
-        self.rings.iter().enumerate().map(move |(index, ring)| (ring, grace(index)))
+        self.rings[..=last].iter().enumerate().map(move |(index, ring)| (ring, grace(index)))
     }
 
     pub(crate) fn key(&self, wheel: usize, entry: TimerEntry) -> TimerKey {
         TimerKey { wheel: wheel as u32, entry }
+    }
+
+    fn has_fired(&self, key: TimerKey) -> bool {
+        self.rings[key.wheel as usize].has_taken(key.entry)
     }
 
     fn take_back(&self, key: TimerKey) {

@@ -1,4 +1,4 @@
-//! Deadlines: a timing wheel for each worker, and the thread that fires the timers of stuck
+//! Deadlines: timing wheels for each worker, and the thread that fires the timers of stuck
 //! workers. The scheduler's clock is in `sched::shared`.
 
 mod deadlines;
@@ -12,6 +12,6 @@ mod wheel;
 pub(crate) use crate::base::time::Nanos;
 pub(crate) use crate::sched::events::clock::STEP;
 pub(crate) use deadlines::{
-    ArmedTimer, Due, Expire, FOREVER, GRACE, NEVER, PACE, REAL_UNIT, Rest, Timers,
+    ArmedTimer, Due, Expire, FOREVER, GRACE, NEVER, PACE, REAL_UNIT, Timers, note,
 };
 pub(crate) use thread::TimerThread;

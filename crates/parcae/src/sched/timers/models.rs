@@ -59,6 +59,30 @@ fn fire_against_take_back() {
     });
 }
 
+/// A timer fires while its task wakes up and looks whether it has: a timer that was seen to have
+/// left the wheel fires, and one that was not is taken back or fires.
+#[test]
+fn fire_against_a_look_at_what_has_fired() {
+    explore("time::fire_against_a_look_at_what_has_fired", None, || {
+        let ring = Arc::new(SharedWheel::new(1));
+        let (entry, _) = ring.insert(5, ());
+        let firing = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || {
+                let mut fired = 0;
+                ring.fire(4, usize::MAX, |()| fired += 1);
+                ring.fire(9, usize::MAX, |()| fired += 1);
+                fired
+            })
+        };
+        let seen = ring.has_taken(entry);
+        let taken_back = !seen && ring.remove(entry).is_some();
+        let fired = firing.join().unwrap();
+        assert_eq!(fired + usize::from(taken_back), 1, "a timer acts once or is taken back");
+        assert!(ring.has_taken(entry), "all before the ninth tick are gone");
+    });
+}
+
 /// A worker and the timer thread fire the same wheel, and its node is reused meanwhile: each timer
 /// fires once, and disarming the first does not disarm the second.
 #[test]

@@ -55,11 +55,12 @@ const CHUNK: usize = 128;
 /// allocation.
 const KEPT: usize = 32;
 
-/// Identifies a value: its node, and which life of it.
+/// Identifies a value: its node, and which life of it; with the tick at which it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimerEntry {
     index: u32,
     serial: u64,
+    pub(super) tick: Tick,
 }
 
 struct WheelNode<T> {
@@ -90,7 +91,8 @@ pub(crate) struct Surplus<T>(#[allow(dead_code)] Vec<Box<[WheelNode<T>]>>);
 pub(crate) struct Wheel<T> {
     /// All values before this tick were taken out.
     elapsed: Tick,
-    levels: Box<[[WheelSlot; SLOTS]; LEVELS]>,
+    /// The levels that were ever in use, and those below them.
+    levels: Vec<[WheelSlot; SLOTS]>,
     /// Which slots of each level are in use.
     used: [u64; LEVELS],
     /// Which levels are in use.
@@ -105,7 +107,7 @@ impl<T> Wheel<T> {
     pub(crate) fn new() -> Wheel<T> {
         Wheel {
             elapsed: 0,
-            levels: Box::new([[EMPTY; SLOTS]; LEVELS]),
+            levels: Vec::new(),
             used: [0; LEVELS],
             used_levels: 0,
             chunks: Vec::new(),
@@ -131,8 +133,8 @@ impl<T> Wheel<T> {
         node.serial = serial;
         node.value = Some(value);
         self.len += 1;
-        self.link(index);
-        TimerEntry { index, serial }
+        let tick = self.link(index);
+        TimerEntry { index, serial, tick }
     }
 
     /// Takes a value out, if it is still there.
@@ -185,6 +187,11 @@ impl<T> Wheel<T> {
         None
     }
 
+    /// All values before this tick were taken out.
+    pub(crate) fn elapsed(&self) -> Tick {
+        self.elapsed
+    }
+
     /// No later than the earliest tick of a value; `None` if the wheel is empty.
     pub(crate) fn next(&self) -> Option<Tick> {
         let (level, digit) = self.first()?;
@@ -223,14 +230,17 @@ impl<T> Wheel<T> {
         (self.elapsed >> shift >> BITS << BITS | digit as Tick) << shift
     }
 
-    /// Puts a node at the end of the slot where it belongs.
-    fn link(&mut self, index: u32) {
+    /// Puts a node at the end of the slot where it belongs; returns its tick.
+    fn link(&mut self, index: u32) -> Tick {
         let elapsed = self.elapsed;
         let node = self.node_mut(index);
         node.tick = node.tick.clamp(elapsed, LAST);
         node.next = NONE;
         let tick = node.tick;
         let (level, digit) = self.place_of(tick);
+        if level >= self.levels.len() {
+            self.levels.resize(level + 1, [EMPTY; SLOTS]);
+        }
         let slot = &mut self.levels[level][digit];
         let tail = std::mem::replace(&mut slot.tail, index);
         slot.earliest = slot.earliest.min(tick);
@@ -243,6 +253,7 @@ impl<T> Wheel<T> {
         }
         self.used[level] |= 1 << digit;
         self.used_levels |= 1 << level;
+        tick
     }
 
     /// Moves all of a slot down, now that `elapsed` is in it.

@@ -31,6 +31,7 @@
 
 mod deferred;
 pub(crate) mod events;
+mod expired;
 pub(crate) mod faults;
 mod observe;
 mod rest;
@@ -52,6 +53,7 @@ use crate::sched::{Remote, Shared};
 use crate::stack::StackCache;
 use crate::stack::fiber::strand::{Strand, ThreadStack};
 pub(crate) use deferred::Deferred;
+use expired::Expired;
 use faults::{FaultPoint, fault_in_loop};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
@@ -89,6 +91,8 @@ pub(crate) struct Worker {
     searching: Cell<bool>,
     /// Some of the worker's deadlines have passed: the loop acts on them before anything else.
     deadlines_passed: Cell<bool>,
+    /// Tasks whose timers have fired and that are not woken yet.
+    expired: Expired,
     spin: SpinPolicy,
     records: UnsafeCell<FreeRecords>,
     stacks: UnsafeCell<StackCache>,
@@ -231,6 +235,7 @@ impl Worker {
             asleep: Cell::new(false),
             searching: Cell::new(false),
             deadlines_passed: Cell::new(false),
+            expired: Expired::new(),
             spin: SpinPolicy::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),

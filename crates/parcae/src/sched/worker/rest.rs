@@ -7,21 +7,20 @@ use crate::sched::events::EventKind;
 use crate::sched::idle::{Slept, Spin};
 use crate::sched::run_queue::{PickHooks, TaskSource};
 use crate::sched::task::Task;
-use crate::sched::timers::{NEVER, Nanos, Rest};
+use crate::sched::timers::{NEVER, Nanos};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
-
-/// Maximum number of deadlines that are acted on before tasks run again.
-const DEADLINES: usize = 256;
 
 impl PickHooks for Worker {
     /// Records whether deadlines of this worker have passed. The deterministic executor does this
     /// itself.
     fn periodic(&self) {
         let next = self.shared.next_of(self.index);
-        if next != NEVER && self.shared.log.is_none() && next <= self.shared.now() {
+        if self.expired.has_batch(&self.queue)
+            || next != NEVER && self.shared.log.is_none() && next <= self.shared.now()
+        {
             self.deadlines_passed.set(true);
         }
     }
@@ -74,17 +73,6 @@ impl Worker {
         self.queue.pick_anywhere(self)
     }
 
-    /// Acts on deadlines of this worker that have passed. Called in the loop, outside of any task:
-    /// callbacks of tokens run here. Never inlined: its batch would take space at the base of every
-    /// stack.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn fire_timers(&self, now: Nanos) {
-        self.events.act_for_worker();
-        let rest = self.shared.fire_own(self.index, now, DEADLINES);
-        self.deadlines_passed.set(rest != Rest::Nothing);
-    }
-
     /// Becomes a sleeper of the idle protocol; false if there is work after all. For virtual
     /// workers, which do not spin and whose executor sleeps for them.
     pub(super) fn fall_asleep(&self) -> bool {
@@ -120,7 +108,7 @@ impl Worker {
             self.fault(FaultPoint::Look);
             let started = Instant::now();
             let now = shared.nanos(started);
-            if shared.next_of(self.index) <= now {
+            if shared.next_of(self.index) <= now || !self.expired.is_empty() {
                 // Callbacks of tokens are user code and may take long: no publisher may rely on
                 // this searcher.
                 if searching.take() && shared.idle.stop_searching() {

@@ -160,7 +160,7 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
             let shared = &frame.settings().shared;
             let _timer = match deadline {
                 Deadline::Task(at) if left.is_some() => {
-                    Some(shared.at(at, Due::Wake(frame.task_ref())))
+                    Some(shared.at(at, Due::wake(frame.task_ref())))
                 }
                 _ => None,
             };

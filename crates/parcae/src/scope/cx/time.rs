@@ -73,10 +73,12 @@ impl Frame {
             return parking::pass(self);
         }
         parking::checkpoint(self)?;
-        let _deadline = shared.at(due, Due::Wake(self.task_ref()));
-        while shared.now() < due {
+        let timer = shared.at(due, Due::wake(self.task_ref()));
+        loop {
             self.park(Why::Sleep(Some(due)))?;
+            if timer.has_fired() || shared.now() >= due {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 }

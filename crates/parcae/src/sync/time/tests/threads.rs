@@ -8,7 +8,7 @@ use crate::scope::cx;
 use crate::sync::time::{now, sleep, sleep_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -193,4 +193,75 @@ fn a_callback_of_a_deadline_uses_the_runtime() {
         Ok(())
     })
     .unwrap();
+}
+
+/// Sleepers that expired while their worker was busy run in the order of their deadlines.
+#[test]
+fn expired_sleepers_run_in_the_order_of_their_deadlines() {
+    const SLEEPERS: usize = 300;
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    loop {
+        let armed = AtomicUsize::new(0);
+        let ran = std::sync::Mutex::new(Vec::new());
+        let first = Instant::now() + 200 * MILLISECOND;
+        // Farther apart than a tick.
+        let due = |sleeper: usize| first + Duration::from_micros(sleeper as u64 * 100);
+        let in_time = rt.run(|cx| {
+            cx.nursery(|n| {
+                for i in 0..SLEEPERS {
+                    let sleeper = i * 7 % SLEEPERS;
+                    let (armed, ran) = (&armed, &ran);
+                    n.spawn(move |_| {
+                        armed.fetch_add(1, Ordering::Relaxed);
+                        sleep_until(due(sleeper))?;
+                        ran.lock().unwrap().push(sleeper);
+                        Ok(())
+                    })?;
+                }
+                while armed.load(Ordering::Relaxed) < SLEEPERS {
+                    cx.yield_now()?;
+                }
+                cx.yield_now()?;
+                let in_time = Instant::now() < first;
+                let left = due(SLEEPERS + 10).saturating_duration_since(Instant::now());
+                std::thread::sleep(left); // the worker is stuck
+                Ok(in_time)
+            })
+        });
+        // Otherwise the machine was too slow, and some deadlines had passed before.
+        if in_time.unwrap() {
+            assert_eq!(*ran.lock().unwrap(), (0..SLEEPERS).collect::<Vec<_>>());
+            return;
+        }
+    }
+}
+
+/// Tasks that are always ready do not keep expired sleepers from running.
+#[test]
+fn expired_sleepers_run_beside_tasks_that_yield() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let left = AtomicUsize::new(500);
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            for _ in 0..200 {
+                n.spawn(|cx| {
+                    while left.load(Ordering::Relaxed) > 0 {
+                        cx.yield_now()?;
+                    }
+                    Ok(())
+                })?;
+            }
+            for i in 0..500 {
+                let left = &left;
+                n.spawn(move |cx| {
+                    cx.sleep(Duration::from_micros(500 + i % 50))?;
+                    left.fetch_sub(1, Ordering::Relaxed);
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    })
+    .unwrap();
+    assert_eq!(left.load(Ordering::Relaxed), 0);
 }
