@@ -16,6 +16,7 @@ use crate::sched::executor::threads::{Drained, ThreadExecutor};
 use crate::sched::idle::Parker;
 use crate::sched::task::state::{LetGo, RecordHandle};
 use crate::sched::task::{Start, Task, TaskRef, Traits};
+use crate::sched::timers::REAL_UNIT;
 use crate::sched::worker::stats::WorkerStats;
 use crate::sched::worker::{self, Worker};
 use crate::sched::{Config, Shared, SpawnRefused, Victims};
@@ -44,6 +45,8 @@ pub struct EngineOpts {
     pub victims: Victims,
     /// How long a worker spins before it sleeps.
     pub spin: Duration,
+    /// Deadlines are rounded up to a multiple of this time.
+    pub timer_grain: Duration,
     /// Reserved size of a stack.
     pub stack_size: StackSize,
     /// Virtual workers on one thread.
@@ -67,6 +70,7 @@ impl Default for EngineOpts {
             seed: 0,
             victims: Victims::Random,
             spin: Duration::from_micros(20),
+            timer_grain: Duration::from_nanos(REAL_UNIT),
             stack_size: StackSize::SERVICE,
             deterministic: false,
             max_stacks: usize::MAX,
@@ -126,6 +130,7 @@ impl Engine {
             seed: opts.seed,
             victims: opts.victims,
             spin: opts.spin,
+            timer_grain: opts.timer_grain,
             stack_size: opts.stack_size,
             deterministic: opts.deterministic,
             measure_times: opts.measure == Measure::Times,

@@ -1,6 +1,6 @@
 //! A hint to the processor: a cache line will be needed soon.
 
-/// Begins to fetch the cache line at an address, which need not be mapped. Neither waits nor faults.
+/// Begins to fetch the cache line at an address, which need not be mapped. Never waits or faults.
 #[inline(always)]
 pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -154,6 +154,26 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// The precision of deadlines: each is rounded up to a multiple of this time, counted from the
+    /// start of the runtime. With a coarser grain a worker wakes up less often, because deadlines
+    /// that fall into the same grain pass together; each is late by up to that time. Default: 65.5
+    /// µs. Range: 1 µs to 1 s. Virtual time is not affected.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let rt = Runtime::builder().timer_grain(Duration::from_millis(10)).build()?;
+    /// let start = Instant::now();
+    /// rt.run(|cx| cx.sleep(Duration::from_millis(1)))?; // up to 11 ms
+    /// assert!(start.elapsed() >= Duration::from_millis(1)); // never early
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn timer_grain(mut self, grain: Duration) -> Builder<P> {
+        self.engine.timer_grain = grain;
+        self
+    }
+
     /// Maximum number of threads for blocking calls, 1 to 65 536; see
     /// [`blocking`](crate::blocking()). They start on demand. Default: 128.
     pub fn blocking_threads(mut self, threads: usize) -> Builder<P> {

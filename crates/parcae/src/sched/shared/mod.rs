@@ -17,7 +17,7 @@ use crate::sched::task::group::Group;
 use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{RecordHandle, Woken};
 use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
-use crate::sched::timers::{REAL_UNIT, STEP, TimerThread, Timers};
+use crate::sched::timers::{Nanos, REAL_UNIT, STEP, TimerThread, Timers};
 use crate::sched::worker::faults::{FaultPoint, contain, fault_in_loop};
 use crate::sched::worker::stats::{Stats, WorkerStats};
 use crate::sched::worker::{self, Deferred, Worker};
@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) victims: Victims,
     /// The longest time that a worker spins before it sleeps.
     pub(crate) spin: Duration,
+    /// A tick of real time, to which deadlines are rounded up.
+    pub(crate) timer_grain: Duration,
     pub(crate) stack_size: StackSize,
     pub(crate) deterministic: bool,
     /// Slots for temporary workers, and how long such a worker waits for work before it retires.
@@ -145,7 +147,8 @@ impl Shared {
         host: Box<dyn Host>,
         me: Weak<Shared>,
     ) -> Shared {
-        let unit = if config.deterministic { STEP } else { REAL_UNIT };
+        let grain = Nanos::try_from(config.timer_grain.as_nanos()).unwrap_or(REAL_UNIT).max(1);
+        let unit = if config.deterministic { STEP } else { grain };
         let remote = |_| Remote {
             poller: Poller::default(),
             thread: WorkerThread::new(),

@@ -49,19 +49,20 @@
 //! # Reading the clock
 //!
 //! A busy worker reads `next` every 61 picks, and the clock only if there is a deadline, once for
-//! all that are due; before it sleeps, always. It sleeps until `next`, not in ticks, so no wake-up is wasted. No other thread
-//! arms a timer in its wheel while it sleeps, so it cannot oversleep. After it has fired, it sleeps
-//! for at least [`PACE`]: where deadlines are dense, one wake-up serves many; a single deadline is
-//! as precise as possible.
+//! all that are due; before it sleeps, always. It sleeps until `next`, not in ticks, so no wake-up
+//! is wasted. No other thread arms a timer in its wheel while it sleeps, so it cannot oversleep.
+//! After it has fired, it sleeps for at least [`PACE`]: where deadlines are dense, one wake-up
+//! serves many; a single deadline is as precise as possible.
 //!
 //! # Lateness
 //!
-//! Timers are never early: a deadline is rounded up to a whole tick of [`REAL_UNIT`], 65.5 µs,
-//! about the timer slack of the kernel (50 µs). So a timer is late by at most that and the time to
-//! wake a thread; where deadlines are dense and workers idle, by [`PACE`] more, half a millisecond;
-//! if its worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a step. There,
-//! timers fire in the order of their deadlines; those of the same step fire by wheel, then in the
-//! order of arming.
+//! Timers are never early: a deadline is rounded up to a whole tick. That is
+//! [`Builder::timer_grain`](crate::runtime::Builder::timer_grain), by default [`REAL_UNIT`], 65.5
+//! µs, about the timer slack of the kernel (50 µs). So a timer is late by at most that and the time
+//! to wake a thread; where deadlines are dense and workers idle, by [`PACE`] more, half a
+//! millisecond; if its worker is stuck in a task, by [`GRACE`] more. A tick of virtual time is a
+//! step. There, timers fire in the order of their deadlines; those of the same step fire by wheel,
+//! then in the order of arming.
 //!
 //! Rejected: nodes on the stack of the waiting task (deadlines of tokens and nurseries move with
 //! their owners, and 48 bytes in a slab cost no allocation either); a heap (logarithmic, and
@@ -80,7 +81,7 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 
-/// A tick of real time.
+/// A tick of real time, unless the program sets another.
 pub(crate) const REAL_UNIT: Nanos = 1 << 16;
 /// Time after which other threads fire a worker's due timers.
 pub(crate) const GRACE: Nanos = 4_000_000;

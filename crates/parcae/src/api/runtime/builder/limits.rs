@@ -17,6 +17,8 @@ const WORKERS: RangeInclusive<usize> = 1..=1024;
 const TEMPORARY: RangeInclusive<usize> = 0..=1024;
 /// A worker that spins longer than this occupies its processor for good.
 const SPIN: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
+/// The grain of deadlines: the kernel is no finer, and a second of lateness is too much for most.
+const GRAIN: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
 /// Threads for blocking calls: the maximum exceeds the default limit of a process.
 const BLOCKING_THREADS: RangeInclusive<usize> = 1..=65_536;
 /// Queued blocking calls. The queue is allocated at the first call: 48 bytes for each.
@@ -36,6 +38,7 @@ pub(super) fn check(opts: &EngineOpts, interval: u64) -> Result<(), BuildError> 
     // One stack for the loop of each worker, and one for a task to start on.
     number("max_stacks", opts.max_stacks, opts.workers + 1..=usize::MAX)?;
     time("spin", opts.spin, SPIN)?;
+    time("timer_grain", opts.timer_grain, GRAIN)?;
     time("stall_after", opts.monitor.stall_after.unwrap_or(Duration::MAX), STALL_AFTER)
 }
 
@@ -118,6 +121,9 @@ mod tests {
         refused(builder().max_stacks(2), "max_stacks", &["is 2", "3 to"]);
         refused(builder().spin(MINUTE * 61), "spin", &["3660s", "0ns to 3600s"]);
         refused(builder().spin(Duration::MAX), "spin", &["`Duration::MAX`", "3600s"]);
+        let fine = Duration::from_nanos(999);
+        refused(builder().timer_grain(fine), "timer_grain", &["999ns", "1µs to 1s"]);
+        refused(builder().timer_grain(MINUTE), "timer_grain", &["60s", "1µs to 1s"]);
         let none = Duration::ZERO;
         refused(builder().stall_after(none), "stall_after", &["0ns", "1ms to `Duration::MAX`"]);
     }
@@ -163,6 +169,8 @@ mod tests {
         ends("spin 1 h", || builder().spin(MINUTE * 60));
         ends("spin 0", || builder().spin(Duration::ZERO));
         ends("one worker, spin 1 h", || builder().workers(1).spin(MINUTE * 60));
+        ends("finest timers", || builder().timer_grain(Duration::from_micros(1)));
+        ends("coarsest timers", || builder().timer_grain(Duration::from_secs(1)));
         ends("no temporary workers", || builder().temporary_workers(0));
         ends("1024 temporary workers", || builder().temporary_workers(1024));
         ends("one thread, no queue", || builder().blocking_threads(1).blocking_queue(0));

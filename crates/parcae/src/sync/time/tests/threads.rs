@@ -265,3 +265,22 @@ fn expired_sleepers_run_beside_tasks_that_yield() {
     .unwrap();
     assert_eq!(left.load(Ordering::Relaxed), 0);
 }
+
+/// Deadlines are multiples of the grain, and not early.
+#[test]
+fn deadlines_are_rounded_up_to_the_grain() {
+    const GRAIN: Duration = Duration::from_millis(700);
+    let rt = Runtime::builder().workers(1).timer_grain(GRAIN).build().unwrap();
+    rt.run(|_| {
+        let here = cx::Here::new();
+        let frame = here.frame().unwrap();
+        let shared = &frame.settings().shared;
+        let at = shared.later(MILLISECOND);
+        let _sleeper = shared.at(at, Due::wake(frame.task_ref()));
+        let next = shared.next_of(0);
+        assert!(next >= at && next - at < GRAIN.as_nanos() as u64, "{next} {at}");
+        assert_eq!(next % GRAIN.as_nanos() as u64, 0);
+        Ok(())
+    })
+    .unwrap();
+}
