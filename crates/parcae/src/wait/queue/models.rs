@@ -192,8 +192,11 @@ fn a_hand_over_against_a_deadline() {
             let node = WaitNode::new(memory.address());
             match object.begin(&node, None) {
                 Some(got) => got,
-                // One look without the lock, then the deadline.
-                None if node.standing() == WaitStanding::Granted(Grant::Own) => Got::Token,
+                // One look without the lock and without a wake, then the deadline.
+                None if node.standing() == WaitStanding::Granted(Grant::Own) => {
+                    assert_eq!(memory.get(), 7, "granted before the token was there");
+                    Got::Token
+                }
                 None => object.give_up(&node, Late::Keep),
             }
         });
@@ -238,6 +241,19 @@ fn a_hand_over_against_a_close() {
         giver.join().unwrap();
         closer.join().unwrap();
         assert_eq!(object.free(), usize::from(got == Got::Closed));
+    });
+}
+
+/// A close ends the waits of all waiters, and no wait begins after it.
+#[test]
+fn a_close_ends_every_wait() {
+    explore("queue: close", None, || {
+        let object = Object::new();
+        let closer = spawn(&object, Object::close);
+        let other = spawn(&object, Object::take);
+        assert_eq!(object.take(), Got::Closed);
+        assert_eq!(other.join().unwrap(), Got::Closed);
+        closer.join().unwrap();
     });
 }
 

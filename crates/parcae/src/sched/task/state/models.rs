@@ -248,6 +248,8 @@ struct Held {
     /// Something that the holder may look at as long as it holds.
     id: UnsafeCell<u32>,
     generation: Generation,
+    /// Set by the worker before it publishes the end.
+    returned: AtomicBool,
     freed: AtomicBool,
 }
 
@@ -264,6 +266,7 @@ fn held() -> Arc<Held> {
         joiner: UnsafeCell::new(None),
         id: UnsafeCell::new(1),
         generation,
+        returned: AtomicBool::new(false),
         freed: AtomicBool::new(false),
     })
 }
@@ -287,6 +290,8 @@ impl Held {
     fn finish(&self) -> Option<u32> {
         // SAFETY: the model's claim, which loom checks.
         self.place.with_mut(|place| unsafe { *place = Some(RESULT) });
+        let relaxed = std::sync::atomic::Ordering::Relaxed; // ordered by the word
+        self.returned.store(true, relaxed);
         // SAFETY: as above.
         match self.word.finish(|| self.joiner.with(|joiner| unsafe { *joiner })) {
             Finished::Free => {
@@ -317,6 +322,14 @@ impl Held {
         }
     }
 
+    /// A stale handle asks whether the task has ended: only after its closure has returned.
+    fn check_end(&self) {
+        if self.word.is_done(self.generation) {
+            let relaxed = std::sync::atomic::Ordering::Relaxed; // ordered by the word
+            assert!(self.returned.load(relaxed), "ended before its closure has returned");
+        }
+    }
+
     fn is_freed(&self) -> bool {
         self.freed.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -336,6 +349,7 @@ fn finish_against_let_go() {
         // SAFETY: the model's claim, which loom checks.
         task.id.with(|id| assert_eq!(unsafe { *id }, 1, "another task's"));
         task.let_go();
+        task.check_end();
         assert_eq!(worker.join().unwrap(), None);
         assert!(task.is_freed());
     });
