@@ -1,4 +1,4 @@
-//! A scheduler with its executor: what a runtime is built on.
+//! A scheduler with its executor: the base of a runtime.
 //!
 //! With the feature `internals` this module is public, and so is [`scope`](fn@scope): tasks without
 //! nurseries, for the scheduler's own tests and measurements. That is not a public interface. It is
@@ -191,8 +191,8 @@ impl Engine {
         Ok(value.unwrap_or_else(|| unreachable!("the task has run")))
     }
 
-    /// Spawns a task whose end is told, when it counts as ended. The caller holds its record, and
-    /// waits for that end.
+    /// Spawns a task that notifies an `End` once it counts as ended. The caller holds the task's
+    /// record, and waits for that end.
     ///
     /// # Safety
     ///

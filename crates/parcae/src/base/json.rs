@@ -1,4 +1,4 @@
-//! JSON, written by hand: no more than what reports need.
+//! A minimal JSON writer for reports.
 
 use std::fmt::{self, Write};
 

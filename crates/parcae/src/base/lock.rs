@@ -66,7 +66,7 @@ impl Word {
         self.0.store(FREE, Ordering::Release); // pairs with the Acquire in `try_take`
     }
 
-    /// Whether it looks free; without taking its line away from the holder.
+    /// Whether the lock seems to be free. Does not take the cache line away from the holder.
     #[cfg(not(loom))]
     fn looks_free(&self) -> bool {
         self.0.load(Ordering::Relaxed) == FREE // a hint; `try_take` decides

@@ -56,8 +56,8 @@ pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 }
 
-/// Explores a model and says how many executions that took. `bound` limits the preemptions
-/// of one schedule; without it the exploration is complete.
+/// Explores a model and prints the number of executions. `bound` limits the preemptions of one
+/// schedule; without it the exploration is complete.
 #[cfg(all(test, loom))]
 pub(crate) fn explore(name: &str, bound: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     // Of `std`, not of loom: it lasts across executions.

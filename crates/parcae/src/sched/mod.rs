@@ -6,14 +6,14 @@
 //! | `task` | the record of a task, its state word, the group that it is counted in |
 //! | `run_queue` | the run queues, and the order in which a worker looks at them |
 //! | `deque`, `queue` | the queues that run queues are made of |
-//! | `idle` | which workers sleep, and who wakes them |
+//! | `idle` | searching, sleeping and waking of workers |
 //! | `worker` | one worker: picks a task, runs it, switches stacks |
 //! | `executor` | how workers are driven: by threads, or by one thread from a seed |
-//! | `events` | what is recorded about tasks and workers, and how long things take |
+//! | `events` | events and times of tasks and workers |
 //! | `timers` | deadlines, and the clock |
-//! | `monitor` | what workers and the monitor thread share |
-//! | `host` | what the scheduler asks of the storeys above it |
-//! | `shared` | what all workers of one scheduler share |
+//! | `monitor` | state shared by workers and the monitor thread |
+//! | `host` | the interface of the scheduler to the storeys above it |
+//! | `shared` | state shared by all workers of one scheduler |
 
 pub(crate) mod deque;
 pub(crate) mod events;

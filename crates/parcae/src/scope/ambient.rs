@@ -1,8 +1,8 @@
 //! Operations of a task without its [`Cx`](crate::Cx): the running task is found by its thread.
 //!
-//! For code that is called by tasks and by other threads, and for code that would otherwise hand a
-//! `Cx` through many calls for this alone. With a `Cx` at hand its methods are faster: they need
-//! not look for the task.
+//! For code that is called by tasks and by other threads, and for code that would otherwise pass a
+//! `Cx` through many calls for this purpose alone. The methods of a `Cx` are faster: they need not
+//! find the running task.
 
 use crate::base::error::Result;
 use crate::scope::cx;

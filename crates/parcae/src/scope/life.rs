@@ -55,8 +55,8 @@ impl Leaving {
     }
 }
 
-/// Runs a task from beginning to end. `sign` notes on an error which task it came from. Everything
-/// that is its own is gone when this returns, but for what `keep` made of its result.
+/// Runs a task from beginning to end. `sign` adds the task to an error. When this returns,
+/// everything that the task owned is gone, except for the result that `keep` has stored.
 ///
 /// # Safety
 ///

@@ -3,7 +3,7 @@
 use crate::scope::cx;
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// A global allocator that charges what a task allocates to its memory budget.
+/// A global allocator that charges the allocations of a task to its memory budget.
 ///
 /// ```
 /// use parcae::prelude::*;
@@ -42,11 +42,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 ///
 /// # What happens when it is too much
 ///
-/// The allocation succeeds; the next checkpoint draws what is missing from the pool, or
-/// suspends or fails the task, as its nursery says. With [`hard`](Allocator::hard) a task that is
-/// beyond its budget by more than a multiple of it gets no more memory: what asks
-/// for it by `try_reserve` and its like gets an error. Everything else ends the *process*, which is
-/// what Rust does when an allocation fails; so it is off unless it is asked for.
+/// The allocation succeeds; the next checkpoint draws what is missing from the pool, or suspends or
+/// fails the task, as its nursery says. With [`hard`](Allocator::hard) a task that is beyond its
+/// budget by more than a multiple of it gets no more memory: `try_reserve` and similar calls return
+/// an error. All others end the *process*, as always in Rust when an allocation fails; so it is off
+/// unless it is asked for.
 #[derive(Debug)]
 pub struct Allocator<A = System> {
     inner: A,
@@ -122,7 +122,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Allocator<A> {
     }
 }
 
-/// Charges the running task; false, and nothing charged, if it is to get no more.
+/// Charges the running task. Returns false, without a charge, if the task must not get more.
 #[inline]
 fn charge(bytes: usize, hard: u64) -> bool {
     let here = cx::Here::new();

@@ -146,7 +146,7 @@ pub enum Feature {
     Spawn,
     /// Making a channel.
     Channel,
-    /// Recharging the budget of a task that is not one's own child.
+    /// Recharging the budget of a task that is not a child of the caller.
     Supervise,
 }
 

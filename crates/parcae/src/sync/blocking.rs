@@ -76,7 +76,7 @@ struct BlockingInner {
     room: Semaphore,
     errands: Arc<Errands>,
     state: Mutex<BlockingState>,
-    /// Signalled when there is work, or the threads are to end.
+    /// Signalled when there is work, or the threads have to stop.
     changed: Condvar,
 }
 
@@ -306,7 +306,7 @@ impl<R> CallSlot<R> {
 }
 
 /// A checkpoint. Returns the pool for the running task, and the errand if its spawns are limited.
-/// `None` if the call is to be made in place.
+/// `None` if the call has to be made in place.
 fn pool() -> Result<Option<(Arc<BlockingInner>, Option<Errand>)>> {
     let here = cx::Here::new();
     let Some(frame) = here.frame().filter(|_| !thread::panicking()) else { return Ok(None) };

@@ -1,5 +1,4 @@
-//! The deque by itself, and deadlines by themselves, so that they can be measured. Nothing else has
-//! a use for them.
+//! The deque alone, and deadlines alone, for benchmarks.
 
 use crate::sched::Shared;
 use crate::sched::deque::{self, Steal};

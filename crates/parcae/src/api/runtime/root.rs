@@ -71,7 +71,7 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
 
 /// The prepared start of a root task.
 struct Plan {
-    /// With a node of its own: what it cancels there is not the runtime.
+    /// With a node of its own, so that cancelling the task does not cancel the runtime.
     settings: TaskSettings,
     /// Budget that was drawn for it.
     loan: Loan,
@@ -208,7 +208,7 @@ pub struct RootTask<T> {
 }
 
 struct RootSlot<T> {
-    /// Set before the end is told; taken once after it.
+    /// Set before the end is announced; taken once after it.
     output: Mutex<Option<Result<T>>>,
     end: End<Waiter>,
 }
@@ -230,7 +230,7 @@ impl<T> RootSlot<T> {
         self.end.notify();
     }
 
-    /// The result of a task that has ended, for the first who asks.
+    /// The result of a task that has ended, for the first caller.
     fn take(&self) -> Option<Result<T>> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

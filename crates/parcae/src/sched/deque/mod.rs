@@ -60,8 +60,8 @@
 //!    reached the restored value: the deque is empty before and after.
 //! 4. *A thief claims what it read.* It reads slot `t` before the CAS from `t`. The owner reuses
 //!    that slot for task `t + CAPACITY` only after it has seen `top > t`. If the CAS succeeds, it
-//!    is itself that step of `top`, so it was before; if it fails, what was read is dropped
-//!    without a look. For this the CAS releases and every read that feeds `top_seen` acquires.
+//!    is itself that step of `top`, so it was before; if it fails, the value that was read is
+//!    discarded. For this the CAS releases and every read that feeds `top_seen` acquires.
 //! 5. *Writes to a task before `push` are seen by its taker.* A thief reads `bottom`
 //!    with acquire from the push's release store, or from the decrement of a later pop, which
 //!    for this reason releases too: since C++20 a plain store does not continue the release
@@ -336,8 +336,8 @@ impl<T> Stealer<T> {
         self.deque.top.0.load(Acquire)
     }
 
-    /// Takes task `top`, if it is the oldest, and tells how many there were. The caller has read
-    /// or written that value of `top`; the fence builds on it.
+    /// Takes task `top`, if it is the oldest, and returns the number of tasks that there were. The
+    /// caller has read or written that value of `top`, and the fence relies on it.
     #[inline]
     fn claim(&self, top: u64) -> (Steal<T>, usize) {
         // Pairs with the owner's in `pop_fenced` (header, 2): what the caller knows of `top`

@@ -1,4 +1,4 @@
-//! Events: what the scheduler records about tasks and workers, and how long things take.
+//! Events and times that the scheduler records about tasks and workers.
 //!
 //! The scheduler writes, `view` reads. Nothing here waits for a reader, and nothing here knows
 //! the format of a trace file or of a metrics page.

@@ -103,7 +103,7 @@ impl TaskTimes {
         Some(starved)
     }
 
-    /// Moves out what was added up: ran, waited, starved.
+    /// Takes the sums out: time spent running, waiting, and ready.
     pub(crate) fn take(&self) -> [u64; 3] {
         [self.ran.take(), self.waited.take(), self.starved.take()]
     }

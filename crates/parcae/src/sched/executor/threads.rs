@@ -80,7 +80,7 @@ impl ThreadExecutor {
     /// Starts the monitor, unless it was started before.
     pub(crate) fn monitor(&self) {
         self.monitored.call_once(|| {
-            // Without a thread there is no monitor: tasks run all the same.
+            // If the thread cannot be started there is no monitor, and tasks run nevertheless.
             *self.monitor.lock().unwrap_or_else(PoisonError::into_inner) =
                 self.shared.host.start_monitor(&self.set).ok();
         });

@@ -1,4 +1,4 @@
-//! The idle protocol: which workers search for work, which sleep, and who wakes them.
+//! The idle protocol: workers search for work, then sleep, and are woken for new work.
 //!
 //! # States of a worker
 //!
@@ -142,8 +142,8 @@ impl Idle {
         }
     }
 
-    /// A sleeper leaves while others go on. False if it was chosen meanwhile: then it is a searcher
-    /// and stays. It is never a searcher otherwise, so no publisher relies on it.
+    /// A sleeper leaves while other workers continue. False if it was chosen meanwhile: then it is
+    /// a searcher and stays. Otherwise it is not a searcher, so no publisher relies on it.
     pub(crate) fn retire(&self, worker: usize) -> bool {
         let (word, bit) = self.bit(worker);
         // AcqRel: as in `stay_awake`.

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct MonitorParker {
     /// 1 while the monitor sleeps until a worker wakes it.
     asleep: AtomicUsize,
-    /// 1 when the monitor is to end. Set once.
+    /// 1 when the monitor has to stop. Set once.
     stopping: AtomicUsize,
     parker: Parker,
 }
@@ -64,7 +64,7 @@ impl MonitorParker {
         if all_rest() && !self.is_stopping() {
             return true;
         }
-        // Relaxed: a worker may unpark all the same, which costs one check.
+        // Relaxed: a worker may unpark nevertheless, which costs one check.
         self.asleep.store(0, Ordering::Relaxed);
         false
     }

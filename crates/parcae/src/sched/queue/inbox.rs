@@ -1,9 +1,8 @@
 //! The tasks that other threads hand to one worker.
 //!
-//! A stack of records with one word, `top`. A pusher links its record to the top and swings
-//! the word with a compare-and-swap; a taker swings it to null and has everything that was
-//! there, newest first, which it turns around. So tasks come out in the order in which their
-//! pushes took effect.
+//! A stack of records with one word, `top`. A pusher links its record to the top and replaces the
+//! word with a compare-and-swap. A taker replaces it with null and gets all records, newest first,
+//! which it reverses. So tasks come out in the order in which their pushes took effect.
 //!
 //! # Why this and not Vyukov's linked queue
 //!
@@ -45,9 +44,9 @@ impl<T: Linked> Inbox<T> {
 
     /// Adds a task. Returns whether the inbox was empty.
     ///
-    /// Where it was, the caller has to see that the owner is awake: full fence, then look
-    /// whether it sleeps. Where it was not, that is the duty of the pusher that found it
-    /// empty, and it has done it or is about to ([`super`], "Sleep").
+    /// If it was, the caller has to make sure that the owner is awake: full fence, then check
+    /// whether it sleeps. If it was not, that is the duty of the pusher that found it empty, which
+    /// has done it or is about to ([`super`], "Sleep").
     ///
     /// # Safety
     ///

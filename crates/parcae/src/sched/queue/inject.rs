@@ -1,4 +1,4 @@
-//! The global queue: a lock-free ring, and a list behind a lock for what does not fit.
+//! The global queue: a lock-free ring, and a list behind a lock for tasks that do not fit.
 //!
 //! # Order
 //!
@@ -104,7 +104,7 @@ impl<T: Linked> Inject<T> {
         }
     }
 
-    /// Takes a task. The module says what `None` means.
+    /// Takes a task. The module header defines `None`.
     #[inline]
     pub(crate) fn pop(&self) -> Option<NonNull<T>> {
         let spilled = self.has_spilled();
@@ -114,8 +114,8 @@ impl<T: Linked> Inject<T> {
         if !spilled { None } else { self.pop_spilled(1).pop_front() }
     }
 
-    /// Takes up to `limit` tasks. Gives fewer, though more may be there, rather than look
-    /// twice; none only where [`pop`](Inject::pop) would find none.
+    /// Takes up to `limit` tasks. May return fewer although there are more, and none only if
+    /// [`pop`](Inject::pop) would find none.
     pub(crate) fn pop_batch(&self, limit: usize) -> Chain<T> {
         let spilled = self.has_spilled();
         let mut chain = Chain::new();
@@ -123,8 +123,8 @@ impl<T: Linked> Inject<T> {
         if chain.is_empty() && spilled { self.pop_spilled(limit) } else { chain }
     }
 
-    /// Whether there is nothing in it: what a worker asks last before it sleeps. The module
-    /// has the promise.
+    /// Whether the queue is empty: the last check of a worker before it sleeps. The module header
+    /// has the guarantee.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         // The list first, then the ring: tasks move in that direction. Against a push that
@@ -133,7 +133,7 @@ impl<T: Linked> Inject<T> {
         !self.has_spilled() && self.ring.len() == 0
     }
 
-    /// About how many tasks there are: for statistics and for the size of a batch.
+    /// Approximate number of tasks, for statistics and for the size of a batch.
     pub(crate) fn len_hint(&self) -> usize {
         // Relaxed: a figure; nothing depends on it.
         self.ring.len() + self.spilled.load(Ordering::Relaxed)
@@ -190,7 +190,7 @@ impl<T: Linked> Inject<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lanes<T>> {
-        // Nothing under the lock panics, except assertions that tell of a broken caller.
+        // Nothing under the lock panics, except assertions about the caller.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -37,8 +37,8 @@
 //!
 //! # Sleep
 //!
-//! The queues do not know who sleeps. They offer `is_empty`, which is never true while a
-//! task is inside whose push happened before, and the idle protocol does the rest:
+//! The queues do not know which workers sleep. They offer `is_empty`, which is never true while the
+//! queue contains a task whose push happened before, and the idle protocol does the rest:
 //!
 //! ```text
 //!   producer                         worker
@@ -57,13 +57,13 @@
 //! the claim on, and the unfinished pusher makes its own look for sleepers after it published.
 //! Nothing waits for a wake-up that was already spent.
 //!
-//! *Into an inbox only the first has to look.* A push that finds tasks there may skip
-//! fence and look. Take the push that found the inbox empty, the last one before it: its
-//! task is still there (takes are whole). By the argument above either the owner's check
-//! sees a non-empty inbox, or that first pusher sees the owner's announcement and wakes it;
-//! the owner takes everything. Between the two the later task waits for the first pusher to
-//! get on with it. The global queue has no such rule: one sleeper is woken per push, since
-//! several tasks are work for several workers.
+//! *Into an inbox only the first has to check.* A push that finds tasks there may skip the fence
+//! and the check. Take the push that found the inbox empty, the last one before it: its task is
+//! still there (takes are whole). By the argument above either the owner's check sees a non-empty
+//! inbox, or that first pusher sees the owner's announcement and wakes it; the owner takes
+//! everything. Between the two the later task waits for the first pusher to get on with it. The
+//! global queue has no such rule: one sleeper is woken per push, since several tasks are work for
+//! several workers.
 //!
 //! Nothing blocks: `push` into an inbox or the ring is a loop in which each failure is
 //! another thread's success (for the ring: at most 32, then the list); the list's lock
@@ -82,8 +82,8 @@
 //!   from the list: bounds starvation too, but gives up the order of a single producer.
 //! - *A flag "not empty" beside the queue:* it can be cleared after a concurrent push. The
 //!   words that are asked are the ones that the push itself moves.
-//! - *A length counter in the inbox:* a second shared write per push. `drain` tells the
-//!   length for free, when it matters.
+//! - *A length counter in the inbox:* a second shared write per push. `drain` returns the length
+//!   for free, when it matters.
 
 mod inbox;
 mod inject;

@@ -29,8 +29,8 @@ use std::ptr::{self, NonNull};
 /// have the failure explored.
 const TRIES: usize = if cfg!(loom) { 2 } else { 32 };
 
-/// How many positions are claimed at once, at most: what a claim has to look at again when
-/// the exchange fails, and how long its last task stays hidden behind the first.
+/// Maximum number of positions claimed at once. It bounds the work that is repeated when the
+/// exchange fails, and the time that the last task stays hidden behind the first.
 const BATCH: usize = 64;
 
 /// Sequence number of a slot, relative to its position: ready to push.

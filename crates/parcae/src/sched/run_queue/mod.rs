@@ -90,7 +90,7 @@ const GLOBAL_BATCH: usize = 32;
 /// The most tasks that are stolen at once; at most half of the victim's.
 const STEAL_BATCH: usize = 256;
 
-/// The worker's part in a pick: it is told where tasks came from, and wakes others.
+/// The worker's part in a pick: it records the origin of tasks, and wakes other workers.
 pub(crate) trait PickHooks {
     /// Called every [`FAIRNESS`] picks, with no task in hand: the worker looks at its clock. A
     /// poller with descriptors would be asked here, without waiting.
@@ -191,8 +191,8 @@ impl RunQueue {
     }
 
     /// Adds a task that was just woken and that only this worker may run. It goes before others if
-    /// its priority is Normal: what woke it is probably still in the cache. A High or Low task does
-    /// not overtake others of its priority.
+    /// its priority is Normal: the data of its waker is probably still in the cache. A High or Low
+    /// task does not overtake others of its priority.
     ///
     /// # Safety
     ///
@@ -389,7 +389,7 @@ impl RunQueue {
     fn take_global(&self, priority: Priority, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
         let global = self.all().global(priority);
         if priority != Priority::Normal {
-            // One at a time: in the deque it could not be told from Normal ones.
+            // One at a time: the deque does not distinguish it from Normal tasks.
             let one = global.pop().map(|task| TaskGuard::new(self, task));
             hooks.took(TaskSource::Global { tasks: usize::from(one.is_some()) });
             return one.map(TaskGuard::give);

@@ -169,12 +169,12 @@ impl RunQueues {
         !self.of(worker).inbox_pinned.is_empty()
     }
 
-    /// About how many tasks of `worker` could be stolen.
+    /// Approximate number of tasks of `worker` that could be stolen.
     pub(crate) fn stealable(&self, worker: usize) -> usize {
         self.of(worker).stealer.len_hint()
     }
 
-    /// About how many tasks are in the global queues.
+    /// Approximate number of tasks in the global queues.
     pub(crate) fn global_len(&self) -> usize {
         self.global.iter().map(|global| global.len_hint()).sum()
     }

@@ -1,4 +1,4 @@
-//! Budgets at run time: accounts, pools, and what happens when they are used up.
+//! Budgets at run time: accounts, pools, and the policies for an exhausted one.
 //!
 //! The arithmetic is in [`parcae_core::budget`]. Here budget is only *moved*:
 //!
@@ -57,7 +57,7 @@ pub enum OnExhausted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Standing {
-    /// Everything that was ever put in.
+    /// The sum of all amounts that were put in.
     pub granted: Budget,
     /// Budget that no task has drawn.
     pub left: Budget,

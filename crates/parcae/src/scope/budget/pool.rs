@@ -108,7 +108,7 @@ impl<W> BudgetPool<W> {
         }
     }
 
-    /// The same, filled from `parent`, of which it gets no more by itself.
+    /// The same, filled from `parent`, without automatic refills from it.
     pub(crate) fn filled_from(mut self, parent: &Arc<BudgetPool<W>>) -> BudgetPool<W> {
         self.parent = Some(Arc::clone(parent));
         self
@@ -165,8 +165,8 @@ impl<W: Wake> BudgetPool<W> {
         }
     }
 
-    /// As [`spawn`](BudgetPool::spawn). Where the pool has plenty, children that are still to come
-    /// are paid for too: each gets what is `usual`.
+    /// As [`spawn`](BudgetPool::spawn). If the pool has plenty, future children are paid for in
+    /// advance: each gets the amount `usual`.
     pub(crate) fn spawn_default(&self, usual: Budget, wanted: Slice) -> Result<Budget, Shortfall> {
         let mut state = self.lock();
         let mut each = usual;
@@ -223,8 +223,8 @@ impl<W: Wake> BudgetPool<W> {
     }
 
     /// The account that a child draws from a full pool by the slice `grant`. Resources that the
-    /// pool does not count are not counted by the child either, and it gets nothing of what the
-    /// pool has not.
+    /// pool does not count are not counted by the child either. It gets none of a resource that the
+    /// pool has used up.
     pub(crate) fn default_grant(&self, grant: Budget) -> Budget {
         let usual = |own, grant| match own {
             0 | UNLIMITED => own,
@@ -268,7 +268,7 @@ impl<W: Wake> BudgetPool<W> {
         self.state.try_lock().map_or(0, |state| Access(state).draw_bounded(wanted).memory)
     }
 
-    /// Notes what a task has used up of what it holds, and goes on holding the rest.
+    /// Books a part of a task's account as spent. The task still holds the rest.
     pub(crate) fn spend(&self, used: Budget) {
         if !self.unlimited {
             self.lock().give_back(used, Budget::ZERO);
@@ -298,8 +298,8 @@ impl<W: Wake> BudgetPool<W> {
         self.put(amount, Budget::ZERO)
     }
 
-    /// As [`recharge`](BudgetPool::recharge), by the task that opened the nursery: goes back to it
-    /// in the end.
+    /// As [`recharge`](BudgetPool::recharge), by the task that opened the nursery, to which the
+    /// rest returns at the end.
     pub(crate) fn recharge_from_owner(&self, amount: Budget) -> bool {
         self.put(amount, amount)
     }
@@ -324,8 +324,8 @@ impl<W: Wake> BudgetPool<W> {
         wake_all(room);
     }
 
-    /// Empties a pool of which no task holds anything. Budget that a capability had put in beyond
-    /// what came from above is not given out.
+    /// Empties a pool of which no task holds anything. Budget that a capability had added, beyond
+    /// the amount from above, is not returned.
     pub(crate) fn close(&self) -> ClosedPool {
         if self.unlimited {
             return ClosedPool { left: Budget::UNLIMITED, topped_up: Budget::ZERO };

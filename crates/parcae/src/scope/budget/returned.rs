@@ -50,7 +50,7 @@ impl<W: Wake> Returned<W> {
     unsafe fn add(&mut self, pool: &BudgetPool<W>, drawn: &Budget, used: &Budget) -> Vec<W> {
         let mut waiting = Vec::new();
         if self.pool == Some(NonNull::from(pool)) && self.each == *drawn {
-            // The sum of what is counted is no more than the pool has given out.
+            // The sum of the counted resources does not exceed the amount drawn from the pool.
             self.used = self.used.zip(*used, u64::wrapping_add);
             self.children += 1;
         } else {
@@ -147,8 +147,8 @@ mod models {
             Arc::new(World { returned: Lock::new(Returned::default()), pool })
         }
 
-        /// A child that has drawn 4 and used 1 ends, and its worker goes on with something that
-        /// does not let it settle.
+        /// A child that has drawn 4 and used 1 ends, and its worker continues with work during
+        /// which it does not settle.
         fn end(&self) {
             let mut returned = self.returned.lock();
             // SAFETY: settled before the pool is closed, by `join`.
@@ -164,8 +164,8 @@ mod models {
         }
     }
 
-    /// A task that suspends itself gets what the sibling has left, or is woken for it: also if the
-    /// sibling's worker never settles by itself.
+    /// A task that suspends itself gets the rest of the sibling's account, or is woken for it, even
+    /// if the sibling's worker never settles by itself.
     #[test]
     fn suspend_against_the_end_of_a_sibling() {
         explore("returned::suspend_against_the_end_of_a_sibling", None, || {

@@ -31,14 +31,14 @@
 
 use super::{Budget, OnExhausted, Resource, UNLIMITED};
 
-/// How much a task draws at a time: a part of what the pool has left, within bounds.
+/// The amount that a task draws at a time: a part of the pool's rest, within bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slice {
     /// At least this much, if the pool has it.
     least: Budget,
     /// At most this much, unless `least` is more.
     most: Budget,
-    /// One part in so many of what is left; 1 for a slice that is named.
+    /// The divisor of the pool's rest; 1 for a slice that is named.
     parts: u64,
 }
 

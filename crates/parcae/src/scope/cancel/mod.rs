@@ -76,7 +76,7 @@ pub struct CancelToken {
 
 /// A node of the tree. In the models, which have no scheduler, a waiter is a flag.
 pub(crate) struct CancelNode<W = Waiter> {
-    /// 0, or [`u64::MAX`] once it is cancelled: what a checkpoint compares with.
+    /// 0, or [`u64::MAX`] once it is cancelled. Checkpoints compare their slice with it.
     limit: AtomicU64,
     /// 0, or the code of the reason.
     reason: AtomicU64,

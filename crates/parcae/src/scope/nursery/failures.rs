@@ -1,9 +1,10 @@
-//! The failures of a nursery's children and body: the one that is its result, and how many others.
+//! The failures of a nursery's children and body: the one that becomes its result, and the number
+//! of others.
 //!
 //! # Cause before consequence
 //!
-//! A nursery reports why it ended, and not what broke because of that. Consequences may come first:
-//! a consumer that fails drops its receiver on the way out, and a producer on another worker has
+//! A nursery reports the cause of its end, not the consequences. Consequences may come first: a
+//! consumer that fails drops its receiver on the way out, and a producer on another worker has
 //! failed with "the channel is closed" before the consumer's own error is noted. So every error has
 //! a [`Rank`]; a failure replaces the one noted before if its rank is higher, and among equals the
 //! first stays.
@@ -25,9 +26,9 @@
 //! | explicitly | late | late, unless `Own` or after `wind_down`: the body says why it has cancelled |
 //! | a failure | late if its task was told; else by its rank | the same |
 //!
-//! "Told" is a task that a cancel point has returned `Cancelled` to. A task that was not told
-//! failed for a reason of its own, however late that is noted. Errors of the kind `Cancelled` of a
-//! cancelled task are no failures at all, and are not counted.
+//! "Told" is a task that a cancel point has returned `Cancelled` to. A task that was not told has
+//! failed for a reason of its own, even if that is recorded late. Errors of the kind `Cancelled` of
+//! a cancelled task are no failures at all, and are not counted.
 //!
 //! The result is the failure noted; without one the reason of the cancellation; without that the
 //! body's value. A failure that is noted is never a consequence of a cancellation noted later: the

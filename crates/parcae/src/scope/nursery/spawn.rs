@@ -168,7 +168,7 @@ struct Extra {
 }
 
 impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
-    /// A place for one task under a capability, and what bounds it.
+    /// A permit for one task under a capability, and the limits of the task.
     pub(crate) fn authorize(&self, cap: &CapSpawn) -> Result<(Ceiling, TaskPermit)> {
         cap.check_issuer(&self.core.settings.issuer)?;
         let permit = cap.admit()?;
@@ -449,7 +449,7 @@ fn failed(core: &NurseryCore, frame: &Frame, held: bool, error: &Error) {
     }
 }
 
-/// Drops a result whose handle went between the child's last look and its end.
+/// Drops a result whose handle was dropped between the child's last check and its end.
 ///
 /// # Safety
 ///

@@ -565,7 +565,7 @@ fn unwind(core: &FiberCore) -> ! {
     resume_unwind(Box::new(Unwound(std::ptr::from_ref(core).cast_mut().cast())))
 }
 
-/// The base of every fiber: runs one closure after another, until the order is to exit.
+/// The base of every fiber: runs one closure after another, until it is ordered to exit.
 ///
 /// # Safety
 ///

@@ -97,7 +97,7 @@ pub struct TaskSnapshot {
     pub spawned_at: Option<&'static Location<'static>>,
     /// Time since it started.
     pub age: Option<Duration>,
-    /// Budget left in its account, without what its nursery would still grant.
+    /// Budget left in its account, without further draws from its nursery.
     pub budget: Option<Budget>,
     /// Id of its nursery; 0 for a root task.
     pub nursery: u64,

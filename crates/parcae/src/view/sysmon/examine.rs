@@ -1,4 +1,4 @@
-//! Looking at a worker's thread: what the system says about it, and where it is.
+//! Examining a worker's thread: its state in the kernel, and its backtrace.
 
 use super::probe::{ProbeAnswer, probe};
 use super::report::{Pinned, StallKind, StallReport};
@@ -95,8 +95,8 @@ impl StallEvidence {
     /// Whether the worker was stuck since its pulse was `since`; `rests` is its present state.
     ///
     /// The probe ends calls that the system does not restart (`nanosleep`, `poll`): the worker may
-    /// be done with the task, and rest, before the report is made. An answer inside of the task
-    /// counts all the same.
+    /// be done with the task, and rest, before the report is made. An answer from inside the task
+    /// counts nevertheless.
     pub(super) fn shows_stall(self, since: u64, rests: bool) -> bool {
         match self {
             StallEvidence::InTask { pulse } => pulse == since,

@@ -48,13 +48,14 @@ impl<W: Wake> BudgetPool<W> {
     pub(super) fn raise(&self, needed: Budget) -> Result<(), Shortfall> {
         let mut raised = Vec::new();
         self.raise_noting(needed, &mut raised).inspect_err(|_| {
-            // From the bottom up: each pool gives back what the one below has given back to it.
+            // From the bottom up: each pool returns the amount that the pool below has returned to
+            // it.
             raised.iter().rev().for_each(|(pool, amount)| pool.give_up(*amount));
         })
     }
 
-    /// As [`raise`](BudgetPool::raise). Notes what was moved, the highest pool first, also if it
-    /// was in vain.
+    /// As [`raise`](BudgetPool::raise). Records the amounts that were moved, the highest pool
+    /// first, also if the attempt failed.
     fn raise_noting<'p>(
         &'p self,
         needed: Budget,
@@ -98,7 +99,7 @@ impl<W: Wake> BudgetPool<W> {
         }
     }
 
-    /// Gives what came from above back, as far as it is still there.
+    /// Returns the amount that came from above, as far as it is still there.
     fn give_up(&self, amount: Budget) {
         let Some(more) = &self.more else { return };
         let mut state = self.lock();
@@ -167,7 +168,7 @@ impl<W: Wake> BudgetPool<W> {
         }
     }
 
-    /// Takes in what came from above, up to the ceiling; returns how much.
+    /// Adds the amount that came from above, up to the ceiling. Returns the part that was added.
     fn take_in(&self, moved: Budget, more: &More<W>) -> Budget {
         let (mut state, room) = self.lock_with_room();
         debug_assert!(!state.closed, "a task draws on a nursery that has ended");

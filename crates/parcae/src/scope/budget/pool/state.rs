@@ -9,7 +9,7 @@ use crate::wait::Queue;
 use std::ops::{Deref, DerefMut};
 
 pub(super) struct PoolState<W> {
-    /// Everything that was ever put in.
+    /// The sum of all amounts that were put in.
     pub(super) granted: Budget,
     /// Budget that no task has drawn.
     pub(super) left: Budget,
