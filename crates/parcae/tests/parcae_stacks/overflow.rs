@@ -180,11 +180,8 @@ fn a_null_dereference_goes_to_the_handler_that_was_there_before() {
     if child::is_victim() {
         install(earlier, 0);
         let mut fiber = fiber(pool().acquire(StackSize::CORE).unwrap(), "null");
-        // SAFETY: it is not; that is the point.
-        let _ = fiber.start(|_| unsafe {
-            std::hint::black_box(std::ptr::null_mut::<u32>()).write_volatile(1);
-        });
-        unreachable!("null faults");
+        let _ = fiber.start(|_| fault());
+        unreachable!("the process has ended");
     }
     let outcome =
         child::run(module_path!(), "a_null_dereference_goes_to_the_handler_that_was_there_before");
@@ -199,9 +196,7 @@ fn a_null_dereference_without_an_earlier_handler_is_a_plain_fault() {
         // SAFETY: the default disposition, as in a program that is not Rust's.
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
         let _pool = pool();
-        // SAFETY: it is not; that is the point.
-        unsafe { std::hint::black_box(std::ptr::null_mut::<u32>()).write_volatile(1) };
-        unreachable!("null faults");
+        fault();
     }
     let outcome = child::run(
         module_path!(),
@@ -214,16 +209,28 @@ fn a_null_dereference_without_an_earlier_handler_is_a_plain_fault() {
 #[test]
 fn a_signal_that_was_sent_is_not_swallowed() {
     if child::is_victim() {
-        // SAFETY: the default disposition; then a signal that no fault caused.
-        unsafe {
-            libc::signal(libc::SIGSEGV, libc::SIG_DFL);
-            let _pool = pool();
-            libc::raise(libc::SIGSEGV);
-        }
+        send_with(libc::SIG_DFL);
         std::process::exit(0);
     }
     let outcome = child::run(module_path!(), "a_signal_that_was_sent_is_not_swallowed");
     assert_eq!(outcome.signal, Some(libc::SIGSEGV), "{outcome:?}");
+}
+
+/// Dereferences null.
+fn fault() {
+    // SAFETY: it is not; that is the point.
+    unsafe { std::hint::black_box(std::ptr::null_mut::<u32>()).write_volatile(1) };
+    unreachable!("null faults");
+}
+
+/// Sends a SIGSEGV that no fault caused, with this disposition from before the pool was made.
+fn send_with(disposition: libc::sighandler_t) {
+    // SAFETY: a disposition without a handler, and a signal.
+    unsafe {
+        libc::signal(libc::SIGSEGV, disposition);
+        let _pool = pool();
+        libc::raise(libc::SIGSEGV);
+    }
 }
 
 /// Installs a SIGSEGV handler with these flags, as a program might before it uses fibers.
@@ -243,12 +250,7 @@ fn install(
 #[test]
 fn an_ignored_signal_stays_ignored() {
     if child::is_victim() {
-        // SAFETY: ignores a signal; then sends it.
-        unsafe {
-            libc::signal(libc::SIGSEGV, libc::SIG_IGN);
-            let _pool = pool();
-            libc::raise(libc::SIGSEGV);
-        }
+        send_with(libc::SIG_IGN);
         std::process::exit(5);
     }
     let outcome = child::run(module_path!(), "an_ignored_signal_stays_ignored");
@@ -260,8 +262,7 @@ fn an_earlier_handler_keeps_its_flags() {
     static DEPTH: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     extern "C" fn nests(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
         if DEPTH.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
-            // SAFETY: it is not; a fault inside of the handler, which SA_NODEFER allows.
-            unsafe { std::hint::black_box(std::ptr::null_mut::<u32>()).write_volatile(1) };
+            fault(); // inside of the handler, which SA_NODEFER allows
         }
         // SAFETY: leaves the process.
         unsafe { libc::_exit(6) };
@@ -269,9 +270,7 @@ fn an_earlier_handler_keeps_its_flags() {
     if child::is_victim() {
         install(nests, libc::SA_NODEFER);
         let _pool = pool();
-        // SAFETY: it is not; that is the point.
-        unsafe { std::hint::black_box(std::ptr::null_mut::<u32>()).write_volatile(1) };
-        unreachable!("null faults");
+        fault();
     }
     let outcome = child::run(module_path!(), "an_earlier_handler_keeps_its_flags");
     assert_eq!(outcome.code, Some(6), "{outcome:?}");

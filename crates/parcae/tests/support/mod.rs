@@ -25,6 +25,7 @@ use parcae::profile::Service;
 use parcae::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[allow(unused_imports, reason = "as above")]
 pub use watchdog::{LIMIT, Watchdog, must_end, stuck};
@@ -206,6 +207,33 @@ pub fn forever(cx: &Cx) -> Result<()> {
 pub fn asleep(cx: &Cx) -> Result<()> {
     loop {
         cx.park()?;
+    }
+}
+
+/// Yields until `done`.
+pub fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
+    while !done() {
+        cx.yield_now()?;
+    }
+    Ok(())
+}
+
+/// Computes for `n` rounds, with a checkpoint in each.
+#[budgeted]
+pub fn rounds(n: u64) -> u64 {
+    let mut sum = 0;
+    for round in 0..n {
+        sum += round;
+    }
+    sum
+}
+
+/// Counts its drop.
+pub struct Counts<'c>(pub &'c AtomicUsize);
+
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 

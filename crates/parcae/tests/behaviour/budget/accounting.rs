@@ -7,23 +7,6 @@ use parcae::{Error, Result};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Lets others run until `done`.
-fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
-    while !done() {
-        cx.yield_now()?;
-    }
-    Ok(())
-}
-
-#[budgeted]
-fn rounds(n: u64) -> u64 {
-    let mut sum = 0;
-    for round in 0..n {
-        sum += round;
-    }
-    sum
-}
-
 // rule: S0-CHECK-7, S0-COST-1
 #[test]
 fn whatever_runs_is_charged_to_the_op() {

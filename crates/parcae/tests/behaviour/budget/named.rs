@@ -94,15 +94,6 @@ fn what_a_named_budget_leaves_open_is_shared() {
     .unwrap();
 }
 
-#[budgeted]
-fn rounds(n: u64) -> u64 {
-    let mut sum = 0;
-    for round in 0..n {
-        sum += round;
-    }
-    sum
-}
-
 // rule: S0-GOAL-3, S0-SEC-1, S0-TERM-4
 #[test]
 fn a_task_that_only_computes_is_stopped_by_its_budget() {

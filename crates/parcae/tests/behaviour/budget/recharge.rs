@@ -15,14 +15,6 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Lets others run until `done`.
-fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
-    while !done() {
-        cx.yield_now()?;
-    }
-    Ok(())
-}
-
 // rule: S0-EXHAUST-4, S0-STATE-8, S0-STATE-9
 #[test]
 fn one_recharge_makes_all_exhausted_tasks_run_again() {

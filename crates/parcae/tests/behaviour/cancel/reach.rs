@@ -9,23 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Counts in its destructor.
-struct Counts<'c>(&'c AtomicUsize);
-
-impl Drop for Counts<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Lets others run until `done`.
-fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
-    while !done() {
-        cx.yield_now()?;
-    }
-    Ok(())
-}
-
 // rule: S0-CANCEL-2, S0-CANCEL-3, S0-CANCEL-4, S1-GUARD-2, S1-NURSERY-8, S2-CANCEL-1, S2-SCOPE-2
 #[test]
 fn cancelling_ends_children_that_wait_that_are_exhausted_and_that_have_not_started() {

@@ -12,23 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Counts in its destructor.
-struct Counts<'c>(&'c AtomicUsize);
-
-impl Drop for Counts<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Lets others run until `done`.
-fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
-    while !done() {
-        cx.yield_now()?;
-    }
-    Ok(())
-}
-
 // rule: S1-NURSERY-7, S2-CANCEL-4, S2-CANCEL-5, S2-ENTRY-4
 #[test]
 fn a_child_that_fails_cancels_its_nursery_and_all_siblings() {

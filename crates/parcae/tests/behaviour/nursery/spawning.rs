@@ -154,14 +154,6 @@ fn a_context_opens_nurseries_for_its_own_task_only() {
         .unwrap();
 }
 
-/// Lets others run until `done`.
-fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
-    while !done() {
-        cx.yield_now()?;
-    }
-    Ok(())
-}
-
 /// Knows how many bytes this thread has allocated and not freed.
 struct Counting;
 

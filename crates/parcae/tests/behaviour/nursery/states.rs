@@ -4,18 +4,10 @@ use crate::support::*;
 use parcae::inspect::TaskState;
 use parcae::nursery::{NurseryEvent, NurseryState};
 use parcae::prelude::*;
-use parcae::{CancelReason, Result};
+use parcae::CancelReason;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Lets others run until `done`.
-fn until(cx: &Cx, done: impl Fn() -> bool) -> Result<()> {
-    while !done() {
-        cx.yield_now()?;
-    }
-    Ok(())
-}
 
 // rule: S1-NURSERY-8
 #[test]
