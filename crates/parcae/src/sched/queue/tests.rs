@@ -203,8 +203,12 @@ fn inject_serves_the_list_while_pushes_go_on() {
 // rule: S4-INJECT-6
 #[test]
 fn inject_survives_a_burst_in_order() {
+    burst(Inject::new());
+    burst(Inject::with_capacity(4)); // does not take all that come from the list at once
+}
+
+fn burst(queue: Inject<Task>) {
     let tasks = tasks(MANY);
-    let queue = Inject::new();
     let (single, batch) = tasks.split_at(MANY / 2);
     single.iter().for_each(|task| push(&queue, task));
     queue.push_chain(chain(batch));

@@ -1,4 +1,4 @@
-//! The order in which suspended tasks are listed and woken.
+//! Pools alone: the order in which suspended tasks are listed and woken; draws that fail midway.
 
 use super::*;
 use crate::base::error::{TaskId, TaskInfo};
@@ -85,4 +85,52 @@ fn a_task_waits_at_every_pool_that_could_bring_budget() {
     for pool in [&top, &middle, &pool, &apart] {
         assert!(!pool.is_hungry() && listed(pool).is_empty(), "a node is left behind");
     }
+}
+
+/// A draw that has to ask above returns its first, useless part before it draws again.
+#[test]
+fn a_draw_that_asks_above_holds_no_more_than_it_returns() {
+    let wanted = Budget { ops: 10, channel_ops: 5, ..Budget::ZERO };
+    let top = Arc::new(BudgetPool::<Numbered>::new(wanted.times(10), None));
+    let pool = below(&top, wanted);
+    assert!(pool.recharge(ops(10)));
+    let drawn = pool.draw(wanted, Resource::ChannelOps);
+    assert!(drawn.channel_ops > 0);
+    assert_eq!(pool.standing().held, drawn);
+}
+
+/// Takes memory out of a pool at its second wake, as a task that was faster.
+struct Thief(Arc<Mutex<(u32, Option<Arc<BudgetPool<Thief>>>)>>);
+
+impl Wake for Thief {
+    fn wake(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.0 += 1;
+        if state.0 == 2 {
+            assert_eq!(state.1.as_ref().unwrap().try_draw_memory(3), 3);
+        }
+    }
+}
+
+/// A named budget is there when another task takes a part of it, on its way down: the attempt
+/// fails, and all that is left of it goes back up.
+#[test]
+fn a_raise_that_fails_midway_gives_back_what_it_moved() {
+    let memory = |bytes| Budget::ZERO.with_memory(bytes);
+    let top = Arc::new(BudgetPool::new(Budget::ZERO, None));
+    let middle = below(&top, memory(100));
+    let pool = below(&middle, memory(100));
+    let wakes = Arc::new(Mutex::new((0, Some(Arc::clone(&middle)))));
+    {
+        let task =
+            TaskInfo { id: TaskId(1), name: None, nursery: None, spawned_at: Location::caller() };
+        let waiting = pin!(Suspension::new(&middle, task, Resource::Memory));
+        let thief = || Thief(Arc::clone(&wakes));
+        assert_eq!(waiting.as_ref().draw_or_wait(memory(1), thief), Budget::ZERO);
+        assert!(top.recharge(memory(8))); // wakes it for the first time; it still waits below
+        assert!(pool.raise(memory(6)).is_err(), "3 of 8 were taken on the way");
+        assert_eq!(wakes.lock().unwrap().0, 2);
+    }
+    assert_eq!((top.standing().left, middle.standing().left), (memory(5), Budget::ZERO));
+    wakes.lock().unwrap().1 = None; // the pool owned its waiter
 }

@@ -24,23 +24,28 @@ fn a_nursery_spends_what_its_children_do() {
     });
 }
 
+/// The number of checkpoints that a child reaches before it fails, in a nursery with 50,000 ops.
+fn ops_until_exhausted(cx: &Cx, policy: OnExhausted) -> Result<u64> {
+    let done = AtomicU64::new(0);
+    let opts = NurseryOpts::new().budget(ops(50_000)).on_exhausted(policy);
+    let outcome: Result<()> = cx.nursery_with(opts, |n| {
+        n.spawn(|cx| {
+            loop {
+                cx.checkpoint()?;
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        })?
+        .join()
+    });
+    assert!(matches!(kind_of(outcome), ErrorKind::BudgetExceeded(_)));
+    Ok(done.into_inner())
+}
+
 // rule: S0-CHECK-6, S0-INHERIT-1
 #[test]
 fn a_child_comes_back_for_more_until_the_pool_is_dry() {
     everywhere(|cx| {
-        let done = AtomicU64::new(0);
-        let outcome = cx.nursery_with(NurseryOpts::new().budget(ops(50_000)), |n| {
-            n.spawn(|cx| {
-                loop {
-                    cx.checkpoint()?;
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            })?
-            .join()
-        });
-        let outcome: Result<()> = outcome;
-        assert!(matches!(kind_of(outcome), ErrorKind::BudgetExceeded(_)));
-        assert_eq!(done.into_inner(), 49_999); // one op was the spawn
+        assert_eq!(ops_until_exhausted(cx, OnExhausted::Refill)?, 49_999); // one was the spawn
         Ok(())
     });
 }
@@ -48,20 +53,7 @@ fn a_child_comes_back_for_more_until_the_pool_is_dry() {
 #[test]
 fn fail_means_after_the_first_account() {
     everywhere(|cx| {
-        let done = AtomicU64::new(0);
-        let opts = NurseryOpts::new().budget(ops(50_000)).on_exhausted(OnExhausted::Fail);
-        let outcome = cx.nursery_with(opts, |n| {
-            n.spawn(|cx| {
-                loop {
-                    cx.checkpoint()?;
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            })?
-            .join()
-        });
-        let outcome: Result<()> = outcome;
-        assert!(matches!(kind_of(outcome), ErrorKind::BudgetExceeded(_)));
-        assert_eq!(done.into_inner(), Budget::CHILD.ops);
+        assert_eq!(ops_until_exhausted(cx, OnExhausted::Fail)?, Budget::CHILD.ops);
         Ok(())
     });
 }

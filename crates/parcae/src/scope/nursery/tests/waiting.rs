@@ -250,6 +250,8 @@ fn a_waker_that_panics_harms_nobody() {
             }
         })?;
         assert_eq!(value, 5);
+        let workers = cx.frame().settings().shared.worker_stats();
+        assert!(workers.iter().all(|worker| worker.restarts == 0), "it got into the worker's loop");
         Ok(())
     });
 }

@@ -2,8 +2,11 @@
 //! consequence.
 
 use super::*;
-use crate::{CancelReason, Error};
-use std::sync::Mutex;
+use crate::budget::Account;
+use crate::cap::{BudgetLimits, Delegation};
+use crate::nursery::NurseryEvent;
+use crate::{CancelReason, CancelToken, Error, OnExhausted};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(3_600);
@@ -97,6 +100,66 @@ fn whoever_is_cancelled_is_told_that_and_not_that_the_other_has_gone() {
 #[test]
 fn whoever_is_cancelled_is_told_that_on_threads() {
     threads(100, pipeline);
+}
+
+/// The task is cancelled and the channel closed in the middle of an operation: by the hook of its
+/// host, which the operation calls because it is out of ops, and which then recharges it.
+#[test]
+fn a_cancellation_in_the_middle_of_an_operation_ranks_above_a_close() {
+    const OPS: Budget = Budget { ops: 100, ..Budget::ZERO };
+    for way in 0..4 {
+        let rt = Runtime::builder().deterministic(1).build().unwrap();
+        let cap = rt.cap_budget(BudgetLimits::total(OPS), Delegation::Forbidden);
+        let (tx, rx) = channel::<u8>(1);
+        tx.send(0).unwrap();
+        let (_kept, empty) = channel::<u8>(1);
+        let (own, hooked) = (Arc::new(OnceLock::<(Account, CancelToken)>::new()), tx.clone());
+        let shared = Arc::clone(&own);
+        let opts = NurseryOpts::new()
+            .budget(Budget { ops: OPS.ops, ..Budget::UNLIMITED })
+            .on_exhausted(OnExhausted::Suspend)
+            .on_event(move |event| {
+                if let NurseryEvent::Exhausted { .. } = event {
+                    let (account, token) = shared.get().unwrap();
+                    hooked.close();
+                    token.cancel();
+                    account.recharge(&cap, OPS).unwrap();
+                }
+            });
+        let outcome = rt.nursery(opts, |n| {
+            own.set((n.account(), n.token())).unwrap();
+            n.spawn(move |_| {
+                if way % 2 == 1 {
+                    rx.recv()?; // so that a receive finds it empty, and then closed
+                }
+                loop {
+                    let error = match way {
+                        0 => tx.try_send(1).map_err(Error::from),
+                        1 => rx.try_recv().map(drop).map_err(Error::from),
+                        2 => crate::select! {
+                            send(tx, 1) -> sent => sent.map_err(Error::from),
+                            recv(empty) -> _ => panic!("it is empty"),
+                            default => Err(Error::new(ErrorKind::WouldWait)),
+                        }
+                        .and_then(|sent| sent),
+                        _ => crate::select! {
+                            recv(rx) -> received => received.map(drop).map_err(Error::from),
+                            recv(empty) -> _ => panic!("it is empty"),
+                            default => Err(Error::new(ErrorKind::WouldWait)),
+                        }
+                        .and_then(|received| received),
+                    }
+                    .unwrap_err();
+                    if !matches!(error.kind(), ErrorKind::WouldWait) {
+                        assert!(error.is_cancelled(), "way {way}: {error}");
+                        return Ok(());
+                    }
+                }
+            })?
+            .join()
+        });
+        assert!(outcome.unwrap_err().is_cancelled());
+    }
 }
 
 #[test]

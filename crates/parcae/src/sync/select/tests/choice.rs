@@ -93,6 +93,23 @@ fn never_default(channels: &[(Sender<u8>, Receiver<u8>)], watch: bool) -> crate:
     Ok(())
 }
 
+/// A value moves between the first and the last of many channels, so that a pass over all cases
+/// takes as long as several moves.
+fn long_storm(cx: &Cx, rounds: usize) -> crate::Result<()> {
+    let channels: Vec<_> = (0..90).map(|_| unbounded()).collect();
+    let ends = [channels[0].clone(), channels[89].clone()];
+    let stop = AtomicBool::new(false);
+    ends[0].0.send(1)?;
+    cx.nursery(|n| {
+        let mover = n.spawn(|_| move_around(&ends, &stop, &Rng::new(1, 1)))?;
+        for _ in 0..rounds {
+            never_default(&channels, true)?;
+        }
+        stop.store(true, Ordering::Relaxed);
+        mover.join().map(drop)
+    })
+}
+
 /// Two values that move, so that one is there while the select has taken the other.
 fn storm(cx: &Cx, seed: u64, count: usize, rounds: usize) -> crate::Result<()> {
     let channels: Vec<_> = (0..count).map(|_| unbounded()).collect();
@@ -122,6 +139,7 @@ fn default_happens_only_if_no_case_was_possible_on_threads() {
     for seed in 0..20 {
         rt.run(|cx| storm(cx, seed, if seed % 2 == 0 { 2 } else { 8 }, 300)).unwrap();
     }
+    rt.run(|cx| long_storm(cx, 2_000)).unwrap();
 }
 
 #[test]

@@ -267,6 +267,14 @@ fn both_directions_of_one_channel_with_a_value_to_be_made() {
             timeout(Duration::from_micros(1 + seed % 30)) => "neither",
         }?;
         assert_eq!(own, "neither");
+        // In this order the receive registers last, and must not wake the select itself.
+        let own = crate::select! {
+            biased;
+            send_with(tx, || -> u8 { panic!("only this select receives") }) -> _ => "sent",
+            recv(rx) -> _ => "received",
+            timeout(Duration::from_micros(1 + seed % 30)) => "neither",
+        }?;
+        assert_eq!(own, "neither");
         assert_nobody_waits(&tx);
         Ok(())
     });

@@ -201,6 +201,12 @@ fn files_of_threads_are_well_formed() {
         (0..10).for_each(|seed| program(&rt, seed));
         calm_down(&rt);
         let trace = recording.stop();
+        // A start is published together with its origin.
+        let origin = |event: TraceEvent| match event.what {
+            What::Started { spawned_at, .. } => spawned_at.is_some(),
+            _ => true,
+        };
+        assert!(trace.events().all(origin), "a start without its origin");
         let entries = check(&written(&trace));
         let waits = ["receive", "its children", "time", "ready", "running"];
         for wait in waits {
