@@ -1,10 +1,10 @@
 //! The states of nurseries and tasks, as the body, children, handles and hooks see them.
 
 use crate::support::*;
+use parcae::CancelReason;
 use parcae::inspect::TaskState;
 use parcae::nursery::{NurseryEvent, NurseryState};
 use parcae::prelude::*;
-use parcae::CancelReason;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
