@@ -243,19 +243,20 @@ impl Engine {
         unsafe { self.shared.spawn_outside(None, traits, task) }
     }
 
-    /// Spawns a task from any thread, and returns its number; 0 if it has ended already.
+    /// Spawns a task from any thread. Returns it with its number, which is 0 if it has ended
+    /// already.
     pub(crate) fn spawn_task(
         &self,
         traits: Traits,
         task: impl FnOnce(NonNull<Task>, Start) + Send + 'static,
-    ) -> crate::Result<u64> {
+    ) -> crate::Result<(TaskRef, u64)> {
         // SAFETY: the closure is `'static`; records live as long as the scheduler.
         unsafe {
             let spawned = self.submit(traits, task)?;
             let id = spawned.task.as_ref().id();
             // The number is that of our task if the record still is.
             let same = !spawned.task.as_ref().state.is_done(spawned.generation);
-            Ok(if same { id } else { 0 })
+            Ok((spawned, if same { id } else { 0 }))
         }
     }
 

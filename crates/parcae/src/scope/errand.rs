@@ -13,6 +13,7 @@ use crate::sched::task::TaskRef;
 use crate::scope::budget::{BudgetPool, Resource, Shortfall, UNLIMITED};
 use crate::scope::cx::Frame;
 use std::collections::LinkedList;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -35,6 +36,8 @@ impl Errand {
 /// The threads of a runtime that work for a task with limited spawns.
 #[derive(Default)]
 pub(crate) struct Errands {
+    /// Length of the list. Relaxed throughout: a thread only has to see its own entry.
+    count: AtomicUsize,
     threads: Mutex<LinkedList<(ThreadId, Errand)>>,
 }
 
@@ -62,9 +65,11 @@ impl Errands {
                 *threads = kept;
                 drop(threads);
                 drop(done); // outside of the lock
+                self.0.count.fetch_sub(1, Ordering::Relaxed); // see the field
             }
         }
         let mut one = LinkedList::from([(thread::current().id(), errand)]); // not under the lock
+        self.count.fetch_add(1, Ordering::Relaxed); // see the field
         self.lock().append(&mut one);
         let _leave = Leave(self);
         call()
@@ -81,6 +86,10 @@ impl Errands {
         nursery: Option<(TaskRef, &Arc<BudgetPool>)>,
     ) -> Result<()> {
         let Some(errands) = shared.part::<Errands>() else { return Ok(()) };
+        // Relaxed: see the field.
+        if errands.count.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
         let (threads, here) = (errands.lock(), thread::current().id());
         let Some((_, by)) = threads.iter().find(|(id, _)| *id == here) else { return Ok(()) };
         if nursery.is_some_and(|(owner, pool)| owner == by.task || Arc::ptr_eq(pool, &by.pool)) {

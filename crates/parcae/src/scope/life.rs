@@ -16,6 +16,7 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::task::{Start, Task};
 use crate::scope::budget::Budget;
+use crate::scope::cancel::OwnNode;
 use crate::scope::cx::{Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::profile::Profile;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -30,6 +31,8 @@ pub(crate) struct Birth<'t> {
     pub(crate) account: Budget,
     pub(crate) pool_owner: PoolOwner,
     pub(crate) origin: Origin,
+    /// The node of a root task.
+    pub(crate) own_node: Option<&'t OwnNode>,
 }
 
 /// The way in which a task has ended.
@@ -69,9 +72,10 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
     sign: impl FnOnce(Error, &Frame) -> Error,
     keep: impl FnOnce(&Frame, Result<T>, Ending) -> K,
 ) -> (K, Leaving) {
-    let Birth { record, start, settings, account, pool_owner, origin } = birth;
+    let Birth { record, start, settings, account, pool_owner, origin, own_node } = birth;
     // SAFETY: as the caller says.
-    let cx: Cx<P> = Cx::new(unsafe { Frame::new(record, settings, account, pool_owner, origin) });
+    let frame = unsafe { Frame::new(record, settings, account, pool_owner, origin, own_node) };
+    let cx: Cx<P> = Cx::new(frame);
     let frame = cx.frame();
     frame.enter();
     let refused = match start {

@@ -350,7 +350,11 @@ impl<P: Profile> Builder<P> {
         let settings = Arc::new(settings);
         let root: Weak<dyn Any + Send + Sync> = Arc::downgrade(&settings) as _;
         let _ = settings.shared.root.set(root); // the first and only time
-        Ok(Runtime { handle: Handle::new(Arc::new(RuntimeInner { engine, settings, mint })) })
+        let mut spawn_settings = settings.for_root();
+        spawn_settings.grant = Slice::default_of(P::ROOT).under(settings.on_exhausted);
+        let spawn_settings = Arc::new(spawn_settings);
+        let inner = RuntimeInner { engine, settings, spawn_settings, mint };
+        Ok(Runtime { handle: Handle::new(Arc::new(inner)) })
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) struct RuntimeInner {
     engine: Engine,
     /// Counted on its own: root tasks hold it and do not keep the engine alive.
     settings: Arc<TaskSettings>,
+    /// The same for tasks that handles spawn: they share what is left with each other.
+    spawn_settings: Arc<TaskSettings>,
     mint: Mint,
 }
 

@@ -3,15 +3,15 @@
 use super::RuntimeInner;
 use crate::base::error::{Error, ErrorKind, Result, discard};
 use crate::sched::Shared;
-use crate::sched::task::{Start, Task, Traits};
+use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::scope::budget::{Budget, BudgetPool, Ceiling, Resource, Slice};
-use crate::scope::cancel::{CancelNode, CancelToken};
+use crate::scope::cancel::{CancelNode, CancelToken, OwnNode};
 use crate::scope::cap::TaskPermit;
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::errand::Errands;
 use crate::scope::join::{Joinable, with_place};
-use crate::scope::life::{self, Birth};
+use crate::scope::life::{self, Birth, Leaving};
 use crate::scope::nursery::{Account, NamedBudget, SpawnOpts};
 use crate::scope::profile::Profile;
 use crate::wait::{End, Ends, Polled, TaskEnd, Waiter};
@@ -37,11 +37,19 @@ pub(super) fn run<P: Profile, R: Send>(
     inner.engine.check_outside();
     let plan = Plan::new(inner, opts, None, Slice::named(P::ROOT))?;
     let traits = plan.traits;
-    let body = move |record, start| plan.carry_out(record, start, task, |output| output);
+    let body = move |record, start| {
+        let own_node = OwnNode::default();
+        plan.carry_out(record, start, &own_node, task, |output| output)
+    };
     inner.engine.run_task(traits, body)?
 }
 
 /// Starts a root task that belongs to the runtime; by a capability, if one is shown.
+///
+/// The usual task, without a budget of its own, costs one allocation: the [`RootSlot`] that it
+/// shares with its handle. The slot keeps the settings, so that the worker touches no reference
+/// count but the slot's; and the handle usually lets go of it last, so that it is freed by the
+/// thread that allocated it.
 #[track_caller]
 pub(super) fn spawn<P: Profile, T: Send + 'static>(
     inner: &Arc<RuntimeInner>,
@@ -52,31 +60,131 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
     if inner.settings.node.is_cancelled() {
         return Err(Error::new(ErrorKind::ShuttingDown));
     }
-    let slot = Arc::new(RootSlot { output: Mutex::new(None), end: End::new() });
+    if cap.is_some() || opts.budget.is_some() {
+        return spawn_named(inner, opts, cap, task);
+    }
+    let settings = &inner.spawn_settings;
+    let traits = opts.traits(settings.shared.usual_traits());
+    let paid = pay_for_spawn(settings)?;
+    let origin = Origin { name: opts.name, spawned_at: Location::caller() };
+    let slot = RootSlot::new(settings, None, origin);
     let answer = Arc::clone(&slot);
+    settings.shared.roots.spawned();
+    let spawned = inner.engine.spawn_task(traits, move |record, start| {
+        let settings = &*answer.settings;
+        let account = settings.pool.draw(settings.grant, Resource::Ops);
+        let (own_node, origin) = (Some(&answer.node), answer.origin.clone());
+        let pool_owner = PoolOwner::Other;
+        let birth = Birth { record, start, settings, account, pool_owner, origin, own_node };
+        let keep = |output| answer.keep(output);
+        // SAFETY: this is the task; the slot outlives the call, and the account was drawn.
+        let (output, leaving) = unsafe { live(birth, task, keep) };
+        settings.shared.roots.ended();
+        leaving.finish();
+        if let Some(output) = output {
+            answer.set(output);
+        }
+    });
+    let (task, id) = spawned.inspect_err(|_| {
+        settings.shared.roots.ended();
+        if paid == PaidBy::Runtime {
+            settings.pool.unspawn(Budget::ZERO);
+        }
+    })?;
+    Ok(RootTask { slot, polled: Polled::default(), task, id })
+}
+
+/// As [`spawn`], with a budget of its own or by a capability.
+#[track_caller]
+fn spawn_named<P: Profile, T: Send + 'static>(
+    inner: &Arc<RuntimeInner>,
+    opts: SpawnOpts,
+    cap: Option<(Ceiling, TaskPermit)>,
+    task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
+) -> Result<RootTask<T>> {
     let (ceiling, permit) = cap.unzip();
-    let slice = Slice::default_of(P::ROOT);
-    let plan = Plan::new(inner, opts, ceiling, slice)?;
-    let node = Arc::clone(&plan.settings.node);
-    let (settings, own) = (Arc::clone(&inner.settings), plan.loan.to.clone());
-    let id = inner.engine.spawn_task(plan.traits, move |record, start| {
-        let output = plan.carry_out(record, start, task, |output| answer.keep(output));
+    let plan = Plan::new(inner, opts, ceiling, Slice::default_of(P::ROOT))?;
+    let slot = RootSlot::new(&inner.settings, plan.loan.to.clone(), plan.origin.clone());
+    let answer = Arc::clone(&slot);
+    let (task, id) = inner.engine.spawn_task(plan.traits, move |record, start| {
+        let keep = |output| answer.keep(output);
+        let output = plan.carry_out(record, start, &answer.node, task, keep);
         drop(permit);
         if let Some(output) = output {
             answer.set(output);
         }
     })?;
-    Ok(RootTask { slot, node, settings, own, polled: Polled::default(), id })
+    Ok(RootTask { slot, polled: Polled::default(), task, id })
 }
 
-/// The prepared start of a root task.
+/// The payer of a spawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PaidBy {
+    /// The task that spawns.
+    Task,
+    /// The runtime's pool.
+    Runtime,
+}
+
+/// Charges for the spawn of a root task. A root task is a child of the runtime, whose budget pays
+/// for it. A task that spawns one pays for the spawn itself, as for a child.
+fn pay_for_spawn(settings: &TaskSettings) -> Result<PaidBy> {
+    let here = cx::Here::new();
+    let at_home = |frame: &&Frame| Arc::ptr_eq(&frame.settings().shared, &settings.shared);
+    if let Some(frame) = here.frame().filter(at_home) {
+        frame.refuse_contained()?;
+        frame.charge(Budget::SPAWN)?;
+        return Ok(PaidBy::Task);
+    }
+    Errands::check_spawn(&settings.shared, None)?;
+    pay(settings)?;
+    Ok(PaidBy::Runtime)
+}
+
+/// Runs a root task from beginning to end.
+///
+/// # Safety
+///
+/// As for [`life::live`].
+unsafe fn live<P: Profile, R, K>(
+    birth: Birth<'_>,
+    task: impl FnOnce(&Cx<P>) -> Result<R>,
+    keep: impl FnOnce(Result<R>) -> K,
+) -> (K, Leaving) {
+    let settings = birth.settings;
+    if let Some(tally) = &settings.tally {
+        tally.spawned();
+    }
+    let sign = |error, frame: &Frame| frame.sign(error);
+    let keep = |_: &Frame, output, _| keep(output);
+    // SAFETY: as the caller says.
+    unsafe { life::live(birth, task, sign, keep) }
+}
+
+/// The prepared start of a root task with a budget of its own, or of one that is waited for.
 struct Plan {
-    /// With a node of its own, so that cancelling the task does not cancel the runtime.
     settings: TaskSettings,
     /// Budget that was drawn for it.
     loan: Loan,
     origin: Origin,
     traits: Traits,
+    counted: CountedRoot,
+}
+
+/// A root task that is counted until this is dropped.
+struct CountedRoot(Arc<Shared>);
+
+impl CountedRoot {
+    fn new(shared: &Arc<Shared>) -> CountedRoot {
+        shared.roots.spawned();
+        CountedRoot(Arc::clone(shared))
+    }
+}
+
+impl Drop for CountedRoot {
+    fn drop(&mut self) {
+        self.0.roots.ended();
+    }
 }
 
 /// Budget that was moved from the runtime's pool to a root task. The rest returns on drop: after
@@ -89,8 +197,8 @@ struct Loan {
     to: Option<Arc<BudgetPool>>,
     /// The task has run; if not, its spawn is paid back.
     used: bool,
-    /// The runtime's pool has paid for the spawn, and not the task that spawned.
-    paid: bool,
+    /// The payer of the spawn.
+    paid: PaidBy,
 }
 
 impl Drop for Loan {
@@ -104,7 +212,7 @@ impl Drop for Loan {
         } else if self.used {
             return; // given back by the task's frame
         }
-        if !self.used && self.paid {
+        if !self.used && self.paid == PaidBy::Runtime {
             self.from.unspawn(Budget::ZERO);
         }
         self.from.settle(drawn, left);
@@ -127,21 +235,7 @@ impl Plan {
         settings.grant = slice.under(settings.on_exhausted);
         let from = Arc::clone(&settings.pool);
         let own = NamedBudget::of(&settings, opts.budget, ceiling);
-        let here = cx::Here::new();
-        let spawner =
-            here.frame().filter(|frame| Arc::ptr_eq(&frame.settings().shared, &settings.shared));
-        let paid = match spawner {
-            Some(frame) => {
-                frame.refuse_contained()?;
-                frame.charge(Budget::SPAWN)?;
-                false
-            }
-            None => {
-                Errands::check_spawn(&settings.shared, None)?;
-                pay(&settings)?;
-                true
-            }
-        };
+        let paid = pay_for_spawn(&settings)?;
         let mut loan = Loan { from, account: Budget::ZERO, to: None, used: false, paid };
         // Without a budget of its own, the task draws when it starts.
         if let Some(own) = own {
@@ -151,7 +245,8 @@ impl Plan {
             settings = settings.with_budget(own, drawn);
             loan.to = Some(Arc::clone(&settings.pool));
         }
-        Ok(Plan { settings, loan, origin, traits })
+        let counted = CountedRoot::new(&settings.shared);
+        Ok(Plan { settings, loan, origin, traits, counted })
     }
 
     /// The task from beginning to end. `keep` is called with its result while it is still a task.
@@ -159,25 +254,21 @@ impl Plan {
         self,
         record: NonNull<Task>,
         start: Start,
+        own_node: &OwnNode,
         task: impl FnOnce(&Cx<P>) -> Result<R>,
         keep: impl FnOnce(Result<R>) -> K,
     ) -> K {
-        let Plan { settings, mut loan, origin, .. } = self;
+        let Plan { settings, mut loan, origin, counted, .. } = self;
         loan.used = true;
         let account = match loan.to {
             None => settings.pool.draw(settings.grant, Resource::Ops),
             Some(_) => settings.pool.draw_all(),
         };
-        if let Some(tally) = &settings.tally {
-            tally.spawned();
-        }
-        let pool_owner = PoolOwner::Other;
-        let birth = Birth { record, start, settings: &settings, account, pool_owner, origin };
-        let sign = |error, frame: &Frame| frame.sign(error);
-        let keep = |_: &Frame, output, _| keep(output);
-        // SAFETY: this is the task; the settings outlive the call, and the account was drawn.
-        let (output, leaving) = unsafe { life::live(birth, task, sign, keep) };
-        drop(loan);
+        let (pool_owner, own_node, settings) = (PoolOwner::Other, Some(own_node), &settings);
+        let birth = Birth { record, start, settings, account, pool_owner, origin, own_node };
+        // SAFETY: this is the task; settings and node outlive the call, and the account was drawn.
+        let (output, leaving) = unsafe { live(birth, task, keep) };
+        drop((loan, counted));
         leaving.finish();
         output
     }
@@ -198,22 +289,42 @@ fn pay(settings: &TaskSettings) -> Result<()> {
 /// Dropping it lets the task run on.
 pub struct RootTask<T> {
     slot: Arc<RootSlot<T>>,
-    node: Arc<CancelNode>,
-    /// The runtime's, and the task's own pool if it has one.
-    settings: Arc<TaskSettings>,
-    own: Option<Arc<BudgetPool>>,
     polled: Polled,
+    task: TaskRef,
     /// Its number: for deadlock detection.
     id: u64,
 }
 
+/// The part of a root task that it shares with its handle, in one allocation. It outlives the
+/// record, since a handle may outlive the scheduler.
 struct RootSlot<T> {
     /// Set before the end is announced; taken once after it.
     output: Mutex<Option<Result<T>>>,
     end: End<Waiter>,
+    /// The runtime's, and the task's own pool if it has one.
+    settings: Arc<TaskSettings>,
+    own: Option<Arc<BudgetPool>>,
+    /// Its node, once the handle or the task needs it.
+    node: OwnNode,
+    origin: Origin,
 }
 
 impl<T> RootSlot<T> {
+    fn new(
+        settings: &Arc<TaskSettings>,
+        own: Option<Arc<BudgetPool>>,
+        origin: Origin,
+    ) -> Arc<RootSlot<T>> {
+        Arc::new(RootSlot {
+            output: Mutex::new(None),
+            end: End::new(),
+            settings: Arc::clone(settings),
+            own,
+            node: OwnNode::default(),
+            origin,
+        })
+    }
+
     /// Keeps the result for the handle. Without a handle the task drops it itself, because a
     /// destructor may wait.
     fn keep(self: &Arc<RootSlot<T>>, output: Result<T>) -> Option<Result<T>> {
@@ -287,24 +398,31 @@ impl<T> RootTask<T> {
 
     fn take(&self) -> Result<T> {
         let output = self.slot.take().expect("the result was taken by a poll");
-        output.map_err(|error| with_place(error, self.node.detail()))
+        let at = self.slot.node.get().and_then(|node| node.detail());
+        output.map_err(|error| with_place(error, at))
     }
 
     /// Asks the task, and all that it has spawned, to end.
     #[track_caller]
     pub fn cancel(&self) {
-        self.node.cancel_at(Location::caller());
+        self.node().cancel_at(Location::caller());
     }
 
     /// The budget that the task draws on: its own, or the runtime's. It recharges a task that is
     /// suspended, by the authority of a [`CapBudget`](crate::cap::CapBudget).
     pub fn account(&self) -> Account {
-        Account::of(&self.settings, self.own.as_ref().unwrap_or(&self.settings.pool))
+        let RootSlot { settings, own, .. } = &*self.slot;
+        Account::of(settings, own.as_ref().unwrap_or(&settings.pool))
     }
 
     /// The token that cancels the task.
     pub fn token(&self) -> CancelToken {
-        CancelToken::of(&self.node)
+        CancelToken::of(self.node())
+    }
+
+    fn node(&self) -> &Arc<CancelNode> {
+        let RootSlot { settings, node, .. } = &*self.slot;
+        node.of(self.task, &settings.shared, &settings.node)
     }
 
     /// Whether the task has ended.
@@ -362,7 +480,7 @@ impl<T> Joinable for RootTask<T> {
     type Value = T;
 
     fn identity(&self) -> (u64, &Arc<Shared>) {
-        (self.id, &self.settings.shared)
+        (self.id, &self.slot.settings.shared)
     }
 
     fn take_result(self) -> Result<T> {

@@ -4,6 +4,7 @@
 mod clock;
 mod events;
 mod gate;
+mod roots;
 
 use crate::base::error::TaskId;
 use crate::sched::deque::Stealer;
@@ -23,6 +24,7 @@ use crate::sched::worker::stats::{Stats, WorkerStats};
 use crate::sched::worker::{self, Deferred, Worker};
 use crate::stack::{StackPool, StackSize};
 use gate::Gate;
+use roots::RootCount;
 use std::any::{Any, TypeId};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) monitor: MonitorParker,
     /// Counts spawns by threads that are no workers.
     pub(crate) gate: Gate,
+    /// Counts root tasks, for observers.
+    pub(crate) roots: RootCount,
     pub(crate) queues: RunQueues,
     pub(crate) idle: Idle,
     pub(crate) slab: Slab,
@@ -162,6 +166,7 @@ impl Shared {
             queues: RunQueues::new(stealers, config.workers, config.victims),
             monitor: MonitorParker::new(),
             gate: Gate::new(),
+            roots: RootCount::default(),
             idle: Idle::new(config.workers, config.temporary),
             slab: Slab::new(),
             looking: std::sync::Mutex::default(),

@@ -42,8 +42,11 @@
 //! parent before it takes the lock of the shielded node. If it takes that lock first, `unshield`
 //! takes it later and sees the parent's mark. If `unshield` is first, the pass finds no shield.
 
+mod own;
 mod registry;
 mod waiting;
+
+pub(crate) use own::OwnNode;
 
 use crate::base::error::{Detail, Error, Result, discard};
 use crate::base::lock::{Guard, Lock};
@@ -198,7 +201,9 @@ impl<W: Wake> CancelNode<W> {
     pub(crate) fn child(self: &Arc<CancelNode<W>>) -> Arc<CancelNode<W>> {
         let mut subscribers = self.lock();
         if let Some(reason) = self.reason() {
-            return Arc::new(CancelNode::new(None, Some(reason.below())));
+            // The parent is for error texts; the child is in no registry.
+            let parent = Some((Arc::clone(self), None));
+            return Arc::new(CancelNode::new(parent, Some(reason.below())));
         }
         // Locked until the child is there: until then its weak reference leads nowhere, and a pass
         // would miss it.
@@ -290,11 +295,6 @@ impl<W: Wake> CancelNode<W> {
             }
             CancelReason::Failure | CancelReason::Shutdown => None,
         }
-    }
-
-    /// How many nodes are right below this one. None once it is cancelled.
-    pub(crate) fn below(&self) -> usize {
-        self.lock().listed.children.len()
     }
 
     /// Marks the node; the subscribers to be notified, beside its waiters, if this was the first

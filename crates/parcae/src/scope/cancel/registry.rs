@@ -27,6 +27,7 @@ impl<T> Registry<T> {
         self.values.remove(&key)
     }
 
+    #[cfg(all(test, not(loom)))]
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }

@@ -70,7 +70,7 @@ use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::{ArmedTimer, Due};
 use crate::sched::worker;
 use crate::scope::budget::{Budget, BudgetPool};
-use crate::scope::cancel::CancelNode;
+use crate::scope::cancel::{CancelNode, OwnNode};
 use account::clamp;
 use checkpoint::random_turn;
 use std::cell::Cell;
@@ -103,6 +103,8 @@ pub(crate) struct Frame {
     /// Its subscription to the node of `scope`, and its shields.
     watch: CancelWatch,
     pool_owner: PoolOwner,
+    /// The node of a root task, which is made on first use; it outlives the frame.
+    own_node: Option<NonNull<OwnNode>>,
     settings: NonNull<TaskSettings>,
     origin: Origin,
     /// The lowest address that the task's stack may reach; 0 until it is first needed. Has another
@@ -150,7 +152,8 @@ impl Frame {
     ///
     /// # Safety
     ///
-    /// `settings` outlives the frame. `account` was drawn from its pool.
+    /// `settings` and `own_node` outlive the frame. `account` was drawn from the pool of the
+    /// settings.
     #[inline]
     pub(crate) unsafe fn new(
         record: NonNull<Task>,
@@ -158,6 +161,7 @@ impl Frame {
         account: Budget,
         pool_owner: PoolOwner,
         origin: Origin,
+        own_node: Option<&OwnNode>,
     ) -> Frame {
         let scope = ScopeRef {
             node: NonNull::from(&settings.node),
@@ -182,6 +186,7 @@ impl Frame {
             scope: Cell::new(scope),
             watch: CancelWatch::new(),
             pool_owner,
+            own_node: own_node.map(NonNull::from),
             settings: NonNull::from(settings),
             origin,
             stack_end: Cell::new(0),
@@ -302,14 +307,31 @@ impl Frame {
         self.local.store(local.cast_mut(), std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// The node of the task's token: that of its innermost nursery, or of a root task its own.
+    pub(crate) fn token_node(&self) -> &Arc<CancelNode> {
+        match self.own_node() {
+            Some(own) if self.node_is_own() => {
+                let settings = self.settings();
+                own.of(self.task_ref(), &settings.shared, &settings.node)
+            }
+            _ => self.node(),
+        }
+    }
+
+    /// The place of a root task's node.
+    fn own_node(&self) -> Option<&OwnNode> {
+        // SAFETY: as `new` demands.
+        self.own_node.map(|own| unsafe { own.as_ref() })
+    }
+
     /// A node for a nursery or a token that this task makes. A node that is made inside a shield is
     /// not cancelled from outside of the shield, until its grace period is over.
     pub(crate) fn child_node(&self) -> (Arc<CancelNode>, Option<Grace>) {
         if !self.is_shielded() {
-            return (self.node().child(), None);
+            return (self.token_node().child(), None);
         }
         let Some(until) = self.watch.grace() else { return (CancelNode::root(), None) };
-        let node = self.node().shielded_child();
+        let node = self.token_node().shielded_child();
         let grace = self.settings().shared.at_for(until, Due::end_grace(&node));
         (node, Some(grace))
     }

@@ -251,7 +251,7 @@ impl<P: Profile> Cx<P> {
     /// The token that cancels this task: that of the innermost nursery that it has open, or else of
     /// the nursery that it belongs to.
     pub fn token(&self) -> CancelToken {
-        CancelToken::of(self.frame.0.node())
+        CancelToken::of(self.frame.0.token_node())
     }
 
     /// Runs a closure that must not be interrupted, such as a clean-up. A cancellation from outside

@@ -207,7 +207,8 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             let core = unsafe { NurseryCore::of(record) };
             let (settings, origin) = (&core.settings, Origin { name: None, spawned_at });
             let (account, pool_owner) = (settings.default_grant, PoolOwner::Nursery);
-            let birth = Birth { record, start, settings, account, pool_owner, origin };
+            let birth =
+                Birth { record, start, settings, account, pool_owner, origin, own_node: None };
             // SAFETY: the task itself; the settings are the nursery's, and the account was paid.
             unsafe { run::<P, T, F>(birth, core, child) };
             drop(by);
@@ -274,7 +275,15 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             match own {
                 None => {
                     let (settings, pool_owner) = (&core.settings, PoolOwner::Nursery);
-                    let birth = Birth { record, start, settings, account, pool_owner, origin };
+                    let birth = Birth {
+                        record,
+                        start,
+                        settings,
+                        account,
+                        pool_owner,
+                        origin,
+                        own_node: None,
+                    };
                     // SAFETY: the task itself; the settings are the nursery's, and the account was
                     // paid.
                     unsafe { run::<P, T, F>(birth, core, child) };
@@ -282,7 +291,15 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                 Some(own) => {
                     let (all, pool_owner) = (own.pool.draw_all(), PoolOwner::Other);
                     let settings = &own;
-                    let birth = Birth { record, start, settings, account: all, pool_owner, origin };
+                    let birth = Birth {
+                        record,
+                        start,
+                        settings,
+                        account: all,
+                        pool_owner,
+                        origin,
+                        own_node: None,
+                    };
                     // SAFETY: the task itself; the settings outlive the call, and all was drawn.
                     unsafe { run::<P, T, F>(birth, core, child) };
                     let closed = own.pool.close();

@@ -49,7 +49,7 @@ impl Dump {
 
     fn with(shared: &Shared, mut tasks: Vec<TaskSnapshot>) -> Dump {
         tasks.sort_by_key(|task| task.id);
-        let (workers, root) = (shared.worker_stats(), look::root(shared, &tasks));
+        let (workers, root) = (shared.worker_stats(), look::root(shared));
         Dump { tasks, workers, root, shown: Shown::default() }
     }
 

@@ -56,16 +56,14 @@ pub(crate) fn find(shared: &Shared, id: u64) -> Option<TaskSnapshot> {
     found
 }
 
-/// The runtime's root nursery; `None` once the runtime is gone. `tasks` are all of its tasks.
-pub(crate) fn root(shared: &Shared, tasks: &[TaskSnapshot]) -> Option<Children> {
+/// The runtime's root nursery; `None` once the runtime is gone.
+pub(crate) fn root(shared: &Shared) -> Option<Children> {
     let settings = shared.root.get()?.upgrade()?.downcast::<TaskSettings>().ok()?;
-    // Each root task has a node below the root's, unless that was cancelled, which unlinks them.
-    let (state, live) = if settings.node.is_cancelled() {
-        let roots = tasks.iter().filter(|task| task.owner.is_none()).count();
-        let ended = roots == 0;
-        (if ended { NurseryState::Cancelled } else { NurseryState::Cancelling }, roots)
-    } else {
-        (NurseryState::Open, settings.node.below())
+    let live = shared.roots.live();
+    let state = match (settings.node.is_cancelled(), live) {
+        (false, _) => NurseryState::Open,
+        (true, 0) => NurseryState::Cancelled,
+        (true, _) => NurseryState::Cancelling,
     };
     let (name, budget) = (settings.name.clone(), settings.pool.standing());
     let account = Account::of(&settings, &settings.pool);

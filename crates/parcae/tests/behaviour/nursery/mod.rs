@@ -3,6 +3,6 @@
 mod failures;
 mod join_sets;
 mod results;
-mod spawning;
+pub(crate) mod spawning;
 mod states;
 mod unwinding;

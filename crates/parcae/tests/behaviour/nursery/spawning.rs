@@ -154,17 +154,24 @@ fn a_context_opens_nurseries_for_its_own_task_only() {
         .unwrap();
 }
 
-/// Knows how many bytes this thread has allocated and not freed.
+/// Knows how many bytes this thread has allocated and not freed, and how often it has allocated.
 struct Counting;
 
 thread_local! {
     static BYTES: Cell<isize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Number of allocations of this thread.
+pub(crate) fn allocations() -> usize {
+    ALLOCATIONS.get()
 }
 
 // SAFETY: the system's allocator does the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.set(BYTES.get() + layout.size() as isize);
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: as the caller says.
         unsafe { System.alloc(layout) }
     }

@@ -1,5 +1,6 @@
 //! Root tasks: started by handles with options, joined by plain threads.
 
+use crate::nursery::spawning::allocations;
 use crate::support::*;
 use parcae::prelude::*;
 use parcae::sync::Mutex;
@@ -66,4 +67,91 @@ fn a_root_result_that_waits_in_its_drop_holds_up_nobody() {
         });
         root.unwrap().join().unwrap();
     });
+}
+
+/// Beside the record, which is one of the scheduler's, there is one allocation: what the task
+/// shares with its handle.
+#[test]
+fn a_root_task_costs_one_allocation() {
+    const TASKS: usize = 100;
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let mut tasks = Vec::with_capacity(10_000);
+    // More records than a worker keeps to itself.
+    tasks.extend((0..10_000).map(|_| rt.spawn(|_| Ok(0)).unwrap()));
+    tasks.drain(..).for_each(|task| assert_eq!(task.join().unwrap(), 0));
+    let before = allocations();
+    for index in 0..TASKS {
+        tasks.push(rt.spawn(move |_| Ok(index)).unwrap());
+    }
+    assert_eq!(allocations() - before, TASKS);
+    for (index, task) in tasks.into_iter().enumerate() {
+        assert_eq!(task.join().unwrap(), index);
+    }
+}
+
+/// The node of a root task is made on first use, by its handle or by the task: they get the same
+/// one, also if the task has been cancelled before.
+#[test]
+fn the_token_of_a_root_task_is_that_of_its_handle() {
+    parcae::explore(0..200, |rt| {
+        let handle = rt.handle();
+        rt.run(|cx| {
+            let task = handle.spawn(|cx| {
+                let early = cx.token();
+                let error = cx.forever(|| Ok(())).map(drop).unwrap_err();
+                assert!(error.is_cancelled() && cx.token().is_cancelled());
+                Ok(early.is_cancelled())
+            })?;
+            cx.yield_now()?;
+            task.token().cancel();
+            match task.join() {
+                Ok(cancelled) => assert!(cancelled),
+                Err(error) => assert!(error.is_cancelled(), "{error}"), // before its first run
+            }
+            let task = handle.spawn(|cx| {
+                cx.token().cancel(); // itself, and neither the runtime nor its siblings
+                cx.forever(|| Ok(()))
+            })?;
+            assert!(task.join().map(drop).unwrap_err().is_cancelled());
+            cx.checkpoint()
+        })?;
+        assert!(!rt.token().is_cancelled());
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// A nursery of a root task is below the task, whose token is below the runtime's.
+#[test]
+fn the_reason_of_a_tokens_cancellation_reaches_the_task() {
+    parcae::explore(0..100, |rt| {
+        let handle = rt.handle();
+        rt.run(|cx| {
+            let plain = handle.spawn(|cx| cx.forever(|| Ok(())).map(drop))?;
+            let nested = handle.spawn(|cx| {
+                cx.nursery(|n| n.spawn(|cx| cx.park())?.join()).map_err(|error| {
+                    assert!(error.is_cancelled(), "{error}");
+                    error
+                })
+            })?;
+            for _ in 0..5 {
+                cx.yield_now()?;
+            }
+            for task in [plain, nested] {
+                task.token().cancel_because(CancelReason::Timeout);
+                let kind = task.join().unwrap_err().kind().clone();
+                let below = matches!(
+                    kind,
+                    ErrorKind::Cancelled(CancelReason::Timeout | CancelReason::Parent)
+                );
+                assert!(below, "{kind:?}");
+            }
+            let plain = handle.spawn(|cx| cx.forever(|| Ok(())).map(drop))?;
+            plain.token().cancel_because(CancelReason::Timeout);
+            let kind = plain.join().unwrap_err().kind().clone();
+            assert!(matches!(kind, ErrorKind::Cancelled(CancelReason::Timeout)), "{kind:?}");
+            Ok(())
+        })
+    })
+    .unwrap();
 }

@@ -37,11 +37,11 @@ pub(crate) struct TaskSettings {
 }
 
 impl TaskSettings {
-    /// A copy for a root task, which has a cancel node of its own.
+    /// A copy for a root task. Its own cancel node is made on first use (`cancel::OwnNode`).
     pub(crate) fn for_root(&self) -> TaskSettings {
         TaskSettings {
             shared: Arc::clone(&self.shared),
-            node: self.node.child(),
+            node: Arc::clone(&self.node),
             pool: Arc::clone(&self.pool),
             issuer: Arc::clone(&self.issuer),
             name: self.name.clone(),

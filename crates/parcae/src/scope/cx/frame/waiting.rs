@@ -9,7 +9,7 @@ use crate::sched::events::{EventKind, TaskTimes, WaitReason, cancel_code};
 use crate::sched::timers::{Due, Nanos};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::Resource;
-use crate::scope::cancel::CancelNode;
+use crate::scope::cancel::{CancelNode, OwnNode};
 use crate::scope::nursery::NurseryCore;
 use crate::wait::{Waiter, Why};
 use std::cell::Cell;
@@ -80,8 +80,25 @@ impl Seen {
 impl Frame {
     /// The reason of the task's cancellation, if it is cancelled and no shield holds that off.
     pub(crate) fn cancel_reason(&self) -> Option<CancelReason> {
-        let own = || self.was_asked_to_end().then_some(CancelReason::Explicit);
-        self.watch.reason(self, || self.now()).or_else(own)
+        let own = || self.was_asked_to_end().then(|| self.own_reason());
+        let reason = self.watch.reason(self, || self.now());
+        match self.own_node() {
+            // A root task is below the runtime, at whose node it waits.
+            Some(_) if self.node_is_own() => reason.map(CancelReason::below),
+            _ => reason,
+        }
+        .or_else(own)
+    }
+
+    /// Why this task alone was cancelled.
+    #[cold]
+    fn own_reason(&self) -> CancelReason {
+        match self.own_node().and_then(OwnNode::reason) {
+            None => CancelReason::Explicit,
+            Some(reason) if self.node_is_own() => reason,
+            // Its nursery is below the task, and the pass has not come there yet.
+            Some(reason) => reason.below(),
+        }
     }
 
     /// Whether a shield holds off a cancellation of the innermost nursery that the task has open,
