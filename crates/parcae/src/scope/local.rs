@@ -165,10 +165,10 @@ impl<T: 'static> TaskLocal<T> {
         let value = self.try_with(T::clone).ok();
         move |cx: &Cx<P>| {
             let here = Here::new();
-            if let (Some(value), Some(frame)) = (value, here.frame()) {
-                if let FoundLocal::Missing = frame.find_local::<T>(self.key()) {
-                    frame.put_local(self.key(), value);
-                }
+            if let (Some(value), Some(frame)) = (value, here.frame())
+                && let FoundLocal::Missing = frame.find_local::<T>(self.key())
+            {
+                frame.put_local(self.key(), value);
             }
             child(cx)
         }
