@@ -36,6 +36,7 @@
 //! | start and end a runtime | [`Runtime`], [`Handle`], [`RootTask`] | [`runtime`]: settings, errors, shutdown |
 //! | run tasks together | [`Cx::nursery`], [`Nursery`], [`TaskHandle`] | [`nursery`]: results as they come; [`task`] |
 //! | bound their work and memory | [`Budget`], [`OnExhausted`], [`Allocator`] | [`budget`] |
+//! | compute in parallel | [`Cx::join`], [`Cx::par_chunks`], [`Cx::par_map`], [`Cx::par_sort`] | |
 //! | interrupt long computations | [`budgeted`], [`Cx::checkpoint`], [`checkpoint`], [`yield_now`] | [`task`]: loops with checkpoints |
 //! | cancel, set deadlines, shield | [`CancelToken`], [`Cx::timeout`], [`Cx::shield`] | [`cancel`], [`time`] |
 //! | pass values | [`select!`] | [`channel`], [`select`](mod@select) |

@@ -12,6 +12,7 @@ mod determinism;
 mod diagnosis;
 mod locals;
 mod nursery;
+mod parallel;
 mod runtime;
 mod scheduling;
 mod stacks;

@@ -9,6 +9,7 @@ mod loops;
 mod meter;
 mod nursery;
 mod observed;
+mod par;
 pub(crate) mod parking;
 mod time;
 
