@@ -501,7 +501,7 @@ impl<R> Pending<'_, R> {
             }
             // Not a cancel point.
             match cx::Here::new().frame() {
-                Some(frame) => frame.leave_to_others(Why::Blocking),
+                Some(frame) => frame.leave_to_others(&Why::Blocking),
                 None => thread::park(),
             }
         }

@@ -37,7 +37,7 @@ pub(crate) use claim::Claim;
 pub(crate) use completions::{Completions, Member};
 pub use end::Ends;
 pub(crate) use end::{End, Polled, TaskEnd};
-pub(crate) use queue::{CaseClaim, Grant, Queue, Removed, WaitNode, WaitStanding};
+pub(crate) use queue::{CaseClaim, Grant, NodeState, Queue, Removed, WaitNode, WaitStanding};
 pub(crate) use wake::{Batch, Waiter, Wake, Wakes, wake_all};
 pub(crate) use why::{ChannelStats, Channelled, Holder, Why};
 

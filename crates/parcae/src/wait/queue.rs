@@ -107,10 +107,49 @@ impl Grant {
     }
 }
 
+/// The state of a node: all that a waiter looks at while it waits.
+pub(crate) struct NodeState(AtomicUsize); // the code of a `WaitStanding`
+
+impl NodeState {
+    /// The state, for the owner of the node. A final state makes the node the owner's again.
+    #[inline]
+    pub(crate) fn standing(&self) -> WaitStanding {
+        // Acquire: pairs with the Release in `publish`. Other states are checked again under the
+        // lock before the owner acts on them.
+        match self.0.load(Ordering::Acquire) {
+            IDLE => WaitStanding::Idle,
+            QUEUED => WaitStanding::Queued,
+            CALLED => WaitStanding::Called,
+            LOST => WaitStanding::Lost,
+            OWN => WaitStanding::Granted(Grant::Own),
+            OWN_LAST => WaitStanding::Granted(Grant::OwnLast),
+            ALL => WaitStanding::Granted(Grant::All),
+            _ => WaitStanding::Granted(Grant::Closed),
+        }
+    }
+
+    /// Whether the wait is over: granted or lost.
+    #[inline(always)]
+    pub(crate) fn is_final(&self) -> bool {
+        self.0.load(Ordering::Acquire) >= LOST // pairs with the Release in `publish`
+    }
+
+    /// A state that is not final: under the lock, or by the owner of an unlinked node.
+    #[inline(always)]
+    fn set(&self, state: usize) {
+        self.0.store(state, Ordering::Relaxed); // its readers act on it under the same lock
+    }
+
+    /// Ends the node's wait. The node must not be touched after this.
+    #[inline(always)]
+    fn publish(&self, state: usize) {
+        self.0.store(state, Ordering::Release); // pairs with the Acquire in `standing`
+    }
+}
+
 /// A waiter's place in a queue.
 pub(crate) struct WaitNode<W, K = ()> {
-    /// The code of a [`WaitStanding`].
-    state: AtomicUsize,
+    state: NodeState,
     links: UnsafeCell<NodeFields<W, K>>,
     _pinned: PhantomPinned,
 }
@@ -173,7 +212,7 @@ impl<W, K> WaitNode<W, K> {
         let waiter = ManuallyDrop::new(None);
         let inner = NodeFields { waiter, claim: None, key, arrival: 0, previous: None, next: None };
         WaitNode {
-            state: AtomicUsize::new(IDLE),
+            state: NodeState(AtomicUsize::new(IDLE)),
             links: UnsafeCell::new(inner),
             _pinned: PhantomPinned,
         }
@@ -182,18 +221,13 @@ impl<W, K> WaitNode<W, K> {
     /// The state of the node, for its owner. A final state makes the node the owner's again.
     #[inline]
     pub(crate) fn standing(&self) -> WaitStanding {
-        // Acquire: pairs with the Release in `publish`. Other states are checked again under the
-        // lock before the owner acts on them.
-        match self.state.load(Ordering::Acquire) {
-            IDLE => WaitStanding::Idle,
-            QUEUED => WaitStanding::Queued,
-            CALLED => WaitStanding::Called,
-            LOST => WaitStanding::Lost,
-            OWN => WaitStanding::Granted(Grant::Own),
-            OWN_LAST => WaitStanding::Granted(Grant::OwnLast),
-            ALL => WaitStanding::Granted(Grant::All),
-            _ => WaitStanding::Granted(Grant::Closed),
-        }
+        self.state.standing()
+    }
+
+    /// The state of the node, to wait for.
+    #[inline(always)]
+    pub(crate) fn state(&self) -> &NodeState {
+        &self.state
     }
 
     /// Makes an unlinked node `Idle`, so that it can join a queue again.
@@ -203,7 +237,7 @@ impl<W, K> WaitNode<W, K> {
     /// The caller owns the node, which is neither `Queued` nor `Called`.
     #[inline]
     pub(crate) unsafe fn reset(&self) {
-        self.state.store(IDLE, Ordering::Relaxed); // only the owner accesses it
+        self.state.set(IDLE); // only the owner accesses it
     }
 
     /// Changes the key of an idle node.
@@ -216,13 +250,6 @@ impl<W, K> WaitNode<W, K> {
         debug_assert_eq!(self.standing(), WaitStanding::Idle);
         // SAFETY: not linked, so only the owner accesses it.
         self.links.with_mut(|inner| unsafe { (*inner).key = key });
-    }
-
-    /// Ends the node's wait. The node must not be touched after this.
-    #[inline(always)]
-    fn publish(&self, state: usize) {
-        // Release: pairs with the Acquire in `standing`.
-        self.state.store(state, Ordering::Release);
     }
 }
 
@@ -327,7 +354,7 @@ impl<W, K> Queue<W, K> {
         claim: Option<CaseClaim>,
     ) {
         debug_assert_eq!(node.standing(), WaitStanding::Idle);
-        node.state.store(QUEUED, Ordering::Relaxed); // under the lock
+        node.state.set(QUEUED);
         let node = NonNull::from(node);
         let (last, arrival) = (self.last, self.arrivals);
         self.arrivals += 1;
@@ -478,6 +505,34 @@ impl<W: Wake, K> Queue<W, K> {
         None
     }
 
+    /// The quick form of [`grant_where`](Queue::grant_where): grants the first waiter if it belongs
+    /// to no select, and `hand_over`, called with its key and the waiter, returns a value for the
+    /// caller to wake it by. Such a waiter needs neither an upgrade nor a drop.
+    #[inline(always)]
+    pub(crate) fn grant_first<R>(
+        &mut self,
+        grant: Grant,
+        hand_over: impl FnOnce(&K, &W) -> Option<R>,
+    ) -> Option<R> {
+        let first = self.first?;
+        // SAFETY: linked.
+        let inner = unsafe { self.at(first) };
+        // A waiter that was called has been taken out.
+        let waiter = inner.waiter.as_ref().filter(|_| inner.claim.is_none())?;
+        let woken = hand_over(&inner.key, waiter)?;
+        inner.waiter = ManuallyDrop::new(None);
+        let next = inner.next;
+        self.first = next;
+        match next {
+            // SAFETY: linked.
+            Some(next) => unsafe { self.at(next) }.previous = None,
+            None => self.last = None,
+        }
+        // SAFETY: unlinked, and this thread's until `publish`.
+        unsafe { first.as_ref() }.state.publish(grant.code());
+        Some(woken)
+    }
+
     /// Grants all waiters that `accepts` admits, except those of the select with the claim `own`;
     /// adds the waiters to be woken.
     pub(crate) fn grant_all(
@@ -522,7 +577,7 @@ impl<W: Wake, K> Queue<W, K> {
                 Some(claim) => claim.get().fire(claim.case),
             };
             if !won {
-                node.as_ref().publish(LOST);
+                node.as_ref().state.publish(LOST);
                 return None; // a select's waiter is borrowed: dropping it runs no code
             }
             debug_assert!(waiter.is_some(), "a waiter that was called is granted something");
@@ -530,7 +585,7 @@ impl<W: Wake, K> Queue<W, K> {
                 waiter.upgrade();
             }
             hand_over(&inner.key);
-            node.as_ref().publish(grant.code());
+            node.as_ref().state.publish(grant.code());
             waiter
         }
     }
@@ -542,8 +597,8 @@ impl<W: Wake, K> Queue<W, K> {
         // SAFETY: linked.
         let mut waiter = unsafe { self.at(first) }.waiter.take()?;
         waiter.upgrade();
-        // SAFETY: linked, and stays so. Relaxed: the owner acts on it only under the lock.
-        unsafe { first.as_ref() }.state.store(CALLED, Ordering::Relaxed);
+        // SAFETY: linked, and stays so.
+        unsafe { first.as_ref() }.state.set(CALLED);
         Some(waiter)
     }
 
@@ -556,7 +611,7 @@ impl<W: Wake, K> Queue<W, K> {
         debug_assert_eq!(node.standing(), WaitStanding::Called);
         // SAFETY: linked.
         unsafe { self.at(NonNull::from(node)) }.waiter = ManuallyDrop::new(Some(waiter));
-        node.state.store(QUEUED, Ordering::Relaxed); // under the lock
+        node.state.set(QUEUED);
     }
 }
 

@@ -16,6 +16,7 @@
 use crate::base::error::discard;
 use crate::sched::task::TaskRef;
 use crate::sched::task::waker::Waker;
+use crate::sched::worker::Worker;
 use crate::sched::{Shared, worker};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +32,14 @@ pub(crate) trait Wake {
     /// Makes the waiter independent of its wait. Called under the queue's lock by the thread that
     /// removed the waiter and will wake it: once that lock is released, the wait may return.
     fn upgrade(&mut self) {}
+
+    /// The task behind the waiter, if this worker, on whose thread the caller runs, may wake it
+    /// without an upgrade. Dropping such a waiter does nothing.
+    #[inline(always)]
+    fn task_for(&self, worker: &Worker) -> Option<TaskRef> {
+        let _ = worker;
+        None
+    }
 }
 
 /// A task, a thread or a future that waits.
@@ -77,6 +86,14 @@ impl Wake for Waiter {
             // SAFETY: kept alive by a worker of that scheduler, which runs this; see `upgrade`.
             Waiter::Borrowed(waiter) => unsafe { waiter.shared.as_ref() }.unpark(waiter.task),
             other => other.wake_other(),
+        }
+    }
+
+    #[inline(always)]
+    fn task_for(&self, worker: &Worker) -> Option<TaskRef> {
+        match self {
+            Waiter::Borrowed(waiter) if worker.is_of(waiter.shared) => Some(waiter.task),
+            _ => None,
         }
     }
 

@@ -67,16 +67,6 @@ impl<'w> Why<'w> {
             }
         }
     }
-
-    /// Extends the lifetime.
-    ///
-    /// # Safety
-    ///
-    /// The result is not used after the wait has ended.
-    pub(crate) unsafe fn forget_lifetime(self) -> Why<'static> {
-        // SAFETY: only the lifetime differs, and the caller upholds the contract.
-        unsafe { std::mem::transmute::<Why<'w>, Why<'static>>(self) }
-    }
 }
 
 /// A channel as observers see it.

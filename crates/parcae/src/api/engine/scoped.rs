@@ -108,7 +108,9 @@ pub fn scope<'env, R>(body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)
     scope.group.close();
     while !scope.group.is_empty() {
         // Requests to end are not passed on to children: they are waited for.
-        worker::with_current(Worker::wait);
+        if !worker::must_not_switch() {
+            worker::wait();
+        }
     }
     if let Some(payload) = scope.group.take_panic() {
         resume_unwind(payload);
@@ -175,7 +177,7 @@ pub(super) fn current_task() -> TaskRef {
 /// Lets other tasks run.
 #[inline]
 pub fn yield_now() {
-    worker::with_current(Worker::yield_now);
+    worker::yield_now();
 }
 
 /// Waits until the task's [`Waker`](crate::task::Waker) is used; may return early.

@@ -34,7 +34,7 @@
 use crate::api::runtime::{Handle, RuntimeInner};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::budget::Account;
-use crate::sched::task::state::{Parking, RecordHandle};
+use crate::sched::task::state::{Mobility, Parking, RecordHandle};
 use crate::sched::task::{TaskRef, Traits};
 use crate::sched::worker::{self, Worker};
 use crate::scope::budget::{Budget, BudgetPool, ClosedPool, More, Resource, Standing, Suspended};
@@ -197,7 +197,7 @@ impl OpenNursery {
                     // On a task of another runtime a cancellation of that task ends the wait early;
                     // the children of this nursery must be awaited nevertheless.
                     if all_ended.wait().is_err() {
-                        worker::with_current(Worker::yield_now);
+                        worker::yield_now();
                     }
                 }
                 let _ = core.ended.set(core.settings.node.reason());
@@ -306,7 +306,7 @@ fn proxy(settings: &TaskSettings, all_ended: Arc<Event>) -> Result<TaskRef> {
     // No other thread has it yet. These are the transitions of a worker that takes a task and
     // leaves it before it starts.
     state.claim(0);
-    let parked = state.park();
+    let parked = state.park(Mobility::Movable);
     debug_assert_eq!(parked, Parking::Parked, "nobody could wake it");
     Ok(proxy)
 }

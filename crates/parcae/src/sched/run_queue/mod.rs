@@ -115,8 +115,11 @@ pub(crate) struct RunQueue {
     pinned: UnsafeCell<[Chain<Task>; 3]>,
     lifo: Cell<Option<NonNull<Task>>>,
     lifo_streak: Cell<u32>,
-    /// Counts picks.
+    /// Counts picks, downwards: the pick that makes it 0 begins with the queues that come last, see
+    /// [`FAIRNESS`].
     tick: Cell<u32>,
+    /// Counts such picks: each begins with another queue.
+    fairness_turn: Cell<u32>,
     /// The last victim of [`Victims::RoundRobin`].
     last_victim: Cell<usize>,
 }
@@ -137,7 +140,8 @@ impl RunQueue {
             pinned: UnsafeCell::new(Default::default()),
             lifo: Cell::new(None),
             lifo_streak: Cell::new(0),
-            tick: Cell::new(0),
+            tick: Cell::new(FAIRNESS),
+            fairness_turn: Cell::new(0),
             last_victim: Cell::new(worker),
         }
     }
@@ -237,13 +241,12 @@ impl RunQueue {
     /// The next task, in the order of the module header.
     #[inline]
     pub(crate) fn pick(&self, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
-        let tick = self.tick.get().wrapping_add(1);
+        let tick = self.tick.get() - 1;
         self.tick.set(tick);
-        if tick.is_multiple_of(FAIRNESS) {
-            hooks.periodic();
-            if let Some(task) = self.pick_neglected(tick / FAIRNESS, hooks) {
-                return Some(task);
-            }
+        if tick == 0
+            && let Some(task) = self.pick_fairly(hooks)
+        {
+            return Some(task);
         }
         if tick.is_multiple_of(INBOX_INTERVAL) {
             self.empty_inbox_pinned(hooks);
@@ -253,6 +256,51 @@ impl RunQueue {
             .or_else(|| self.pick_global(Priority::Normal, hooks))
             .or_else(|| self.pick_low(hooks))
             .or_else(|| self.steal(hooks))
+    }
+
+    /// The next task, if it is one that only this worker may run: what [`pick`](RunQueue::pick)
+    /// would return, found without a look at the queues that come later. Cannot panic.
+    ///
+    /// `None` if another task may come first, or there is no such task. Then nothing has changed,
+    /// and the caller picks.
+    #[inline(always)]
+    pub(crate) fn pick_private(&self) -> Option<NonNull<Task>> {
+        let tick = self.tick.get() - 1;
+        // SAFETY: the reference ends before any other use of the queues.
+        let pinned = unsafe { self.pinned() };
+        if tick == 0
+            || tick.is_multiple_of(INBOX_INTERVAL) && !self.own().inbox_pinned.is_empty()
+            || !pinned[Priority::High as usize].is_empty()
+            || !self.all().global(Priority::High).is_empty()
+        {
+            return None;
+        }
+        let streak = self.lifo_streak.get();
+        if streak < LIFO_STREAK
+            && let Some(task) = self.lifo.get()
+        {
+            self.lifo.set(None);
+            self.lifo_streak.set(streak + 1);
+            self.tick.set(tick);
+            return Some(task);
+        }
+        if !self.deque.is_empty() {
+            return None;
+        }
+        let task = pinned[Priority::Normal as usize].pop_front().or_else(|| self.lifo.take())?;
+        self.lifo_streak.set(0);
+        self.tick.set(tick);
+        Some(task)
+    }
+
+    /// The look that is due every [`FAIRNESS`] picks.
+    #[cold]
+    fn pick_fairly(&self, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
+        self.tick.set(FAIRNESS);
+        hooks.periodic();
+        let turn = self.fairness_turn.get().wrapping_add(1);
+        self.fairness_turn.set(turn);
+        self.pick_neglected(turn, hooks)
     }
 
     /// The next task out of any queue that this worker may take from: as [`pick`](RunQueue::pick),
@@ -292,7 +340,7 @@ impl RunQueue {
         // SAFETY: the reference ends with the statement.
         let started = || unsafe { self.pinned()[priority as usize].pop_front() };
         let unstarted = || self.pick_global(priority, hooks);
-        if tick.is_multiple_of(2) {
+        if !tick.is_multiple_of(2) {
             started().or_else(unstarted)
         } else {
             unstarted().or_else(started)
@@ -313,7 +361,7 @@ impl RunQueue {
         let started = || unsafe { self.pinned()[Priority::Normal as usize].pop_front() };
         // The look saves the fence in `pop`, most of the time.
         let unstarted = || if self.deque.is_empty() { None } else { self.deque.pop() };
-        let task = if tick.is_multiple_of(2) {
+        let task = if !tick.is_multiple_of(2) {
             started().or_else(unstarted)
         } else {
             unstarted().or_else(started)

@@ -320,9 +320,24 @@ impl Shared {
 
     /// Wakes a task, from any thread. Idempotent; early, late and stale wakes are harmless.
     pub(crate) fn unpark(&self, task: TaskRef) {
+        worker::with_current_of(self, |here| match here {
+            Some(worker) => worker.unpark(task),
+            None => self.unpark_from(None, task),
+        });
+    }
+
+    /// As [`unpark`](Shared::unpark), by a thread that is this worker of the scheduler, or none.
+    #[inline(never)]
+    pub(crate) fn unpark_from(&self, here: Option<&Worker>, task: TaskRef) {
         // SAFETY: records live as long as the scheduler.
-        let woken = unsafe { (*task.task.as_ptr()).state.unpark(task.generation) };
-        self.follow_up(task.task, woken);
+        let state = unsafe { &(*task.task.as_ptr()).state };
+        let woken = match here {
+            Some(worker) => state.unpark_on(worker.index, task.generation),
+            None => state.unpark(task.generation),
+        };
+        if let Woken::Enqueue { owner } = woken {
+            self.enqueue_woken(here, task.task, owner);
+        }
     }
 
     /// Wakes the task that has this record now. For a waker that does not know the generation: at

@@ -143,7 +143,7 @@ mod models {
     use crate::base::shim::cell::UnsafeCell;
     use crate::base::shim::explore;
     use crate::sched::task::Task;
-    use crate::sched::task::state::{Parking, RecordHandle, Woken};
+    use crate::sched::task::state::{Mobility, Parking, RecordHandle, Woken};
     use loom::sync::Arc;
     use loom::thread;
     use std::ptr::NonNull;
@@ -189,7 +189,7 @@ mod models {
             let state = unsafe { &self.owner.task.as_ref().state };
             self.group.close();
             while !self.group.is_empty() {
-                if state.park() == Parking::Parked {
+                if state.park(Mobility::Movable) == Parking::Parked {
                     while state.is_parked() {
                         thread::yield_now();
                     }
@@ -249,7 +249,7 @@ mod models {
             let runs = Arc::new(AtomicUsize::new(0));
             // SAFETY: the record outlives the model.
             let state = unsafe { &world.owner.task.as_ref().state };
-            assert_eq!(state.park(), Parking::Parked);
+            assert_eq!(state.park(Mobility::Movable), Parking::Parked);
             let unpark = |owner: TaskRef, runs: &AtomicUsize| {
                 // SAFETY: the record outlives the model.
                 let state = unsafe { &owner.task.as_ref().state };

@@ -1,10 +1,10 @@
 //! The state word: one atomic with the phase of a task, which determines the owner of its stack.
 //!
 //! ```text
-//!  63            24 23      8 7   6    5      4       3     2..0
-//! ┌────────────────┬─────────┬───┬────┬──────┬───────┬──────┬───────┐
-//! │ generation     │ owner   │ 0 │JOIN│ HELD │CANCEL │ WAKE │ phase │
-//! └────────────────┴─────────┴───┴────┴──────┴───────┴──────┴───────┘
+//!  63            24 23      8 7     6    5      4       3     2..0
+//! ┌────────────────┬─────────┬─────┬────┬──────┬───────┬──────┬───────┐
+//! │ generation     │ owner   │LOCAL│JOIN│ HELD │CANCEL │ WAKE │ phase │
+//! └────────────────┴─────────┴─────┴────┴──────┴───────┴──────┴───────┘
 //! ```
 //!
 //! # Phases, and who owns the stack
@@ -42,6 +42,8 @@
 //! - `JOIN`: set once, by the holder of the handle, after it has put the joiner into the record;
 //!   cleared when the holder drops the handle. The worker that finishes the task notifies the
 //!   joiner.
+//! - `LOCAL`: set by the first park of a task that may not move; cleared with the record. Only its
+//!   owner can resume such a task, so a wake on that worker makes it OWNED at once.
 //! - `owner`: the worker, plus one; 0 before the first run. Written by that worker.
 //! - `generation`: counts the lives of the record. A handle names (record, generation); with
 //!   another generation it is stale, and nothing happens. 40 bits: a record that is reused ten
@@ -62,6 +64,11 @@
 //! 3. After the park: the waker sees PARKED, wins or loses the CAS to QUEUED, and the winner
 //!    enqueues it; the loser's wake is covered by the winner's, which comes first in the order of
 //!    the word, and by rule 1 or 2.
+//!
+//! A LOCAL task that its own worker wakes goes from PARKED straight to OWNED and into that worker's
+//! private queue: the worker need not claim it by another read-modify-write. A wake that comes
+//! before the task runs is case 2 then: it sets WAKE, and the next park returns at once. The waker
+//! and the worker are one thread, so the task sees the writes of the first waker.
 //!
 //! Wakers cannot take a task that is observed: a wake that comes meanwhile sets WAKE. The observer
 //! ends by a CAS on the same word. If it finds WAKE it enqueues the task on behalf of the waker;
@@ -96,6 +103,7 @@ const WAKE: u64 = 1 << 3;
 const CANCEL: u64 = 1 << 4;
 const HELD: u64 = 1 << 5;
 const JOIN: u64 = 1 << 6;
+const LOCAL: u64 = 1 << 7;
 const OWNER_SHIFT: u32 = 8;
 const OWNER: u64 = 0xffff << OWNER_SHIFT;
 const GENERATION_SHIFT: u32 = 24;
@@ -108,8 +116,8 @@ pub(crate) struct Generation(u64);
 /// The next step of a waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// The task was parked and is QUEUED now: the caller owns it and must put it into a
-    /// queue. It last ran on this worker.
+    /// The task was parked, and is QUEUED now, or OWNED by the caller: the caller must put it into
+    /// a queue. It last ran on this worker.
     Enqueue {
         /// The worker that the task parked on.
         owner: usize,
@@ -145,6 +153,14 @@ pub(crate) enum RecordHandle {
     None,
     /// Its holder may join the task.
     Held,
+}
+
+/// Whether a started task may be resumed by another worker than its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mobility {
+    /// By its owner only.
+    Pinned,
+    Movable,
 }
 
 /// Outcome of a park.
@@ -235,13 +251,15 @@ impl StateWord {
 
     /// OWNED → PARKED, by the owner, after it left the task's stack; or nothing, if a wake
     /// came first.
-    pub(crate) fn park(&self) -> Parking {
+    #[inline]
+    pub(crate) fn park(&self, mobility: Mobility) -> Parking {
         // Relaxed first look; the CAS decides.
         let mut seen = self.0.load(Ordering::Relaxed);
+        let local = if mobility == Mobility::Pinned { LOCAL } else { 0 };
         loop {
             debug_assert_eq!(seen & PHASE, OWNED, "parked a task that was not owned");
             let (next, parking) = if seen & WAKE == 0 {
-                (seen & !PHASE | PARKED, Parking::Parked)
+                (seen & !PHASE | PARKED | local, Parking::Parked)
             } else {
                 (seen & !WAKE, Parking::Woken)
             };
@@ -257,15 +275,41 @@ impl StateWord {
 
     /// Wakes the task of this generation, from anywhere, at any time.
     pub(crate) fn unpark(&self, generation: Generation) -> Woken {
-        self.wake(generation, 0)
+        self.wake(generation, 0, 0)
+    }
+
+    /// As [`unpark`](StateWord::unpark), by a thread that is this worker. A LOCAL task of the
+    /// worker becomes OWNED, for the worker's private queue.
+    #[inline]
+    pub(crate) fn unpark_on(&self, worker: usize, generation: Generation) -> Woken {
+        self.wake(generation, 0, LOCAL | owner_bits(worker))
+    }
+
+    /// The quick form of [`unpark_on`](StateWord::unpark_on) for its most common case: true if the
+    /// task was parked, LOCAL, and last ran on this worker, which owns it now. False if not; then
+    /// nothing has happened.
+    #[inline(always)]
+    pub(crate) fn unpark_own(&self, worker: usize, generation: Generation) -> bool {
+        let seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        let parked = generation.0 | LOCAL | owner_bits(worker) | PARKED;
+        if seen & (GENERATION | LOCAL | OWNER | PHASE) != parked {
+            return false;
+        }
+        let owned = seen & !PHASE | OWNED;
+        // Release: pairs with the Acquire in `park`. Acquire: pairs with the Release of `park`, and
+        // with that of an observer's `unobserve`.
+        self.0.compare_exchange(seen, owned, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Cancels the task of this generation, and wakes it so that it notices.
     pub(crate) fn cancel(&self, generation: Generation) -> Woken {
-        self.wake(generation, CANCEL)
+        self.wake(generation, CANCEL, 0)
     }
 
-    fn wake(&self, generation: Generation, bits: u64) -> Woken {
+    /// Wakes the task and sets `bits`. A parked task becomes OWNED if its LOCAL and owner are those
+    /// of `here`, else QUEUED.
+    #[inline(always)]
+    fn wake(&self, generation: Generation, bits: u64, here: u64) -> Woken {
         let mut seen = self.0.load(Ordering::Relaxed); // the CAS decides
         loop {
             if seen & GENERATION != generation.0 {
@@ -274,7 +318,8 @@ impl StateWord {
             let (next, woken) = match seen & PHASE {
                 PARKED => {
                     let owner = ((seen & OWNER) >> OWNER_SHIFT) as usize - 1;
-                    (seen & !PHASE | QUEUED | bits, Woken::Enqueue { owner })
+                    let phase = if seen & (LOCAL | OWNER) == here { OWNED } else { QUEUED };
+                    (seen & !PHASE | phase | bits, Woken::Enqueue { owner })
                 }
                 QUEUED | OWNED | OBSERVED => (seen | WAKE | bits, Woken::Noted),
                 _ => return Woken::Stale,

@@ -146,6 +146,12 @@ impl Faults {
         self.had[step as usize].load(std::sync::atomic::Ordering::Relaxed)
     }
 
+    /// Whether any worker is to panic at any step.
+    fn is_any_armed(&self) -> bool {
+        // Relaxed: counters of a test.
+        self.wanted.iter().any(|wanted| wanted.load(std::sync::atomic::Ordering::Relaxed) > 0)
+    }
+
     fn at(&self, step: FaultPoint) {
         use std::sync::atomic::Ordering::Relaxed;
         let wanted = &self.wanted[step as usize];
@@ -165,6 +171,17 @@ impl Worker {
         #[cfg(test)]
         self.shared.faults.at(step);
         let _ = step;
+    }
+}
+
+impl Worker {
+    /// Whether a test wants a worker to panic: short cuts without fault points are not taken then.
+    #[inline(always)]
+    pub(super) fn is_to_fail(&self) -> bool {
+        #[cfg(test)]
+        return self.shared.faults.is_any_armed();
+        #[cfg(not(test))]
+        false
     }
 }
 

@@ -182,6 +182,27 @@ pub(crate) fn running() -> Option<NonNull<Task>> {
     unsafe { CURRENT.with(Cell::get).as_ref() }?.current.get()
 }
 
+/// Yields the task that runs on this thread to others. Does nothing if there is none, or no other.
+#[inline(never)] // the address of the variable is used before the switch only
+pub(crate) fn yield_now() {
+    // SAFETY: as in `with_current`.
+    if let Some(worker) = unsafe { CURRENT.with(Cell::get).as_ref() } {
+        worker.yield_task();
+    }
+}
+
+/// The task that runs on this thread waits to be unparked, whether or not it was cancelled; may
+/// return early. The caller has made sure that it may [switch](must_not_switch).
+#[inline(never)] // as above
+pub(crate) fn wait() {
+    // SAFETY: as in `with_current`.
+    if let Some(worker) = unsafe { CURRENT.with(Cell::get).as_ref() }
+        && let Some(task) = worker.current.get()
+    {
+        worker.leave(task, AfterSwitch::Park(task), EventKind::Park);
+    }
+}
+
 /// The lowest address that the stack of the running task may reach; 0 outside of tasks.
 pub(crate) fn stack_end() -> usize {
     let strand = with_current(|worker| worker.strand.get()).flatten();
@@ -200,7 +221,7 @@ pub(crate) fn label_stack(name: &str) {
 /// Whether the thread is unwinding. The count of panics belongs to the thread, so it must not
 /// switch to another stack. The caller will try again; the task that it waits for runs on another
 /// worker, or after the unwind.
-fn must_not_switch() -> bool {
+pub(crate) fn must_not_switch() -> bool {
     let panicking = std::thread::panicking();
     if panicking {
         std::thread::yield_now();
@@ -257,6 +278,24 @@ impl Worker {
     #[inline]
     pub(crate) fn stats(&self) -> &stats::Stats {
         &self.remote().stats
+    }
+
+    /// Whether this is a worker of that scheduler.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, shared: NonNull<Shared>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.shared), shared.as_ptr())
+    }
+
+    /// Wakes a task of the same scheduler. Called on the worker's thread.
+    #[inline(never)] // small, and called by generic code
+    pub(crate) fn unpark(&self, task: TaskRef) {
+        // SAFETY: records live as long as the scheduler.
+        let this = unsafe { task.task.as_ref() };
+        if !self.shared.tracer.is_on() && this.state.unpark_own(self.index, task.generation) {
+            self.woken_here(task.task);
+        } else {
+            self.shared.unpark_from(Some(self), task);
+        }
     }
 
     /// Whether this task runs here.
@@ -384,7 +423,8 @@ impl Worker {
     // ----- called by tasks -------------------------------------------------------------
 
     /// Yields to other tasks. Does nothing if there are none.
-    pub(crate) fn yield_now(&self) {
+    #[inline(always)]
+    fn yield_task(&self) {
         let Some(task) = self.current.get() else { return };
         if must_not_switch() {
             return;
@@ -392,14 +432,15 @@ impl Worker {
         self.stats().yielded.bump();
         // SAFETY: the running task.
         let traits = unsafe { (*task.as_ptr()).traits.get() };
-        if traits.migratable {
-            self.leave(task, AfterSwitch::Requeue(task), EventKind::Yield);
+        let after = if traits.migratable {
+            AfterSwitch::Requeue(task)
         } else {
             // Private to this worker, so it may be queued before its stack is left.
             // SAFETY: in no other queue.
             unsafe { self.queue.push_pinned(task, traits.priority) };
-            self.leave(task, AfterSwitch::Nothing, EventKind::Yield);
-        }
+            AfterSwitch::Nothing
+        };
+        self.leave(task, after, EventKind::Yield);
     }
 
     /// Waits to be unparked; may return early. Fails if the task was cancelled.
@@ -410,27 +451,27 @@ impl Worker {
         if state.is_cancelled() {
             return Err(Cancelled);
         }
-        self.wait();
-        if state.is_cancelled() { Err(Cancelled) } else { Ok(()) }
-    }
-
-    /// Waits to be unparked, whether or not the task was cancelled; may return early.
-    pub(crate) fn wait(&self) {
-        if let Some(task) = self.current.get()
-            && !must_not_switch()
-        {
+        if !must_not_switch() {
             self.leave(task, AfterSwitch::Park(task), EventKind::Park);
         }
+        if state.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }
 
     /// Queues a task that was woken on this worker, which may run it.
     pub(crate) fn woken(&self, task: NonNull<Task>, migratable: bool) {
-        self.stats().woken.bump();
         if migratable {
+            self.stats().woken.bump();
             self.enqueue_stealable(task);
-            return;
+        } else {
+            self.woken_here(task);
         }
-        // SAFETY: QUEUED, and ours to put into a queue.
+    }
+
+    /// Queues a task that was woken on this worker, and that only this worker may run.
+    #[inline(always)]
+    fn woken_here(&self, task: NonNull<Task>) {
+        self.stats().woken.bump();
+        // SAFETY: woken, hence ours to put into a queue.
         unsafe { self.queue.push_woken(task, (*task.as_ptr()).traits.get().priority) };
     }
 }

@@ -7,7 +7,7 @@ use crate::base::error::discard;
 use crate::sched::events::EventKind;
 use crate::sched::run_queue::TaskGuard;
 use crate::sched::task::Task;
-use crate::sched::task::state::Parking;
+use crate::sched::task::state::{Mobility, Parking};
 use crate::stack::StackError;
 use crate::stack::fiber::strand::Strand;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,6 +40,7 @@ impl Worker {
 
     /// Leaves the stack of the running task, because it yields or parks. Returns when the task is
     /// resumed.
+    #[inline(always)]
     pub(super) fn leave(&self, task: NonNull<Task>, after: AfterSwitch, why: EventKind) {
         let span = self.span_of(task);
         span.inspect(|span| span.exit());
@@ -47,6 +48,7 @@ impl Worker {
         span.inspect(|span| span.enter());
     }
 
+    #[inline(always)]
     fn leave_stack(&self, task: NonNull<Task>, after: AfterSwitch, why: EventKind) {
         let Some(here) = self.strand.get() else { return };
         // SAFETY: the task runs here, so it is ours until `settle`.
@@ -58,20 +60,64 @@ impl Worker {
             self.pinned.set(self.pinned.get() + 1);
         }
         self.after_switch.set(after);
-        self.current.set(None);
-        // A panic of the runtime itself must not end the task, which is half-way off its stack.
-        let next = catch_unwind(AssertUnwindSafe(|| self.choose_next(task, why)));
-        match next.unwrap_or_else(|payload| self.choose_after_a_panic(payload)) {
-            Next::Same => {}
-            // SAFETY: the strand of a task that we own, or spare.
-            Next::Strand(to) => unsafe { self.switch(here, to) },
-            Next::ThreadStack => {
-                self.strand.set(None);
-                // SAFETY: the executor waits on its own stack; this strand is left.
-                unsafe { self.thread_stack.return_from(here.as_ref()) };
-                with_current(|worker| worker.settle());
-            }
+        let to = match self.choose_quickly(task).unwrap_or_else(|| self.choose(task, why)) {
+            Next::Same => return,
+            Next::Strand(to) => to,
+            Next::ThreadStack => return self.leave_for_thread(here),
+        };
+        // SAFETY: the strand of a task that we own, or spare.
+        unsafe { self.switch(here, to) };
+    }
+
+    /// Leaves a strand for the thread's own stack: the executor chooses.
+    #[cold]
+    fn leave_for_thread(&self, here: NonNull<Strand>) {
+        self.strand.set(None);
+        // SAFETY: the executor waits on its own stack; this strand is left.
+        unsafe { self.thread_stack.return_from(here.as_ref()) };
+        with_current(|worker| worker.settle());
+    }
+
+    /// As [`choose`](Worker::choose), if nothing is due but a switch to a task that only this
+    /// worker may run: no event to write, no deadline, no children to count. Cannot panic. Under
+    /// the deterministic executor there always is an event to write.
+    #[inline(always)]
+    fn choose_quickly(&self, task: NonNull<Task>) -> Option<Next> {
+        if self.shared.tracer.is_on()
+            || self.deadlines_passed.get()
+            || self.has_deferred.get()
+            || self.ended.get().group.is_some()
+            || self.is_to_fail()
+        {
+            return None;
         }
+        let next = self.queue.pick_private()?;
+        if next == task {
+            // It yielded, and there is no other.
+            self.after_switch.set(AfterSwitch::Nothing);
+            return Some(Next::Same);
+        }
+        // SAFETY: picked, hence ours.
+        let this = unsafe { next.as_ref() };
+        // SAFETY: as above.
+        if let Some(strand) = unsafe { this.strand() } {
+            this.state.claim(self.index);
+            self.current.set(Some(next));
+            self.stats().executed.bump();
+            return Some(Next::Strand(strand));
+        }
+        self.current.set(None);
+        self.handoff.set(Some(next));
+        Some(Next::Strand(self.spare()))
+    }
+
+    /// Where the worker continues when a task leaves its stack. A panic of the runtime itself must
+    /// not end the task, which is half-way off its stack.
+    #[inline(never)]
+    fn choose(&self, task: NonNull<Task>, why: EventKind) -> Next {
+        self.current.set(None);
+        let next = catch_unwind(AssertUnwindSafe(|| self.choose_next(task, why)));
+        next.unwrap_or_else(|payload| self.choose_after_a_panic(payload))
     }
 
     /// Chooses the stack on which the worker continues when a task leaves its own.
@@ -149,10 +195,65 @@ impl Worker {
     /// Does the follow-up of the last switch. Does not unwind: this may be the stack of a task.
     #[inline]
     pub(crate) fn settle(&self) {
-        if !matches!(self.after_switch.get(), AfterSwitch::Nothing)
-            && let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.settle_once()))
-        {
+        match self.after_switch.get() {
+            AfterSwitch::Nothing => {}
+            AfterSwitch::Park(task) if !self.is_to_fail() => {
+                self.after_switch.set(AfterSwitch::Nothing);
+                // SAFETY: the task has left its stack.
+                if unsafe { self.park_left(task) } == Parking::Woken {
+                    self.settle_woken(task);
+                }
+            }
+            _ => self.settle_slow(),
+        }
+    }
+
+    /// Publishes a task that has left its stack as parked. Nothing here can panic.
+    ///
+    /// # Safety
+    ///
+    /// The task is OWNED by this worker, and has left its stack. It is not touched after `Parked`.
+    #[inline(always)]
+    unsafe fn park_left(&self, task: NonNull<Task>) -> Parking {
+        // SAFETY: as the caller says.
+        let this = unsafe { &*task.as_ptr() };
+        let mobility = if this.is_pinned() { Mobility::Pinned } else { Mobility::Movable };
+        let parking = this.state.park(mobility);
+        if parking == Parking::Parked {
+            self.stats().parked.bump();
+        }
+        parking
+    }
+
+    #[cold]
+    fn settle_slow(&self) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.settle_once())) {
             self.settle_again(payload);
+        }
+    }
+
+    /// Queues a task that was woken before it was parked. A panic leaves it in a queue.
+    #[cold]
+    fn settle_woken(&self, task: NonNull<Task>) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.queue_woken(task))) {
+            discard(payload);
+            self.stats().restarts.bump();
+        }
+    }
+
+    /// Queues a task that was woken before it was parked, behind the tasks that were ready.
+    fn queue_woken(&self, task: NonNull<Task>) {
+        let guard = TaskGuard::new(&self.queue, task);
+        self.fault(FaultPoint::SettleWoken);
+        // SAFETY: still ours.
+        let this = unsafe { task.as_ref() };
+        self.note_latched(this);
+        let traits = this.traits.get();
+        if traits.migratable {
+            self.requeue(guard.give());
+        } else {
+            // SAFETY: in no other queue.
+            unsafe { self.queue.push_pinned(guard.give(), traits.priority) };
         }
     }
 
@@ -178,28 +279,9 @@ impl Worker {
             AfterSwitch::Nothing => {}
             AfterSwitch::Spare(strand) => self.keep_spare(strand),
             AfterSwitch::Park(task) => {
-                // SAFETY: the task is OWNED by this worker; after `Parked` it is not touched.
-                let (parking, traits) = unsafe {
-                    let this = &*task.as_ptr();
-                    let traits = this.traits.get();
-                    (this.state.park(), traits)
-                };
-                match parking {
-                    Parking::Parked => self.stats().parked.bump(),
-                    // The worker still owns the task: it is queued behind the tasks that were
-                    // ready.
-                    Parking::Woken => {
-                        let guard = TaskGuard::new(&self.queue, task);
-                        self.fault(FaultPoint::SettleWoken);
-                        // SAFETY: still ours.
-                        self.note_latched(unsafe { task.as_ref() });
-                        if traits.migratable {
-                            self.requeue(guard.give());
-                        } else {
-                            // SAFETY: in no other queue.
-                            unsafe { self.queue.push_pinned(guard.give(), traits.priority) };
-                        }
-                    }
+                // SAFETY: the task has left its stack.
+                if unsafe { self.park_left(task) } == Parking::Woken {
+                    self.queue_woken(task);
                 }
             }
             AfterSwitch::Requeue(task) => self.requeue(task),

@@ -255,16 +255,19 @@ impl Frame {
         self.flush_times();
     }
 
+    #[inline]
     pub(crate) fn record(&self) -> &Task {
         // SAFETY: the record of the running task.
         unsafe { self.record.as_ref() }
     }
 
+    #[inline]
     pub(crate) fn settings(&self) -> &TaskSettings {
         // SAFETY: as `new` demands.
         unsafe { self.settings.as_ref() }
     }
 
+    #[inline]
     pub(super) fn node(&self) -> &Arc<CancelNode> {
         // SAFETY: as `new` demands, or of a nursery that has not ended.
         unsafe { self.scope.get().node.as_ref() }
@@ -342,6 +345,7 @@ impl Frame {
 
     /// A reference to the task, with its generation: it is recognised as stale when the task has
     /// ended.
+    #[inline]
     pub(crate) fn task_ref(&self) -> TaskRef {
         TaskRef { task: self.record, generation: self.record().state.generation() }
     }

@@ -77,7 +77,7 @@ pub(crate) fn live_state(shared: &Shared, task: TaskRef) -> Option<TaskState> {
             let Some(observed) = Observed::try_of(shared, record, task.generation) else {
                 return Some(TaskState::Ready); // woken meanwhile
             };
-            let why = observed.frame().and_then(|frame| frame.seen().why.get());
+            let why = observed.frame().and_then(|frame| frame.seen().why());
             let exhausted = matches!(why, Some(Why::Budget(_)));
             Some(if exhausted { TaskState::Exhausted } else { TaskState::Waiting })
         }
@@ -91,7 +91,7 @@ pub(crate) fn suspended_on_own_budget(settings: &TaskSettings) -> Vec<Suspended>
         let apart = !Arc::ptr_eq(frame.pool(), &settings.pool);
         if frame.settings().nursery == settings.nursery
             && apart
-            && let Some(Why::Budget(resource)) = frame.seen().why.get()
+            && let Some(Why::Budget(resource)) = frame.seen().why()
         {
             found.push(Suspended { task: frame.info(), resource });
         }

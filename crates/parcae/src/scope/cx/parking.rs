@@ -179,6 +179,20 @@ pub(crate) struct QueuedNode<'w, O: Waitable<Waiter>> {
     node: &'w WaitNode<Waiter, O::Key>,
 }
 
+impl<'w, O: Waitable<Waiter>> QueuedNode<'w, O> {
+    /// # Safety
+    ///
+    /// The caller owns the node, which is or was in the queue of this object, and does not move
+    /// before the result is dropped.
+    #[inline(always)]
+    pub(crate) unsafe fn new(
+        object: &'w O,
+        node: &'w WaitNode<Waiter, O::Key>,
+    ) -> QueuedNode<'w, O> {
+        QueuedNode { object, node }
+    }
+}
+
 impl<O: Waitable<Waiter>> Drop for QueuedNode<'_, O> {
     #[inline]
     fn drop(&mut self) {

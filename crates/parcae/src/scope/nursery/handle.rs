@@ -239,7 +239,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
                     frame.untell(); // the child's end is what the program hears of
                     // Looked at again: its end may be what we were woken for.
                     if !self.is_finished() {
-                        frame.leave_to_others(Why::Task(self.record().id()));
+                        frame.leave_to_others(&Why::Task(self.record().id()));
                     }
                 }
                 Err(error) => return Err(error),

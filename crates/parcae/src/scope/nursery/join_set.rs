@@ -277,7 +277,7 @@ impl<'scope, T> JoinSet<'scope, T> {
             // SAFETY: the node stays here until it is withdrawn.
             unsafe {
                 if set.register(&node, borrowed_waiter(Some(frame)), None) {
-                    frame.leave_to_others(why);
+                    frame.leave_to_others(&why);
                     set.withdraw(&node);
                 }
             }

@@ -114,7 +114,7 @@ impl NurseryCore {
             if frame.was_asked_to_end() && !self.settings.node.is_cancelled() {
                 self.cancel(CancelReason::Parent);
             }
-            frame.leave_to_others(Why::Children);
+            frame.leave_to_others(&Why::Children);
         }
         frame.seen().nursery.set(self.outer);
         let _ = self.ended.set(self.settings.node.reason());

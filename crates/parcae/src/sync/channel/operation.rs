@@ -23,9 +23,9 @@
 use super::error::Reason;
 use super::state::{ChannelCore, ChannelNode, Closed, Locked, Side, ValueAddress};
 use crate::base::error::{Error, Result};
-use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
+use crate::scope::cx::parking::{Deadline, Ended, QueuedNode, borrowed_waiter, wait_in_queue};
 use crate::scope::cx::{Frame, Here};
-use crate::wait::{Grant, WaitNode, Waiter, Wakes, Why};
+use crate::wait::{Grant, WaitNode, WaitStanding, Waitable, Waiter, Wakes, Why};
 use std::ptr::NonNull;
 
 /// Step 1. Returns the frame of the paying task, if the caller is a task.
@@ -84,7 +84,7 @@ pub(crate) fn may_wait(frame: Option<&Frame>) -> Result<()> {
 ///
 /// The lock is this channel's, and under it the operation was found impossible. The memory at the
 /// address belongs to the channel until this returns. `frame` is the caller's.
-#[cold]
+#[inline(always)]
 pub(super) unsafe fn wait_queued<T>(
     core: &ChannelCore<T, Waiter>,
     locked: Locked<'_, T, Waiter>,
@@ -95,14 +95,41 @@ pub(super) unsafe fn wait_queued<T>(
     why: Why<'_>,
 ) -> Result<(), Reason> {
     let node: ChannelNode<T, Waiter> = WaitNode::new(ValueAddress::of(address));
-    // SAFETY: node and waiter stay here until the node is granted or withdrawn, by `wait_in_queue`
-    // at the latest. The caller upholds the rest.
-    let waited = unsafe {
+    let waiters = core.waiters(side);
+    // SAFETY: node and waiter stay here until the node is granted or withdrawn, by `QueuedNode` at
+    // the latest. The caller upholds the rest.
+    unsafe {
         locked.join(side, &node, borrowed_waiter(frame));
-        let refused = || may_wait(frame).err().map(Err);
-        wait_in_queue(&core.waiters(side), &node, frame, why, || deadline, refused)
-    };
-    match waited {
+        let _queued = QueuedNode::new(&waiters, &node);
+        if let (Some(frame), Deadline::Never) = (frame, deadline) {
+            let waited = frame.wait_until_final(node.state(), &why);
+            if waited.is_ok() && node.standing() == WaitStanding::Granted(Grant::Own) {
+                return Ok(());
+            }
+            let grant = waiters.withdraw(&node);
+            return not_granted(core, Some(frame), (grant, waited.map(|()| Ended::Woken)));
+        }
+        wait_otherwise(core, side, &node, frame, deadline, why)
+    }
+}
+
+/// As [`wait_queued`], on a thread, or with a deadline.
+///
+/// # Safety
+///
+/// The node was queued by the caller, whose frame this is, and does not move.
+#[cold]
+unsafe fn wait_otherwise<T>(
+    core: &ChannelCore<T, Waiter>,
+    side: Side,
+    node: &ChannelNode<T, Waiter>,
+    frame: Option<&Frame>,
+    deadline: Deadline,
+    why: Why<'_>,
+) -> Result<(), Reason> {
+    let refused = || may_wait(frame).err().map(Err);
+    // SAFETY: as the caller says.
+    match unsafe { wait_in_queue(&core.waiters(side), node, frame, why, || deadline, refused) } {
         (Some(Grant::Own), Ok(_)) => Ok(()),
         waited => not_granted(core, frame, waited),
     }

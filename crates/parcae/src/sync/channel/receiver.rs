@@ -143,12 +143,35 @@ impl<T> Receiver<T> {
         unsafe {
             match self.shared.core.pop(into) {
                 Ok(()) => Ok(()),
+                Err(locked) if locked.must_wait_to_recv() => {
+                    self.recv_waiting(into, locked, frame, deadline)
+                }
                 Err(locked) => self.recv_contended(into, locked, frame, deadline),
             }
         }
     }
 
-    /// Slow path of a receive: the channel is empty, or a sender waits.
+    /// A receive that has to wait: the channel is empty and open.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to); the lock is this channel's.
+    #[inline(never)]
+    unsafe fn recv_waiting(
+        &self,
+        into: NonNull<T>,
+        locked: Locked<'_, T, Waiter>,
+        frame: Option<&Frame>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), Reason> {
+        let why = Why::Channel("receive", &*self.shared);
+        let core = &self.shared.core;
+        // SAFETY: the caller upholds the contract. While the node is queued, the memory belongs to
+        // the channel.
+        unsafe { wait_queued(core, locked, Side::Receivers, into, frame, deadline(), why) }
+    }
+
+    /// Slow path of a receive: a sender waits, or the channel is closed.
     ///
     /// # Safety
     ///
@@ -161,19 +184,14 @@ impl<T> Receiver<T> {
         frame: Option<&Frame>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
-        let core = &self.shared.core;
-        // SAFETY: the caller upholds the contract. While the node is queued, the memory belongs to
-        // the channel.
-        unsafe {
-            match core.recv_locked(into, &mut locked) {
-                Took::Empty => {
-                    let why = Why::Channel("receive", &*self.shared);
-                    wait_queued(core, locked, Side::Receivers, into, frame, deadline(), why)
-                }
-                took => {
-                    drop(locked);
-                    received(took)
-                }
+        // SAFETY: the caller upholds the contract.
+        match unsafe { self.shared.core.recv_locked(into, &mut locked) } {
+            // Only decided selects and watchers wait at the other end.
+            // SAFETY: as above.
+            Took::Empty => unsafe { self.recv_waiting(into, locked, frame, deadline) },
+            took => {
+                drop(locked);
+                received(took)
             }
         }
     }

@@ -10,6 +10,7 @@ use super::operation::{charge, charge_and_wake, closed_or_cancelled, wait_queued
 use super::state::{Closed, Locked, Put, Side};
 use super::value_box::mark_empty;
 use crate::base::error::{Error, Result};
+use crate::sched::worker::{self, Worker};
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{Waiter, Why};
@@ -103,12 +104,52 @@ impl<T> Sender<T> {
                     charge(payer);
                     Ok(())
                 }
-                Err(locked) => self.send_contended(value, address, locked, payer, deadline),
+                Err(locked) => match self.hand_over(address, locked, payer) {
+                    Ok(()) => {
+                        mark_empty(value);
+                        Ok(())
+                    }
+                    Err(locked) => self.send_contended(value, address, locked, payer, deadline),
+                },
             }
         }
     }
 
-    /// Slow path of a send: the channel is full, or a receiver waits.
+    /// Hands the value to a task that waits for one and that this worker may wake.
+    ///
+    /// # Errors
+    ///
+    /// The lock: nothing has happened.
+    ///
+    /// # Safety
+    ///
+    /// There is an initialised value at the address, which has moved on success. The lock is this
+    /// channel's.
+    #[inline(never)]
+    unsafe fn hand_over<'c>(
+        &self,
+        address: NonNull<T>,
+        mut locked: Locked<'c, T, Waiter>,
+        payer: Option<&Frame>,
+    ) -> Result<(), Locked<'c, T, Waiter>> {
+        let hand_over = |worker: &Worker| {
+            // SAFETY: the caller upholds the contract.
+            let task = unsafe { locked.hand_to_receiver(address, worker) }?;
+            Some((NonNull::from(worker), task))
+        };
+        match worker::with_current(hand_over).flatten() {
+            Some((worker, task)) => {
+                drop(locked);
+                charge(payer);
+                // SAFETY: still the worker of this thread: there was no switch.
+                unsafe { worker.as_ref() }.unpark(task);
+                Ok(())
+            }
+            None => Err(locked),
+        }
+    }
+
+    /// Slow path of a send: the channel is full, or a receiver waits that is woken otherwise.
     ///
     /// # Safety
     ///

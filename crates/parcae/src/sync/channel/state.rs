@@ -55,6 +55,8 @@ use super::buffer::Buffer;
 use super::{Overflow, UNBOUNDED};
 use crate::base::error::Error;
 use crate::base::lock::{Guard, Lock};
+use crate::sched::task::TaskRef;
+use crate::sched::worker::Worker;
 use crate::wait::{
     CaseClaim, Claim, Grant, Queue, WaitNode, WaitStanding, Waitable, Wake, Wakes, wake_all,
 };
@@ -416,6 +418,35 @@ impl<T, W> ChannelState<T, W> {
 }
 
 impl<T, W: Wake> Locked<'_, T, W> {
+    /// Hands the value at an address to the first receiver, if that is a task which `worker`, on
+    /// whose thread the caller runs, may wake. Returns the task, which the caller wakes after
+    /// releasing the lock.
+    ///
+    /// # Safety
+    ///
+    /// There is an initialised value at the address, owned by the caller. On success it has moved.
+    #[inline(always)]
+    pub(crate) unsafe fn hand_to_receiver(
+        &mut self,
+        value: NonNull<T>,
+        worker: &Worker,
+    ) -> Option<TaskRef> {
+        // By invariant 1 the channel is open and empty if there is a receiver.
+        self.0.receivers.grant_first(Grant::Own, |into, waiter| {
+            let (into, task) = (into.0?, waiter.task_for(worker)?);
+            // SAFETY: an initialised value, and the memory of a queued receiver.
+            unsafe { ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1) };
+            Some(task)
+        })
+    }
+
+    /// Whether a receiver that [`ChannelCore::pop`] refused has to wait: there is neither a value,
+    /// nor a sender, nor a close.
+    #[inline(always)]
+    pub(crate) fn must_wait_to_recv(&self) -> bool {
+        self.0.senders.is_empty() && self.0.closed.is_none() // so `pop` found no value
+    }
+
     /// Queues a sender that found no room in [`ChannelCore::send_locked`], or a receiver that found
     /// no value in [`ChannelCore::recv_locked`].
     ///
@@ -423,7 +454,7 @@ impl<T, W: Wake> Locked<'_, T, W> {
     ///
     /// As for [`Queue::push`]. The memory at the address belongs to the channel while the node is
     /// queued.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn join(self, side: Side, node: &ChannelNode<T, W>, waiter: W) {
         let Locked(mut state) = self;
         let ChannelState { senders, receivers, .. } = &mut *state;
@@ -433,9 +464,11 @@ impl<T, W: Wake> Locked<'_, T, W> {
         };
         // SAFETY: the caller upholds the contract.
         unsafe { own.push(node, waiter, None) };
-        let watchers = notify_watchers(other, None);
-        drop(state);
-        watchers.wake();
+        if !other.is_empty() {
+            let watchers = notify_all_watchers(other, None);
+            drop(state);
+            watchers.wake();
+        }
     }
 }
 

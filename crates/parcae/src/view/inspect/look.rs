@@ -132,7 +132,7 @@ pub(crate) fn itself(shared: &Shared, tasks: &mut [TaskSnapshot]) {
 fn read(seen: &mut TaskSnapshot, frame: &Frame, shared: &Shared) {
     let (noted, now) = (frame.seen(), shared.coarse_now().max(shared.now()));
     let info = frame.info();
-    let why = noted.why.get();
+    let why = noted.why();
     seen.name = info.name;
     seen.spawned_at = Some(info.spawned_at);
     seen.nursery = frame.settings().nursery;

@@ -86,6 +86,19 @@ impl Object {
         }
     }
 
+    /// As [`give`](Object::give), by the quick form of a grant where it applies.
+    fn give_quickly(&self) {
+        let hand_over = |address: &Address, waiter: &Thread| {
+            put(address, 7);
+            Some(waiter.clone())
+        };
+        let granted = self.state.lock().waiters.grant_first(Grant::Own, hand_over);
+        match granted {
+            Some(waiter) => waiter.wake(),
+            None => self.give(),
+        }
+    }
+
     fn close(&self) {
         let mut woken = Vec::new();
         let mut state = self.state.lock();
@@ -160,6 +173,9 @@ enum Late {
     PassOn,
 }
 
+/// Both forms of a grant.
+const GIVE: [fn(&Object); 2] = [Object::give, Object::give_quickly];
+
 fn spawn<R: 'static>(
     object: &Arc<Object>,
     body: impl FnOnce(&Object) -> R + 'static,
@@ -172,76 +188,84 @@ fn spawn<R: 'static>(
 /// gone when it returns.
 #[test]
 fn a_hand_over_is_published_with_the_state() {
-    explore("queue: hand-over", None, || {
-        let object = Object::new();
-        let giver = spawn(&object, Object::give);
-        assert_eq!(object.take(), Got::Token);
-        giver.join().unwrap();
-        assert_eq!(object.free(), 0);
-    });
+    for give in GIVE {
+        explore("queue: hand-over", None, move || {
+            let object = Object::new();
+            let giver = spawn(&object, give);
+            assert_eq!(object.take(), Got::Token);
+            giver.join().unwrap();
+            assert_eq!(object.free(), 0);
+        });
+    }
 }
 
 /// A hand-over against a waiter that gives up at a deadline: it keeps a token that came in time.
 #[test]
 fn a_hand_over_against_a_deadline() {
-    explore("queue: hand-over against a deadline", None, || {
-        let object = Object::new();
-        let giver = spawn(&object, Object::give);
-        let waiter = spawn(&object, |object| {
-            let memory = Memory::new();
-            let node = WaitNode::new(memory.address());
-            match object.begin(&node, None) {
-                Some(got) => got,
-                // One look without the lock and without a wake, then the deadline.
-                None if node.standing() == WaitStanding::Granted(Grant::Own) => {
-                    assert_eq!(memory.get(), 7, "granted before the token was there");
-                    Got::Token
+    for give in GIVE {
+        explore("queue: hand-over against a deadline", None, move || {
+            let object = Object::new();
+            let giver = spawn(&object, give);
+            let waiter = spawn(&object, |object| {
+                let memory = Memory::new();
+                let node = WaitNode::new(memory.address());
+                match object.begin(&node, None) {
+                    Some(got) => got,
+                    // One look without the lock and without a wake, then the deadline.
+                    None if node.standing() == WaitStanding::Granted(Grant::Own) => {
+                        assert_eq!(memory.get(), 7, "granted before the token was there");
+                        Got::Token
+                    }
+                    None => object.give_up(&node, Late::Keep),
                 }
-                None => object.give_up(&node, Late::Keep),
-            }
+            });
+            giver.join().unwrap();
+            let kept = usize::from(waiter.join().unwrap() != Got::Token);
+            assert_eq!(object.free(), kept, "a token was lost or doubled");
         });
-        giver.join().unwrap();
-        let kept = usize::from(waiter.join().unwrap() != Got::Token);
-        assert_eq!(object.free(), kept, "a token was lost or doubled");
-    });
+    }
 }
 
 /// A hand-over against a waiter that is cancelled, with another one behind it: the grant is passed
 /// on.
 #[test]
 fn a_hand_over_against_a_cancel() {
-    explore("queue: hand-over against a cancel", None, || {
-        let object = Object::new();
-        let stays = spawn(&object, Object::take);
-        let giver = spawn(&object, Object::give);
-        let quits = spawn(&object, |object| {
-            let memory = Memory::new();
-            let node = WaitNode::new(memory.address());
-            match object.begin(&node, None) {
-                Some(Got::Token) => object.give(), // it came at once: the other gets this one
-                Some(_) => unreachable!(),
-                None => assert_eq!(object.give_up(&node, Late::PassOn), Got::Nothing),
-            }
+    for give in GIVE {
+        explore("queue: hand-over against a cancel", None, move || {
+            let object = Object::new();
+            let stays = spawn(&object, Object::take);
+            let giver = spawn(&object, give);
+            let quits = spawn(&object, |object| {
+                let memory = Memory::new();
+                let node = WaitNode::new(memory.address());
+                match object.begin(&node, None) {
+                    Some(Got::Token) => object.give(), // it came at once: the other gets this one
+                    Some(_) => unreachable!(),
+                    None => assert_eq!(object.give_up(&node, Late::PassOn), Got::Nothing),
+                }
+            });
+            quits.join().unwrap();
+            assert_eq!(stays.join().unwrap(), Got::Token);
+            giver.join().unwrap();
+            assert_eq!(object.free(), 0);
         });
-        quits.join().unwrap();
-        assert_eq!(stays.join().unwrap(), Got::Token);
-        giver.join().unwrap();
-        assert_eq!(object.free(), 0);
-    });
+    }
 }
 
 /// A hand-over and a close against a waiter: it gets one of them, and the token is where that says.
 #[test]
 fn a_hand_over_against_a_close() {
-    explore("queue: hand-over against a close", None, || {
-        let object = Object::new();
-        let giver = spawn(&object, Object::give);
-        let closer = spawn(&object, Object::close);
-        let got = object.take();
-        giver.join().unwrap();
-        closer.join().unwrap();
-        assert_eq!(object.free(), usize::from(got == Got::Closed));
-    });
+    for give in GIVE {
+        explore("queue: hand-over against a close", None, move || {
+            let object = Object::new();
+            let giver = spawn(&object, give);
+            let closer = spawn(&object, Object::close);
+            let got = object.take();
+            giver.join().unwrap();
+            closer.join().unwrap();
+            assert_eq!(object.free(), usize::from(got == Got::Closed));
+        });
+    }
 }
 
 /// A close ends the waits of all waiters, and no wait begins after it.
@@ -261,49 +285,51 @@ fn a_close_ends_every_wait() {
 /// the other stays. Memory of the select is gone when it returns.
 #[test]
 fn a_select_is_claimed_once() {
-    explore("queue: a select of two", Some(3), || {
-        const RETRY: usize = usize::MAX - 1;
-        let objects = [Object::new(), Object::new()];
-        let givers = [0, 1].map(|i| spawn(&objects[i], Object::give));
-        let got = 'select: loop {
-            let (claim, memory) = (Claim::new(), [Memory::new(), Memory::new()]);
-            let nodes = [0, 1].map(|i| WaitNode::new(memory[i].address()));
-            let mut queued = 0;
-            for (i, object) in objects.iter().enumerate() {
-                let mut state = object.state.lock();
-                if state.free > 0 {
-                    if claim.fire(RETRY) {
-                        state.free -= 1;
-                        drop(state);
-                        for (object, node) in objects.iter().zip(&nodes[..queued]) {
-                            assert_eq!(object.give_up(node, Late::Keep), Got::Nothing);
+    for give in GIVE {
+        explore("queue: a select of two", Some(3), move || {
+            const RETRY: usize = usize::MAX - 1;
+            let objects = [Object::new(), Object::new()];
+            let givers = [0, 1].map(|i| spawn(&objects[i], give));
+            let got = 'select: loop {
+                let (claim, memory) = (Claim::new(), [Memory::new(), Memory::new()]);
+                let nodes = [0, 1].map(|i| WaitNode::new(memory[i].address()));
+                let mut queued = 0;
+                for (i, object) in objects.iter().enumerate() {
+                    let mut state = object.state.lock();
+                    if state.free > 0 {
+                        if claim.fire(RETRY) {
+                            state.free -= 1;
+                            drop(state);
+                            for (object, node) in objects.iter().zip(&nodes[..queued]) {
+                                assert_eq!(object.give_up(node, Late::Keep), Got::Nothing);
+                            }
+                            break 'select i;
                         }
-                        break 'select i;
+                        break;
                     }
-                    break;
+                    // SAFETY: nodes and claim are here until all nodes are out of their queues.
+                    unsafe {
+                        let case = CaseClaim::new(&claim, i);
+                        state.waiters.push(&nodes[i], thread::current(), Some(case));
+                    }
+                    queued += 1;
                 }
-                // SAFETY: nodes and claim are here until all nodes are out of their queues.
-                unsafe {
-                    let case = CaseClaim::new(&claim, i);
-                    state.waiters.push(&nodes[i], thread::current(), Some(case));
+                let winner = loop {
+                    thread::park();
+                    if let Some(winner) = claim.winner() {
+                        break winner;
+                    }
+                };
+                for (i, node) in nodes[..queued].iter().enumerate() {
+                    let expected = if i == winner { Got::Token } else { Got::Nothing };
+                    assert_eq!(objects[i].give_up(node, Late::Keep), expected);
                 }
-                queued += 1;
-            }
-            let winner = loop {
-                thread::park();
-                if let Some(winner) = claim.winner() {
-                    break winner;
-                }
+                break winner;
             };
-            for (i, node) in nodes[..queued].iter().enumerate() {
-                let expected = if i == winner { Got::Token } else { Got::Nothing };
-                assert_eq!(objects[i].give_up(node, Late::Keep), expected);
-            }
-            break winner;
-        };
-        givers.into_iter().for_each(|giver| giver.join().unwrap());
-        assert_eq!((objects[got].free(), objects[1 - got].free()), (0, 1));
-    });
+            givers.into_iter().for_each(|giver| giver.join().unwrap());
+            assert_eq!((objects[got].free(), objects[1 - got].free()), (0, 1));
+        });
+    }
 }
 
 /// A grant passes over a select that is decided and reaches the waiter behind it.

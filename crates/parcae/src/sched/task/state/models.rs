@@ -35,6 +35,11 @@ fn modelled() -> (Arc<Modelled>, Generation) {
 /// A worker with a task that it dequeued: runs it until its condition holds.
 /// Returns whether the task ended; otherwise it is parked.
 fn run(task: &Modelled, worker: usize) -> bool {
+    run_as(task, worker, Mobility::Movable, || true)
+}
+
+/// As [`run`], for a task that may move or not, and that has one more condition.
+fn run_as(task: &Modelled, worker: usize, mobility: Mobility, more: impl Fn() -> bool) -> bool {
     task.word.claim(worker);
     loop {
         task.stack.with_mut(|stack| {
@@ -42,11 +47,11 @@ fn run(task: &Modelled, worker: usize) -> bool {
             unsafe { *stack += 1 };
         });
         // Relaxed: the word orders it.
-        if task.condition.load(std::sync::atomic::Ordering::Relaxed) {
+        if task.condition.load(std::sync::atomic::Ordering::Relaxed) && more() {
             task.word.finish(|| ());
             return true;
         }
-        match task.word.park() {
+        match task.word.park(mobility) {
             Parking::Parked => return false,
             Parking::Woken => {}
         }
@@ -97,6 +102,36 @@ fn two_unparkers() {
         let mut ends = usize::from(run(&task, 0));
         for waker in wakers {
             ends += usize::from(waker.join().unwrap());
+        }
+        assert_eq!(ends, 1);
+    });
+}
+
+/// A task that may not move is woken by its own worker and by another thread at the same time. Both
+/// wakes count, and the task ends exactly once, on its worker.
+#[test]
+fn a_local_wake_against_a_remote_one() {
+    explore("state::a_local_wake_against_a_remote_one", BOUND, || {
+        let (task, generation) = modelled();
+        let local = std::cell::Cell::new(false);
+        let remote = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || {
+                task.condition.store(true, std::sync::atomic::Ordering::Relaxed);
+                matches!(task.word.unpark(generation), Woken::Enqueue { .. })
+            })
+        };
+        let run = || run_as(&task, 0, Mobility::Pinned, || local.get());
+        let mut ends = usize::from(run());
+        assert_eq!(ends, 0, "one of its conditions does not hold");
+        local.set(true);
+        let own = task.word.unpark_own(0, generation);
+        if own || matches!(task.word.unpark_on(0, generation), Woken::Enqueue { owner: 0 }) {
+            ends += usize::from(run());
+        }
+        let in_the_inbox = remote.join().unwrap();
+        if in_the_inbox {
+            ends += usize::from(run());
         }
         assert_eq!(ends, 1);
     });
@@ -182,7 +217,7 @@ fn cancel_against_park() {
                 saw = true;
                 break;
             }
-            if task.word.park() == Parking::Parked {
+            if task.word.park(Mobility::Movable) == Parking::Parked {
                 break;
             }
         }
@@ -233,7 +268,11 @@ fn a_recycled_record_is_not_woken() {
         task.word.recycle();
         task.word.spawn(RecordHandle::None);
         task.word.claim(0);
-        assert_eq!(task.word.park(), Parking::Parked, "woken by a handle to the last life");
+        assert_eq!(
+            task.word.park(Mobility::Movable),
+            Parking::Parked,
+            "woken by a handle to the last life"
+        );
         assert!(!matches!(stale.join().unwrap(), Woken::Enqueue { .. }));
     });
 }

@@ -19,10 +19,10 @@ fn owned() -> (StateWord, Generation) {
 #[test]
 fn a_task_is_spawned_runs_parks_wakes_and_ends() {
     let (word, generation) = owned();
-    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.park(Mobility::Movable), Parking::Parked);
     assert_eq!(word.unpark(generation), Woken::Enqueue { owner: 3 });
     word.claim(5);
-    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.park(Mobility::Movable), Parking::Parked);
     assert_eq!(word.unpark(generation), Woken::Enqueue { owner: 5 });
     word.claim(5);
     assert!(!word.is_done(generation));
@@ -39,8 +39,8 @@ fn a_wake_before_the_park_aborts_it_once() {
     let (word, generation) = owned();
     assert_eq!(word.unpark(generation), Woken::Noted);
     assert_eq!(word.unpark(generation), Woken::Noted, "idempotent");
-    assert_eq!(word.park(), Parking::Woken);
-    assert_eq!(word.park(), Parking::Parked, "the latch is consumed");
+    assert_eq!(word.park(Mobility::Movable), Parking::Woken);
+    assert_eq!(word.park(Mobility::Movable), Parking::Parked, "the latch is consumed");
 }
 
 // rule: S1-AWAIT-2
@@ -49,14 +49,14 @@ fn a_wake_while_queued_does_not_abort_the_next_park() {
     let (word, generation) = queued();
     assert_eq!(word.unpark(generation), Woken::Noted);
     word.claim(0);
-    assert_eq!(word.park(), Parking::Parked, "it has checked its condition since");
+    assert_eq!(word.park(Mobility::Movable), Parking::Parked, "it has checked its condition since");
 }
 
 // rule: S3-OWN-3, S4-INV-3, S4-SPAWN-6, S4-TERM-5
 #[test]
 fn only_one_of_two_wakers_enqueues() {
     let (word, generation) = owned();
-    word.park();
+    word.park(Mobility::Movable);
     assert!(matches!(word.unpark(generation), Woken::Enqueue { .. }));
     assert_eq!(word.unpark(generation), Woken::Noted);
 }
@@ -77,7 +77,11 @@ fn a_private_task_is_claimed_again_without_a_change() {
     let (word, generation) = owned();
     word.unpark(generation);
     word.claim(3);
-    assert_eq!(word.park(), Parking::Woken, "the wake of a task that yielded is kept");
+    assert_eq!(
+        word.park(Mobility::Movable),
+        Parking::Woken,
+        "the wake of a task that yielded is kept"
+    );
 }
 
 // rule: S1-MODULE-8
@@ -85,7 +89,7 @@ fn a_private_task_is_claimed_again_without_a_change() {
 fn cancel_is_a_request_that_wakes() {
     let (word, generation) = owned();
     assert!(!word.is_cancelled());
-    word.park();
+    word.park(Mobility::Movable);
     assert!(matches!(word.cancel(generation), Woken::Enqueue { .. }));
     assert!(word.is_cancelled());
     word.claim(0);
@@ -107,7 +111,7 @@ fn a_stale_handle_does_nothing() {
     word.claim(0);
     assert_eq!(word.cancel(old), Woken::Stale);
     assert!(!word.is_cancelled());
-    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.park(Mobility::Movable), Parking::Parked);
     assert_eq!(word.unpark(old), Woken::Stale);
     assert!(matches!(word.unpark(new), Woken::Enqueue { .. }));
 }
@@ -133,7 +137,7 @@ mod illegal {
     #[test]
     #[should_panic(expected = "parked a task that was not owned")]
     fn parking_a_queued_task() {
-        queued().0.park();
+        queued().0.park(Mobility::Movable);
     }
 
     // rule: S4-CTRL-7, S4-HAND-6
@@ -154,7 +158,7 @@ mod illegal {
     #[should_panic(expected = "finished a task that was not owned")]
     fn finishing_a_parked_task() {
         let (word, _) = owned();
-        word.park();
+        word.park(Mobility::Movable);
         word.finish(|| ());
     }
 }
@@ -195,7 +199,7 @@ fn who_joins_is_told_unless_it_gave_up() {
 fn parking_keeps_the_handle() {
     let (word, generation) = held();
     assert!(word.join());
-    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.park(Mobility::Movable), Parking::Parked);
     assert_eq!(word.unpark(generation), Woken::Enqueue { owner: 0 });
     word.claim(1);
     word.release();
@@ -210,7 +214,7 @@ fn a_wake_of_an_observed_task_is_carried_out_by_its_observer() {
     assert!(!word.observe(generation), "not parked");
     word.claim(3);
     assert!(!word.observe(generation), "not parked");
-    assert_eq!(word.park(), Parking::Parked);
+    assert_eq!(word.park(Mobility::Movable), Parking::Parked);
     assert!(word.observe(generation));
     assert!(!word.observe(generation), "one at a time");
     assert_eq!(word.unobserve(), Woken::Noted);
@@ -224,4 +228,53 @@ fn a_wake_of_an_observed_task_is_carried_out_by_its_observer() {
     word.claim(1);
     assert_eq!(word.look().phase, Phase::Owned(1));
     assert!(word.is_cancelled());
+}
+
+#[test]
+fn a_task_that_may_not_move_is_owned_at_once_when_its_worker_wakes_it() {
+    let word = StateWord::new();
+    let generation = word.spawn(RecordHandle::None);
+    word.claim(3);
+    assert_eq!(word.park(Mobility::Pinned), Parking::Parked);
+    assert_eq!(word.unpark_on(2, generation), Woken::Enqueue { owner: 3 });
+    assert_eq!(word.look().phase, Phase::Queued, "another worker puts it into an inbox");
+    word.claim(3);
+    assert_eq!(word.park(Mobility::Pinned), Parking::Parked);
+    assert_eq!(word.unpark_on(3, generation), Woken::Enqueue { owner: 3 });
+    assert_eq!(word.look().phase, Phase::Owned(3));
+    word.claim(3);
+    assert_eq!(word.unpark_on(3, generation), Woken::Noted);
+    assert_eq!(word.park(Mobility::Pinned), Parking::Woken);
+    // A task that may move goes through a queue in any case.
+    let word = StateWord::new();
+    let generation = word.spawn(RecordHandle::None);
+    word.claim(3);
+    assert_eq!(word.park(Mobility::Movable), Parking::Parked);
+    assert_eq!(word.unpark_on(3, generation), Woken::Enqueue { owner: 3 });
+    assert_eq!(word.look().phase, Phase::Queued);
+}
+
+#[test]
+fn a_worker_wakes_only_its_own_parked_tasks_quickly() {
+    let word = StateWord::new();
+    let generation = word.spawn(RecordHandle::None);
+    assert!(!word.unpark_own(3, generation), "queued");
+    word.claim(3);
+    assert!(!word.unpark_own(3, generation), "running");
+    word.park(Mobility::Movable);
+    assert!(!word.unpark_own(3, generation), "it may move");
+    word.unpark(generation);
+    word.claim(3);
+    word.park(Mobility::Pinned);
+    assert!(!word.unpark_own(2, generation), "the task of another worker");
+    assert!(word.unpark_own(3, generation));
+    assert_eq!(word.look().phase, Phase::Owned(3));
+    assert!(!word.unpark_own(3, generation), "woken already");
+    word.finish(|| ());
+    word.recycle();
+    let next = word.spawn(RecordHandle::None);
+    word.claim(3);
+    word.park(Mobility::Pinned);
+    assert!(!word.unpark_own(3, generation), "the last task of the record");
+    assert!(word.unpark_own(3, next));
 }

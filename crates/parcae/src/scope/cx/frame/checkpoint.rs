@@ -39,7 +39,7 @@ impl Frame {
     /// worker.
     #[cold]
     pub(super) fn yield_to_others(&self) {
-        worker::with_current(Worker::yield_now);
+        worker::yield_now();
     }
 
     pub(super) fn try_checkpoint_slow(&self) -> Result<()> {
@@ -59,7 +59,7 @@ impl Frame {
 
     /// Yields, and starts the next turn.
     pub(super) fn end_turn(&self) -> Result<()> {
-        worker::with_current(Worker::yield_now);
+        worker::yield_now();
         self.flush_times();
         self.check_cancelled()?;
         self.start_turn();
@@ -84,7 +84,7 @@ impl Frame {
             self.yield_to_others();
             return Err(error);
         }
-        worker::with_current(Worker::yield_now);
+        worker::yield_now();
         self.check_cancelled()
     }
 

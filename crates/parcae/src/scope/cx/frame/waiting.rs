@@ -7,11 +7,11 @@ use crate::base::reason::CancelReason;
 use crate::base::shim::atomic::AtomicU64;
 use crate::sched::events::{EventKind, TaskTimes, WaitReason, cancel_code};
 use crate::sched::timers::{Due, Nanos};
-use crate::sched::worker::{self, Worker};
+use crate::sched::worker;
 use crate::scope::budget::Resource;
 use crate::scope::cancel::{CancelNode, OwnNode};
 use crate::scope::nursery::NurseryCore;
-use crate::wait::{Waiter, Why};
+use crate::wait::{NodeState, Waiter, Why};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Everything is written by the task itself.
 pub(crate) struct Seen {
     /// The reason of the present wait.
-    pub(crate) why: Cell<Option<Why<'static>>>,
+    why: Cell<Option<NonNull<Why<'static>>>>,
     /// Whether the wait has a deadline.
     pub(crate) timed: Cell<bool>,
     /// Number of waits so far: distinguishes one wait from the next.
@@ -60,6 +60,12 @@ pub(super) mod marks {
 }
 
 impl Seen {
+    /// The reason of the present wait. Asked by the task, or by an observer while it is parked.
+    pub(crate) fn why(&self) -> Option<Why<'static>> {
+        // SAFETY: the reason is on the stack of the waiting call, which has not returned.
+        self.why.get().map(|why| unsafe { *why.as_ref() })
+    }
+
     #[inline]
     pub(super) fn new(now: Nanos) -> Seen {
         Seen {
@@ -246,7 +252,7 @@ impl Frame {
 
     /// Reason of the task's wait, as it is recorded in events.
     pub(crate) fn wait_reason(&self) -> WaitReason {
-        self.seen.why.get().unwrap_or(Why::Wake).recorded()
+        self.seen.why().unwrap_or(Why::Wake).recorded()
     }
 
     /// The state that observers read while the task is parked.
@@ -283,20 +289,62 @@ impl Frame {
         self.park_as_it_is(why)
     }
 
+    /// Waits until a queued node has a final state; for waits without a deadline. If the node was
+    /// granted, the task was perhaps cancelled meanwhile: the next cancel point tells.
+    ///
+    /// # Errors
+    ///
+    /// If the task cannot wait, or was cancelled. The node is perhaps granted all the same: the
+    /// caller withdraws it.
+    #[inline(never)]
+    pub(crate) fn wait_until_final(&self, node: &NodeState, why: &Why<'_>) -> Result<()> {
+        if std::thread::panicking() {
+            return Err(Error::new(ErrorKind::Unwinding)); // as in `park`
+        }
+        while self.overdraft() == 0 {
+            self.check_cancelled()?;
+            if !self.watch.is_subscribed() {
+                // SAFETY: as in `park_as_it_is`.
+                unsafe { self.watch.subscribe(self) }?;
+            }
+            self.leave_unchecked(why);
+            if node.is_final() {
+                return Ok(());
+            }
+        }
+        self.wait_in_debt(node, why)
+    }
+
+    /// As `wait_until_final`, for a task that owes memory. Paying may wait, and so consume the wake
+    /// that the task waits for: the node is looked at after it.
+    #[cold]
+    fn wait_in_debt(&self, node: &NodeState, why: &Why<'_>) -> Result<()> {
+        self.pay_for_memory()?;
+        if node.is_final() { Ok(()) } else { self.wait_until_final(node, why) }
+    }
+
     /// As `park`, without paying for memory.
     pub(super) fn park_as_it_is(&self, why: Why<'_>) -> Result<()> {
         // SAFETY: the frame stays at the base of the task's stack. `unsubscribe` is called before
         // the task changes its node or ends.
-        unsafe { self.watch.wait(self, || self.leave_to_others(why)) }
+        unsafe { self.watch.wait(self, || self.leave_to_others(&why)) }
     }
 
     /// Waits to be woken; may return early. Not a cancel point.
-    pub(crate) fn leave_to_others(&self, why: Why<'_>) {
-        // SAFETY: taken back before this returns.
-        self.seen.why.set(Some(unsafe { why.forget_lifetime() }));
+    #[inline(always)]
+    pub(crate) fn leave_to_others(&self, why: &Why<'_>) {
+        if !worker::must_not_switch() {
+            self.leave_unchecked(why);
+        }
+    }
+
+    /// As `leave_to_others`, on a task that does not unwind.
+    #[inline(always)]
+    fn leave_unchecked(&self, why: &Why<'_>) {
+        self.seen.why.set(Some(NonNull::from(why).cast())); // taken back before this returns
         self.seen.waits.set(self.seen.waits.get().wrapping_add(1));
         self.seen.since.set(self.settings().shared.coarse_now());
-        worker::with_current(Worker::wait);
+        worker::wait();
         self.seen.why.set(None);
         self.seen.timed.set(false);
         self.flush_times();

@@ -100,12 +100,18 @@ impl<W: Wake> CancelWatch<W> {
         park: impl FnOnce(),
     ) -> Result<(), T::Error> {
         task.check()?;
-        if self.subscription.standing() != WaitStanding::Queued {
+        if !self.is_subscribed() {
             // SAFETY: as the caller says.
             unsafe { self.subscribe(task) }?;
         }
         park();
         task.check()
+    }
+
+    /// Whether the task is in the queue of its node.
+    #[inline(always)]
+    pub(super) fn is_subscribed(&self) -> bool {
+        self.subscription.standing() == WaitStanding::Queued
     }
 
     /// Subscribes to the task's node, unless no cancellation can end the wait.
@@ -114,7 +120,7 @@ impl<W: Wake> CancelWatch<W> {
     ///
     /// As for [`wait`](CancelWatch::wait). Not queued.
     #[cold]
-    unsafe fn subscribe<T: Cancellable<W>>(&self, task: &T) -> Result<(), T::Error> {
+    pub(super) unsafe fn subscribe<T: Cancellable<W>>(&self, task: &T) -> Result<(), T::Error> {
         if self.shields.get() > task.entered() && self.grace.get().is_none() {
             return Ok(());
         }
@@ -133,7 +139,7 @@ impl<W: Wake> CancelWatch<W> {
     /// The task has not changed its node since it has waited.
     #[inline(always)]
     pub(super) unsafe fn unsubscribe(&self, task: &impl Cancellable<W>) {
-        if self.subscription.standing() == WaitStanding::Queued {
+        if self.is_subscribed() {
             // SAFETY: the task's own, queued at this node.
             unsafe { task.node().withdraw(&self.subscription) };
         }
