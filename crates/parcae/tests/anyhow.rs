@@ -14,8 +14,8 @@ fn out() -> anyhow::Result<u16> {
     let rt = Runtime::builder().deterministic(1).build()?;
     let sum = rt.run(|cx| {
         cx.nursery(|n| {
-            let one = n.spawn(|_| parse("1").map_err(Error::from_anyhow))?;
-            Ok(one.join()? + parse("2").map_err(Error::from_anyhow)?)
+            let one = n.spawn(|_| Ok(parse("1")?))?;
+            Ok(one.join()? + parse("2")?)
         })
     })?;
     Ok(sum)
@@ -26,10 +26,31 @@ fn both_directions_by_question_mark() {
     assert_eq!(out().unwrap(), 3);
 }
 
+/// The conversion of other errors is the same with the feature as without it.
+#[test]
+fn standard_errors_are_converted_as_without_the_feature() {
+    fn generic<E: std::error::Error + Send + Sync + 'static>(error: E) -> Error {
+        error.into()
+    }
+    fn ours(cx: &Cx) -> parcae::Result<()> {
+        cx.charge(Budget::ZERO.with_syscalls(1))?;
+        let (tx, _) = parcae::channel::channel(0);
+        Ok(tx.try_send(1)?)
+    }
+    let error = generic("x".parse::<u16>().unwrap_err());
+    assert!(error.downcast_ref::<ParseIntError>().is_some());
+    let rt = Runtime::builder().deterministic(1).build().unwrap();
+    let error = rt.run(ours).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ChannelClosed), "{error}");
+    let short = { Budget::ZERO }.charge(Budget::OP).unwrap_err();
+    assert!(matches!(Error::from(short).kind(), ErrorKind::BudgetExceeded(_)));
+    assert_eq!(Error::from(Error::msg("mine")).to_string(), "mine");
+}
+
 #[test]
 fn an_error_of_the_program_keeps_its_type() {
     let rt = Runtime::builder().deterministic(1).build().unwrap();
-    let error = rt.run(|_| parse("x").map_err(Error::from_anyhow)).unwrap_err();
+    let error = rt.run(|_| Ok(parse("x")?)).unwrap_err();
     assert!(error.downcast_ref::<ParseIntError>().is_some());
     assert!(error.to_string().starts_with("invalid digit"), "{error}");
     let error = anyhow::Error::from(error);
@@ -57,13 +78,10 @@ fn the_way_there_and_back_keeps_kind_task_and_contexts() {
     assert!(back.to_string().starts_with("outermost: middle: innermost: "), "{back}");
 }
 
-/// A context of an error that never was ours is its outermost text; the alternate form has all of
-/// them.
 #[test]
-fn contexts_of_other_errors_are_their_causes() {
+fn contexts_of_other_errors_are_printed_with_their_causes() {
     let error = Error::from_anyhow(parse("x").context("reading the port").unwrap_err());
-    assert_eq!(error.to_string(), "reading the port");
-    assert_eq!(format!("{error:#}"), "reading the port: invalid digit found in string");
+    assert_eq!(error.to_string(), "reading the port: invalid digit found in string");
 }
 
 /// An error of the program that has one of ours as its source is the program's own.

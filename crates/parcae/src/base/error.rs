@@ -86,9 +86,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// # With anyhow
 ///
-/// With the feature `anyhow`, `?` turns an `Error` into an `anyhow::Error`. The other way needs
-/// `Error::from_anyhow`, because Rust does not allow another conversion beside the one above. A
-/// round trip through anyhow keeps kind, task and contexts, and adds those of anyhow.
+/// With the feature `anyhow`, `?` turns an `Error` into an `anyhow::Error`, and an `anyhow::Error`
+/// into an `Error`. A round trip through anyhow keeps kind, task and contexts, and adds those of
+/// anyhow.
 ///
 #[cfg_attr(feature = "anyhow", doc = "```")]
 #[cfg_attr(not(feature = "anyhow"), doc = "```text")]
@@ -103,10 +103,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///     let rt = Runtime::builder().build()?;
 ///     let sum = rt.run(|cx| {
 ///         cx.nursery(|n| {
-///             let two = n.spawn(|_| parse("2").map_err(parcae::Error::from_anyhow))?;
-///             Ok(two.join()? + parse("3").map_err(parcae::Error::from_anyhow)?)
+///             let two = n.spawn(|_| Ok(parse("2")?))?; // in a task: a `parcae::Error`
+///             Ok(two.join()? + parse("3")?)
 ///         })
-///     })?; // a `parcae::Error` becomes an `anyhow::Error`
+///     })?; // and back: an `anyhow::Error`
 ///     assert_eq!(sum, 5);
 ///     Ok(())
 /// }
@@ -273,10 +273,26 @@ impl Error {
         }
     }
 
+    /// The conversion of an error by `?`: errors of this library become what they were.
+    fn from_std(error: Box<dyn StdError + Send + Sync>) -> Error {
+        let error = match error.downcast::<AsStd>() {
+            Ok(ours) => return ours.error,
+            Err(error) => error,
+        };
+        let error = match error.downcast::<Shortfall>() {
+            Ok(short) => return Error::short(*short),
+            Err(error) => error,
+        };
+        match error.downcast::<crate::base::error::CapError>() {
+            Ok(refused) => Error::new(ErrorKind::Capability(*refused)),
+            Err(error) => Error::with_source(ErrorKind::Other, Some(error)),
+        }
+    }
+
     /// Adds the operation that failed. Kind, task and the program's own error stay as they are.
     ///
-    /// `{}` prints all contexts down to the failure itself, `{:#}` also the causes of an error of
-    /// the program's own, and [`Debug`](std::fmt::Debug), which `main` prints, a line for each.
+    /// `{}` prints all contexts, the failure itself and the causes of an error of the program's
+    /// own; [`Debug`](std::fmt::Debug), which `main` prints, has a line for each.
     ///
     /// ```
     /// let error = parcae::Error::msg("no such file")
@@ -488,21 +504,11 @@ impl Stop {
     }
 }
 
+/// With the feature `anyhow` its errors are converted too: see `interop`.
+#[cfg(not(feature = "anyhow"))]
 impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Error {
-        let error: Box<dyn StdError + Send + Sync> = Box::new(error);
-        let error = match error.downcast::<AsStd>() {
-            Ok(ours) => return ours.error,
-            Err(error) => error,
-        };
-        let error = match error.downcast::<Shortfall>() {
-            Ok(short) => return Error::short(*short),
-            Err(error) => error,
-        };
-        match error.downcast::<crate::base::error::CapError>() {
-            Ok(refused) => Error::new(ErrorKind::Capability(*refused)),
-            Err(error) => Error::with_source(ErrorKind::Other, Some(error)),
-        }
+        Error::from_std(Box::new(error))
     }
 }
 

@@ -4,11 +4,36 @@
 //! contexts. In: `anyhow` finds that type again, below the contexts that it has added, so a round
 //! trip loses nothing. Any other `anyhow::Error` comes in as an error of the program's own.
 //!
-//! Rejected: `From<anyhow::Error>`. It overlaps with the conversion of all standard errors, because
-//! `anyhow::Error` might become one, and that conversion is worth more.
+//! # One conversion for standard errors and for those of `anyhow`
+//!
+//! `From<anyhow::Error>` beside the conversion of all standard errors is refused by the compiler:
+//! `anyhow::Error` might implement [`StdError`] one day, and then the two would overlap. So both are
+//! one `impl`, for the errors that [`anyhow::Context`] can be called on: exactly the standard errors
+//! and `anyhow::Error`, since that trait is sealed. [`Error`] itself is neither, so the `impl` does
+//! not overlap with `From<Error> for Error`. Every error that `?` converts without the feature is
+//! converted with it, and in the same way.
 
 use super::show::AsStd;
 use super::{Error, StdError};
+use std::any::Any;
+
+impl<E> From<E> for Error
+where
+    E: Into<Box<dyn StdError + Send + Sync>> + 'static,
+    Result<(), E>: anyhow::Context<(), E>,
+{
+    fn from(error: E) -> Error {
+        let mut error = Some(error);
+        let any: &mut dyn Any = &mut error;
+        if let Some(error) = any.downcast_mut::<Option<anyhow::Error>>().and_then(Option::take) {
+            return Error::from_anyhow(error);
+        }
+        match error {
+            Some(error) => Error::from_std(error.into()),
+            None => unreachable!("taken only if it is of the other type"),
+        }
+    }
+}
 
 impl From<Error> for anyhow::Error {
     fn from(error: Error) -> anyhow::Error {
@@ -17,8 +42,7 @@ impl From<Error> for anyhow::Error {
 }
 
 impl Error {
-    /// Converts an error of the `anyhow` crate: `work().map_err(Error::from_anyhow)?`. With the
-    /// feature `anyhow`.
+    /// Converts an error of the `anyhow` crate, as `?` does. With the feature `anyhow`.
     ///
     /// An `anyhow::Error` that was made from an [`Error`] becomes that again, with the contexts
     /// that were added meanwhile. Any other becomes an error of the program's own, and
@@ -34,7 +58,7 @@ impl Error {
     /// }
     ///
     /// let rt = Runtime::builder().build()?;
-    /// let error = rt.run(|cx| work(cx).map_err(parcae::Error::from_anyhow)).unwrap_err();
+    /// let error = rt.run(|cx| Ok(work(cx)?)).unwrap_err();
     /// assert!(error.is_cancelled() && error.to_string().starts_with("counting sheep: "));
     /// # Ok::<(), parcae::Error>(())
     /// ```

@@ -26,6 +26,22 @@ impl ErrorInner {
         self.note.as_ref().map_or(Ok(()), |note| write!(f, "; {note}"))
     }
 
+    /// The causes of an error of the program's own. A text that names its cause already is not
+    /// followed by it: many errors do that.
+    fn fmt_causes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(source) = &self.source else { return Ok(()) };
+        let (mut next, mut said) = (source.source(), source.to_string());
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            if !said.contains(&text) {
+                write!(f, ": {text}")?;
+                said = text;
+            }
+            next = cause.source();
+        }
+        Ok(())
+    }
+
     /// The task that failed, and the number of other failures.
     fn fmt_task(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(task) = &self.task {
@@ -39,8 +55,8 @@ impl ErrorInner {
     }
 }
 
-/// Every [context](Error::context), the outermost first, then the failure; with `{:#}` also the
-/// causes of an error of the program's own. Then the task.
+/// Every [context](Error::context), the outermost first, then the failure and its causes, then the
+/// task.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.inner;
@@ -48,13 +64,7 @@ impl fmt::Display for Error {
             write!(f, "{context}: ")?;
         }
         inner.fmt_failure(f)?;
-        if f.alternate() {
-            let mut next = inner.source.as_deref().and_then(StdError::source);
-            while let Some(cause) = next {
-                write!(f, ": {cause}")?;
-                next = cause.source();
-            }
-        }
+        inner.fmt_causes(f)?;
         inner.fmt_task(f)
     }
 }

@@ -39,8 +39,8 @@ fn contexts_stand_above_the_programs_own_error_and_its_causes() {
     let error = own().context("reading the settings").context("starting");
     let digits = "invalid digit found in string";
     assert_eq!(chain(error.clone()), ["starting", "reading the settings", "no port", digits]);
-    assert_eq!(error.to_string(), "starting: reading the settings: no port");
-    assert_eq!(format!("{error:#}"), format!("{error}: {digits}"));
+    let text = "starting: reading the settings: no port: invalid digit found in string";
+    assert_eq!(error.to_string(), text);
     let lines = ["starting", "reading the settings", "no port", digits];
     assert_eq!(format!("{error:?}"), lines.join("\n  caused by: "));
     assert!(error.downcast_ref::<Outer>().is_some());
@@ -56,15 +56,33 @@ fn contexts_stand_above_what_the_runtime_says() {
 #[test]
 fn without_context_nothing_is_said_twice() {
     assert_eq!(format!("{:?}", own()), "no port\n  caused by: invalid digit found in string");
-    assert_eq!(own().to_string(), "no port");
-    assert_eq!(format!("{:#}", own()), "no port: invalid digit found in string");
+    assert_eq!(own().to_string(), "no port: invalid digit found in string");
+}
+
+/// Many errors print their cause themselves.
+#[test]
+fn a_cause_that_the_error_names_is_printed_once() {
+    #[derive(Debug)]
+    struct Naming(Outer);
+    impl fmt::Display for Naming {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "cannot listen ({})", self.0)
+        }
+    }
+    impl StdError for Naming {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&self.0)
+        }
+    }
+    let error = Error::from(Naming(Outer("x".parse::<u16>().unwrap_err())));
+    assert_eq!(error.to_string(), "cannot listen (no port): invalid digit found in string");
 }
 
 #[test]
 fn contexts_survive_the_way_through_a_box() {
     let boxed = own().context("starting").into_std();
     let error = Error::from_boxed(boxed).context("again");
-    assert_eq!(error.to_string(), "again: starting: no port");
+    assert_eq!(error.to_string(), "again: starting: no port: invalid digit found in string");
 }
 
 /// The first line contains the failure, not only its contexts.
