@@ -29,6 +29,11 @@
 /// another sender is faster, the value waits like that of `send`. Until the value is made, the case
 /// does not count as a waiting sender: on a rendezvous channel `try_recv` finds no value.)
 ///
+/// A value of several kilobytes is best used inside of its arm, by `match` or by reference: in a
+/// build without optimisation each `?` on a value keeps three copies of it on the stack, and
+/// `let value = select! { recv(rx) -> value => value? }?` has two of them. The macro itself adds no
+/// copy.
+///
 /// With `biased;` before the cases, the first possible one happens, in the order of the list:
 ///
 /// ```
@@ -82,19 +87,18 @@ macro_rules! __select {
     (@bind $run:ident $all:tt { $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
         match $($new)* { mut $case => $crate::__select!(@bind $run $all $($rest)*) }
     };
-    // All cases are bound.
-    (@bind $run:ident [$({ $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) })*]) => {{
-        #[allow(unreachable_code)] // every arm may diverge
-        let result = match $crate::__private::$run(&mut [$(&mut $case),*]) {
+    // All cases are bound. The match is the value itself: a variable for it would be one more copy
+    // of a large value, without optimisation.
+    (@bind $run:ident [$({ $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) })*]) => {
+        match $crate::__private::$run(&mut [$(&mut $case),*]) {
             ::core::result::Result::Err(error) => {
                 ::core::result::Result::<_, $crate::Error>::Err(error)
             }
             ::core::result::Result::Ok(at) => ::core::result::Result::Ok(
                 $crate::__select!(@fire at, 0_usize, $({ $case ($pattern) ($body) })*)
             ),
-        };
-        result
-    }};
+        }
+    };
     // Runs the arm that was chosen.
     (@fire $at:ident, $n:expr, { $case:ident ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
         if $at == $n {

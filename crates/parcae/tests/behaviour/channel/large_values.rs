@@ -364,3 +364,47 @@ fn what_a_cancelled_task_did_not_send_comes_back() {
         })]
     });
 }
+
+/// Without optimisation every `?` on a value keeps three copies of it in the frame of its function,
+/// so the program below, with two of them, has eight. The macro adds none.
+#[cfg(debug_assertions)]
+#[test]
+fn a_select_keeps_no_copy_beside_those_of_the_program() {
+    use std::cell::Cell;
+
+    thread_local! {
+        static DEEPEST: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[inline(never)]
+    fn note_depth(value: &Large) {
+        check(value, 1);
+        let here = 0_u8;
+        DEEPEST.set((&raw const here).addr());
+    }
+    #[inline(never)]
+    fn by_select(rx: &Receiver<Large>) -> Result<()> {
+        let value = parcae::select! { recv(rx) -> value => value? }?;
+        note_depth(&value);
+        Ok(())
+    }
+    #[inline(never)]
+    fn by_hand(rx: &Receiver<Large>) -> Result<()> {
+        let value = (match rx.recv() {
+            value => Ok::<_, Error>(value?),
+        })?;
+        note_depth(&value);
+        Ok(())
+    }
+    #[inline(never)]
+    fn frame_of(function: ToRecv) -> usize {
+        let (tx, rx) = channel(1);
+        send(&tx).unwrap();
+        let here = 0_u8;
+        function(&rx).unwrap();
+        (&raw const here).addr() - DEEPEST.get()
+    }
+    let (by_select, by_hand) = (frame_of(by_select), frame_of(by_hand));
+    assert!(by_hand > SIZE, "{by_hand}");
+    assert!(by_select < by_hand + SIZE / 2, "{by_select} bytes instead of {by_hand}");
+}
