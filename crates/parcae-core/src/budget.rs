@@ -297,6 +297,12 @@ impl Budget {
         self.zip(Budget::ZERO, |own, zero| if own == UNLIMITED { zero } else { own })
     }
 
+    /// The components that are not counted; 0 for those that are.
+    #[must_use]
+    pub fn uncounted(self) -> Budget {
+        self.zip(Budget::ZERO, |own, zero| if own == UNLIMITED { own } else { zero })
+    }
+
     /// The larger of each component.
     #[inline]
     pub fn max(self, other: Budget) -> Budget {

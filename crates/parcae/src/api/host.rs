@@ -3,7 +3,6 @@
 //! | part | used by |
 //! |---|---|
 //! | threads for blocking calls | `sync::blocking`, shutdown |
-//! | tasks that those threads work for | `scope`, `sync::blocking` |
 //! | tallies of nurseries | `scope`, `view::stats` |
 //! | options of the monitor, deadlock policy | `view::sysmon`, `view::inspect` |
 
@@ -14,7 +13,6 @@ use crate::sched::task::frame::FrameAccess;
 use crate::sched::worker::Deferred;
 use crate::scope::budget::ReturnedAccounts;
 use crate::scope::cx::FrameReader;
-use crate::scope::errand::Errands;
 use crate::scope::tally::Tallies;
 use crate::sync::blocking;
 use crate::view::inspect::{self, OnDeadlock};
@@ -28,7 +26,6 @@ use std::time::Instant;
 /// The host of a runtime's scheduler.
 pub(super) struct RuntimeHost {
     blocking: blocking::BlockingPool,
-    errands: Arc<Errands>,
     tallies: Tallies,
     monitor: MonitorOpts,
     on_deadlock: OnDeadlock,
@@ -40,10 +37,8 @@ impl RuntimeHost {
         monitor: MonitorOpts,
         on_deadlock: OnDeadlock,
     ) -> RuntimeHost {
-        let errands = Arc::new(Errands::default());
         RuntimeHost {
-            blocking: blocking::BlockingPool::new(blocking, &errands),
-            errands,
+            blocking: blocking::BlockingPool::new(blocking),
             tallies: Tallies::default(),
             monitor,
             on_deadlock,
@@ -53,7 +48,7 @@ impl RuntimeHost {
 
 impl Host for RuntimeHost {
     fn part(&self, of: TypeId) -> Option<&(dyn Any + Send + Sync)> {
-        let parts: [&(dyn Any + Send + Sync); 3] = [&self.blocking, &*self.errands, &self.tallies];
+        let parts: [&(dyn Any + Send + Sync); 2] = [&self.blocking, &self.tallies];
         parts.into_iter().find(|part| Any::type_id(*part) == of)
     }
 

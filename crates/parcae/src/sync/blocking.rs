@@ -37,7 +37,7 @@
 use crate::base::error::{Error, Result};
 use crate::scope::cx;
 use crate::scope::cx::parking::{self, Deadline, wait};
-use crate::scope::errand::{Errand, Errands};
+use crate::scope::errand::Errand;
 use crate::sync::Semaphore;
 use crate::wait::{Waiter, Wake as _, Why};
 use std::collections::LinkedList;
@@ -74,7 +74,6 @@ pub(crate) struct BlockingPool {
 struct BlockingInner {
     limits: BlockingLimits,
     room: Semaphore,
-    errands: Arc<Errands>,
     state: Mutex<BlockingState>,
     /// Signalled when there is work, or the threads have to stop.
     changed: Condvar,
@@ -110,12 +109,12 @@ impl Drop for Room {
 }
 
 impl Job {
-    fn run(self, errands: &Errands) {
+    fn run(self) {
         let Job { call, room, errand, .. } = self;
         // The call catches its own panics. A panic caught here comes from the destructor of an
         // unwanted result.
         let _ = catch_unwind(AssertUnwindSafe(|| match errand {
-            Some(errand) => errands.run(errand, call),
+            Some(errand) => errand.run(call),
             None => call(),
         }));
         drop(room);
@@ -123,11 +122,11 @@ impl Job {
 }
 
 impl BlockingPool {
-    pub(crate) fn new(limits: BlockingLimits, errands: &Arc<Errands>) -> BlockingPool {
+    pub(crate) fn new(limits: BlockingLimits) -> BlockingPool {
         let limits = BlockingLimits { threads: limits.threads.max(1), ..limits };
         let room = Semaphore::new(limits.threads.saturating_add(limits.queue));
-        let (errands, state) = (Arc::clone(errands), Mutex::default());
-        let inner = BlockingInner { limits, room, errands, state, changed: Condvar::new() };
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let inner = BlockingInner { limits, room, state, changed };
         BlockingPool { inner: Arc::new(inner) }
     }
 
@@ -227,7 +226,7 @@ impl BlockingInner {
                     jobs.append(&mut state.queue);
                 }
                 drop(state);
-                jobs.into_iter().for_each(|job| job.run(&self.errands));
+                jobs.into_iter().for_each(Job::run);
             }
         }
     }
@@ -238,7 +237,7 @@ impl BlockingInner {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
-                job.run(&self.errands);
+                job.run();
                 state = self.lock();
                 continue;
             }

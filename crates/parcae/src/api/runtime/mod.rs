@@ -12,6 +12,11 @@
 //! given to other threads and libraries. A runtime dereferences to its handle: starting tasks is
 //! written once, and the owner can do it too.
 //!
+//! In the profile [`Sovereign`](crate::profile::Sovereign) every spawn takes a [`CapSpawn`], by a
+//! handle too. [`run`](Runtime::run), [`run_with`](Runtime::run_with) and
+//! [`nursery`](Runtime::nursery) start a root task without one: they belong to the owner, who could
+//! mint it. A handle has none of the three.
+//!
 //! | file | content |
 //! |---|---|
 //! | `mod.rs` | [`Runtime`]: run, end, mint |

@@ -9,7 +9,7 @@ use crate::scope::cancel::{CancelNode, CancelToken, OwnNode};
 use crate::scope::cap::TaskPermit;
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
-use crate::scope::errand::Errands;
+use crate::scope::errand::Errand;
 use crate::scope::join::{Joinable, with_place};
 use crate::scope::life::{self, Birth, Leaving};
 use crate::scope::nursery::{Account, NamedBudget, SpawnOpts};
@@ -35,7 +35,7 @@ pub(super) fn run<P: Profile, R: Send>(
         return Err(Error::cancelled(reason));
     }
     inner.engine.check_outside();
-    let plan = Plan::new(inner, opts, None, Slice::named(P::ROOT))?;
+    let plan = Plan::new::<P>(inner, opts, None)?;
     let traits = plan.traits;
     let body = move |record, start| {
         let own_node = OwnNode::default();
@@ -103,7 +103,7 @@ fn spawn_named<P: Profile, T: Send + 'static>(
     task: impl FnOnce(&Cx<P>) -> Result<T> + Send + 'static,
 ) -> Result<RootTask<T>> {
     let (ceiling, permit) = cap.unzip();
-    let plan = Plan::new(inner, opts, ceiling, Slice::default_of(P::ROOT))?;
+    let plan = Plan::new::<P>(inner, opts, ceiling)?;
     let slot = RootSlot::new(&inner.settings, plan.loan.to.clone(), plan.origin.clone());
     let answer = Arc::clone(&slot);
     let (task, id) = inner.engine.spawn_task(plan.traits, move |record, start| {
@@ -127,17 +127,22 @@ enum PaidBy {
 }
 
 /// Charges for the spawn of a root task. A root task is a child of the runtime, whose budget pays
-/// for it. A task that spawns one pays for the spawn itself, as for a child.
+/// for it. A task that spawns one pays for the spawn itself, as for a child. A task of another
+/// runtime pays too, beside the budget of this one.
 fn pay_for_spawn(settings: &TaskSettings) -> Result<PaidBy> {
     let here = cx::Here::new();
-    let at_home = |frame: &&Frame| Arc::ptr_eq(&frame.settings().shared, &settings.shared);
-    if let Some(frame) = here.frame().filter(at_home) {
-        frame.refuse_contained()?;
+    let Some(frame) = here.frame() else {
+        Errand::check_spawn(None)?;
+        pay(settings)?;
+        return Ok(PaidBy::Runtime);
+    };
+    frame.refuse_contained()?;
+    if Arc::ptr_eq(&frame.settings().shared, &settings.shared) {
         frame.charge(Budget::SPAWN)?;
         return Ok(PaidBy::Task);
     }
-    Errands::check_spawn(&settings.shared, None)?;
     pay(settings)?;
+    frame.charge(Budget::SPAWN).inspect_err(|_| settings.pool.unspawn(Budget::ZERO))?;
     Ok(PaidBy::Runtime)
 }
 
@@ -220,19 +225,17 @@ impl Drop for Loan {
 }
 
 impl Plan {
-    /// Plans a root task. A root task is a child of the runtime: the runtime's budget pays for it,
-    /// and for its spawn. A task that spawns one pays for the spawn itself, as for a child.
+    /// Plans a root task.
     #[track_caller]
-    fn new(
+    fn new<P: Profile>(
         inner: &RuntimeInner,
         opts: SpawnOpts,
         ceiling: Option<Ceiling>,
-        slice: Slice,
     ) -> Result<Plan> {
         let origin = Origin { name: opts.name.clone(), spawned_at: Location::caller() };
         let traits = opts.traits(inner.settings.shared.usual_traits());
         let mut settings = inner.settings.for_root();
-        settings.grant = slice.under(settings.on_exhausted);
+        settings.grant = Slice::default_of(P::ROOT).under(settings.on_exhausted);
         let from = Arc::clone(&settings.pool);
         let own = NamedBudget::of(&settings, opts.budget, ceiling);
         let paid = pay_for_spawn(&settings)?;

@@ -143,6 +143,19 @@ pub struct Cancelled;
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
+    /// On a thread that works for a task: the task, as `scope::errand` describes it. Null on
+    /// workers, whose tasks are found by `CURRENT`.
+    static ERRAND: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The errand of this thread, or null.
+pub(crate) fn errand() -> *const () {
+    ERRAND.with(Cell::get)
+}
+
+/// Sets the errand of this thread, or none with null; returns the previous one.
+pub(crate) fn set_errand(errand: *const ()) -> *const () {
+    ERRAND.with(|current| current.replace(errand))
 }
 
 /// The worker that runs on this thread, or null. Never inlined: the address of a thread-local

@@ -36,7 +36,7 @@ use crate::base::error::TaskInfo;
 use std::fmt;
 
 pub use parcae_core::budget::{Budget, Resource, Shortfall, UNLIMITED};
-pub(crate) use pool::{BudgetPool, Ceiling, ClosedPool, More, Suspension};
+pub(crate) use pool::{BudgetPool, Ceiling, ClosedPool, More, NotRecharged, Suspension};
 pub(crate) use returned::{ReturnedAccounts, return_account};
 pub(crate) use slice::Slice;
 

@@ -56,7 +56,7 @@ mod above;
 mod state;
 mod suspension;
 
-pub(crate) use above::{Ceiling, More};
+pub(crate) use above::{Ceiling, More, NotRecharged};
 use state::{Access, PoolState};
 pub(crate) use suspension::Suspension;
 
@@ -292,14 +292,8 @@ impl<W: Wake> BudgetPool<W> {
         woken
     }
 
-    /// Adds budget and wakes the tasks that wait for it. False, and nothing added, if the pool is
-    /// closed.
-    pub(crate) fn recharge(&self, amount: Budget) -> bool {
-        self.put(amount, Budget::ZERO)
-    }
-
     /// As [`recharge`](BudgetPool::recharge), by the task that opened the nursery, to which the
-    /// rest returns at the end.
+    /// rest returns at the end. False, and nothing added, if the pool is closed.
     pub(crate) fn recharge_from_owner(&self, amount: Budget) -> bool {
         self.put(amount, amount)
     }

@@ -18,8 +18,8 @@
 //! the body would take everything from the children.
 //!
 //! "Default" is `Budget::CHILD` for children and the profile's `ROOT` for root tasks. A part is
-//! rounded up, so a task that is spawned begins with one op at least. `Runtime::run` draws its
-//! root's slice as if it were named: it is the main task, and usually alone.
+//! rounded up, so a task that is spawned begins with one op at least. Root tasks, `Runtime::run`
+//! among them, share the runtime's budget by the same rule.
 //!
 //! # Why a part
 //!

@@ -3,7 +3,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::Shared;
-use crate::scope::budget::{Budget, BudgetPool, Standing, Suspended};
+use crate::scope::budget::{Budget, BudgetPool, NotRecharged, Standing, Suspended};
 use crate::scope::cap::Issuer;
 use crate::scope::cx::{self, TaskSettings};
 use std::fmt;
@@ -40,20 +40,34 @@ impl Account {
     /// Adds as much of `amount` as the capability allows, and wakes tasks that wait for it. Returns
     /// the amount added, which is zero for resources that are not counted.
     ///
+    /// A task that was spawned by a [`CapSpawn`](crate::cap::CapSpawn) does not get more than its
+    /// `task_budget` in this way, nor do the nurseries below it: the rest stays with `cap`.
+    ///
     /// # Errors
     ///
-    /// If the capability is revoked or has nothing left of `amount`, or the nursery has ended.
+    /// If the capability is revoked or has nothing left of `amount`, if the `CapSpawn` of the task
+    /// does not allow any more, or the nursery has ended.
     pub fn recharge(&self, cap: &crate::scope::cap::CapBudget, amount: Budget) -> Result<Budget> {
         cap.check_issuer(&self.issuer)?;
         if self.pool.is_unlimited() {
             return Ok(Budget::ZERO); // nothing is counted
         }
         let granted = cap.take(amount)?;
-        if !self.pool.recharge(granted) {
-            cap.give_back(granted);
-            return Err(Error::new(ErrorKind::NurseryNotActive));
+        let added = self.pool.recharge(granted);
+        let kept = *added.as_ref().unwrap_or(&Budget::ZERO);
+        let surplus = granted.zip(kept, |granted, kept| granted - kept);
+        if surplus != Budget::ZERO {
+            cap.give_back(surplus);
         }
-        Ok(granted)
+        added.map_err(|refused| match refused {
+            NotRecharged::Closed => Error::new(ErrorKind::NurseryNotActive),
+            NotRecharged::Ceiling(cap) => {
+                let short = { Budget::ZERO }.charge(granted).err();
+                short
+                    .map_or_else(|| Error::new(ErrorKind::NurseryNotActive), Error::short)
+                    .bounded_by(Some(cap))
+            }
+        })
     }
 }
 

@@ -7,11 +7,11 @@ use crate::base::reason::CancelReason;
 use crate::sched::task::group::Group;
 use crate::sched::task::state::RecordHandle;
 use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
-use crate::sched::worker::{self, Worker};
+use crate::sched::worker;
 use crate::scope::budget::{Budget, Ceiling};
 use crate::scope::cap::{CapSpawn, TaskPermit};
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
-use crate::scope::errand::Errands;
+use crate::scope::errand::Errand;
 use crate::scope::life::{self, Birth, Ending};
 use crate::scope::profile::{Profile, Sovereign, Spawns, SpawnsFreely};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
@@ -323,7 +323,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         let group = &self.core.group;
         let spawned = worker::with_current_of(&self.core.settings.shared, |here| {
             let Some(worker) = here.filter(|worker| worker.runs(group.owner())) else {
-                return self.submit_as_guest(here, traits, closure);
+                return self.submit_as_guest(traits, closure);
             };
             // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
             let spawned = unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) };
@@ -349,19 +349,14 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     /// nursery's pays for the spawn too: lending it the nursery does not lend it the right to
     /// spawn.
     #[cold]
-    fn submit_as_guest<F>(
-        &self,
-        here: Option<&Worker>,
-        traits: Traits,
-        closure: F,
-    ) -> Result<TaskRef>
+    fn submit_as_guest<F>(&self, traits: Traits, closure: F) -> Result<TaskRef>
     where
         F: FnOnce(NonNull<Task>, Start) + Send,
     {
         let core = NonNull::from(&self.core).cast::<Group>();
         let (pool, shared) = (&self.core.settings.pool, &self.core.settings.shared);
         let place = cx::Here::new();
-        match here.and_then(|_| place.frame()) {
+        match place.frame() {
             Some(frame) if !Arc::ptr_eq(frame.pool(), pool) => {
                 frame.refuse_contained()?;
                 frame.charge(Budget::SPAWN)?;
@@ -369,11 +364,12 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             Some(_) => {}
             None => {
                 let nursery = Some((self.core.group.owner(), pool));
-                Errands::check_spawn(shared, nursery)?;
+                Errand::check_spawn(nursery)?;
             }
         }
         self.core.group.add_shared();
-        let spawned = match here {
+        // Asked for now: the task may have waited to pay, and moved.
+        let spawned = worker::with_current_of(shared, |here| match here {
             Some(worker) => {
                 // SAFETY: the nursery waits for the child, which therefore does not outlive 'scope.
                 unsafe { worker.spawn(Some(core), traits, RecordHandle::Held, closure) }
@@ -384,7 +380,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                 unsafe { shared.spawn_outside_as(Some(core), traits, RecordHandle::Held, closure) }
                     .map_err(|refused| Error::new(ErrorKind::from(refused)))
             }
-        };
+        });
         spawned.inspect_err(|_| self.core.group.sub_shared())
     }
 

@@ -139,3 +139,58 @@ fn a_root_task_works_at_the_cost_of_the_runtime() {
     .unwrap();
     assert!(rt.budget().spent.ops > 1_000, "{:?}", rt.budget());
 }
+
+/// Handles of another runtime are no way round either, whichever of the two is used and wherever.
+#[test]
+fn a_handle_of_another_runtime_spends_the_spawn_count_of_the_task() {
+    let build = || Runtime::builder().workers(2).build().unwrap();
+    let (rt, other) = (build(), build());
+    let handle = other.handle();
+    let spawn = || handle.spawn(|_| Ok(())).and_then(|task| task.join());
+    rt.nursery(NurseryOpts::new(), |n| {
+        n.spawn_with(may_spawn(3), |_| {
+            assert!(is_refused(&blocking(spawn)?.unwrap_err()), "a call cannot pay");
+            spawn()?;
+            spawn()?;
+            other.run(|_| Ok(()))?;
+            assert!(is_refused(&spawn().unwrap_err()));
+            assert!(is_refused(&other.run(|_| Ok(())).unwrap_err()));
+            Ok(())
+        })?
+        .join()
+    })
+    .unwrap();
+    // A nursery of the other runtime that a task was lent.
+    other
+        .nursery(NurseryOpts::new(), |lent| {
+            rt.run_with(may_spawn(1), |_| {
+                lent.spawn(|_| Ok(()))?;
+                assert!(is_refused(&lent.spawn(|_| Ok(())).unwrap_err()));
+                Ok(())
+            })
+        })
+        .unwrap();
+}
+
+/// The budget of the other runtime pays too, and is charged for no task that was not started.
+#[test]
+fn both_runtimes_pay_for_a_root_task_that_a_task_of_one_starts_in_the_other() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    let small = Budget::UNLIMITED.with_spawn_count(2);
+    let other = Runtime::builder().workers(1).budget(small).build().unwrap();
+    let start = || other.handle().spawn(|_| Ok(()))?.join();
+    rt.run_with(may_spawn(1), |_| {
+        start()?;
+        assert!(is_refused(&start().unwrap_err()));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(other.budget().spent.spawn_count, 1);
+    rt.run_with(may_spawn(2), |cx| {
+        start()?;
+        assert!(is_refused(&start().unwrap_err()));
+        assert_eq!(cx.budget().spawn_count, 1);
+        Ok(())
+    })
+    .unwrap();
+}

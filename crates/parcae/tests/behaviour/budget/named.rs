@@ -3,6 +3,7 @@
 
 use crate::support::*;
 use parcae::budget::Standing;
+use parcae::inspect::TaskSnapshot;
 use parcae::prelude::*;
 use parcae::{Error, Result};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -285,4 +286,57 @@ fn a_root_task_with_a_budget_gets_it_from_the_runtime_and_gives_the_rest_back() 
         assert_eq!((standing.held, standing.spent.ops), (Budget::ZERO, 101 + 3_001));
         assert_eq!(standing.left.memory, Budget::SERVICE.memory);
     }
+}
+
+/// Resources that nobody has named are unlimited wherever they are shown, also while a nursery
+/// shares the account of its task.
+#[test]
+fn resources_that_are_not_counted_are_shown_as_unlimited() {
+    everywhere(|cx| {
+        cx.nursery(|n| {
+            let named = SpawnOpts::new().name("named").budget(ops(1_000));
+            n.spawn_with(named, |cx| {
+                let unlimited = Budget::UNLIMITED.with_ops(0);
+                assert_eq!(cx.budget().with_ops(0), unlimited);
+                cx.nursery(|inner| {
+                    assert_eq!(cx.budget().with_ops(0), unlimited);
+                    inner.spawn(|cx| {
+                        assert_eq!(cx.budget().with_ops(0), unlimited);
+                        Ok(())
+                    })?;
+                    cx.charge(Budget { memory: 5, channel_ops: 5, syscalls: 5, ..Budget::OP })?;
+                    assert_eq!(cx.budget().with_ops(0), unlimited);
+                    cx.nursery(|_| Ok(assert_eq!(cx.budget().with_ops(0), unlimited)))
+                })?;
+                assert_eq!(cx.budget().with_ops(0), unlimited);
+                Ok(())
+            })?
+            .join()
+        })?;
+        Ok(())
+    });
+}
+
+#[test]
+fn dumps_show_no_zero_for_resources_that_are_not_counted() {
+    let rt = Runtime::builder().deterministic(1).build().unwrap();
+    let named = SpawnOpts::new().name("named").budget(ops(1_000));
+    rt.nursery(NurseryOpts::new(), |n| {
+        let (tx, rx) = parcae::channel::channel::<()>(0);
+        n.spawn_with(named, move |cx| {
+            cx.nursery(|n| n.spawn(move |_| Ok(rx.recv()?)).map(drop)) // waits for its child
+        })?;
+        let left = loop {
+            parcae::yield_now()?;
+            let tasks = rt.dump().tasks;
+            let task = tasks.into_iter().find(|task| task.name.as_deref() == Some("named"));
+            if let Some(TaskSnapshot { budget: Some(left), wait: Some(_), .. }) = task {
+                break left;
+            }
+        };
+        assert_eq!(left.with_ops(0), Budget::UNLIMITED.with_ops(0));
+        tx.send(())?;
+        Ok(())
+    })
+    .unwrap();
 }

@@ -537,3 +537,53 @@ fn a_hook_hears_of_each_shortage_once() {
         assert!(!panicked, "{outcome:?}");
     });
 }
+
+/// The `task_budget` of a `CapSpawn` bounds what a `CapBudget` adds, for a root task, a child, and
+/// the nurseries that they open.
+#[test]
+fn an_account_is_not_recharged_beyond_the_ceiling_of_the_capability() {
+    fn spend(cx: &Cx<Sovereign>, used: &AtomicU64) -> parcae::Result<()> {
+        loop {
+            cx.charge(Budget::ZERO.with_syscalls(1))?;
+            used.fetch_add(1, Relaxed);
+        }
+    }
+    let calls = |calls| Budget::ZERO.with_syscalls(calls);
+    let builder = Runtime::builder().profile::<Sovereign>().workers(2);
+    let rt = builder.budget(Budget::UNLIMITED.with_syscalls(3)).on_exhausted(OnExhausted::Suspend);
+    let rt = rt.build().unwrap();
+    let task_budget = Budget::UNLIMITED.with_syscalls(5);
+    let cap = rt.cap_spawn(SpawnLimits { max_tasks: 4, task_budget }, Delegation::Forbidden);
+    let more = rt.cap_budget(BudgetLimits::total(calls(100)), Delegation::Forbidden);
+    let used = Arc::new(AtomicU64::new(0));
+    for nested in [false, true] {
+        used.store(0, Relaxed);
+        let count = Arc::clone(&used);
+        let (tx, accounts) = parcae::channel::channel(1);
+        let root = rt.spawn(&cap, move |cx| match nested {
+            false => spend(cx, &count),
+            true => cx.nursery(|n| {
+                tx.send(n.account())?;
+                spend(cx, &count)
+            }),
+        });
+        let root = root.unwrap();
+        let account = if nested { accounts.recv().unwrap() } else { root.account() };
+        while root.account().suspended().is_empty() {
+            std::thread::yield_now();
+        }
+        let (had, more_had) = (used.load(Relaxed), more.left().syscalls);
+        let added = account.recharge(&more, calls(50)).unwrap().syscalls;
+        assert_eq!(more.left().syscalls, more_had - added, "the rest stays with the capability");
+        assert_eq!(had + added, 5);
+        while used.load(Relaxed) < 5 || root.account().suspended().is_empty() {
+            std::thread::yield_now();
+        }
+        let left = more.left();
+        let refused = account.recharge(&more, calls(50)).unwrap_err();
+        assert!(refused.to_string().contains("capability #1"), "{refused}");
+        assert_eq!((more.left(), used.load(Relaxed)), (left, 5));
+        root.cancel();
+        assert!(root.join().unwrap_err().is_cancelled());
+    }
+}

@@ -326,3 +326,37 @@ fn the_body_of_a_nursery_leaves_budget_to_the_children() {
         bounded.run(alternate).unwrap();
     }
 }
+
+// ----- root tasks -------------------------------------------------------------------------------
+
+/// Several root tasks live side by side on a small budget: none draws all of it.
+#[test]
+fn root_tasks_share_the_budget_of_their_runtime() {
+    for policy in [OnExhausted::Refill, OnExhausted::Suspend, OnExhausted::Fail] {
+        for seed in 0..20 {
+            let builder = Runtime::builder().workers(2).deterministic(seed);
+            let small = Budget::SERVICE.with_ops(2_000).with_channel_ops(64);
+            let rt = builder.budget(small).on_exhausted(policy).build().unwrap();
+            let handle = rt.handle();
+            rt.run(|cx| {
+                let second = handle.spawn(|cx| work(cx, 50))?;
+                cx.sleep(std::time::Duration::from_secs(1))?; // holds its slice
+                second.join()?;
+                work(cx, 100)
+            })
+            .unwrap();
+        }
+    }
+    // On threads, each started by `run`.
+    let rt = Runtime::builder().workers(2).budget(ops(1_000)).build().unwrap();
+    let (first, second) = parcae::channel::channel::<()>(0);
+    std::thread::scope(|threads| {
+        let sleeper = threads.spawn(|| rt.run(|_| Ok(second.recv()?)));
+        while rt.live_tasks() == 0 {
+            std::thread::yield_now();
+        }
+        rt.run(|cx| work(cx, 50)).unwrap();
+        first.send(()).unwrap();
+        sleeper.join().unwrap().unwrap();
+    });
+}

@@ -24,8 +24,9 @@ pub(crate) struct More<W = Waiter> {
     pub(crate) ceiling: Option<Ceiling>,
 }
 
-/// The most that a pool gets from above in total, its first filling included, and the capability
-/// that sets this bound.
+/// The most that a pool gets in total, from above and by recharges, its first filling included, and
+/// the capability that sets this bound. Recharges of the pools below count too: they are spent by
+/// the same task and its children.
 ///
 /// It is checked when budget arrives, under the pool's lock. If several tasks ask at the same time,
 /// and get too much together, the surplus goes back.
@@ -184,7 +185,7 @@ impl<W: Wake> BudgetPool<W> {
         let mut below = self;
         while let Some(more) = &below.more {
             if let Some(Ceiling { most, cap }) = more.ceiling
-                && below.lock().all_from_above().get(resource) >= most.get(resource)
+                && below.lock().towards_ceiling().get(resource) >= most.get(resource)
             {
                 return Some(cap);
             }
@@ -228,6 +229,60 @@ impl<W: Wake> BudgetPool<W> {
         above.settle(amount, amount);
         let cap = self.more.as_ref().and_then(|more| more.ceiling).map(|ceiling| ceiling.cap);
         refused.map_err(|short| (short, cap))
+    }
+}
+
+/// Why a recharge has added nothing.
+#[derive(Debug)]
+pub(crate) enum NotRecharged {
+    /// The pool is closed.
+    Closed,
+    /// The capability of this number does not allow the task any more.
+    Ceiling(u64),
+}
+
+// Recharges, which do not come from above but are bounded by the ceilings there.
+impl<W: Wake> BudgetPool<W> {
+    /// Adds budget and wakes the tasks that wait for it. Returns the amount added: without the
+    /// resources that are not counted here, and no more than the ceilings of this pool and of those
+    /// above it allow.
+    ///
+    /// # Errors
+    ///
+    /// If nothing was added to a pool that counts some of `amount`.
+    pub(crate) fn recharge(&self, amount: Budget) -> Result<Budget, NotRecharged> {
+        let mut amount = self.lock().counted(amount);
+        let mut bound = None;
+        // Noted from the bottom up, one lock at a time. If the pool turns out to be closed, or a
+        // ceiling further up allows less, the rest is taken back.
+        let mut noted: Raised<'_, W> = Vec::new();
+        let mut next = Some(self);
+        while let Some(pool) = next {
+            if let Some(ceiling) = pool.more.as_ref().and_then(|more| more.ceiling) {
+                let mut state = pool.lock();
+                let allowed = amount.min(state.room(pool.more.as_ref()));
+                if allowed != amount {
+                    bound = Some(ceiling.cap);
+                }
+                amount = allowed;
+                state.recharged.absorb(amount);
+                noted.push((pool, amount));
+            }
+            next = pool.parent.as_deref();
+        }
+        let added = match bound {
+            Some(cap) if amount == Budget::ZERO => Err(NotRecharged::Ceiling(cap)),
+            _ if self.put(amount, Budget::ZERO) => Ok(amount),
+            _ => Err(NotRecharged::Closed),
+        };
+        let kept = *added.as_ref().unwrap_or(&Budget::ZERO);
+        for (pool, amount) in noted {
+            let mut state = pool.lock();
+            // A pool that was closed meanwhile has forgotten it.
+            let surplus = minus(amount, kept).min(state.recharged);
+            state.recharged = minus(state.recharged, surplus);
+        }
+        added
     }
 }
 

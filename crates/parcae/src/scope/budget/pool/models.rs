@@ -54,7 +54,7 @@ fn draw_or_wait_against_recharge() {
         let pool = pool(Budget::ZERO);
         let recharger = {
             let pool = Arc::clone(&pool);
-            thread::spawn(move || assert!(pool.recharge(ops(5))))
+            thread::spawn(move || assert!(pool.recharge(ops(5)).is_ok()))
         };
         let waiter = Flag::new();
         let waiting = pin!(suspension(&pool));
@@ -80,7 +80,7 @@ fn draw_or_wait_against_recharge_above() {
         let pool = below(&below(&above, Budget::ZERO, ops(4)), Budget::ZERO, ops(4));
         let recharger = {
             let above = Arc::clone(&above);
-            thread::spawn(move || assert!(above.recharge(ops(5))))
+            thread::spawn(move || assert!(above.recharge(ops(5)).is_ok()))
         };
         let waiter = Flag::new();
         let waiting = pin!(suspension(&pool));
@@ -148,9 +148,9 @@ fn ask_again_against_recharges() {
         let other = {
             let pool = Arc::clone(&pool);
             thread::spawn(move || {
-                assert!(pool.recharge(ops(1)));
+                assert!(pool.recharge(ops(1)).is_ok());
                 let drawn = pool.draw(ops(1), Resource::Ops);
-                assert!(pool.recharge(ops(1)));
+                assert!(pool.recharge(ops(1)).is_ok());
                 drawn.ops
             })
         };
@@ -183,7 +183,7 @@ fn cancel_against_recharge() {
             assert_eq!(waiting.as_ref().draw_or_wait(ops(1), || waiter.clone()).ops, 0);
             assert_eq!(check(&pool).suspended, 2);
             let pool = Arc::clone(&pool);
-            thread::spawn(move || assert!(pool.recharge(ops(1))))
+            thread::spawn(move || assert!(pool.recharge(ops(1)).is_ok()))
         };
         recharger.join().unwrap();
         assert_eq!(waiter.woken(), 1, "asleep behind a task that was cancelled");
@@ -208,7 +208,7 @@ fn cancel_against_recharge_above() {
                 assert_eq!(check(pool).suspended, 1, "a recharge there would not be noticed");
             }
             let above = Arc::clone(&above);
-            thread::spawn(move || assert!(above.recharge(ops(1))))
+            thread::spawn(move || assert!(above.recharge(ops(1)).is_ok()))
         };
         recharger.join().unwrap();
         for pool in [&top, &above, &pool] {
@@ -227,7 +227,7 @@ fn two_join_against_recharge() {
         let pool = pool(Budget::ZERO);
         let recharger = {
             let pool = Arc::clone(&pool);
-            thread::spawn(move || assert!(pool.recharge(ops(4))))
+            thread::spawn(move || assert!(pool.recharge(ops(4)).is_ok()))
         };
         let (first, second) = (pin!(suspension(&pool)), pin!(suspension(&pool)));
         let joined = [first.as_ref(), second.as_ref()].map(|waiting| {
@@ -330,12 +330,12 @@ fn recharge_against_close() {
         let pool = pool(ops(5));
         let recharger = {
             let pool = Arc::clone(&pool);
-            thread::spawn(move || pool.recharge(ops(3)))
+            thread::spawn(move || pool.recharge(ops(3)).is_ok())
         };
         assert_eq!(pool.close().left, ops(5), "what somebody else put in is not given out");
         let taken = recharger.join().unwrap();
         assert_eq!(pool.standing(), Standing::default());
-        assert!(!pool.recharge(ops(1)) || taken);
+        assert!(pool.recharge(ops(1)).is_err() || taken);
         assert_eq!(pool.draw(ops(9), Resource::Ops), Budget::ZERO);
     });
 }

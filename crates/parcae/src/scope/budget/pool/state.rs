@@ -20,6 +20,9 @@ pub(super) struct PoolState<W> {
     pub(super) from_owner: Budget,
     /// The part of `granted` that came from the pool above later.
     pub(super) topped_up: Budget,
+    /// Budget that capabilities have added, here and in the pools below: it counts towards the
+    /// ceiling of this pool.
+    pub(super) recharged: Budget,
     /// The account of a prepaid child.
     pub(super) prepaid_grant: Budget,
     /// Tasks that wait for a recharge. The key names the task and the resource.
@@ -64,6 +67,7 @@ impl<W> Default for PoolState<W> {
             spent: Budget::ZERO,
             from_owner: Budget::ZERO,
             topped_up: Budget::ZERO,
+            recharged: Budget::ZERO,
             prepaid_grant: Budget::ZERO,
             suspended: Queue::new(),
             closed: false,
@@ -91,15 +95,22 @@ impl<W> PoolState<W> {
         self.room(Some(more)).zip(more.grant.most(), none)
     }
 
-    /// How much may still come from above in total.
+    /// How much may still come in total, from above or by recharges.
     pub(super) fn room(&self, more: Option<&More<W>>) -> Budget {
         let Some(Ceiling { most, .. }) = more.and_then(|more| more.ceiling) else {
             return Budget::UNLIMITED;
         };
-        most.zip(self.all_from_above(), |most, had| match most {
+        most.zip(self.towards_ceiling(), |most, had| match most {
             UNLIMITED => UNLIMITED,
             _ => most.saturating_sub(had),
         })
+    }
+
+    /// All that counts towards the ceiling of the pool.
+    pub(super) fn towards_ceiling(&self) -> Budget {
+        let mut sum = self.all_from_above();
+        sum.absorb(self.recharged);
+        sum
     }
 
     /// Undoes the payment for children that were not spawned.

@@ -52,7 +52,7 @@ fn tasks_are_listed_and_woken_in_the_order_of_their_arrival() {
         assert_eq!(listed(&pool), [1, 2, 3]);
     } // the second gives up
     assert_eq!((listed(&pool), pool.standing().suspended), (vec![1, 3], 2));
-    assert!(pool.recharge(ops(1)));
+    assert!(pool.recharge(ops(1)).is_ok());
     assert_eq!(*woken.lock().unwrap(), [1, 3]);
     assert_eq!(third.as_ref().draw_or_wait(ops(1), || waiter(3)), ops(1));
     wait(first.as_ref(), 1); // in vain: queued again
@@ -78,7 +78,7 @@ fn a_task_waits_at_every_pool_that_could_bring_budget() {
             assert_eq!(listed(pool), [1]);
         }
         assert_eq!(listed(&apart), [2]);
-        assert!(top.recharge(ops(1)));
+        assert!(top.recharge(ops(1)).is_ok());
         assert_eq!(*woken.lock().unwrap(), [1]);
         assert_eq!((listed(&top), listed(&middle), listed(&pool)), (vec![], vec![1], vec![1]));
     }

@@ -107,10 +107,11 @@ impl Frame {
         self.cut_slice();
     }
 
-    /// Takes the whole account out: for a nursery that shares it.
+    /// Takes the whole account out: for a nursery that shares it. Components that are not counted
+    /// stay so: there is no amount of them that could be taken.
     pub(super) fn take_balance(&self) -> Budget {
         let balance = self.balance();
-        self.set_balance(Budget::ZERO);
+        self.set_balance(balance.uncounted());
         balance
     }
 

@@ -349,7 +349,7 @@ fn what_is_not_counted_stays_so_in_and_after_a_nursery() {
 fn the_body_of_a_nursery_that_shares_has_its_budget_under_fail() {
     let builder = Runtime::builder().workers(2).budget(ops(1_001));
     let rt = builder.on_exhausted(OnExhausted::Fail).build().unwrap();
-    rt.run(|cx| cx.nursery(|_| work(cx, 1_000))).unwrap();
+    rt.run_with(SpawnOpts::new().budget(ops(1_000)), |cx| cx.nursery(|_| work(cx, 1_000))).unwrap();
     assert_eq!(rt.budget().spent.ops, 1_001); // one for the root task's spawn
 }
 
@@ -390,7 +390,7 @@ fn bytes(memory: u64) -> Runtime {
 #[test]
 fn memory_from_before_a_nursery_may_be_freed_in_it() {
     let rt = bytes(1_000);
-    rt.run(|cx| {
+    rt.run_with(SpawnOpts::new().budget(Budget::UNLIMITED.with_memory(1_000)), |cx| {
         cx.frame().allocated(600);
         cx.nursery(|n| {
             cx.frame().freed(600);
@@ -407,7 +407,7 @@ fn memory_from_before_a_nursery_may_be_freed_in_it() {
 #[test]
 fn what_was_allocated_beyond_the_budget_stays_owed() {
     let rt = bytes(1_000);
-    rt.run(|cx| {
+    rt.run_with(SpawnOpts::new().budget(Budget::UNLIMITED.with_memory(1_000)), |cx| {
         cx.frame().allocated(1_500);
         cx.charge(Budget::SYSCALL)?;
         assert_eq!(cx.frame().overdraft(), 500);

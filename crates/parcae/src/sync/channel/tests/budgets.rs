@@ -9,7 +9,7 @@ const TEN: Budget = Budget { channel_ops: 10, ..Budget::UNLIMITED };
 fn with_ten(test: impl Fn(&Cx) -> Result<()> + Sync) {
     for seed in 0..20 {
         let rt = Runtime::builder().deterministic(seed).budget(TEN).build().unwrap();
-        let left = rt.run(|cx| {
+        let left = rt.run_with(SpawnOpts::new().budget(TEN), |cx| {
             test(cx)?;
             Ok(cx.budget().channel_ops)
         });
