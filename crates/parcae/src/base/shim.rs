@@ -10,7 +10,9 @@ pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(not(loom))]
 pub(crate) mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use std::sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
 }
 
 /// Memory that a protocol hands from thread to thread. Loom's twin reports an access that
@@ -53,7 +55,9 @@ pub(crate) use std::sync::PoisonError;
 
 #[cfg(loom)]
 pub(crate) mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
 }
 
 /// Explores a model and prints the number of executions. `bound` limits the preemptions of one

@@ -70,11 +70,22 @@ impl<W: Wake> RawCondvar<W> {
         grant_all_before(self, arrivals, Grant::All);
     }
 
-    /// Passes on a signal whose receiver failed to lock the mutex again.
-    pub(super) fn pass_on(&self, outcome: WaitOutcome) {
-        if let WaitOutcome::Waited(Grant::Own) = outcome {
-            self.notify_one();
-        }
+    /// Locks the mutex again after a wait. If that fails, the signal passes to the next waiter.
+    ///
+    /// # Errors
+    ///
+    /// The error of `lock`.
+    pub(super) fn lock_again<G, E>(
+        &self,
+        outcome: WaitOutcome,
+        lock: impl FnOnce() -> Result<G, E>,
+    ) -> Result<(G, WaitOutcome), E> {
+        let guard = lock().inspect_err(|_| {
+            if let WaitOutcome::Waited(Grant::Own) = outcome {
+                self.notify_one();
+            }
+        })?;
+        Ok((guard, outcome))
     }
 }
 
@@ -215,13 +226,7 @@ impl Condvar {
             deadline
         };
         let outcome = primitive::wait(&self.raw, (), Why::signal("condvar", self), unlock)?;
-        match mutex.lock() {
-            Ok(guard) => Ok((guard, outcome)),
-            Err(error) => {
-                self.raw.pass_on(outcome);
-                Err(error)
-            }
-        }
+        self.raw.lock_again(outcome, || mutex.lock())
     }
 
     /// Wakes the first waiter, if there is one. Not a checkpoint: a loop of such calls needs one of

@@ -437,13 +437,11 @@ fn condvar_signal_against_cancel_while_locking_again() {
             })
         };
         let outcome = WaitOutcome::Waited(wait_on(&*condvar, &quits));
-        // As `Condvar::wait` does, for a task that is cancelled if it has to wait for the mutex.
-        match give_up(&world.mutex, 0) {
-            None => condvar.pass_on(outcome),
-            Some(_) => {
-                world.mutex.unlock();
-                condvar.notify_one(); // has used the signal, and gives one of its own
-            }
+        // A task that is cancelled if it has to wait for the mutex.
+        let locked = condvar.lock_again(outcome, || give_up(&world.mutex, 0).ok_or(()));
+        if locked.is_ok() {
+            world.mutex.unlock();
+            condvar.notify_one(); // has used the signal, and gives one of its own
         }
         signals.join().unwrap();
         stays.join().unwrap();

@@ -15,6 +15,7 @@ use crate::sched::idle::{Idle, Notified, Parker, Poller};
 use crate::sched::monitor::{MonitorParker, WorkerThread};
 use crate::sched::run_queue::{RunQueues, Victims};
 use crate::sched::task::group::Group;
+use crate::sched::task::signal::request_end;
 use crate::sched::task::slab::{OutOfRecords, Slab};
 use crate::sched::task::state::{RecordHandle, Woken};
 use crate::sched::task::{Priority, Start, Task, TaskRef, Traits};
@@ -369,19 +370,16 @@ impl Shared {
 
     /// Cancels a task, and makes it take the slow path at its next checkpoint. From any thread.
     pub(crate) fn ask_to_end(&self, task: TaskRef) {
-        self.cancel(task);
-        // After the request: otherwise the checkpoint could run before there is a request to see.
-        // Release: pairs with the Acquire in the slow path of `Frame`'s checkpoint.
         // SAFETY: records live as long as the scheduler.
-        unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Release) };
+        let record = unsafe { &*task.task.as_ptr() };
+        let woken = request_end(&record.state, task.generation, &record.signal);
+        self.follow_up(task.task, woken);
     }
 
     /// Wakes a task, and makes it take the slow path at its next checkpoint.
     pub(crate) fn interrupt(&self, task: TaskRef) {
-        // Relaxed: a hint. If the record is another task's by now, that task takes the slow path
-        // once for nothing.
         // SAFETY: records live as long as the scheduler.
-        unsafe { (*task.task.as_ptr()).signal.store(u32::MAX, Ordering::Relaxed) };
+        unsafe { (*task.task.as_ptr()).signal.hint() };
         self.unpark(task);
     }
 

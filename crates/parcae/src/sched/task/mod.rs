@@ -13,6 +13,7 @@ pub(crate) mod frame;
 pub(crate) mod group;
 pub(crate) mod joiner;
 mod overlay;
+pub(crate) mod signal;
 pub(crate) mod slab;
 pub(crate) mod state;
 mod view;
@@ -28,11 +29,12 @@ use frame::FramePtr;
 use group::Group;
 use joiner::Joiner;
 use overlay::Overlay;
+use signal::TaskSignal;
 use state::{Generation, RecordHandle, StateWord};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How urgent a task is. A hint: no task starves (see `run_queue`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,9 +71,8 @@ pub(crate) struct Task {
     id: AtomicU64,
     pub(crate) traits: Cell<Traits>,
     marks: Cell<TaskMarks>,
-    /// 0, or more than any count of a checkpoint: the task takes the slow path of its next
-    /// checkpoint. A hint, which may come to the record's next task.
-    pub(crate) signal: AtomicU32,
+    /// Makes the task take the slow path of its next checkpoint.
+    pub(crate) signal: TaskSignal,
     overlay: Overlay,
     /// The frame that the task is in; null outside of one.
     frame: Cell<FramePtr>,
@@ -79,10 +80,10 @@ pub(crate) struct Task {
     pub(crate) joiner: Cell<Option<Joiner>>,
 }
 
-// Debug builds mark links and tag overlays.
-#[cfg(not(debug_assertions))]
+// Debug builds mark links and tag overlays, and atomics of loom are larger.
+#[cfg(not(any(debug_assertions, loom)))]
 const _: () = assert!(size_of::<Task>() == 128, "two cache lines");
-#[cfg(not(debug_assertions))]
+#[cfg(not(any(debug_assertions, loom)))]
 const _: () = assert!(std::mem::offset_of!(Task, overlay) == 48, "begins on the first line");
 
 /// Bits about a task, written by its owner.
@@ -157,7 +158,7 @@ impl Task {
                 stack: StackSize::SERVICE,
             }),
             marks: Cell::new(TaskMarks::NEW),
-            signal: AtomicU32::new(0),
+            signal: TaskSignal::new(),
             overlay: Overlay::new(),
             frame: Cell::new(std::ptr::null()),
             joiner: Cell::new(None),

@@ -65,6 +65,7 @@ use crate::base::error::{TaskId, TaskInfo};
 use crate::base::shim::atomic::AtomicU64;
 use crate::sched::Shared;
 use crate::sched::events::spans::Span;
+use crate::sched::task::signal::TaskSignal;
 use crate::sched::task::waker::Waker;
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::timers::{ArmedTimer, Due};
@@ -76,7 +77,7 @@ use checkpoint::random_turn;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::sync::atomic::AtomicPtr;
 use watch::CancelWatch;
 
 /// The state of a running task. A checkpoint reads the first three fields; adapters expose them to
@@ -86,7 +87,7 @@ pub(crate) struct Frame {
     slice: Cell<u64>,
     limit: Cell<NonNull<AtomicU64>>,
     /// The signal of the task's record. Not really `'static`: the record outlives the frame.
-    signal: &'static AtomicU32,
+    signal: &'static TaskSignal,
     record: NonNull<Task>,
     /// Ops until the task yields, beside those in the slice.
     turn: Cell<u64>,

@@ -139,6 +139,53 @@ fn draw_or_wait_against_unspawn() {
     });
 }
 
+/// Recharges the pool, pays for four children in advance, spawns one of them and takes the rest:
+/// there is budget again, and all of it is prepaid.
+fn prepay(pool: &BudgetPool<Flag>) {
+    let some = Budget { ops: 32, spawn_count: 16, ..Budget::ZERO };
+    assert!(pool.recharge(some).is_ok());
+    assert_eq!(pool.spawn_default(ops(1), ops(1).into()), Ok(ops(1)));
+    pool.draw_all();
+}
+
+/// A task that finds the pool empty while a sibling pays for children in advance: it takes the
+/// payment back before it waits.
+#[test]
+fn draw_or_wait_against_prepaid_children() {
+    explore("pool::draw_or_wait_against_prepaid_children", None, || {
+        let pool = pool(Budget::ZERO);
+        let owner = {
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || prepay(&pool))
+        };
+        let waiter = Flag::new();
+        let waiting = pin!(suspension(&pool));
+        let drawn = waiting.as_ref().draw_or_wait(ops(1), || waiter.clone()).ops;
+        owner.join().unwrap();
+        assert!(drawn == 1 || waiter.woken() > 0, "asleep beside children that are paid for");
+        check(&pool);
+    });
+}
+
+/// The same with a pool further up.
+#[test]
+fn draw_or_wait_against_prepaid_children_above() {
+    explore("pool::draw_or_wait_against_prepaid_children_above", None, || {
+        let above = pool(Budget::ZERO);
+        let pool = below(&above, Budget::ZERO, ops(1));
+        let owner = {
+            let above = Arc::clone(&above);
+            thread::spawn(move || prepay(&above))
+        };
+        let waiter = Flag::new();
+        let waiting = pin!(suspension(&pool));
+        let drawn = waiting.as_ref().draw_or_wait(ops(1), || waiter.clone()).ops;
+        owner.join().unwrap();
+        assert!(drawn == 1 || waiter.woken() > 0, "asleep below children that are paid for");
+        check(&pool);
+    });
+}
+
 /// A task asks again while recharges come, of which another task draws the first: a node that was
 /// granted in vain is queued again.
 #[test]
@@ -337,6 +384,29 @@ fn recharge_against_close() {
         assert_eq!(pool.standing(), Standing::default());
         assert!(pool.recharge(ops(1)).is_err() || taken);
         assert_eq!(pool.draw(ops(9), Resource::Ops), Budget::ZERO);
+    });
+}
+
+/// Two recharges of a pool below a ceiling, at the same time: together they add no more than the
+/// ceiling allows, and what they do not add counts for nothing.
+#[test]
+fn two_recharges_below_a_ceiling() {
+    explore("pool::two_recharges_below_a_ceiling", Some(3), || {
+        let ceiling = Some(Ceiling { most: ops(5), cap: 1 });
+        let top = pool(Budget::ZERO);
+        let more = More { pool: Arc::clone(&top), grant: ops(1).into(), ceiling };
+        let bounded = Arc::new(BudgetPool::new(ops(1), Some(more)));
+        let nested = below(&bounded, Budget::ZERO, ops(1));
+        let other = {
+            let nested = Arc::clone(&nested);
+            thread::spawn(move || nested.recharge(ops(3)).map_or(0, |added| added.ops))
+        };
+        let here = bounded.recharge(ops(3)).map_or(0, |added| added.ops);
+        let there = other.join().unwrap();
+        assert_eq!(here + there, 4);
+        assert_eq!((check(&bounded).granted.ops, check(&nested).granted.ops), (1 + here, there));
+        assert!(bounded.recharge(ops(1)).is_err());
+        assert_eq!(bounded.bounded_by(Resource::Ops), Some(1));
     });
 }
 

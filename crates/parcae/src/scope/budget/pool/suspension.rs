@@ -77,7 +77,7 @@ impl<W: Wake> Suspension<'_, W> {
         let waiting = waiter();
         let mut state = pool.lock();
         // A recharge may have come since, or a child that was not spawned after all.
-        pool.reclaim(&mut state);
+        pool.reclaim(&mut state); // what is prepaid here
         let again = state.draw(wanted);
         if again.get(resource) == 0 {
             // SAFETY: pinned, and withdrawn when the suspension is dropped.
@@ -100,7 +100,7 @@ impl<W: Wake> Suspension<'_, W> {
             }
             let waiting = waiter();
             let mut state = pool.lock();
-            pool.reclaim(&mut state);
+            pool.reclaim(&mut state); // what is prepaid there
             if state.left.get(resource) > 0 {
                 drop(state);
                 return waiting.wake();

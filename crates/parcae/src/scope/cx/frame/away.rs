@@ -19,7 +19,6 @@ use super::{Frame, RED_ZONE, ScopeRef};
 use crate::base::error::{Error, ErrorKind, Result, Stop};
 use crate::scope::cancel::{CancelNode, CancelReason};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
 /// Set in `stack_end` while the task is away; the rest is the end of the stack that it is on. No
 /// address of a stack has this bit, so none is above the sum.
@@ -43,9 +42,8 @@ impl Frame {
         self.slice.set(slice);
         self.scope.set(scope);
         self.stack_end.set(stack_end);
-        // The next checkpoint takes the slow path, in case of a request in the meantime. Relaxed:
-        // the task signals itself.
-        self.record().signal.store(u32::MAX, Ordering::Relaxed);
+        // The next checkpoint takes the slow path, in case of a request in the meantime.
+        self.record().signal.hint();
         result
     }
 

@@ -15,7 +15,7 @@ impl Frame {
         // Relaxed, both: `checkpoint_slow` reads the requests again. SAFETY: the node is kept by
         // the nursery, or it is `NEVER`.
         let limit = unsafe { self.limit.get().as_ref() }.load(Ordering::Relaxed);
-        let signal = u64::from(self.signal.load(std::sync::atomic::Ordering::Relaxed));
+        let signal = u64::from(self.signal.get());
         let go_on = slice > (limit | signal);
         if go_on {
             self.slice.set(slice - 1);
@@ -30,8 +30,7 @@ impl Frame {
         if self.is_away() {
             return Err(self.refuse_away());
         }
-        // Acquire: pairs with the Release in `TaskHandle::cancel`.
-        self.record().signal.swap(0, std::sync::atomic::Ordering::Acquire);
+        self.record().signal.take();
         self.try_checkpoint_slow().inspect_err(|_| self.yield_to_others())
     }
 

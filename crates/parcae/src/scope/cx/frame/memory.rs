@@ -25,8 +25,7 @@ impl Frame {
         let left = left.saturating_sub(bytes as i64);
         self.memory.set(left);
         if left < 0 {
-            // Relaxed: by the task to itself.
-            self.record().signal.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
+            self.record().signal.hint();
         }
     }
 

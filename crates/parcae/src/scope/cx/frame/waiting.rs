@@ -371,11 +371,7 @@ impl Frame {
                 let frame = self.frame;
                 frame.watch.unshield(self.outer);
                 frame.limit.set(self.limit);
-                if frame.record().state.is_cancelled() {
-                    // A request came in the meantime: makes the next checkpoint take the slow path.
-                    // Relaxed: the task reads its own store.
-                    frame.record().signal.store(u32::MAX, std::sync::atomic::Ordering::Relaxed);
-                }
+                frame.record().signal.end_shield(&frame.record().state);
             }
         }
         let shared = &self.settings().shared;
