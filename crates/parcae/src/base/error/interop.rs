@@ -7,11 +7,11 @@
 //! # One conversion for standard errors and for those of `anyhow`
 //!
 //! `From<anyhow::Error>` beside the conversion of all standard errors is refused by the compiler:
-//! `anyhow::Error` might implement [`StdError`] one day, and then the two would overlap. So both are
-//! one `impl`, for the errors that [`anyhow::Context`] can be called on: exactly the standard errors
-//! and `anyhow::Error`, since that trait is sealed. [`Error`] itself is neither, so the `impl` does
-//! not overlap with `From<Error> for Error`. Every error that `?` converts without the feature is
-//! converted with it, and in the same way.
+//! `anyhow::Error` might implement [`StdError`] one day, and then the two would overlap. So both
+//! are one `impl`, for the errors that [`anyhow::Context`] can be called on: exactly the standard
+//! errors and `anyhow::Error`, since that trait is sealed. [`Error`] itself is neither, so the
+//! `impl` does not overlap with `From<Error> for Error`. Every error that `?` converts without the
+//! feature is converted with it, and in the same way.
 
 use super::show::AsStd;
 use super::{Error, StdError};

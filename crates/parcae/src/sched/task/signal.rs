@@ -10,14 +10,15 @@
 //! - A checkpoint that finds the signal lowered comes before the request in the order of the
 //!   signal; a later one finds it raised.
 //! - A checkpoint that takes the signal of a request sees the request: [`take`](TaskSignal::take)
-//!   acquires what [`raise`](TaskSignal::raise) has released. Others raise the same signal for reasons
-//!   of their own ([`hint`](TaskSignal::hint)), also after the request. They use a read-modify-write,
-//!   which belongs to the release sequence of the request; a store would hide it.
+//!   acquires what [`raise`](TaskSignal::raise) has released. Others raise the same signal for
+//!   reasons of their own ([`hint`](TaskSignal::hint)), also after the request. They use a
+//!   read-modify-write, which belongs to the release sequence of the request; a store would hide
+//!   it.
 //! - In a shield the slow path takes the signal and must not act on the request. The end of the
 //!   shield looks at the state word, and raises the signal again
-//!   ([`end_shield`](TaskSignal::end_shield)). Either the slow path in the shield took the signal of
-//!   the request, and then the end of the shield sees the request; or the signal is still raised,
-//!   or is raised later.
+//!   ([`end_shield`](TaskSignal::end_shield)). Either the slow path in the shield took the signal
+//!   of the request, and then the end of the shield sees the request; or the signal is still
+//!   raised, or is raised later.
 //!
 //! A signal may reach the next task in the same record. That task takes the slow path once for
 //! nothing.

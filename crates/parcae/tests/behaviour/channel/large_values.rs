@@ -389,6 +389,7 @@ fn a_select_keeps_no_copy_beside_those_of_the_program() {
         Ok(())
     }
     #[inline(never)]
+    #[allow(clippy::match_single_binding, reason = "a select of one case")]
     fn by_hand(rx: &Receiver<Large>) -> Result<()> {
         let value = (match rx.recv() {
             value => Ok::<_, Error>(value?),
