@@ -93,7 +93,7 @@ fn a_draw_that_asks_above_holds_no_more_than_it_returns() {
     let wanted = Budget { ops: 10, channel_ops: 5, ..Budget::ZERO };
     let top = Arc::new(BudgetPool::<Numbered>::new(wanted.times(10), None));
     let pool = below(&top, wanted);
-    assert!(pool.recharge(ops(10)));
+    assert!(pool.recharge(ops(10)).is_ok());
     let drawn = pool.draw(wanted, Resource::ChannelOps);
     assert!(drawn.channel_ops > 0);
     assert_eq!(pool.standing().held, drawn);
@@ -127,7 +127,7 @@ fn a_raise_that_fails_midway_gives_back_what_it_moved() {
         let waiting = pin!(Suspension::new(&middle, task, Resource::Memory));
         let thief = || Thief(Arc::clone(&wakes));
         assert_eq!(waiting.as_ref().draw_or_wait(memory(1), thief), Budget::ZERO);
-        assert!(top.recharge(memory(8))); // wakes it for the first time; it still waits below
+        assert!(top.recharge(memory(8)).is_ok()); // wakes it for the first time; it still waits below
         assert!(pool.raise(memory(6)).is_err(), "3 of 8 were taken on the way");
         assert_eq!(wakes.lock().unwrap().0, 2);
     }
