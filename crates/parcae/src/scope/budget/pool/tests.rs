@@ -127,7 +127,8 @@ fn a_raise_that_fails_midway_gives_back_what_it_moved() {
         let waiting = pin!(Suspension::new(&middle, task, Resource::Memory));
         let thief = || Thief(Arc::clone(&wakes));
         assert_eq!(waiting.as_ref().draw_or_wait(memory(1), thief), Budget::ZERO);
-        assert!(top.recharge(memory(8)).is_ok()); // wakes it for the first time; it still waits below
+        // Wakes it for the first time; it still waits below.
+        assert!(top.recharge(memory(8)).is_ok());
         assert!(pool.raise(memory(6)).is_err(), "3 of 8 were taken on the way");
         assert_eq!(wakes.lock().unwrap().0, 2);
     }
