@@ -28,11 +28,19 @@
 //!
 //! # Timestamps
 //!
-//! A worker reads the clock once per task switch: the event that ends a turn is stamped, and the
-//! event that begins the next turn reuses that stamp if the next task came from this worker's own
-//! queues. A task from elsewhere was queued by another worker, perhaps after that stamp, so the
-//! clock is read again ([`EventWriter::came_from_elsewhere`]). Hence the stamps order a task's
-//! spawn before its start and its wake before its resume. Stamps of one worker never decrease.
+//! The event that ends a turn is stamped, and the event that begins the next turn reuses that stamp
+//! if the next task came from this worker's own queues. A task from elsewhere was queued by another
+//! worker, perhaps after that stamp, so the clock is read again
+//! ([`EventWriter::came_from_elsewhere`]). Hence the stamps order a task's spawn before its start
+//! and its wake before its resume. Stamps of one worker never decrease.
+//!
+//! Where events come fast, several share a reading ([`EventWriter::in_order`]): the later ones have
+//! a stamp that is too low. That keeps the order above. An event that another worker depends on may
+//! have a lower stamp than its time, never a higher one, and an event that depends on another
+//! worker is stamped by a reading: the begin of a turn of a task from elsewhere, a steal, the wake
+//! of a task that another worker has parked. All other events depend on this worker's own earlier
+//! ones, which precede them in its ring. A reader spreads shared stamps (`view::trace::spread`).
+//! Measured times and the deterministic log need each stamp, and share none.
 //!
 //! # Writers
 //!
@@ -63,5 +71,6 @@ pub(crate) use kind::{EventKind, WaitReason, cancel_code};
 pub(crate) use log::EventLog;
 pub(crate) use ring::{EventRing, Words};
 pub(crate) use times::TaskTimes;
+pub use tracer::Stamps;
 pub(crate) use tracer::{Tracer, TracerOpts};
 pub(crate) use writer::EventWriter;

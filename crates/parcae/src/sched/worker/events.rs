@@ -70,17 +70,20 @@ impl Worker {
 
     /// A new stamp, not below the last one.
     fn stamp(&self) -> u64 {
-        let now = self.shared.ticks().max(self.events.last.get());
-        self.events.last.set(now);
-        now
+        self.events.read(|| self.shared.ticks())
+    }
+
+    /// A stamp for an event that no event of another thread has led to.
+    #[inline]
+    fn stamp_in_order(&self) -> u64 {
+        let tracer = &self.shared.tracer;
+        if tracer.is_exact() { self.stamp() } else { self.events.in_order(|| tracer.clock.ticks()) }
     }
 
     /// As `stamp`, and ordered after this worker's earlier reads of memory.
     fn stamp_after_reads(&self) -> u64 {
         let ticks = || self.shared.tracer.clock.ticks_after_reads();
-        let now = self.shared.log.as_ref().map_or_else(ticks, |log| log.now());
-        self.events.last.set(now.max(self.events.last.get()));
-        self.events.last.get()
+        self.events.read(|| self.shared.log.as_ref().map_or_else(ticks, |log| log.now()))
     }
 
     #[cold]
@@ -107,7 +110,7 @@ impl Worker {
     fn end_turn(&self, kind: EventKind, task: &Task) {
         let events = &self.events;
         // `last_turn` has taken the last stamp of a task that ends.
-        let now = if events.reuse_stamp.take() { events.last.get() } else { self.stamp() };
+        let now = if events.reuse_stamp.take() { events.last.get() } else { self.stamp_in_order() };
         let (mut extra, mut detail) = (0, 0);
         // A task that has finished has no frame any more.
         let frame = if kind == EventKind::Finish { None } else { frame_of(task) };
@@ -154,7 +157,7 @@ impl Worker {
     /// The last turn of a task with a frame ends. Returns its length, where times are measured.
     #[cold]
     pub(crate) fn last_turn(&self) -> u64 {
-        let now = self.stamp();
+        let now = self.stamp_in_order();
         self.events.reuse_stamp.set(true);
         self.turn_ended(now)
     }
@@ -218,19 +221,22 @@ impl Worker {
         }
         // Another worker may have parked the task just now: stamp the wake after that.
         let own = owner == self.index;
-        let now = if own { self.stamp() } else { self.stamp_after_reads() };
+        let now = if own { self.stamp_in_order() } else { self.stamp_after_reads() };
         self.put(EventKind::Wake, now, owner as u64, task.id(), self.acting_task());
     }
 
-    /// Writes an event, stamped now.
+    /// Writes an event about a task of this worker, or one that it has stolen.
     #[cold]
     pub(crate) fn write(&self, kind: EventKind, extra: u64, task: u64, detail: u64) {
         if self.shared.tracer.keeps() {
-            let now = self.stamp();
+            // A stolen task has events of its victim, perhaps younger than the last stamp here.
+            let stolen = kind == EventKind::Steal;
+            let now = if stolen { self.stamp() } else { self.stamp_in_order() };
             self.put(kind, now, extra, task, detail);
         }
     }
 
+    #[inline(always)]
     fn put(&self, kind: EventKind, time: u64, extra: u64, task: u64, detail: u64) {
         let event = pack(time, kind, self.index, extra, task, detail);
         let tracer = &self.shared.tracer;

@@ -5,7 +5,7 @@ use super::event::{TraceEvent, What};
 use crate::base::error::TaskId;
 use crate::sched::Shared;
 use crate::sched::events::names::NameTable;
-use crate::sched::events::{EventRing, Rate, Words};
+use crate::sched::events::{EventRing, Rate, Stamps, Words};
 use crate::view::inspect::Dump;
 use std::collections::HashMap;
 use std::fmt;
@@ -91,7 +91,11 @@ pub(super) struct EventBatch {
 
 impl EventReader {
     /// Switches recording on.
-    pub(super) fn open(shared: Arc<Shared>, opts: &TraceOpts) -> Result<EventReader, TraceError> {
+    pub(super) fn open(
+        shared: Arc<Shared>,
+        opts: &TraceOpts,
+        stamps: Stamps,
+    ) -> Result<EventReader, TraceError> {
         let tracer = &shared.tracer;
         let mut recording = tracer.recording();
         if recording.is_on {
@@ -108,7 +112,7 @@ impl EventReader {
         let outside = tracer.outside().as_ref().map_or(0, EventRing::done);
         let from_the_start = shared.live() == 0;
         let known = if from_the_start { Known::new() } else { known(&shared) };
-        tracer.start();
+        tracer.start(stamps);
         drop(recording);
         Ok(EventReader { known: Arc::new(known), shared, workers, outside, log, from_the_start })
     }
@@ -159,7 +163,7 @@ pub struct Recording {
 
 /// Starts a recording.
 pub(crate) fn start(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Recording, TraceError> {
-    let source = EventReader::open(shared, opts)?;
+    let source = EventReader::open(shared, opts, opts.stamps)?;
     let began = (source.workers.clone(), source.outside, source.log);
     Ok(Recording { source, began })
 }
@@ -181,7 +185,10 @@ impl Recording {
     pub fn snapshot(&mut self) -> Trace {
         let source = &mut self.source;
         (source.workers, source.outside, source.log) = self.began.clone();
-        let batch = source.read();
+        let mut batch = source.read();
+        if source.shared.log.is_none() {
+            batch.spread();
+        }
         Trace {
             complete: source.from_the_start && batch.lost.is_empty(),
             batch,

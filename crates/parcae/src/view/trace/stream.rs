@@ -6,13 +6,13 @@
 //!
 //! Events of one worker come in order, but an event of one worker may be read before an earlier one
 //! of another worker. So events that are younger than the start of the reading are kept for the
-//! next round, and sorted in.
+//! next round, and sorted in. That needs the time of each event, so stamps are exact.
 
 use super::TraceOpts;
 use super::chrome::Chrome;
 use super::recording::{EventBatch, EventReader, TraceError, decode};
 use crate::sched::Shared;
-use crate::sched::events::Rate;
+use crate::sched::events::{Rate, Stamps};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -56,7 +56,7 @@ pub(crate) fn start(
     opts: &TraceOpts,
 ) -> Result<Streaming, TraceError> {
     let rate = shared.rate();
-    let source = EventReader::open(Arc::clone(&shared), opts)?;
+    let source = EventReader::open(Arc::clone(&shared), opts, Stamps::Exact)?;
     let file = BufWriter::new(File::create(path).map_err(TraceError::Io)?);
     let chrome =
         Chrome::new(file, shared.config.workers, opts.max_bytes, Arc::clone(&source.known))
