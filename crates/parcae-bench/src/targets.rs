@@ -127,7 +127,13 @@ pub static TARGETS: &[Target] = &[
     goal("spawn_join", "many_w1", 10.0),
     goal("spawn_join", "round1k_w1", 12.0),
     goal("spawn_join", "many_w2", 10.0),
-    goal("skynet", "w2", 90.0), // 100 ms for the tree
+    goal("nursery", "joined_w1", 9.0),
+    goal("outside", "joined_w1", 3.0),
+    goal("outside", "joined_w2", 3.0),
+    goal("skynet", "w2", 54.0),          // 60 ms for the tree
+    goal("skynet", "channel_w2", 225.0), // 250 ms for the tree
+    goal("cancel", "ended_w2", 1_000.0),
+    goal("million_woken", "w2", 1_000.0),
     goal("pingpong", "capacity1_1", 80.0),
     goal("pingpong", "capacity1_2", 10_000.0),
     // 60 million values in a second on one worker, 40 million on two.
