@@ -54,124 +54,21 @@
 //! hit, then the faulting thread is the one that runs the closure, and the handler reads and writes
 //! that thread's own data.
 
+mod label;
+mod report;
+mod signal_stack;
+
+pub(crate) use label::{CONTAINED, LABEL_SIZE, Label, TASK};
+pub(crate) use report::report_spawned_at;
+pub(crate) use signal_stack::arm_thread;
+
 use super::c_library::{self, Code};
 use super::registry::{self, Geometry};
-use super::sys::{errno, page_size};
-use super::{StackError, StackSize};
-use crate::stack::arch::{self, Context};
+use crate::stack::arch;
 use crate::stack::fiber::contain::{Containment, StackOverflow};
-use std::cell::RefCell;
-use std::panic::Location;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Once, OnceLock};
-
-/// The label at the top of every stack, which names its user for the handler.
-///
-/// Written by the owner of the stack only. If a stray pointer of another thread hits the guard,
-/// the handler reads the label there and prints what it finds. The fields are atomics so that this
-/// is no data race. All accesses are Relaxed and have no partner: the handler uses the values for
-/// its report only, except on the thread that wrote them, where program order suffices.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub(crate) struct Label {
-    id: AtomicU64,
-    len: AtomicU32,
-    /// Distance from the top of the stack down to the context that a switch away saves; 0 if there
-    /// is none. For debuggers, which have no other way to find the context without type
-    /// information (`tools/gdb/parcae.py`).
-    context: AtomicU32,
-    name: [AtomicU64; NAME_WORDS],
-}
-
-/// The label id of a strand, on which a scheduler runs tasks.
-pub(crate) const TASK: u64 = u64::MAX;
-
-/// The label id of a stack whose closure may be abandoned.
-pub(crate) const CONTAINED: u64 = u64::MAX - 1;
-
-const NAME_WORDS: usize = 6;
-
-/// Bytes that a label takes at the top of a stack.
-pub(crate) const LABEL_SIZE: usize = size_of::<Label>();
-
-// The numbers in tools/gdb/parcae.py.
-const _: () = {
-    assert!(LABEL_SIZE == 64);
-    assert!(std::mem::offset_of!(Label, id) == 0);
-    assert!(std::mem::offset_of!(Label, len) == 8);
-    assert!(std::mem::offset_of!(Label, context) == 12);
-    assert!(std::mem::offset_of!(Label, name) == 16);
-};
-
-impl Label {
-    /// Sets the stack's user; id 0 means none. A name is cut at 48 bytes.
-    pub(crate) fn set(&self, id: u64, name: &str) {
-        let mut end = name.len().min(NAME_WORDS * 8);
-        while !name.is_char_boundary(end) {
-            end -= 1;
-        }
-        let bytes = &name.as_bytes()[..end];
-        // Relaxed, here and in the rest of this type: see above.
-        self.len.store(0, Ordering::Relaxed);
-        for (word, chunk) in self.name.iter().zip(bytes.chunks(8)) {
-            let mut full = [0; 8];
-            full[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_ne_bytes(full), Ordering::Relaxed); // see above
-        }
-        self.id.store(id, Ordering::Relaxed); // see above
-        self.len.store(bytes.len() as u32, Ordering::Relaxed); // at most 48
-    }
-
-    /// Sets the address where the context of the stack's user is saved.
-    pub(crate) fn set_context(&self, context: *const Context) {
-        let top = std::ptr::from_ref(self).addr() + LABEL_SIZE;
-        // The context is at the top of the stack, so the distance is small. Relaxed: see above.
-        self.context.store((top - context.addr()) as u32, Ordering::Relaxed);
-    }
-
-    /// Marks the stack as unused.
-    pub(crate) fn clear(&self) {
-        self.set(0, "");
-        self.context.store(0, Ordering::Relaxed); // see above
-    }
-
-    /// The name, cut at 48 bytes.
-    pub(crate) fn to_name(&self) -> String {
-        let mut buffer = [0; NAME_WORDS * 8];
-        let len = self.name(&mut buffer);
-        String::from_utf8_lossy(&buffer[..len]).into_owned()
-    }
-
-    /// The address where the context of the stack's user is saved.
-    fn context(&self) -> *mut Context {
-        let top = std::ptr::from_ref(self).addr() + LABEL_SIZE;
-        // Relaxed: read by the thread that wrote it.
-        let below = self.context.load(Ordering::Relaxed) as usize;
-        std::ptr::with_exposed_provenance_mut(top - below)
-    }
-
-    fn name(&self, buffer: &mut [u8; NAME_WORDS * 8]) -> usize {
-        for (word, out) in self.name.iter().zip(buffer.chunks_mut(8)) {
-            // Relaxed: for the report only.
-            out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
-        }
-        // Relaxed: as above.
-        (self.len.load(Ordering::Relaxed) as usize).min(buffer.len())
-    }
-}
-
-/// Returns the place where the task that runs on this thread was spawned, if one runs. The handler
-/// calls it, so it must not allocate or lock.
-pub(crate) type SpawnedAt = fn() -> Option<&'static Location<'static>>;
-
-/// Set by the layer that knows about tasks.
-static SPAWNED_AT: OnceLock<SpawnedAt> = OnceLock::new();
-
-/// Has reports say where a task was spawned: many tasks have no name.
-pub(crate) fn report_spawned_at(spawned_at: SpawnedAt) {
-    let _ = SPAWNED_AT.set(spawned_at); // every runtime sets the same
-}
+use report::Kept;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The disposition that was in force before ours. Set once, never freed.
 static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
@@ -226,98 +123,6 @@ pub(crate) fn stay_loaded() {
     }
 }
 
-/// Installs an alternate signal stack with a guard on this thread, unless it already has one from
-/// here. It is removed when the thread ends.
-pub(crate) fn arm_thread() -> Result<(), StackError> {
-    thread_local! {
-        static SIGNAL_STACK: RefCell<Option<SignalStack>> = const { RefCell::new(None) };
-    }
-    SIGNAL_STACK
-        .try_with(|slot| -> Result<(), i32> {
-            let mut slot = slot.borrow_mut();
-            if slot.as_ref().is_none_or(|stack| !stack.is_installed()) {
-                *slot = Some(SignalStack::install()?);
-            }
-            Ok(())
-        })
-        // The thread is ending and its thread-local slot is gone. Fibers in destructors of
-        // thread-local variables are so rare that their signal stack may leak.
-        .unwrap_or_else(|_| SignalStack::install().map(std::mem::forget))
-        .map_err(|errno| StackError::SignalStack { errno })
-}
-
-/// A mapping: one guard page, then the stack.
-struct SignalStack {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-impl SignalStack {
-    fn install() -> Result<SignalStack, i32> {
-        let page = page_size();
-        // SAFETY: queries a constant; 0 if the kernel does not provide it.
-        let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
-        // A signal frame with all vector state, and room for a handler after ours.
-        let size = (64 * 1024).max(4 * frame).next_multiple_of(page);
-        let len = size + page;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let rw = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping overlaps no memory in use.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, rw, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(errno());
-        }
-        let base = NonNull::new(base.cast::<u8>()).ok_or(libc::ENOMEM)?;
-        let stack = SignalStack { base, len };
-        let new = libc::stack_t {
-            // SAFETY: one page into a mapping that is larger than that.
-            ss_sp: unsafe { base.as_ptr().add(page) }.cast(),
-            ss_flags: 0,
-            ss_size: size,
-        };
-        // SAFETY: the mapping is new and unused. Its first page becomes the guard, the rest the
-        // thread's signal stack, which stays mapped until `drop` has removed it.
-        let ok = unsafe {
-            libc::mprotect(base.as_ptr().cast(), page, libc::PROT_NONE) == 0
-                && libc::sigaltstack(&new, std::ptr::null_mut()) == 0
-        };
-        // On failure `stack` is dropped, which unmaps it.
-        if ok { Ok(stack) } else { Err(errno()) }
-    }
-}
-
-impl SignalStack {
-    /// Whether this is still the thread's signal stack; the standard library removes the installed
-    /// one when a thread ends.
-    fn is_installed(&self) -> bool {
-        // SAFETY: filled by the call.
-        let current = unsafe {
-            let mut current: libc::stack_t = std::mem::zeroed();
-            libc::sigaltstack(std::ptr::null(), &mut current);
-            current
-        };
-        current.ss_flags & libc::SS_DISABLE == 0
-            && current.ss_sp.addr() == self.base.addr().get() + page_size()
-    }
-}
-
-impl Drop for SignalStack {
-    fn drop(&mut self) {
-        // SAFETY: removed as the thread's signal stack if it still is, then unmapped.
-        unsafe {
-            if self.is_installed() {
-                let off = libc::stack_t {
-                    ss_sp: std::ptr::null_mut(),
-                    ss_flags: libc::SS_DISABLE,
-                    ss_size: 0,
-                };
-                libc::sigaltstack(&off, std::ptr::null_mut());
-            }
-            libc::munmap(self.base.as_ptr().cast(), self.len);
-        }
-    }
-}
-
 /// The SIGSEGV handler.
 ///
 /// # Safety
@@ -356,41 +161,6 @@ unsafe extern "C" fn handler(
 /// Prepares the process for closures that may be abandoned.
 pub(crate) fn arm_containing() {
     c_library::learn();
-}
-
-/// Why an overflow was not contained. See the header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    /// The stack is not that of a contained closure.
-    NotContained,
-    CLibrary,
-    Unknown,
-    Panicking,
-    Signal,
-    NoRoom,
-    Stray,
-}
-
-impl Kept {
-    fn text(self) -> &'static str {
-        match self {
-            Kept::NotContained => "",
-            Kept::CLibrary => {
-                "it happened in the allocator, the C library or the loader, whose locks would \
-                 stay taken"
-            }
-            Kept::Unknown => {
-                "the allocator is linked into the same file as the program, so it may have been \
-                 interrupted"
-            }
-            Kept::Panicking => "the closure was panicking",
-            Kept::Signal => "a signal handler was running, or the closure had blocked signals",
-            Kept::NoRoom => {
-                "the stack had no room for a signal frame, and the signal would be lost"
-            }
-            Kept::Stray => "the access was far below the stack pointer: a pointer was wrong",
-        }
-    }
 }
 
 /// A fault on a guard: which arena, which stack.
@@ -484,70 +254,6 @@ impl GuardHit {
         unsafe { arch::redirect(context, from, to) };
         Ok(())
     }
-
-    fn report(&self, sp: usize, kept: Kept) {
-        let mut line = ReportBuffer::new();
-        let Some(top) = self.top() else {
-            line.text("\nparcae: stray access at ").hex(self.addr);
-            line.text(", the guard at the end of an arena of fiber stacks\n");
-            line.text("  It belongs to no fiber: a pointer ran past the top of a stack.\n");
-            line.write();
-            return;
-        };
-        let bottom = self.guard + self.arena.guard;
-        let own = (self.guard..=top).contains(&sp);
-        let label = GuardHit::label(top);
-        let mut name = [0; NAME_WORDS * 8];
-        let len = label.name(&mut name);
-
-        line.text("\nparcae: ");
-        if !own {
-            line.text("stray access to the guard below the stack of ");
-        }
-        let id = label.id.load(Ordering::Relaxed); // for the report only
-        match id {
-            0 => line.text("no fiber"),
-            TASK => line.text("a task"),
-            CONTAINED => line.text("a closure under Cx::contain_overflow"),
-            id => line.text("fiber ").dec(id as usize),
-        };
-        if len > 0 && id == CONTAINED {
-            line.text(" of task");
-        }
-        if len > 0 {
-            line.text(" \"").bytes(&name[..len]).text("\"");
-        }
-        if own {
-            line.text(" overflowed its stack of ").size(top - bottom);
-        }
-        // The thread runs on this stack, so the task that runs on the thread is the one.
-        let known = SPAWNED_AT.get().filter(|_| own && (id == TASK || id == CONTAINED));
-        if let Some(at) = known.and_then(|spawned_at| spawned_at()) {
-            line.text("\n  The task was spawned at ").text(at.file());
-            line.text(":").dec(at.line() as usize).text(":").dec(at.column() as usize);
-        }
-        line.text("\n  fault at ").hex(self.addr);
-        line.text(", stack ").hex(bottom).text("..").hex(top);
-        line.text(", stack pointer ").hex(sp).text("\n");
-        if kept != Kept::NotContained {
-            line.text("  The overflow could not be contained: ").text(kept.text()).text(".\n");
-        }
-        if own {
-            line.text("  Look for unbounded recursion or large local arrays; ");
-            if top - bottom < StackSize::MAX.bytes() {
-                line.text("to raise the limit, ask for a larger StackSize, e.g. ");
-                line.size(2 * (top - bottom)).text(".\n");
-            } else {
-                line.text("this is the largest StackSize there is: keep large data on the heap.\n");
-            }
-        } else {
-            line.text(
-                "  The thread runs on another stack: a pointer was wrong, or a frame without ",
-            );
-            line.text("stack probes jumped over a guard (see StackOpts::guard_size).\n");
-        }
-        line.write();
-    }
 }
 
 /// Passes a signal to the previous disposition, as if our handler were not installed.
@@ -620,74 +326,5 @@ pub(crate) unsafe fn program_counter(context: *mut libc::c_void) -> usize {
         return machine.gregs[libc::REG_RIP as usize] as usize;
         #[cfg(target_arch = "aarch64")]
         return machine.pc as usize;
-    }
-}
-
-/// A message in a fixed buffer; the part that does not fit is cut.
-struct ReportBuffer {
-    buffer: [u8; 1024],
-    len: usize,
-}
-
-impl ReportBuffer {
-    fn new() -> ReportBuffer {
-        ReportBuffer { buffer: [0; 1024], len: 0 }
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) -> &mut ReportBuffer {
-        for &byte in bytes {
-            if let Some(place) = self.buffer.get_mut(self.len) {
-                *place = byte;
-                self.len += 1;
-            }
-        }
-        self
-    }
-
-    fn text(&mut self, text: &str) -> &mut ReportBuffer {
-        self.bytes(text.as_bytes())
-    }
-
-    fn dec(&mut self, value: usize) -> &mut ReportBuffer {
-        self.digits(value, 10)
-    }
-
-    /// Appends a size in the format of `StackSize`.
-    fn size(&mut self, bytes: usize) -> &mut ReportBuffer {
-        if bytes < 1 << 20 {
-            self.dec(bytes >> 10).text(" KiB")
-        } else {
-            self.dec(bytes >> 20).text(" MiB")
-        }
-    }
-
-    fn hex(&mut self, value: usize) -> &mut ReportBuffer {
-        self.text("0x").digits(value, 16)
-    }
-
-    fn digits(&mut self, mut value: usize, base: usize) -> &mut ReportBuffer {
-        let mut digits = [0; 20];
-        let mut first = digits.len();
-        loop {
-            first -= 1;
-            digits[first] = b"0123456789abcdef"[value % base];
-            value /= base;
-            if value == 0 {
-                return self.bytes(&digits[first..]);
-            }
-        }
-    }
-
-    /// Writes the message to standard error. Async-signal-safe.
-    fn write(&self) {
-        let mut rest = &self.buffer[..self.len];
-        while !rest.is_empty() {
-            // SAFETY: writes bytes of the buffer.
-            let written = unsafe { libc::write(2, rest.as_ptr().cast(), rest.len()) };
-            match usize::try_from(written) {
-                Ok(n) if n > 0 => rest = &rest[n..],
-                _ => return,
-            }
-        }
     }
 }
