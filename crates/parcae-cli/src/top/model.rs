@@ -78,6 +78,9 @@ impl Task {
 impl Wait {
     fn read(json: &Value) -> Option<Wait> {
         let mut what = text(&json["what"])?;
+        if let Some(name) = json["name"].as_str() {
+            what += &format!(" `{name}`");
+        }
         if let Some(note) = json["note"].as_str() {
             what += &format!(" ({note})");
         }
@@ -236,6 +239,9 @@ pub(super) mod tests {
             picture.tasks[1].wait.as_ref().unwrap().what,
             "for a recharge (out of ops), with a timeout"
         );
+        let named =
+            json!({"what": "receiving from channel", "name": "orders", "note": "empty", "ms": 1});
+        assert_eq!(Wait::read(&named).unwrap().what, "receiving from channel `orders` (empty)");
         assert_eq!(picture.tasks[0].left, []);
         assert_eq!(picture.tasks[0].nurseries[0].left, [("ops".to_owned(), 0)]);
         let all = json!({"channel_ops": 1, "memory": 2, "new": 9, "ops": 3, "spawn_count": 4, "syscalls": null});

@@ -13,6 +13,7 @@ use crate::sched::events::WaitReason;
 use crate::sched::events::kind::A_TASK;
 use crate::sched::timers::Nanos;
 use parcae_core::Resource;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The reason of a wait.
@@ -76,6 +77,9 @@ pub(crate) trait Channelled {
 
     /// The task of this scheduler that made the channel.
     fn maker(&self, shared: &Shared) -> Option<u64>;
+
+    /// The name that the program gave it.
+    fn name(&self) -> Option<&Arc<str>>;
 }
 
 /// The figures of a channel.

@@ -8,7 +8,7 @@ use super::operation::prepare;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::state::ChannelCore;
-use super::{ChannelPermit, Overflow};
+use super::{ChannelOpts, ChannelPermit};
 use crate::base::error::{Error, Result};
 use crate::sched;
 use crate::scope::cx::{Frame, Here};
@@ -31,6 +31,8 @@ pub(crate) struct ChannelShared<T> {
     home: usize,
     /// The channel's permit from a capability.
     _permit: Option<ChannelPermit>,
+    /// For reports.
+    name: Option<Arc<str>>,
 }
 
 impl<T> Channelled for ChannelShared<T> {
@@ -49,13 +51,14 @@ impl<T> Channelled for ChannelShared<T> {
         // Relaxed: for a report.
         Some(self.maker.load(Ordering::Relaxed)).filter(|&maker| here && maker != 0)
     }
+
+    fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
 }
 
-pub(super) fn pair<T>(
-    capacity: usize,
-    overflow: Overflow,
-    permit: Option<ChannelPermit>,
-) -> (Sender<T>, Receiver<T>) {
+pub(super) fn pair<T>(opts: ChannelOpts) -> (Sender<T>, Receiver<T>) {
+    let ChannelOpts { capacity, overflow, permit, name } = opts;
     let here = Here::new();
     let maker = here.frame();
     let shared = Arc::new(ChannelShared {
@@ -65,6 +68,7 @@ pub(super) fn pair<T>(
         maker: AtomicU64::new(maker.map_or(0, |frame| frame.record().id())),
         home: maker.map_or(0, |frame| Arc::as_ptr(&frame.settings().shared).addr()),
         _permit: permit,
+        name,
     });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
@@ -161,7 +165,11 @@ macro_rules! handle {
 
         impl<T> fmt::Debug for $End<T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($name)
+                let mut shown = f.debug_struct($name);
+                if let Some(name) = &self.shared.name {
+                    shown.field("name", name);
+                }
+                shown
                     .field("len", &self.len())
                     .field("capacity", &self.capacity())
                     .field("closed", &self.is_closed())

@@ -128,6 +128,7 @@ pub(crate) use value_box::{ValueBox, mark_empty};
 use crate::base::error::Result;
 use crate::scope::cap::{CapChannel, ChannelPermit};
 use std::fmt;
+use std::sync::Arc;
 
 /// The capacity of a channel without bounds.
 const UNBOUNDED: usize = usize::MAX;
@@ -196,12 +197,13 @@ pub struct ChannelOpts {
     capacity: usize,
     overflow: Overflow,
     permit: Option<ChannelPermit>,
+    name: Option<Arc<str>>,
 }
 
 impl ChannelOpts {
     /// A channel that holds up to `capacity` values.
     pub fn bounded(capacity: usize) -> ChannelOpts {
-        ChannelOpts { capacity, overflow: Overflow::Block, permit: None }
+        ChannelOpts { capacity, overflow: Overflow::Block, permit: None, name: None }
     }
 
     /// A channel without a bound.
@@ -212,6 +214,32 @@ impl ChannelOpts {
     /// The action of a send when the channel is full. The default is [`Overflow::Block`].
     pub fn overflow(mut self, overflow: Overflow) -> ChannelOpts {
         self.overflow = overflow;
+        self
+    }
+
+    /// A name, for dumps, deadlock reports and tools. A task that waits for a channel without a
+    /// name is shown with the address of the channel.
+    ///
+    /// ```
+    /// use parcae::channel::ChannelOpts;
+    /// use parcae::prelude::*;
+    ///
+    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let (tx, orders) = ChannelOpts::bounded(1).name("orders").build::<u32>();
+    /// let shown = rt.run(|cx| {
+    ///     cx.nursery(|n| {
+    ///         n.spawn(move |_| Ok(orders.recv()?))?;
+    ///         cx.yield_now()?;
+    ///         let shown = rt.dump().to_string();
+    ///         tx.send(7)?;
+    ///         Ok(shown)
+    ///     })
+    /// })?;
+    /// assert!(shown.contains("receiving from channel `orders` (empty, capacity 1; 1 sender"));
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> ChannelOpts {
+        self.name = Some(name.into());
         self
     }
 
@@ -245,7 +273,7 @@ impl ChannelOpts {
 
     /// Makes the channel.
     pub fn build<T>(self) -> (Sender<T>, Receiver<T>) {
-        handles::pair(self.capacity, self.overflow, self.permit)
+        handles::pair(self)
     }
 }
 
@@ -254,6 +282,7 @@ impl fmt::Debug for ChannelOpts {
         f.debug_struct("ChannelOpts")
             .field("capacity", &self.capacity)
             .field("overflow", &self.overflow)
+            .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }

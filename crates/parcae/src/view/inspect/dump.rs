@@ -95,8 +95,8 @@ impl Dump {
     ///   "tasks": [ { "id": 7, "label": "0.7", "name": "…", "state": "waiting", "worker": 0,
     ///                "nursery": 5, "owner": 1,
     ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
-    ///                "wait": { "what": "receiving from channel", "on": "0x…", "note": "…",
-    ///                          "ms": 11, "timed": false, "external": false },
+    ///                "wait": { "what": "receiving from channel", "on": "0x…", "name": "…",
+    ///                          "note": "…", "ms": 11, "timed": false, "external": false },
     ///                "budget": { "ops": 12, … },      // a component that is not counted is null
     ///                "nurseries": [ { "nursery": 9, "name": "…", "state": "Open", "live": 2,
     ///                                 "left": { "ops": 12, … }, "suspended": 0 } ],
@@ -172,6 +172,7 @@ pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
         if let Some(on) = wait.on {
             inner.text("on", &format!("{on:#x}"));
         }
+        inner.text_if("name", wait.name.as_deref());
         if let Some(until) = wait.until {
             inner.plain("until_ms", until.as_millis());
         }
@@ -259,8 +260,10 @@ fn summary(task: &TaskSnapshot) -> String {
     }
     if let Some(wait) = &task.wait {
         line += &format!(", {}", wait.what);
-        if let Some(on) = wait.on {
-            line += &format!(" {on:#x}");
+        match (&wait.name, wait.on) {
+            (Some(name), _) => line += &format!(" `{name}`"),
+            (None, Some(on)) => line += &format!(" {on:#x}"),
+            (None, None) => {}
         }
         if let Some(until) = wait.until {
             line += &format!(" until {}", rough(until));
@@ -328,7 +331,8 @@ impl<'d> Tree<'d> {
         // A task with children of its own is shown by itself.
         let own = (!task.children.is_empty()).then_some(task.id.as_u64());
         let looks = self.looks.get(&task.frames).copied();
-        (task.name.as_deref(), task.state, task.wait.as_ref().map(|wait| wait.what), looks, own)
+        let wait = task.wait.as_ref().map(|wait| (wait.what, wait.name.as_deref()));
+        (task.name.as_deref(), task.state, wait, looks, own)
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, nursery: u64, depth: usize) -> fmt::Result {
@@ -357,8 +361,13 @@ impl<'d> Tree<'d> {
 }
 
 /// Features of tasks that are shown once: name, state, wait, backtrace; or an id of its own.
-type Likeness<'t> =
-    (Option<&'t str>, super::TaskState, Option<&'static str>, Option<usize>, Option<u64>);
+type Likeness<'t> = (
+    Option<&'t str>,
+    super::TaskState,
+    Option<(&'static str, Option<&'t str>)>,
+    Option<usize>,
+    Option<u64>,
+);
 
 impl fmt::Display for Dump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

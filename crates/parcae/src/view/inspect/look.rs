@@ -225,7 +225,7 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<NurseryCore>>, shared: &S
                 format!("{content}; {senders}, {receivers}")
             });
             let held_by = channel.maker(shared).map_or(EndedBy::Outside, EndedBy::Family);
-            Wait { on, note, ..Wait::new(what, held_by) }
+            Wait { on, name: channel.name().cloned(), note, ..Wait::new(what, held_by) }
         }
     }
 }

@@ -148,6 +148,9 @@ pub struct Wait {
     pub what: &'static str,
     /// Address of the object, which tells two of a kind apart.
     pub on: Option<usize>,
+    /// Name of the object, if the program gave it one:
+    /// [`ChannelOpts::name`](crate::channel::ChannelOpts::name).
+    pub name: Option<Arc<str>>,
     /// State of the object: of a channel "empty, capacity 1; 1 sender, 1 receiver".
     pub note: Option<String>,
     /// End of a sleep, in time since the runtime was built.
@@ -185,8 +188,8 @@ pub(crate) enum EndedBy {
 impl Wait {
     fn new(what: &'static str, holder: EndedBy) -> Wait {
         let since = Duration::ZERO;
-        let (on, note, until) = (None, None, None);
-        Wait { what, on, note, until, since, timed: false, external: false, holder }
+        let (on, name, note, until) = (None, None, None, None);
+        Wait { what, on, name, note, until, since, timed: false, external: false, holder }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::prelude::*;
 use crate::support::{schedules, watched};
-use crate::sync::channel::{channel, unbounded};
+use crate::sync::channel::{ChannelOpts, channel, unbounded};
 use crate::sync::time;
 use crate::sync::{Mutex, Notify, RwLock, Semaphore};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,6 +101,39 @@ fn a_dump_tells_who_waits_where_for_what() {
     );
     drop(tx);
     root.unwrap().cancel();
+}
+
+#[test]
+fn named_channels_are_shown_by_their_names() {
+    seeds(|rt| {
+        let failed = rt.run(|cx| {
+            let (orders_tx, orders) = ChannelOpts::bounded(1).name("orders").build::<u32>();
+            let (meals, meals_rx) = ChannelOpts::bounded(0).name("meals").build::<u32>();
+            assert!(format!("{orders:?}").starts_with("Receiver { name: \"orders\", len: 0"));
+            cx.nursery(|n| {
+                let (orders, meals) = (&orders, &meals);
+                n.spawn(move |_| discard(orders.recv()))?;
+                n.spawn(move |_| discard(meals.send(1)))?;
+                let mut text = String::new();
+                while !(text.contains("receiving") && text.contains("sending")) {
+                    cx.yield_now()?;
+                    text = rt.dump().to_string();
+                }
+                let empty =
+                    "receiving from channel `orders` (empty, capacity 1; 1 sender, 1 receiver)";
+                assert!(text.contains(empty), "{text}");
+                assert!(text.contains("sending to channel `meals` (unbuffered;"), "{text}");
+                let json = rt.dump().to_json();
+                assert!(json.contains(r#""name":"orders","note":"empty"#), "{json}");
+                Ok(())
+            })?; // nobody sends an order or takes a meal
+            drop((orders_tx, meals_rx));
+            Ok(())
+        });
+        let report = deadlock(failed).to_string();
+        let named = |name| report.contains(&format!("channel `{name}`"));
+        assert!(named("orders") && named("meals"), "{report}");
+    });
 }
 
 #[test]
