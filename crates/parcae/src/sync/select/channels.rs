@@ -2,41 +2,81 @@
 
 use super::case::{Call, CallOnce, Case, Finish, Goal, Payer, Round, opaque};
 use crate::base::error::Result;
-use crate::sync::channel::ChannelCore;
 use crate::sync::channel::{
-    ChannelNode, Closed, Put, Reason, Receiver, RecvError, SendError, Sender, Side, Took,
-    ValueAddress, ValueBox, charge, charge_and_wake, mark_empty,
+    ChannelCore, ChannelNode, Closed, Put, Reason, Receiver, RecvError, SendError, Sender, Side,
+    Took, ValueAddress, ValueBox, charge, charge_and_wake, mark_empty,
 };
 use crate::wait::{Grant, WaitNode, WaitStanding, Waitable, Waiter};
 use std::ptr::NonNull;
 
-/// Queues the node of a case. Returns false if the case is possible.
-///
-/// # Safety
-///
-/// Node and address stay valid until [`unregister`].
-unsafe fn register<T>(
-    core: &ChannelCore<T, Waiter>,
-    side: Side,
-    node: &ChannelNode<T, Waiter>,
-    address: ValueAddress<T>,
-    round: &Round<'_>,
-) -> bool {
-    // SAFETY: the caller upholds the contract. The node is idle: `unregister` has left it so.
-    unsafe { core.register(side, node, address, round.waiter(), (round.claim, round.case)) }
+/// The part that sending and receiving cases have in common: the node in the channel's queue, and
+/// the outcome.
+struct ChannelCase<T> {
+    node: ChannelNode<T, Waiter>,
+    goal: Goal,
+    outcome: Option<Result<(), Reason>>,
 }
 
-/// Removes the node of a case from its queue, if it was registered. Returns the grant, if it got
-/// one.
-fn unregister<T>(
-    core: &ChannelCore<T, Waiter>,
-    side: Side,
-    node: &ChannelNode<T, Waiter>,
-) -> Option<Option<Grant>> {
-    match node.standing() {
-        WaitStanding::Idle => None,
-        // SAFETY: the node of the calling case.
-        _ => Some(unsafe { core.waiters(side).withdraw(node) }),
+impl<T> ChannelCase<T> {
+    fn new() -> ChannelCase<T> {
+        let node = WaitNode::new(ValueAddress::WATCHER);
+        ChannelCase { node, goal: Goal::Happen, outcome: None }
+    }
+
+    /// Queues the node, with the address of the value or to watch. Returns false if the case is
+    /// possible.
+    ///
+    /// # Safety
+    ///
+    /// The case does not move, and the address is valid, until [`unregister`](Self::unregister).
+    unsafe fn register(
+        &mut self,
+        core: &ChannelCore<T, Waiter>,
+        side: Side,
+        address: ValueAddress<T>,
+        round: &Round<'_>,
+    ) -> bool {
+        self.goal = round.goal;
+        let address = match round.goal {
+            Goal::Happen => address,
+            Goal::Watch => ValueAddress::WATCHER,
+        };
+        let claim = (round.claim, round.case);
+        // SAFETY: the caller upholds the contract. The node is idle: `unregister` has left it so.
+        unsafe { core.register(side, &self.node, address, round.waiter(), claim) }
+    }
+
+    /// Removes the node from its queue, if it was registered. `moved` is called if the channel has
+    /// moved the value.
+    fn unregister(&mut self, core: &ChannelCore<T, Waiter>, side: Side, moved: impl FnOnce()) {
+        if self.node.standing() == WaitStanding::Idle {
+            return;
+        }
+        // SAFETY: the node of this case.
+        let grant = unsafe { core.waiters(side).withdraw(&self.node) };
+        self.outcome = match (grant, self.goal) {
+            (None, _) | (_, Goal::Watch) => None,
+            (Some(Grant::Closed), Goal::Happen) => {
+                let Closed(error) = core.closed().unwrap_or_default();
+                Some(Err(Reason::Closed(error)))
+            }
+            (Some(_), Goal::Happen) => {
+                moved();
+                Some(Ok(()))
+            }
+        };
+    }
+
+    fn conclude(&self, payer: &Payer<'_>) -> bool {
+        if let Some(Ok(())) = self.outcome {
+            charge(payer.0);
+        }
+        debug_assert!(self.outcome.is_some(), "the case that was claimed");
+        true
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.outcome, Some(Err(Reason::Closed(_))))
     }
 }
 
@@ -50,17 +90,13 @@ pub struct RecvCase<'c, T> {
     receiver: &'c Receiver<T>,
     /// Memory for the value.
     value: ValueBox<T, WORDS>,
-    node: ChannelNode<T, Waiter>,
-    goal: Goal,
-    outcome: Option<Result<(), Reason>>,
+    case: ChannelCase<T>,
 }
 
 impl<'c, T> RecvCase<'c, T> {
     /// A receive from this channel.
     pub fn new(receiver: &'c Receiver<T>) -> RecvCase<'c, T> {
-        let value = ValueBox::empty();
-        let node = WaitNode::new(ValueAddress::WATCHER);
-        RecvCase { receiver, value, node, goal: Goal::Happen, outcome: None }
+        RecvCase { receiver, value: ValueBox::empty(), case: ChannelCase::new() }
     }
 }
 
@@ -68,7 +104,7 @@ impl<T> Finish for RecvCase<'_, T> {
     type Given = Result<T, RecvError>;
 
     fn finish(&mut self) -> Result<T, RecvError> {
-        match self.outcome.take() {
+        match self.case.outcome.take() {
             Some(Err(reason)) => Err(RecvError::new(reason)),
             _ => Ok(self.value.take()),
         }
@@ -79,17 +115,18 @@ impl<T> Case for RecvCase<'_, T> {
     fn attempt(&mut self, payer: &Payer<'_>) -> bool {
         self.value.clear(); // of an earlier round, if it was not fetched
         // SAFETY: uninitialised memory of this case.
-        self.outcome = match unsafe { self.receiver.shared().core.try_recv(self.value.address()) } {
-            Took::Empty => None,
-            Took::Done(wakes) => {
-                // SAFETY: the memory was initialised.
-                unsafe { self.value.set_full() };
-                charge_and_wake(payer.0, wakes);
-                Some(Ok(()))
-            }
-            Took::Closed(Closed(error)) => Some(Err(Reason::Closed(error))),
-        };
-        self.outcome.is_some()
+        self.case.outcome =
+            match unsafe { self.receiver.shared().core.try_recv(self.value.address()) } {
+                Took::Empty => None,
+                Took::Done(wakes) => {
+                    // SAFETY: the memory was initialised.
+                    unsafe { self.value.set_full() };
+                    charge_and_wake(payer.0, wakes);
+                    Some(Ok(()))
+                }
+                Took::Closed(Closed(error)) => Some(Err(Reason::Closed(error))),
+            };
+        self.case.outcome.is_some()
     }
 
     fn is_possible(&mut self) -> bool {
@@ -98,39 +135,20 @@ impl<T> Case for RecvCase<'_, T> {
 
     fn register(&mut self, round: &Round<'_>) -> bool {
         let core = &self.receiver.shared().core;
-        self.goal = round.goal;
-        let address = match round.goal {
-            Goal::Happen => ValueAddress::of(self.value.address()),
-            Goal::Watch => ValueAddress::WATCHER,
-        };
+        let address = ValueAddress::of(self.value.address());
         // SAFETY: uninitialised memory of this case. Node and memory stay in place until the case
         // is unregistered.
-        unsafe { register(core, Side::Receivers, &self.node, address, round) }
+        unsafe { self.case.register(core, Side::Receivers, address, round) }
     }
 
     fn unregister(&mut self) {
         let core = &self.receiver.shared().core;
-        let Some(grant) = unregister(core, Side::Receivers, &self.node) else { return };
-        self.outcome = match (grant, self.goal) {
-            (None, _) | (_, Goal::Watch) => None,
-            (Some(Grant::Closed), Goal::Happen) => {
-                let Closed(error) = core.closed().unwrap_or_default();
-                Some(Err(Reason::Closed(error)))
-            }
-            (Some(_), Goal::Happen) => {
-                // SAFETY: the memory was initialised.
-                unsafe { self.value.set_full() };
-                Some(Ok(()))
-            }
-        };
+        // SAFETY: the memory was initialised.
+        self.case.unregister(core, Side::Receivers, || unsafe { self.value.set_full() });
     }
 
     fn conclude(&mut self, payer: &Payer<'_>) -> bool {
-        if let Some(Ok(())) = self.outcome {
-            charge(payer.0);
-        }
-        debug_assert!(self.outcome.is_some(), "the case that was claimed");
-        true
+        self.case.conclude(payer)
     }
 
     fn is_fleeting(&self) -> bool {
@@ -138,7 +156,7 @@ impl<T> Case for RecvCase<'_, T> {
     }
 
     fn is_closed(&self) -> bool {
-        matches!(self.outcome, Some(Err(Reason::Closed(_))))
+        self.case.is_closed()
     }
 }
 
@@ -148,9 +166,7 @@ impl<T> Case for RecvCase<'_, T> {
 pub struct SendCase<'c, T> {
     sender: &'c Sender<T>,
     value: Offer<'c, T>,
-    node: ChannelNode<T, Waiter>,
-    goal: Goal,
-    outcome: Option<Result<(), Reason>>,
+    case: ChannelCase<T>,
 }
 
 /// Storage of the value until it is sent.
@@ -206,19 +222,13 @@ impl<'c, T> SendCase<'c, T> {
     /// Registers with the address of the value, or to watch.
     fn register_with(&mut self, address: ValueAddress<T>, round: &Round<'_>) -> bool {
         let core = &self.sender.shared().core;
-        self.goal = round.goal;
-        let address = match round.goal {
-            Goal::Happen => address,
-            Goal::Watch => ValueAddress::WATCHER,
-        };
         // SAFETY: the value of this case, if there is one. Node and value stay in place until the
         // case is unregistered.
-        unsafe { register(core, Side::Senders, &self.node, address, round) }
+        unsafe { self.case.register(core, Side::Senders, address, round) }
     }
 
     fn of(sender: &'c Sender<T>, value: Offer<'c, T>) -> SendCase<'c, T> {
-        let node = WaitNode::new(ValueAddress::WATCHER);
-        SendCase { sender, value, node, goal: Goal::Happen, outcome: None }
+        SendCase { sender, value, case: ChannelCase::new() }
     }
 }
 
@@ -226,7 +236,7 @@ impl<T> Finish for SendCase<'_, T> {
     type Given = Result<(), SendError<T>>;
 
     fn finish(&mut self) -> Result<(), SendError<T>> {
-        let Some(Err(reason)) = self.outcome.take() else { return Ok(()) };
+        let Some(Err(reason)) = self.case.outcome.take() else { return Ok(()) };
         let Some(address) = self.value.address() else { unreachable!("neither sent nor kept") };
         // SAFETY: an initialised value, which is marked as moved.
         unsafe {
@@ -239,10 +249,10 @@ impl<T> Finish for SendCase<'_, T> {
 
 impl<T> Case for SendCase<'_, T> {
     fn attempt(&mut self, payer: &Payer<'_>) -> bool {
-        self.outcome = None;
+        self.case.outcome = None;
         let Some(address) = self.value.address() else { return false };
         // SAFETY: the value of this case.
-        self.outcome = match unsafe { self.sender.shared().core.try_send(address) } {
+        self.case.outcome = match unsafe { self.sender.shared().core.try_send(address) } {
             Put::Full => None,
             Put::Done(wakes) => {
                 // SAFETY: the value was moved into the channel.
@@ -258,7 +268,7 @@ impl<T> Case for SendCase<'_, T> {
             Put::Refused => Some(Err(Reason::WouldWait)),
             Put::Closed(Closed(error)) => Some(Err(Reason::Closed(error))),
         };
-        self.outcome.is_some()
+        self.case.outcome.is_some()
     }
 
     fn is_possible(&mut self) -> bool {
@@ -272,27 +282,12 @@ impl<T> Case for SendCase<'_, T> {
 
     fn unregister(&mut self) {
         let core = &self.sender.shared().core;
-        let Some(grant) = unregister(core, Side::Senders, &self.node) else { return };
-        self.outcome = match (grant, self.goal) {
-            (None, _) | (_, Goal::Watch) => None,
-            (Some(Grant::Closed), Goal::Happen) => {
-                let Closed(error) = core.closed().unwrap_or_default();
-                Some(Err(Reason::Closed(error)))
-            }
-            (Some(_), Goal::Happen) => {
-                // SAFETY: a receiver has moved the value away.
-                unsafe { self.value.set_empty() };
-                Some(Ok(()))
-            }
-        };
+        // SAFETY: a receiver has moved the value away.
+        self.case.unregister(core, Side::Senders, || unsafe { self.value.set_empty() });
     }
 
     fn conclude(&mut self, payer: &Payer<'_>) -> bool {
-        if let Some(Ok(())) = self.outcome {
-            charge(payer.0);
-        }
-        debug_assert!(self.outcome.is_some(), "the case that was claimed");
-        true
+        self.case.conclude(payer)
     }
 
     fn is_fleeting(&self) -> bool {
@@ -300,7 +295,7 @@ impl<T> Case for SendCase<'_, T> {
     }
 
     fn is_closed(&self) -> bool {
-        matches!(self.outcome, Some(Err(Reason::Closed(_))))
+        self.case.is_closed()
     }
 }
 
