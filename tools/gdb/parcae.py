@@ -11,7 +11,7 @@ list that begins at `parcae::stack::registry::HEAD`. At the top of each stack is
 a name, and where the registers are that were saved when the stack was left. To show such a stack, an unwinder
 tells gdb that the frame which the thread is in was called from there.
 
-The layouts are those of `ArenaEntry` in stack/registry.rs, `Label` in stack/overflow.rs and `Context` in arch/x86_64.rs, each
+The layouts are those of `ArenaEntry` in stack/registry.rs, `Label` in stack/overflow/label.rs and `Context` in arch/x86_64.rs, each
 of which asserts them. No description of types is needed: it works for release builds, if they are not stripped.
 
 Limits: x86_64, gdb 12 or later. A `Fiber` that has resumed another one is shown where it was last suspended. gdb's own
