@@ -226,6 +226,14 @@ fn sleep<Q: Queue>(queue: Q, already: usize) -> (Vec<usize>, bool) {
     (got, world.woken.load(Ordering::Relaxed))
 }
 
+/// Three tasks have come out, all of them and each once, and the first two in their order.
+fn check_three(mut all: Vec<usize>) {
+    let place = |id| all.iter().position(|&other| other == id).unwrap();
+    assert!(place(0) < place(1));
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2]);
+}
+
 /// Two producers against a drain: each task once, complete, each producer's in its order; and
 /// exactly one push finds the inbox empty for each time it was.
 // rule: S4-QUEUE-2
@@ -245,11 +253,7 @@ fn inbox_push_push_drain() {
         let got = taker.join().unwrap();
         let rest = world.queue.get();
         assert_eq!(first_in, usize::from(!got.is_empty()) + usize::from(!rest.is_empty()));
-        let mut all = [got.clone(), rest].concat();
-        let place = |id| all.iter().position(|&g| g == id).unwrap();
-        assert!(place(0) < place(1));
-        all.sort_unstable();
-        assert_eq!(all, [0, 1, 2]);
+        check_three([got.clone(), rest].concat());
         got
     });
 }
@@ -359,11 +363,7 @@ fn inject_push_push_pop() {
         batch.join().unwrap();
         single.join().unwrap();
         let got = taker.join().unwrap();
-        let mut all = [got.clone(), ids(world.queue.pop_batch(3))].concat();
-        let place = |id| all.iter().position(|&g| g == id).unwrap();
-        assert!(place(0) < place(1));
-        all.sort_unstable();
-        assert_eq!(all, [0, 1, 2]);
+        check_three([got.clone(), ids(world.queue.pop_batch(3))].concat());
         got
     });
 }

@@ -225,6 +225,16 @@ fn permits_are_conserved_under_storms_of_cancels() {
     });
 }
 
+/// Runs `body` in three tasks.
+fn three(cx: &Cx, body: impl Fn(&Cx) -> Result<()> + Sync) -> Result<()> {
+    cx.nursery(|n| {
+        for _ in 0..3 {
+            n.spawn(&body)?;
+        }
+        Ok(())
+    })
+}
+
 #[test]
 fn a_cancelled_wait_for_permits_leaves_them_to_others() {
     let semaphore = Semaphore::new(2);
@@ -237,14 +247,9 @@ fn a_cancelled_wait_for_permits_leaves_them_to_others() {
             Ok(())
         },
         |cx| {
-            cx.nursery(|n| {
-                for _ in 0..3 {
-                    n.spawn(|cx| {
-                        let _one = semaphore.acquire()?;
-                        cx.yield_now()
-                    })?;
-                }
-                Ok(())
+            three(cx, |cx| {
+                let _one = semaphore.acquire()?;
+                cx.yield_now()
             })
         },
         || assert_eq!(semaphore.available(), 2),
@@ -367,14 +372,9 @@ fn a_cancelled_writer_lets_readers_in() {
             Ok(())
         },
         |cx| {
-            cx.nursery(|n| {
-                for _ in 0..3 {
-                    n.spawn(|cx| {
-                        let _data = lock.read()?;
-                        cx.yield_now()
-                    })?;
-                }
-                Ok(())
+            three(cx, |cx| {
+                let _data = lock.read()?;
+                cx.yield_now()
             })
         },
         || assert!(lock.try_write().is_some()),
