@@ -5,6 +5,10 @@
 //! and no other memory access is ordered by it. All of them are therefore Relaxed and have no
 //! partner.
 
+mod trimmer;
+
+pub(crate) use trimmer::{Pace, Trimmer};
+
 use super::arena::{Arena, SlotList, StackSlot};
 use super::cache::{CacheCount, StackCache};
 use super::error::StackError;
@@ -31,12 +35,6 @@ const FEWEST_STACKS: usize = 4;
 /// How many stacks give their memory back in one system call. The call takes a third of a
 /// microsecond per stack, and the list of them a kilobyte of the caller's stack.
 const TOGETHER: usize = 64;
-/// While workers work, one in so many surplus stacks gives its memory back at each tick of the
-/// trimmer: most are done with after a second.
-const SHARE_AT_WORK: usize = 64;
-/// The same while no worker works.
-const SHARE_AT_REST: usize = 4;
-
 /// A pool of stacks that threads share. Cloning it gives another handle to the same
 /// pool.
 ///
@@ -295,72 +293,6 @@ impl StackPool {
         // it yet gives memory back by itself.
         self.shared.trimmers.fetch_add(1, Ordering::Relaxed);
         Trimmer { pool: self.clone() }
-    }
-}
-
-/// The right and duty to give the memory of surplus stacks back, a part at a time.
-///
-/// A stack that is released above the watermark goes to the surplus list of its class, with its
-/// memory: the release costs no system call. At each [`tick`](Trimmer::tick) the trimmer takes a
-/// share of the stacks that were not needed since the last one, and gives their memory back with
-/// one call for each [`TOGETHER`]. Taking a stack out of a list makes its taker the owner, under
-/// the lock of the class; so a stack is in use, or in a list, or with the trimmer, and never in two
-/// of these. A thread that finds all lists empty while the trimmer holds some (`trimming`) waits
-/// for them before it reports that there are no more stacks.
-///
-/// No surplus is left behind when the last trimmer goes: it clears its count first and empties the
-/// lists of all classes after that, each under its lock. A release that takes that lock later sees
-/// the count, and gives back by itself.
-pub(crate) struct Trimmer {
-    pool: StackPool,
-}
-
-/// Whether memory is needed soon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// Workers work: the trimmer takes little processor time, and stacks may be needed again.
-    AtWork,
-    /// No worker works.
-    AtRest,
-}
-
-impl Trimmer {
-    /// Gives a share of the unneeded memory back. Returns how many surplus stacks are left.
-    pub(crate) fn tick(&self, pace: Pace) -> usize {
-        let share = match pace {
-            Pace::AtWork => SHARE_AT_WORK,
-            Pace::AtRest => SHARE_AT_REST,
-        };
-        let shared = &*self.pool.shared;
-        let mut left = 0;
-        for class in &shared.classes {
-            let mut locked = lock(class);
-            let unneeded = locked.unneeded.min(locked.surplus.len());
-            let mut due = unneeded.min((unneeded / share).max(TOGETHER));
-            locked.unneeded = locked.surplus.len() - due;
-            drop(locked);
-            while due > 0 {
-                let given = shared.give_surplus_back(class, TOGETHER.min(due));
-                if given == 0 {
-                    break;
-                }
-                due -= given;
-            }
-            left += lock(class).surplus.len();
-        }
-        left
-    }
-}
-
-impl Drop for Trimmer {
-    fn drop(&mut self) {
-        let shared = &*self.pool.shared;
-        // Relaxed: ordered by the locks that are taken below; see the type.
-        if shared.trimmers.fetch_sub(1, Ordering::Relaxed) == 1 {
-            for class in &shared.classes {
-                while shared.give_surplus_back(class, TOGETHER) > 0 {}
-            }
-        }
     }
 }
 
