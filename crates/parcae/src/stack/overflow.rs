@@ -66,7 +66,7 @@ use super::c_library::{self, Code};
 use super::registry::{self, Geometry};
 use crate::stack::arch;
 use crate::stack::fiber::contain::{Containment, StackOverflow};
-use report::Kept;
+use report::{Kept, report};
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -149,7 +149,7 @@ unsafe extern "C" fn handler(
             Ok(()) => return,
             Err(kept) => kept,
         };
-        hit.report(sp, kept);
+        report(&hit, sp, kept);
         // SAFETY: ends the process.
         unsafe { libc::abort() }
     }

@@ -111,7 +111,7 @@ fn the_current_worker_is_the_only_state_of_a_thread_that_tasks_use() {
     let allowed = [
         "sched/worker/mod.rs",
         // The alternate signal stack of each thread, for reports of overflows.
-        "stack/overflow.rs",
+        "stack/overflow/signal_stack.rs",
         // In builds for tests alone.
         "scope/cx/frame/window.rs",
     ];

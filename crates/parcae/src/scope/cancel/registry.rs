@@ -10,7 +10,7 @@
 //! A key is the index of a slot and a number that every arrival counts up, so an old key does not
 //! name a newer value in the same slot. The number has 32 bits: that it comes around does no harm,
 //! because the holder of a key removes its value at most once and forgets the key with it. The list
-//! of a node that is cancelled is taken as a whole and stays empty; keys that are left lead nowhere.
+//! of a node that is cancelled is taken as a whole and stays empty: its keys lead nowhere.
 
 /// Values in the order in which they came.
 pub(super) struct Registry<T> {

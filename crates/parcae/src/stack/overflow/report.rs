@@ -54,71 +54,67 @@ impl Kept {
     }
 }
 
-impl GuardHit {
-    /// Writes the report.
-    pub(super) fn report(&self, sp: usize, kept: Kept) {
-        let mut line = ReportBuffer::new();
-        let Some(top) = self.top() else {
-            line.text("\nparcae: stray access at ").hex(self.addr);
-            line.text(", the guard at the end of an arena of fiber stacks\n");
-            line.text("  It belongs to no fiber: a pointer ran past the top of a stack.\n");
-            line.write();
-            return;
-        };
-        let bottom = self.guard + self.arena.guard;
-        let own = (self.guard..=top).contains(&sp);
-        let label = GuardHit::label(top);
-        let mut name = [0; NAME_WORDS * 8];
-        let len = label.name(&mut name);
-
-        line.text("\nparcae: ");
-        if !own {
-            line.text("stray access to the guard below the stack of ");
-        }
-        let id = label.id.load(Ordering::Relaxed); // for the report only
-        match id {
-            0 => line.text("no fiber"),
-            TASK => line.text("a task"),
-            CONTAINED => line.text("a closure under Cx::contain_overflow"),
-            id => line.text("fiber ").dec(id as usize),
-        };
-        if len > 0 && id == CONTAINED {
-            line.text(" of task");
-        }
-        if len > 0 {
-            line.text(" \"").bytes(&name[..len]).text("\"");
-        }
-        if own {
-            line.text(" overflowed its stack of ").size(top - bottom);
-        }
-        // The thread runs on this stack, so the task that runs on the thread is the one.
-        let known = SPAWNED_AT.get().filter(|_| own && (id == TASK || id == CONTAINED));
-        if let Some(at) = known.and_then(|spawned_at| spawned_at()) {
-            line.text("\n  The task was spawned at ").text(at.file());
-            line.text(":").dec(at.line() as usize).text(":").dec(at.column() as usize);
-        }
-        line.text("\n  fault at ").hex(self.addr);
-        line.text(", stack ").hex(bottom).text("..").hex(top);
-        line.text(", stack pointer ").hex(sp).text("\n");
-        if kept != Kept::NotContained {
-            line.text("  The overflow could not be contained: ").text(kept.text()).text(".\n");
-        }
-        if own {
-            line.text("  Look for unbounded recursion or large local arrays; ");
-            if top - bottom < StackSize::MAX.bytes() {
-                line.text("to raise the limit, ask for a larger StackSize, e.g. ");
-                line.size(2 * (top - bottom)).text(".\n");
-            } else {
-                line.text("this is the largest StackSize there is: keep large data on the heap.\n");
-            }
-        } else {
-            line.text(
-                "  The thread runs on another stack: a pointer was wrong, or a frame without ",
-            );
-            line.text("stack probes jumped over a guard (see StackOpts::guard_size).\n");
-        }
+/// Writes the report about a fault on a guard.
+pub(super) fn report(hit: &GuardHit, sp: usize, kept: Kept) {
+    let mut line = ReportBuffer::new();
+    let Some(top) = hit.top() else {
+        line.text("\nparcae: stray access at ").hex(hit.addr);
+        line.text(", the guard at the end of an arena of fiber stacks\n");
+        line.text("  It belongs to no fiber: a pointer ran past the top of a stack.\n");
         line.write();
+        return;
+    };
+    let bottom = hit.guard + hit.arena.guard;
+    let own = (hit.guard..=top).contains(&sp);
+    let label = GuardHit::label(top);
+    let mut name = [0; NAME_WORDS * 8];
+    let len = label.name(&mut name);
+
+    line.text("\nparcae: ");
+    if !own {
+        line.text("stray access to the guard below the stack of ");
     }
+    let id = label.id.load(Ordering::Relaxed); // for the report only
+    match id {
+        0 => line.text("no fiber"),
+        TASK => line.text("a task"),
+        CONTAINED => line.text("a closure under Cx::contain_overflow"),
+        id => line.text("fiber ").dec(id as usize),
+    };
+    if len > 0 && id == CONTAINED {
+        line.text(" of task");
+    }
+    if len > 0 {
+        line.text(" \"").bytes(&name[..len]).text("\"");
+    }
+    if own {
+        line.text(" overflowed its stack of ").size(top - bottom);
+    }
+    // The thread runs on this stack, so the task that runs on the thread is the one.
+    let known = SPAWNED_AT.get().filter(|_| own && (id == TASK || id == CONTAINED));
+    if let Some(at) = known.and_then(|spawned_at| spawned_at()) {
+        line.text("\n  The task was spawned at ").text(at.file());
+        line.text(":").dec(at.line() as usize).text(":").dec(at.column() as usize);
+    }
+    line.text("\n  fault at ").hex(hit.addr);
+    line.text(", stack ").hex(bottom).text("..").hex(top);
+    line.text(", stack pointer ").hex(sp).text("\n");
+    if kept != Kept::NotContained {
+        line.text("  The overflow could not be contained: ").text(kept.text()).text(".\n");
+    }
+    if own {
+        line.text("  Look for unbounded recursion or large local arrays; ");
+        if top - bottom < StackSize::MAX.bytes() {
+            line.text("to raise the limit, ask for a larger StackSize, e.g. ");
+            line.size(2 * (top - bottom)).text(".\n");
+        } else {
+            line.text("this is the largest StackSize there is: keep large data on the heap.\n");
+        }
+    } else {
+        line.text("  The thread runs on another stack: a pointer was wrong, or a frame without ");
+        line.text("stack probes jumped over a guard (see StackOpts::guard_size).\n");
+    }
+    line.write();
 }
 
 /// A message in a fixed buffer; the part that does not fit is cut.

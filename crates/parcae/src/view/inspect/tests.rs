@@ -128,7 +128,7 @@ fn named_channels_are_shown_by_their_names() {
                 let json = rt.dump().to_json();
                 assert!(json.contains(r#""name":"orders","note":"empty"#), "{json}");
                 Ok(())
-            })?; // nobody sends an order or takes a meal
+            })?; // no task sends an order or takes a meal
             drop((orders_tx, meals_rx));
             Ok(())
         });
