@@ -17,7 +17,7 @@ use crate::args::CountArgs;
 use crate::case::Failure;
 use crate::machine::COMPILER;
 use clap::ValueEnum;
-use parcae::channel::channel;
+use parcae::channel::{OneSender, channel, oneshot};
 use parcae::fiber::{Fiber, Step};
 use parcae::prelude::*;
 use parcae::stack::{StackPool, StackSize};
@@ -42,6 +42,8 @@ pub enum Operation {
     Channel,
     /// A round trip over two channels of capacity 1 between two tasks
     Pingpong,
+    /// A question over a channel to another task, and the answer over a oneshot
+    Ask,
 }
 
 /// Repetitions in the run that is subtracted.
@@ -52,13 +54,14 @@ const MANY: usize = 110_000;
 const TOLERANCE: f64 = 0.10;
 
 impl Operation {
-    const ALL: [Operation; 6] = [
+    const ALL: [Operation; 7] = [
         Operation::Switch,
         Operation::Yield,
         Operation::Spawn,
         Operation::Checkpoint,
         Operation::Channel,
         Operation::Pingpong,
+        Operation::Ask,
     ];
 
     /// The name in arguments and in the baseline.
@@ -70,6 +73,7 @@ impl Operation {
             Operation::Checkpoint => "checkpoint",
             Operation::Channel => "channel",
             Operation::Pingpong => "pingpong",
+            Operation::Ask => "ask",
         }
     }
 
@@ -86,6 +90,7 @@ impl Operation {
             Operation::Checkpoint => on_task(|cx| checkpoints(cx, times)),
             Operation::Channel => on_task(|cx| values(cx, times)),
             Operation::Pingpong => on_task(|cx| rallies(cx, times)),
+            Operation::Ask => on_task(|cx| questions(cx, times)),
         }
     }
 }
@@ -169,6 +174,27 @@ fn rallies(cx: &Cx, times: usize) -> parcae::Result<()> {
             black_box(ponged.recv()?);
         }
         drop(ping);
+        Ok(())
+    })
+}
+
+/// The client waits for each answer before it asks again.
+fn questions(cx: &Cx, times: usize) -> parcae::Result<()> {
+    let (ask, asked) = channel::<(usize, OneSender<usize>)>(16);
+    cx.nursery(|n| {
+        n.spawn(move |_| {
+            for question in &asked {
+                let (number, answer) = question?;
+                answer.send(number)?;
+            }
+            Ok(())
+        })?;
+        for number in 0..times {
+            let (answer, answered) = oneshot();
+            ask.send((number, answer))?;
+            black_box(answered.recv()?);
+        }
+        drop(ask);
         Ok(())
     })
 }

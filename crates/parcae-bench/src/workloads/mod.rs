@@ -1,6 +1,7 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
 mod allocator;
+mod ask;
 mod blocking;
 mod cancel;
 #[cfg(parcae_bench_c)]
@@ -16,6 +17,7 @@ mod memory;
 mod mutex;
 mod nursery;
 mod outside;
+mod par;
 mod parked;
 mod runtimes;
 mod scale;
@@ -45,6 +47,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &nursery::NURSERY,
     &outside::OUTSIDE,
     &skynet::SKYNET,
+    &par::PAR,
     &checkpoint::CHECKPOINT,
     &allocator::ALLOCATOR,
     &cancel::CANCEL,
@@ -55,6 +58,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &context::CONTEXT,
     &channel::PINGPONG,
     &channel::CHANNEL,
+    &ask::ASK,
     #[cfg(parcae_bench_c)]
     &capi::CAPI,
     &select::SELECT,
