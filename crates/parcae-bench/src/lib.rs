@@ -29,6 +29,9 @@
 //! activations). No test asserts a time: tests only check that there are results. A run with
 //! `--floors` fails if a floor of the specification is missed by far ([`targets`]).
 //!
+//! - **The noise is measured first** ([`noise`]). A run on a machine that is not quiet shows its
+//!   figures and says that ratios cannot be trusted; it gives no verdicts about targets.
+//!
 //! # Limits
 //!
 //! One process, hence one layout of code and data in memory: a loop of two nanoseconds
@@ -39,6 +42,7 @@ mod args;
 mod case;
 pub mod count;
 mod machine;
+pub mod noise;
 pub mod report;
 pub mod runner;
 pub mod targets;
@@ -49,6 +53,7 @@ pub use case::{Better, Case, Failure, Peer, Rounds, Scale, Side, Variant, Worklo
 pub use machine::Conditions;
 pub use workloads::WORKLOADS;
 
+use noise::{Noise, NoiseWatch};
 use runner::Figure;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -60,6 +65,8 @@ use targets::{Floors, Verdict};
 pub struct Run {
     /// The conditions.
     pub conditions: Conditions,
+    /// How noisy the machine was.
+    pub noise: Noise,
     /// The number of rounds of each workload.
     pub rounds: String,
     /// The result of every case that ran.
@@ -100,7 +107,7 @@ pub fn run(args: &Args) -> io::Result<usize> {
         writeln!(out, "{:#}", report::json::document(&run))?;
     } else if args.wants_table() {
         report::table(&run.figures, &mut out)?;
-        report::targets(&run.verdicts, &mut out)?;
+        report::targets(&run.verdicts, &run.noise, &mut out)?;
     }
     out.flush()?;
     if let Some(folder) = args.out_dir() {
@@ -122,6 +129,8 @@ fn measure(args: &Args, out: &mut dyn Write) -> io::Result<Run> {
     let mut err = io::stderr();
     let (conditions, rounds) = (Conditions::read(), rounds_line(args));
     write!(err, "{conditions}")?;
+    let watch = NoiseWatch::start();
+    writeln!(err, "noise     {}", watch.calibration())?;
     writeln!(err, "rounds    {rounds}")?;
 
     let wanted = |workload: &'static Workload| workload.cases(|peer| args.wants(peer));
@@ -144,7 +153,9 @@ fn measure(args: &Args, out: &mut dyn Write) -> io::Result<Run> {
         failures.extend(outcomes.failures);
     }
     let verdicts = targets::verdicts(&figures);
-    Ok(Run { conditions, rounds, figures, verdicts, failures })
+    let noise = watch.finish();
+    writeln!(err, "noise     {noise}")?;
+    Ok(Run { conditions, noise, rounds, figures, verdicts, failures })
 }
 
 /// The page and the raw data beside it. Returns the path of the page.

@@ -6,6 +6,7 @@ mod plot;
 
 use crate::WORKLOADS;
 use crate::case::{Case, Peer};
+use crate::noise::Noise;
 use crate::runner::{Figure, Observer};
 use crate::targets::{Target, Verdict};
 use anstyle::{AnsiColor, Style};
@@ -74,12 +75,13 @@ fn same_workload(a: &Figure, b: &Figure) -> bool {
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// The targets that something was measured for, a line each, in colours.
+/// The targets that something was measured for, a line each, in colours. After a noisy run without
+/// verdicts.
 ///
 /// # Errors
 ///
 /// If `out` cannot be written to.
-pub fn targets(verdicts: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
+pub fn targets(verdicts: &[Verdict], noise: &Noise, out: &mut dyn Write) -> io::Result<()> {
     if verdicts.is_empty() {
         return Ok(());
     }
@@ -89,10 +91,19 @@ pub fn targets(verdicts: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
     )?;
     for verdict in verdicts {
         let Target { workload, variant, kind, .. } = verdict.target;
-        let (style, word) = if verdict.holds() { (GOOD, "pass") } else { (BAD, "FAIL") };
+        let (style, word) = match (noise.is_quiet(), verdict.holds()) {
+            (false, _) => (Style::new(), "–   "),
+            (true, true) => (GOOD, "pass"),
+            (true, false) => (BAD, "FAIL"),
+        };
         let name = format!("{workload} {variant}");
         let (limit, value) = (verdict.limit_text(), verdict.value_text());
         writeln!(out, "{style}{word}{style:#}  {kind:<6}{name:<26}{limit:<24}{value}")?;
+    }
+    if !noise.is_quiet() {
+        writeln!(out, "no verdict: ratios cannot be trusted, because")?;
+        noise.reasons().iter().try_for_each(|reason| writeln!(out, "  {reason}"))?;
+        return out.flush();
     }
     let failed = verdicts.iter().filter(|verdict| !verdict.holds()).count();
     writeln!(out, "{} of {} targets missed", failed, verdicts.len())?;

@@ -15,7 +15,7 @@ use crate::stage::Format;
 use crate::{Exit, complain};
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,9 +39,10 @@ Usage: parcae bench [OPTIONS] [WORKLOAD]...
   --out DIR      folder for the report
   --json, --tsv, --table    output format";
 
-/// Whether the only argument asks for help.
+/// Whether an argument asks for help.
 fn asks_for_help(args: &[OsString]) -> bool {
-    matches!(args, [only] if only == "--help" || only == "-h" || only == "help")
+    let help = |arg: &OsString| arg == "--help" || arg == "-h";
+    args.iter().any(help) || matches!(args, [only] if only == "help")
 }
 
 /// Replaces this process by that program; returns only on failure.
@@ -53,6 +54,7 @@ pub(crate) fn run(args: &BenchArgs, format: Format) -> Result<(), Exit> {
         println!("{HELP}");
         return Ok(());
     }
+    let first = beside.is_none();
     let Some(mut command) = program(under_cargo(), beside) else {
         complain(format_args!(
             "{PROGRAM} is not beside this program. In a checkout of parcae:\n  \
@@ -66,6 +68,10 @@ pub(crate) fn run(args: &BenchArgs, format: Format) -> Result<(), Exit> {
     }
     if env::var_os(OUT).is_none() {
         command.env(OUT, report_folder(under_cargo().map(|(_, package)| package)));
+    }
+    if under_cargo().is_some() && first {
+        // Not `complain`: nothing is wrong.
+        let _ = writeln!(stderr(), "building {PROGRAM} and its peers, which takes minutes once");
     }
     let error = command.args(&args.rest).exec();
     complain(format_args!("cannot run {:?}: {error}", command.get_program()));
@@ -99,8 +105,8 @@ fn program(cargo: Option<(PathBuf, PathBuf)>, beside: Option<PathBuf>) -> Option
         let mut command = Command::new(cargo);
         command.args(["run", "--release", "--package", PROGRAM, "--manifest-path"]);
         command.arg(workspace.join("Cargo.toml"));
-        if !stderr().is_terminal() {
-            command.arg("--quiet"); // on a terminal cargo shows its progress
+        if !stderr().is_terminal() && beside.is_some() {
+            command.arg("--quiet"); // but cargo shows the progress of the first build
         }
         command.arg("--");
         return Some(command);

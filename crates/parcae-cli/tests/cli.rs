@@ -222,7 +222,8 @@ fn bench_helps_without_its_program() {
         let out = text(&output.stdout);
         assert!(out.contains("Usage: parcae bench") && out.contains("--quick"), "{out}");
     }
-    assert_eq!(alone.bench(&["--help", "switch"]).status.code(), Some(3));
+    let output = alone.bench(&["--quick", "--help"]);
+    assert!(output.status.success(), "help among other arguments");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{plot, same_variant, same_workload};
 use crate::Run;
+use crate::noise::Noise;
 use crate::targets::{Kind, Verdict};
 use std::io::{self, Write};
 
@@ -18,9 +19,10 @@ pub fn page(run: &Run, out: &mut dyn Write) -> io::Result<()> {
     for (name, value) in run.conditions.lines() {
         writeln!(out, "<tr><th>{name}<td>{}", escaped(&value))?;
     }
+    writeln!(out, "<tr><th>noise<td>{}", escaped(&run.noise.to_string()))?;
     writeln!(out, "<tr><th>rounds<td>{}\n</table>", escaped(&run.rounds))?;
     writeln!(out, "<p>{HOW_TO_READ}</p>")?;
-    targets(&run.verdicts, out)?;
+    targets(&run.verdicts, &run.noise, out)?;
     if !run.failures.is_empty() {
         writeln!(out, "<h2>not measured</h2>\n<ul>")?;
         for (case, failure) in &run.failures {
@@ -46,7 +48,7 @@ const HOW_TO_READ: &str = "Bars are medians, dots are rounds; rounds of all peer
     multiple of parcae’s median; ↓ less is better, ↑ more is better. Ratios count: absolute figures are those of \
     this machine on that day.";
 
-fn targets(verdicts: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
+fn targets(verdicts: &[Verdict], noise: &Noise, out: &mut dyn Write) -> io::Result<()> {
     if verdicts.is_empty() {
         return Ok(());
     }
@@ -58,8 +60,11 @@ fn targets(verdicts: &[Verdict], out: &mut dyn Write) -> io::Result<()> {
             Kind::Floor => "the specification",
             Kind::Goal => "this project",
         };
-        let (class, word) =
-            if verdict.holds() { ("pass", "✓ pass") } else { ("fail", "✗ fail") };
+        let (class, word) = match (noise.is_quiet(), verdict.holds()) {
+            (false, _) => ("open", "not judged: too much noise"),
+            (true, true) => ("pass", "✓ pass"),
+            (true, false) => ("fail", "✗ fail"),
+        };
         writeln!(
             out,
             "<tr><td><a href=\"#{0}\">{0}</a> {1}<td>{asked_by}<td>{2}<td>{3}<td class={class}>{word}",
@@ -117,6 +122,7 @@ mod tests {
         let figures: Vec<Figure> =
             cases.iter().zip(samples).filter_map(|(&case, s)| Figure::new(case, s)).collect();
         Run {
+            noise: Noise { spin: 1.0, steal: None, others: None },
             conditions: Conditions::read(),
             rounds: "switch 3".to_owned(),
             verdicts: crate::targets::verdicts(&figures),

@@ -3,6 +3,7 @@
 use crate::Run;
 use crate::WORKLOADS;
 use crate::case::{Better, Peer, Variant, Workload};
+use crate::noise::Noise;
 use crate::runner::Figure;
 use crate::targets::{Limit, Verdict};
 use serde_json::{Map, Value, json};
@@ -21,9 +22,16 @@ pub fn document(run: &Run) -> Value {
         .map(|(case, failure)| json!({ "case": case.to_string(), "failure": failure.to_string() }));
     json!({
         "conditions": conditions,
+        "noise": {
+            "spin": run.noise.spin,
+            "steal": run.noise.steal,
+            "others": run.noise.others,
+            "trusted": run.noise.is_quiet(),
+            "reasons": run.noise.reasons(),
+        },
         "rounds": run.rounds,
         "figures": run.figures.iter().map(|figure| entry(figure, &run.figures)).collect::<Vec<_>>(),
-        "targets": run.verdicts.iter().map(target).collect::<Vec<_>>(),
+        "targets": run.verdicts.iter().map(|verdict| target(verdict, &run.noise)).collect::<Vec<_>>(),
         "failures": failures.collect::<Vec<_>>(),
     })
 }
@@ -72,7 +80,8 @@ fn entry(figure: &Figure, all: &[Figure]) -> Value {
     })
 }
 
-fn target(verdict: &Verdict) -> Value {
+/// A target. After a noisy run neither passed nor failed.
+fn target(verdict: &Verdict, noise: &Noise) -> Value {
     json!({
         "workload": verdict.target.workload,
         "variant": verdict.target.variant,
@@ -83,6 +92,6 @@ fn target(verdict: &Verdict) -> Value {
             Limit::Of(peer) => Some(peer.name()),
         },
         "value": verdict.value,
-        "pass": verdict.holds(),
+        "pass": noise.is_quiet().then(|| verdict.holds()),
     })
 }
