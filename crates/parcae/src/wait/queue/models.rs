@@ -21,6 +21,8 @@ impl Wake for Thread {
 /// An object that hands out tokens, with the address of a waiter's memory as the key.
 struct Object {
     state: Lock<Tokens>,
+    /// Set by a waiter that has looked at its node.
+    looked: AtomicUsize,
 }
 
 struct Tokens {
@@ -70,20 +72,33 @@ enum Got {
 impl Object {
     fn new() -> Arc<Object> {
         let state = Tokens { free: 0, closed: false, waiters: Queue::new() };
-        Arc::new(Object { state: Lock::new(state) })
+        Arc::new(Object { state: Lock::new(state), looked: AtomicUsize::new(0) })
     }
 
     /// Hands a token to the first waiter, by its address, or keeps it.
     fn give(&self) {
+        if let Some(waiter) = self.grant() {
+            waiter.wake();
+        }
+    }
+
+    /// As [`give`](Object::give), with a point between grant and wake. Loom has none itself, and
+    /// orders what a waiter reads after an unpark even if the waiter has not parked.
+    fn give_slowly(&self) {
+        let waiter = self.grant();
+        self.looked.load(Ordering::Relaxed); // orders nothing: loom tries both sides of the look
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    fn grant(&self) -> Option<Thread> {
         let mut state = self.state.lock();
         let waiter = state.waiters.grant_where(Grant::Own, |_| true, |address| put(address, 7));
         if waiter.is_none() {
             state.free += 1;
         }
-        drop(state);
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
+        waiter
     }
 
     /// As [`give`](Object::give), by the quick form of a grant where it applies.
@@ -202,22 +217,23 @@ fn a_hand_over_is_published_with_the_state() {
 /// A hand-over against a waiter that gives up at a deadline: it keeps a token that came in time.
 #[test]
 fn a_hand_over_against_a_deadline() {
-    for give in GIVE {
+    for give in GIVE.into_iter().chain([Object::give_slowly as fn(&Object)]) {
         explore("queue: hand-over against a deadline", None, move || {
             let object = Object::new();
             let giver = spawn(&object, give);
             let waiter = spawn(&object, |object| {
                 let memory = Memory::new();
                 let node = WaitNode::new(memory.address());
-                match object.begin(&node, None) {
-                    Some(got) => got,
-                    // One look without the lock and without a wake, then the deadline.
-                    None if node.standing() == WaitStanding::Granted(Grant::Own) => {
-                        assert_eq!(memory.get(), 7, "granted before the token was there");
-                        Got::Token
-                    }
-                    None => object.give_up(&node, Late::Keep),
+                if let Some(got) = object.begin(&node, None) {
+                    return got;
                 }
+                // One look without the lock and without a wake, then the deadline.
+                let granted = node.standing() == WaitStanding::Granted(Grant::Own);
+                if granted {
+                    assert_eq!(memory.get(), 7, "granted before the token was there");
+                }
+                object.looked.store(1, Ordering::Relaxed); // as in `give_slowly`
+                if granted { Got::Token } else { object.give_up(&node, Late::Keep) }
             });
             giver.join().unwrap();
             let kept = usize::from(waiter.join().unwrap() != Got::Token);
