@@ -103,7 +103,7 @@ fn the_error_says_how_large_the_stack_was_and_which_task_it_was() {
         });
         let text = outcome.unwrap_err().to_string();
         assert!(text.contains("stack of 64 KiB, which is never used again"), "{text}");
-        assert!(text.contains("it may be given a larger one"), "{text}");
+        assert!(text.contains("choose a larger one if the code needs it"), "{text}");
         assert!(text.contains("task `digger`, spawned at "), "{text}");
         assert!(text.contains(&format!("contain.rs:{line}")), "{text}");
     });

@@ -36,7 +36,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::budget::Account;
 use crate::sched::task::state::{Mobility, Parking, RecordHandle};
 use crate::sched::task::{TaskRef, Traits};
-use crate::sched::worker::{self, Worker};
+use crate::sched::worker;
 use crate::scope::budget::{Budget, BudgetPool, ClosedPool, More, Resource, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cap::CapSpawn;

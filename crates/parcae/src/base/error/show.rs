@@ -99,8 +99,8 @@ impl fmt::Display for ErrorKind {
             ),
             ErrorKind::StackOverflow { left, needed } => write!(
                 f,
-                "the stack is used up: {left} bytes left, {needed} needed for a call; recurse less\
-                  deeply, or spawn with a larger `SpawnOpts::stack_size`"
+                "the stack is used up: {left} bytes left, {needed} needed for a call; recurse less \
+                 deeply, or spawn with a larger `SpawnOpts::stack_size`"
             ),
             ErrorKind::NoStack(error) => write!(f, "no stack for the task: {error}"),
             ErrorKind::OutOfMemory => f.write_str(
