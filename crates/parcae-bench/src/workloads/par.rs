@@ -74,7 +74,7 @@ fn hash_often(&number: &u64) -> u64 {
 /// Microseconds of a call, each with data of its own.
 fn timed<R>(
     make: impl Fn() -> Vec<u64>,
-    mut call: impl FnMut(&mut Vec<u64>) -> Result<R, Failure>,
+    mut call: impl FnMut(&mut [u64]) -> Result<R, Failure>,
 ) -> Result<f64, Failure> {
     let mut total = 0.0;
     for time in 0..=TIMES {
@@ -91,7 +91,7 @@ fn timed<R>(
 fn parcae<R: Send>(
     workers: usize,
     make: impl Fn() -> Vec<u64>,
-    call: fn(&Cx, &mut Vec<u64>) -> parcae::Result<R>,
+    call: fn(&Cx, &mut [u64]) -> parcae::Result<R>,
 ) -> Result<f64, Failure> {
     let rt = runtimes::runtime::<Service>(workers)?;
     timed(make, |data| Ok(rt.run(|cx| call(cx, data))?))
@@ -100,13 +100,13 @@ fn parcae<R: Send>(
 fn rayon<R: Send>(
     workers: usize,
     make: impl Fn() -> Vec<u64>,
-    call: fn(&mut Vec<u64>) -> R,
+    call: fn(&mut [u64]) -> R,
 ) -> Result<f64, Failure> {
     let pool = runtimes::rayon(workers)?;
     timed(make, |data| Ok(pool.install(|| call(data))))
 }
 
-fn plain<R>(make: impl Fn() -> Vec<u64>, call: fn(&mut Vec<u64>) -> R) -> Result<f64, Failure> {
+fn plain<R>(make: impl Fn() -> Vec<u64>, call: fn(&mut [u64]) -> R) -> Result<f64, Failure> {
     timed(make, |data| Ok(call(data)))
 }
 
@@ -115,39 +115,39 @@ fn add(chunk: &[u64]) -> u64 {
     chunk.iter().fold(0, |sum, &number| sum.wrapping_add(number))
 }
 
-fn parcae_sum(cx: &Cx, data: &mut Vec<u64>) -> parcae::Result<u64> {
+fn parcae_sum(cx: &Cx, data: &mut [u64]) -> parcae::Result<u64> {
     let sums = cx.par_chunks(data, CHUNK, |_, chunk| Ok(add(chunk)))?;
     Ok(add(&sums))
 }
 
-fn rayon_sum(data: &mut Vec<u64>) -> u64 {
+fn rayon_sum(data: &mut [u64]) -> u64 {
     data.par_chunks(CHUNK).map(add).reduce(|| 0, u64::wrapping_add)
 }
 
-fn plain_sum(data: &mut Vec<u64>) -> u64 {
+fn plain_sum(data: &mut [u64]) -> u64 {
     data.chunks(CHUNK).map(add).fold(0, u64::wrapping_add)
 }
 
-fn parcae_map(cx: &Cx, data: &mut Vec<u64>) -> parcae::Result<Vec<u64>> {
+fn parcae_map(cx: &Cx, data: &mut [u64]) -> parcae::Result<Vec<u64>> {
     cx.par_map(data, |number| Ok(hash_often(number)))
 }
 
-fn rayon_map(data: &mut Vec<u64>) -> Vec<u64> {
+fn rayon_map(data: &mut [u64]) -> Vec<u64> {
     data.par_iter().map(hash_often).collect()
 }
 
-fn plain_map(data: &mut Vec<u64>) -> Vec<u64> {
+fn plain_map(data: &mut [u64]) -> Vec<u64> {
     data.iter().map(hash_often).collect()
 }
 
-fn parcae_sort(cx: &Cx, data: &mut Vec<u64>) -> parcae::Result<()> {
+fn parcae_sort(cx: &Cx, data: &mut [u64]) -> parcae::Result<()> {
     cx.par_sort(data)
 }
 
-fn rayon_sort(data: &mut Vec<u64>) {
+fn rayon_sort(data: &mut [u64]) {
     data.par_sort();
 }
 
-fn plain_sort(data: &mut Vec<u64>) {
+fn plain_sort(data: &mut [u64]) {
     data.sort();
 }
