@@ -72,7 +72,7 @@ mod on {
             let resource = resource.map(tracing::field::display);
             match kind {
                 EventKind::Cancel => {
-                    event!(target: "parcae", parent: span, Level::DEBUG, "cancelled")
+                    event!(target: "parcae", parent: span, Level::DEBUG, "cancelled");
                 }
                 EventKind::Exhausted => {
                     event!(target: "parcae", parent: span, Level::DEBUG, resource, "out of budget");

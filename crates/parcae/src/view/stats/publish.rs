@@ -31,7 +31,7 @@ impl Snapshot {
                         gauge!(family.name.clone(), labels).set(value);
                     }
                     FamilyKind::Counter => {
-                        counter!(family.name.clone(), labels).absolute(value as u64)
+                        counter!(family.name.clone(), labels).absolute(value as u64);
                     }
                     FamilyKind::Gauge => gauge!(family.name.clone(), labels).set(value),
                 }

@@ -132,7 +132,7 @@ mod tests {
         ]);
         let found: Vec<_> = times.iter().map(|words| (words[2], words[0])).collect();
         assert_eq!(found, [(7, 100), (8, 110), (8, 110), (8, 110), (9, 300), (10, 400)]);
-        let kinds: Vec<_> = times.iter().filter_map(|words| unpack(words)).collect();
+        let kinds: Vec<_> = times.iter().filter_map(unpack).collect();
         assert_eq!(kinds[1].0, EventKind::Spawn, "before the steal");
     }
 

@@ -100,7 +100,10 @@ fn a_draw_that_asks_above_holds_no_more_than_it_returns() {
 }
 
 /// Takes memory out of a pool at its second wake, as a task that was faster.
-struct Thief(Arc<Mutex<(u32, Option<Arc<BudgetPool<Thief>>>)>>);
+struct Thief(Arc<Mutex<Wakes>>);
+
+/// The number of wakes so far, and the pool.
+type Wakes = (u32, Option<Arc<BudgetPool<Thief>>>);
 
 impl Wake for Thief {
     fn wake(&self) {
