@@ -3,7 +3,7 @@
 //! `wait` has the queues and defines the order of the steps. This module ends the wait of a caller:
 //! [`wait`] for one wake, [`wait_in_queue`] until a node is granted. In a task, the call parks the
 //! task and is a cancel point. On any other thread it blocks the thread and cannot be cancelled.
-//! Callers look up their frame once ([`current`]) and pass it down.
+//! Callers look up their frame once ([`Here`]) and pass it down.
 //!
 //! # Waits that are over at once
 //!
