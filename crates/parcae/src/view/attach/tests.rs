@@ -76,7 +76,7 @@ fn others_see_tasks_and_stats_but_change_nothing() {
     assert!(again.starts_with(&format!(r#"{{"id":{id},"#)), "{label}: {again}");
     for wrong in ["0.", ".7", "root.-1", "0.07", "0.1099511627776", "99999999999.1", "x.1"] {
         let answer = ask(&stream, &format!("task {wrong}"));
-        assert!(answer.contains("is no number of a task"), "{wrong}: {answer}");
+        assert!(answer.contains("is not the number of a task"), "{wrong}: {answer}");
     }
     assert!(one.contains(r#""frames":[{"name":"#), "{one}");
     assert!(ask(&stream, "task 12345").contains("there is no task 12345"));
@@ -132,7 +132,7 @@ fn others_cancel_and_recharge_where_they_may() {
     assert_eq!(ask(&stream, &format!("recharge {nursery} ops=500")), r#"{"ok":true}"#);
     let dump =
         ask_until(&stream, "dump", |dump| !dump.contains("hungry") && dump.contains("sleepy"));
-    assert!(ask(&stream, "cancel nobody").contains("no number"));
+    assert!(ask(&stream, "cancel nobody").contains("is not a number"));
     assert!(ask(&stream, "cancel 12345").contains("no task"));
     let sleepy = field(&dump, "sleepy", "id");
     assert_eq!(ask(&stream, &format!("cancel {sleepy:#x}")), r#"{"ok":true}"#);
