@@ -178,7 +178,8 @@ impl RunQueue {
     /// Number of picks so far; wraps around.
     #[inline]
     pub(crate) fn picks(&self) -> u32 {
-        self.tick.get()
+        let looks = self.fairness_turn.get();
+        looks.wrapping_mul(FAIRNESS).wrapping_add(FAIRNESS - self.tick.get())
     }
 
     // ----- push -------------------------------------------------------------------------
