@@ -69,9 +69,11 @@ impl EventWriter {
         self.task.set(0);
     }
 
-    /// The next task was queued by another worker: read the clock again.
+    /// The next task was queued by another worker: read the clock again. The end of the present
+    /// turn is perhaps written after this, and its stamp is the begin of the next turn.
     #[inline(always)]
     pub(crate) fn came_from_elsewhere(&self) {
         self.reuse_stamp.set(false);
+        self.shared.set(self.may_share.get());
     }
 }
