@@ -334,7 +334,7 @@ fn others_record_and_a_recording_ends_with_its_connection() {
     let attached = rt.attach(AttachOpts::new().path(path("trace"))).unwrap();
     let connect = || UnixStream::connect(attached.path()).unwrap();
     let first = connect();
-    assert!(ask(&first, "trace stop").contains("nothing is recorded"));
+    assert!(ask(&first, "trace stop").contains("no recording is running"));
     for wrong in [
         "trace",
         "trace begin",

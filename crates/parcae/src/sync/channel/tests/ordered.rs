@@ -271,8 +271,8 @@ fn a_receiver_cancelled_at_any_point_leaves_the_rest_to_its_heir() {
 #[test]
 fn a_result_is_paid_for_once_and_attempts_are_free() {
     let budget = Budget { channel_ops: 100, ..Budget::UNLIMITED };
-    let rt = Runtime::builder().deterministic(1).budget(budget).build().unwrap();
-    rt.run(|cx| {
+    let rt = Runtime::builder().deterministic(1).build().unwrap();
+    rt.run_with(SpawnOpts::new().budget(budget), |cx| {
         let left = || cx.budget().channel_ops;
         let few = Budget { channel_ops: 3, ..Budget::UNLIMITED };
         let value = cx.nursery_with(NurseryOpts::new().budget(few), |n| {

@@ -118,8 +118,8 @@ fn a_wait_for_a_time_is_cancelled_and_charged_as_a_receive() {
         Ok(())
     });
     let budget = Budget { channel_ops: 3, ..Budget::UNLIMITED };
-    let rt = Runtime::builder().deterministic(1).budget(budget).build().unwrap();
-    rt.run(|cx| {
+    let rt = Runtime::builder().deterministic(1).build().unwrap();
+    rt.run_with(SpawnOpts::new().budget(budget), |cx| {
         let ticks = tick(SECOND);
         assert!(ticks.try_recv().is_err());
         ticks.recv()?;

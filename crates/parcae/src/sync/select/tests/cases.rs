@@ -249,8 +249,8 @@ fn no_cases_and_lists() {
 #[test]
 fn a_select_is_charged_once_for_what_happened() {
     let budget = Budget { channel_ops: 3, ..Budget::UNLIMITED };
-    let rt = Runtime::builder().deterministic(1).budget(budget).build().unwrap();
-    rt.run(|cx| {
+    let rt = Runtime::builder().deterministic(1).build().unwrap();
+    rt.run_with(SpawnOpts::new().budget(budget), |cx| {
         let ((tx, rx), (_other, other_rx)) = (channel(4), channel::<u8>(0));
         let left = || cx.budget().channel_ops;
         crate::select! { recv(rx) -> _ => (), default => () }?;

@@ -154,8 +154,8 @@ fn broadcasts_and_changes_are_seen_and_closed_ones_are_possible() {
 #[test]
 fn only_what_happened_is_charged() {
     let budget = Budget { channel_ops: 100, ..Budget::UNLIMITED };
-    let rt = Runtime::builder().deterministic(1).budget(budget).build().unwrap();
-    rt.run(|cx| {
+    let rt = Runtime::builder().deterministic(1).build().unwrap();
+    rt.run_with(SpawnOpts::new().budget(budget), |cx| {
         let (level, mut watcher) = watch(0);
         let left = || cx.budget().channel_ops;
         let few = Budget { channel_ops: 3, ..Budget::UNLIMITED };
