@@ -223,7 +223,7 @@ fn who_does_not_answer_as_it_should_is_named() {
     let cases: [(&[&str], &str); 6] = [
         (
             &["HTTP/1.1 400 Bad Request"],
-            ": not the socket of a parcae program: it answers \"HTTP/1.1 400 Bad Request\"\n",
+            ": not the socket of a parcae program: unexpected answer \"HTTP/1.1 400 Bad Request\"\n",
         ),
         (&["{}"], ": not the socket of a parcae program: it does not identify itself\n"),
         (&[], " has ended, or has closed its socket\n"),

@@ -60,7 +60,7 @@ fn a_summary_says_where_time_went() {
 worker                              turns         running          asleep         between
 worker 0                                3  4000.0 µs  40%     0.0 µs   0%  6000.0 µs  60%
 worker 1                                0     0.0 µs   0%    10.0 ms 100%     0.0 µs   0%
-and 1 that did nothing
+and 1 that ran no task
 
 tasks                               count         running           ready         waiting
 task without a name                     1       2500.0 µs          0.0 µs          0.0 µs
@@ -101,7 +101,7 @@ fn what_is_no_trace_is_refused() {
         let output = summary(&folder, wrong, &[]);
         assert_eq!(output.status.code(), Some(1), "{wrong}");
         let err = text(&output.stderr);
-        assert!(err.contains(": no trace of parcae; `parcae trace record` "), "{err}");
+        assert!(err.contains(": not a trace of parcae; `parcae trace record` "), "{err}");
         assert!(output.stdout.is_empty());
     }
     let output = folder.parcae().args(["trace", "summary", "/nowhere/at.all"]).output().unwrap();

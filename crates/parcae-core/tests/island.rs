@@ -100,7 +100,7 @@ fn what_does_not_fit_takes_nothing() {
         (Plan { contexts: &[(0, LOUD), (1, heavy)], ..good }, "worker 1: "),
         (Plan { contexts: &[(0, LOUD), (1, bad)], ..good }, "context 1: a budget"),
         (Plan { contexts: &[(0, LOUD), (7, LOUD)], ..good }, "context 1: no such worker"),
-        (Plan { contexts: &[(0, Params::new(1, 100))], ..good }, "does not tell"),
+        (Plan { contexts: &[(0, Params::new(1, 100))], ..good }, "does not report overruns"),
         (Plan { contexts: &three, claims: &[], leases: &[], ..good }, "no slot"),
         (Plan { claims: &many, ..good }, "no slot"),
         (Plan { contexts: &[], ..good }, "no context"),

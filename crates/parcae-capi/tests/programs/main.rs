@@ -274,7 +274,10 @@ fn a_longjmp_into_another_thread_is_noticed_by_the_next_call() {
 fn nothing_but_a_task_can_end_itself() {
     let Some(outcome) = crash("exit", "exit") else { return };
     assert_eq!(outcome.signal, ABORTED, "{outcome:?}");
-    assert!(outcome.stderr.contains("parcae_task_exit outside of a task"), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("parcae_task_exit was called outside of a task"),
+        "{outcome:?}"
+    );
 }
 
 #[test]

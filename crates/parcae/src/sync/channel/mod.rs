@@ -224,12 +224,12 @@ impl ChannelOpts {
     /// use parcae::channel::ChannelOpts;
     /// use parcae::prelude::*;
     ///
-    /// let rt = Runtime::builder().deterministic(1).build()?;
+    /// let rt = Runtime::builder().deterministic(1).build()?; // time is virtual
     /// let (tx, orders) = ChannelOpts::bounded(1).name("orders").build::<u32>();
     /// let shown = rt.run(|cx| {
     ///     cx.nursery(|n| {
     ///         n.spawn(move |_| Ok(orders.recv()?))?;
-    ///         cx.yield_now()?;
+    ///         cx.sleep(std::time::Duration::from_secs(1))?; // by then the child waits
     ///         let shown = rt.dump().to_string();
     ///         tx.send(7)?;
     ///         Ok(shown)
