@@ -99,7 +99,7 @@ impl<'scope> Nursery<'scope, '_, Sovereign> {
     ///     })
     /// }).unwrap_err();
     /// let text = error.to_string();
-    /// assert!(text.contains("under spawn capability #1, whose `task_budget` is its whole budget"));
+    /// assert!(text.contains("capability #1, whose `task_budget` is its whole budget"));
     /// # Ok::<(), parcae::Error>(())
     /// ```
     ///
