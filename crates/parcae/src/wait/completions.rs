@@ -30,7 +30,7 @@
 //! A select over the handles: each wait would register with all of them, and `n` results would cost
 //! `n²` registrations.
 
-use super::queue::{CaseClaim, Grant, Queue, WaitNode, WaitStanding};
+use super::queue::{CaseClaim, Grant, Queue, WaitNode};
 use super::{Waitable, Wake};
 use crate::base::lock::{Guard, Lock};
 use crate::base::shim::cell::UnsafeCell;
@@ -201,11 +201,7 @@ impl<W> Waitable<W> for Completions<W> {
     unsafe fn withdraw(&self, node: &WaitNode<W>) -> Option<Grant> {
         // SAFETY: the caller upholds the contract.
         let removed = unsafe { self.lock().waiters.remove(node) };
-        drop(removed.waiter); // outside of the lock
-        match removed.standing {
-            WaitStanding::Granted(grant) => Some(grant),
-            _ => None,
-        }
+        removed.into_grant()
     }
 }
 
@@ -215,6 +211,7 @@ mod models {
 
     use super::*;
     use crate::base::shim::explore;
+    use crate::wait::WaitStanding;
     use loom::thread::{self, Thread};
 
     type Set = Arc<Completions<Thread>>;

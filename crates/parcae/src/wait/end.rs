@@ -28,7 +28,7 @@
 //! Replacing the one joiner that a record has room for: the worker reads it before it publishes the
 //! end, and a second waiter could come in between while the task's state word is unchanged.
 
-use super::queue::{CaseClaim, Grant, Queue, WaitNode, WaitStanding};
+use super::queue::{CaseClaim, Grant, Queue, WaitNode};
 use super::{Waitable, Waiter, Wake};
 use crate::base::error::discard;
 use crate::base::lock::{Guard, Lock};
@@ -127,11 +127,7 @@ impl<W> Waitable<W> for End<W> {
     unsafe fn withdraw(&self, node: &WaitNode<W>) -> Option<Grant> {
         // SAFETY: the caller upholds the contract.
         let removed = unsafe { self.lock().waiters.remove(node) };
-        drop(removed.waiter); // outside of the lock
-        match removed.standing {
-            WaitStanding::Granted(grant) => Some(grant),
-            _ => None,
-        }
+        removed.into_grant()
     }
 }
 
@@ -214,6 +210,7 @@ mod models {
     use crate::base::shim::cell::UnsafeCell;
     use crate::base::shim::explore;
     use crate::wait::Claim;
+    use crate::wait::WaitStanding;
     use loom::sync::Arc as Shared;
     use loom::thread::{self, Thread};
 

@@ -281,6 +281,17 @@ pub(crate) struct Removed<W> {
     pub(crate) waiter: Option<W>,
 }
 
+impl<W> Removed<W> {
+    /// The grant that had reached the node, if any. Drops the waiter: not to be called under the
+    /// lock.
+    pub(crate) fn into_grant(self) -> Option<Grant> {
+        match self.standing {
+            WaitStanding::Granted(grant) => Some(grant),
+            _ => None,
+        }
+    }
+}
+
 impl<W, K> Queue<W, K> {
     pub(crate) const fn new() -> Queue<W, K> {
         Queue { first: None, last: None, arrivals: 0 }

@@ -57,9 +57,7 @@ use crate::base::error::Error;
 use crate::base::lock::{Guard, Lock};
 use crate::sched::task::TaskRef;
 use crate::sched::worker::Worker;
-use crate::wait::{
-    CaseClaim, Claim, Grant, Queue, WaitNode, WaitStanding, Waitable, Wake, Wakes, wake_all,
-};
+use crate::wait::{CaseClaim, Claim, Grant, Queue, WaitNode, Waitable, Wake, Wakes, wake_all};
 use std::ptr::{self, NonNull};
 
 /// A channel, shared by both ends.
@@ -484,10 +482,7 @@ impl<T, W> Waitable<W> for Waiters<'_, T, W> {
     unsafe fn withdraw(&self, node: &ChannelNode<T, W>) -> Option<Grant> {
         // SAFETY: the caller upholds the contract.
         let removed = unsafe { self.core.lock().queue(self.side).remove(node) };
-        match removed.standing {
-            WaitStanding::Granted(grant) => Some(grant),
-            _ => None,
-        }
+        removed.into_grant()
     }
 }
 
