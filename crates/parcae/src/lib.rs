@@ -45,7 +45,7 @@
 //! | call blocking code | [`blocking`](blocking()), [`blocking_static`] | |
 //! | use async code, be used by it | [`block_on`], [`RootTask`], [`nursery::TaskFuture`] | [`channel`]: `recv_async`, `send_async` |
 //! | delegate authority | [`Runtime::cap_spawn`] … | [`cap`], [`profile`] |
-//! | test under many seeds, replay one | [`explore`](explore()), [`runtime::Builder::deterministic`] | |
+//! | find the schedule that fails, replay it | [`check`], [`explore`](explore()), [`point!`], [`runtime::Builder::deterministic`] | [`lab`], [`sync::atomic`] |
 //! | see all tasks, find deadlocks | [`Runtime::dump`], [`Runtime::find_deadlock`] | [`inspect`], [`attach`] |
 //! | find tasks that block a worker | [`runtime::Builder::on_stall`] | [`stall`] |
 //! | measure, record | [`Runtime::stats`], [`Runtime::trace`] | [`stats`], [`trace`] |
@@ -87,6 +87,7 @@ pub use stack::fiber;
 pub use sync::{channel, select, time};
 pub use view::{attach, inspect, stats, trace};
 
+pub use api::lab::check;
 pub use api::runtime::{Handle, RootTask, Runtime, explore};
 pub use base::error::{Error, ErrorKind, Result};
 pub use parcae_macros::budgeted;
@@ -99,6 +100,19 @@ pub use scope::memory::Allocator;
 pub use scope::nursery::{Nursery, NurseryOpts, OnFailure, SpawnOpts, TaskHandle};
 pub use sync::blocking::{blocking, blocking_static};
 pub use sync::future::block_on;
+
+pub mod lab {
+    //! The lab: finds the schedule in which a concurrent test fails.
+    //!
+    //! A test under the lab runs many times on virtual workers, each time with another schedule.
+    //! Before each operation that tasks share (locks, channels, signals, spawns, joins, cancels,
+    //! timers, [atomics](crate::sync::atomic), [`point!`](crate::point!)) another task may go on;
+    //! [strategies](Strategy) choose it. [`check`](crate::check) has the defaults for a test,
+    //! [`Explore`] the settings.
+
+    pub use crate::api::lab::{Explore, Failure, Faults, Report, point};
+    pub use crate::sched::lab::{OpKind, Strategy};
+}
 
 pub mod runtime {
     //! The runtime, its settings, and the results of building it and shutting it down.

@@ -51,6 +51,8 @@ pub struct EngineOpts {
     pub stack_size: StackSize,
     /// Virtual workers on one thread.
     pub deterministic: bool,
+    /// A lab chooses the next task; needs virtual workers.
+    pub lab: bool,
     /// The most stacks that tasks and workers may use.
     pub max_stacks: usize,
     /// Threads for calls that block.
@@ -73,6 +75,7 @@ impl Default for EngineOpts {
             timer_grain: Duration::from_nanos(REAL_UNIT),
             stack_size: StackSize::SERVICE,
             deterministic: false,
+            lab: false,
             max_stacks: usize::MAX,
             blocking: BlockingLimits::default(),
             on_deadlock: None,
@@ -133,6 +136,7 @@ impl Engine {
             timer_grain: opts.timer_grain,
             stack_size: opts.stack_size,
             deterministic: opts.deterministic,
+            lab: opts.lab && opts.deterministic,
             measure_times: opts.measure == Measure::Times,
             temporary: temporary.len(),
             temporary_idle: opts.monitor.temporary_idle,

@@ -1,5 +1,5 @@
-//! The runtime and its builder; below it the scheduler that it is built on, and the interface for
-//! adapters to other languages.
+//! The runtime and its builder, and the lab; below them the scheduler that they are built on, and
+//! the interface for adapters to other languages.
 
 #[cfg_attr(
     not(feature = "internals"),
@@ -12,4 +12,5 @@ pub mod engine;
 )]
 pub mod foreign;
 mod host;
+pub(crate) mod lab;
 pub(crate) mod runtime;

@@ -6,6 +6,7 @@
 //! | limited concurrency | [`Semaphore`] |
 //! | notification | [`Notify`], [`Event`], [`Condvar`] |
 //! | rendezvous of a group | [`Barrier`] |
+//! | atomics that tests can interleave | [`atomic`] |
 //! | one-time initialisation | [`Once`], [`OnceCell`], [`Lazy`] |
 //!
 //! A wait on a task parks the task and frees its worker for other tasks. A wait on any other thread
@@ -111,6 +112,7 @@
 //! wait, with a wait queue in it. `primitive` has the steps that all of them share, `wait::queue`
 //! the queue.
 
+pub mod atomic;
 mod barrier;
 pub(crate) mod blocking;
 #[doc(hidden)]

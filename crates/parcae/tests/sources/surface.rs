@@ -33,6 +33,7 @@ const ROOT: &[(&str, &str)] = &[
     ("blocking_static", "the same, for calls that may outlive a deadline"),
     ("budgeted", "the attribute that inserts checkpoints"),
     ("checkpoint", "a checkpoint without a `Cx`"),
+    ("check", "a test under the lab"),
     ("explore", "a test under many seeds"),
     ("yield_now", "a yield without a `Cx`"),
 ];
@@ -46,6 +47,7 @@ const MODULES: &[(&str, &str)] = &[
     ("channel", "channels"),
     ("fiber", "fibers without a scheduler"),
     ("inspect", "dumps and deadlocks"),
+    ("lab", "finding schedules in which a test fails"),
     ("nursery", "states and events of nurseries"),
     ("prelude", "the names that most programs use"),
     ("profile", "profiles"),
@@ -65,13 +67,14 @@ const HIDDEN: [&str; 3] = ["__private", "engine", "foreign"];
 
 /// Names of the root that the prelude does not have, because programs name them rarely or because
 /// they would hide names of the standard library.
-const NOT_IN_PRELUDE: [&str; 9] = [
+const NOT_IN_PRELUDE: [&str; 10] = [
     "Allocator",
     "Error",
     "Result",
     "block_on",
     "blocking",
     "blocking_static",
+    "check",
     "checkpoint",
     "explore",
     "yield_now",

@@ -111,6 +111,15 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// A runtime for the lab: deterministic with this seed, whatever the environment says, and a
+    /// lab that chooses at points.
+    pub(crate) fn lab(mut self, seed: u64) -> Builder<P> {
+        self.engine.seed = seed;
+        self.engine.deterministic = true;
+        self.engine.lab = true;
+        self
+    }
+
     /// Random preemption: tasks yield at checkpoints that the seed selects. For tests, mostly under
     /// the [deterministic](Builder::deterministic) executor. Default: [`Preempt::Never`], and
     /// [`Preempt::Randomly`] in [`explore`](Builder::explore).

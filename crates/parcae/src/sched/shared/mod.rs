@@ -12,6 +12,7 @@ use crate::sched::events::{EventKind, EventLog, Tracer, TracerOpts, spans};
 use crate::sched::executor::thread_set::ThreadSet;
 use crate::sched::host::Host;
 use crate::sched::idle::{Idle, Notified, Parker, Poller};
+use crate::sched::lab::Lab;
 use crate::sched::monitor::{MonitorParker, WorkerThread};
 use crate::sched::run_queue::{RunQueues, Victims};
 use crate::sched::task::group::Group;
@@ -44,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) timer_grain: Duration,
     pub(crate) stack_size: StackSize,
     pub(crate) deterministic: bool,
+    /// Whether a lab chooses the next task; with the deterministic executor only.
+    pub(crate) lab: bool,
     /// Slots for temporary workers, and how long such a worker waits for work before it retires.
     pub(crate) temporary: usize,
     pub(crate) temporary_idle: Duration,
@@ -88,6 +91,7 @@ pub(crate) struct Shared {
     /// Where the deterministic executor sleeps when no task can run.
     pub(crate) conductor: Parker,
     pub(crate) log: Option<EventLog>,
+    pub(crate) lab: Option<Lab>,
     pub(crate) tracer: Tracer,
     /// Time zero of the scheduler.
     pub(crate) started: Instant,
@@ -105,7 +109,7 @@ pub(crate) struct Shared {
     thread_set: OnceLock<Weak<ThreadSet>>,
     /// Steps at which tests make workers panic.
     #[cfg(test)]
-    pub(crate) faults: worker::faults::Faults,
+    pub(crate) faults: worker::faults::LoopFaults,
 }
 
 /// Refusal of a spawn by a thread that is no worker.
@@ -176,6 +180,7 @@ impl Shared {
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
             log: config.deterministic.then(EventLog::new),
+            lab: config.lab.then(|| Lab::new(config.seed)),
             tracer: Tracer::new(workers, tracer),
             started: Instant::now(),
             timers: Timers::new(config.workers + config.temporary, unit),
@@ -186,7 +191,7 @@ impl Shared {
             host,
             thread_set: OnceLock::new(),
             #[cfg(test)]
-            faults: worker::faults::Faults::default(),
+            faults: worker::faults::LoopFaults::default(),
             config,
         }
     }

@@ -128,14 +128,14 @@ steps! {
 /// For each step: the number of panics requested, and of those that have happened.
 #[cfg(test)]
 #[derive(Debug, Default)]
-pub(crate) struct Faults {
+pub(crate) struct LoopFaults {
     wanted: [std::sync::atomic::AtomicUsize; FaultPoint::ALL.len()],
     had: [std::sync::atomic::AtomicUsize; FaultPoint::ALL.len()],
 }
 
 #[cfg(test)]
 #[cfg_attr(loom, allow(dead_code, reason = "models do not drive workers"))]
-impl Faults {
+impl LoopFaults {
     /// Makes the next `times` arrivals of workers at this step panic.
     pub(crate) fn arm(&self, step: FaultPoint, times: usize) {
         self.wanted[step as usize].store(times, std::sync::atomic::Ordering::Relaxed);
