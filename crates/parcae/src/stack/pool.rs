@@ -1,10 +1,12 @@
-//! The shared pool: size classes, growth, trimming.
+//! The shared pool: size classes and growth. `reclaim` returns memory to the system, `trimmer`
+//! does so in the background.
 //!
 //! The free lists and the arenas of a class are protected by the class's mutex. The atomics of
 //! [`PoolShared`] are counts: each change is one read-modify-write, so the count itself is exact,
 //! and no other memory access is ordered by it. All of them are therefore Relaxed and have no
 //! partner.
 
+mod reclaim;
 mod trimmer;
 
 pub(crate) use trimmer::{Pace, Trimmer};
@@ -18,7 +20,7 @@ use super::opts::{OnOverflow, StackOpts, TrustDomain, Zeroing};
 use super::overflow;
 use super::size::{CLASSES, StackSize};
 use super::stats::StackStats;
-use super::sys::{Linux, Range, Sys, page_size};
+use super::sys::{Linux, Sys, page_size};
 use std::fmt;
 use std::io;
 use std::ptr::NonNull;
@@ -32,9 +34,7 @@ const FIRST_ARENA: usize = 64 << 20;
 const LARGEST_ARENA: usize = 1 << 30;
 /// The fewest stacks of an arena, whatever their size.
 const FEWEST_STACKS: usize = 4;
-/// How many stacks give their memory back in one system call. The call takes a third of a
-/// microsecond per stack, and the list of them a kilobyte of the caller's stack.
-const TOGETHER: usize = 64;
+
 /// A pool of stacks that threads share. Cloning it gives another handle to the same
 /// pool.
 ///
@@ -59,7 +59,7 @@ pub(super) struct PoolShared {
     /// classes are taken, read under one of them: see [`Trimmer`].
     trimmers: AtomicUsize,
     classes: [Mutex<Class>; CLASSES],
-    /// The caches' own counts of what they hold.
+    /// For each cache, the number of stacks that it holds.
     caches: Mutex<Vec<Arc<CacheCount>>>,
     /// Slots outside of the shared free lists; `max_stacks` limits them.
     out: AtomicUsize,
@@ -258,32 +258,7 @@ impl StackPool {
     /// Returns the memory of all idle stacks in the shared pool to the system, and the number of
     /// those stacks. Stacks in the caches of workers keep their memory.
     pub fn trim(&self) -> usize {
-        /// How many stacks are out of the lists at a time. Other threads can take the rest.
-        const BATCH: usize = TOGETHER;
-        let shared = &*self.shared;
-        let mut count = 0;
-        for class in &shared.classes {
-            // Only stacks that are idle now, not those released while this runs.
-            let mut left = lock(class).with_memory();
-            while left > 0 {
-                let mut batch = SlotList::default();
-                let mut locked = lock(class);
-                while batch.len() < BATCH.min(left)
-                    && let Some(slot) = locked.pop_with_memory()
-                {
-                    batch.push(slot);
-                }
-                locked.trimming += batch.len();
-                drop(locked);
-                if batch.len() == 0 {
-                    break;
-                }
-                left -= batch.len();
-                count += batch.len();
-                shared.give_memory_back(batch).put_into(&mut lock(class));
-            }
-        }
-        count
+        reclaim::trim(&self.shared)
     }
 
     /// From now on surplus memory is given back by the owner of the result, and not by the thread
@@ -320,24 +295,6 @@ impl fmt::Debug for StackPool {
             .field("guard", &self.guard())
             .field("stats", &self.stats())
             .finish()
-    }
-}
-
-/// Idle slots on their way into the free lists.
-struct Trimmed {
-    warm: SlotList,
-    cold: SlotList,
-}
-
-impl Trimmed {
-    fn put_into(mut self, class: &mut Class) {
-        class.trimming -= self.warm.len() + self.cold.len();
-        while let Some(slot) = self.warm.pop() {
-            class.warm.push(slot);
-        }
-        while let Some(slot) = self.cold.pop() {
-            class.cold.push(slot);
-        }
     }
 }
 
@@ -525,7 +482,8 @@ impl PoolShared {
             surplus
         };
         if surplus.len() > 0 {
-            let trimmed = shared.give_memory_back(surplus); // system calls: not under the lock
+            // System calls: not under the lock.
+            let trimmed = reclaim::give_memory_back(shared, surplus);
             trimmed.put_into(&mut lock(class));
         }
         shared.out.fetch_sub(count, Ordering::Relaxed); // a count
@@ -534,86 +492,6 @@ impl PoolShared {
             // so this is never the last.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(shared)) };
         }
-    }
-
-    /// Returns the memory of up to `most` surplus stacks of a class to the system; their number.
-    fn give_surplus_back(&self, class: &Mutex<Class>, most: usize) -> usize {
-        let mut batch = SlotList::default();
-        let mut locked = lock(class);
-        while batch.len() < most
-            && let Some(slot) = locked.surplus.pop()
-        {
-            batch.push(slot);
-        }
-        let count = batch.len();
-        locked.trimming += count;
-        drop(locked);
-        if count > 0 {
-            self.give_memory_back(batch).put_into(&mut lock(class));
-        }
-        count
-    }
-
-    /// Returns the memory of idle stacks to the system, with one call for each [`TOGETHER`] of
-    /// them. That is cheaper than one call per stack, and much cheaper in a process with several
-    /// threads, where each call has to invalidate their TLBs. Neighbours are one range: the guards
-    /// in between hold no memory and stay.
-    fn give_memory_back(&self, mut slots: SlotList) -> Trimmed {
-        let mut trimmed = Trimmed { warm: SlotList::default(), cold: SlotList::default() };
-        let Some(first) = slots.pop() else { return trimmed };
-        let mut group = [first; TOGETHER];
-        let mut len = 1;
-        loop {
-            let next = slots.pop();
-            if let Some(slot) = next.filter(|_| len < TOGETHER) {
-                group[len] = slot;
-                len += 1;
-                continue;
-            }
-            // SAFETY: slots of live arenas, owned by this call.
-            group[..len].sort_unstable_by_key(|slot| unsafe { (*slot.as_ptr()).top });
-            let together = self.discard_together(&group[..len]);
-            for &slot in &group[..len] {
-                // If the call for all of them failed, try the stacks one by one.
-                if together || (len > 1 && self.discard_together(&[slot])) {
-                    self.trims.fetch_add(1, Ordering::Relaxed); // a statistic
-                    // SAFETY: as above. The memory reads as zero now.
-                    unsafe { (*slot.as_ptr()).domain = TrustDomain::BLANK };
-                    trimmed.cold.push(slot);
-                } else {
-                    // Locked memory cannot be returned; the stack stays usable.
-                    trimmed.warm.push(slot);
-                }
-            }
-            let Some(slot) = next else { return trimmed };
-            (group[0], len) = (slot, 1);
-        }
-    }
-
-    /// Returns the memory of at most [`TOGETHER`] stacks, in the order of their addresses, to the
-    /// system. The caller owns them, and nothing on them is in use. Returns whether the system call
-    /// succeeded for all of them.
-    fn discard_together(&self, stacks: &[NonNull<StackSlot>]) -> bool {
-        let Some(first) = stacks.first() else { return true };
-        // SAFETY: slots of live arenas, which the caller owns.
-        let whole = |slot: &NonNull<StackSlot>| unsafe {
-            let bottom = StackSlot::bottom(*slot);
-            Range { addr: bottom, len: (*slot.as_ptr()).top.offset_from_unsigned(bottom) }
-        };
-        let mut ranges = [whole(first); TOGETHER];
-        let mut count = 1;
-        for pair in stacks.windows(2) {
-            let next = whole(&pair[1]);
-            // SAFETY: as above.
-            if unsafe { StackSlot::are_neighbours(pair[0], pair[1]) } {
-                let range = &mut ranges[count - 1];
-                range.len = next.addr.addr().get() + next.len - range.addr.addr().get();
-            } else {
-                ranges[count] = next;
-                count += 1;
-            }
-        }
-        self.sys.discard_all(&ranges[..count]).is_ok()
     }
 
     /// Whether the overflow handler reports faults on guards of this pool.

@@ -75,22 +75,26 @@
 //!   is raised there, so `thread::panicking()` is false in destructors on the fiber.
 
 mod backtrace;
+mod base;
 pub(crate) mod contain;
 mod error;
 mod hooks;
 pub(crate) mod strand;
+mod suspender;
 
 pub use backtrace::FiberBacktrace;
 pub use error::{FiberError, Refused};
+pub use suspender::Suspender;
 
 use crate::stack::Stack;
 use crate::stack::arch::{self, Context};
+use base::{FiberCore, FiberJob, FiberState, Order, fiber_exit, fiber_main};
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -173,56 +177,6 @@ impl Step {
             Step::Panicked(payload) => resume_unwind(payload),
         }
     }
-}
-
-/// The state that a fiber and its resumer share. Lives at the top of the fiber's stack.
-///
-/// Only one side runs at a time and both are on one thread, so plain cells suffice; no
-/// reference to a field is held over a switch.
-#[repr(C)] // `inner` first: `contain` finds the core by it
-struct FiberCore {
-    /// The fiber's saved context; meaningful while it does not run.
-    inner: UnsafeCell<Context>,
-    /// The resumer's saved context; meaningful while the fiber runs.
-    outer: UnsafeCell<Context>,
-    state: Cell<FiberState>,
-    /// The resumer's order to the fiber; `Continue` unless the fiber is being entered for another
-    /// purpose.
-    order: Cell<Order>,
-    /// The payload of a panic, on its way to the resumer.
-    panic: Cell<Option<Box<dyn Any + Send>>>,
-    /// The containment of the running closure, or null; read by the overflow handler.
-    containment: Cell<*const contain::Containment>,
-    hooks: hooks::Hooks,
-    #[cfg(debug_assertions)]
-    fp_control: Cell<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FiberState {
-    Idle,
-    Running,
-    Suspended,
-}
-
-#[derive(Clone, Copy)]
-enum Order {
-    /// Continue after the last switch.
-    Continue,
-    /// Run this closure.
-    Run(FiberJob),
-    /// Unwind to the base.
-    Unwind,
-    /// Leave the stack permanently.
-    Exit,
-}
-
-/// A closure in the frame of the `start` call that runs it. It is moved out before `start` gets
-/// control back.
-#[derive(Clone, Copy)]
-struct FiberJob {
-    call: unsafe fn(*mut (), &Suspender<'_>),
-    closure: *mut (),
 }
 
 impl Fiber {
@@ -455,167 +409,6 @@ impl fmt::Debug for Fiber {
             .field("stack", &*self.stack)
             .finish()
     }
-}
-
-/// Lets a closure suspend the fiber that it runs on. It cannot leave the closure.
-///
-/// ```compile_fail,E0597
-/// # use parcae::{fiber::{Fiber, Suspender}, stack::{StackPool, StackSize}};
-/// # let pool = StackPool::new().unwrap();
-/// # let mut fiber = Fiber::new(pool.acquire(StackSize::CORE).unwrap(), "").unwrap();
-/// let local = String::from("on the caller's stack");
-/// fiber.start(|_| println!("{}", local)); // may be resumed after `local` is gone
-/// ```
-///
-/// ```compile_fail
-/// # use parcae::{fiber::{Fiber, Suspender}, stack::{StackPool, StackSize}};
-/// # let pool = StackPool::new().unwrap();
-/// # let mut fiber = Fiber::new(pool.acquire(StackSize::CORE).unwrap(), "").unwrap();
-/// fiber.start(|suspender| {
-///     std::thread::scope(|s| { s.spawn(|| suspender.suspend()); }); // not on that thread
-/// });
-/// ```
-///
-/// ```compile_fail,E0277
-/// # use parcae::fiber::Fiber;
-/// fn movable<T: Send>() {}
-/// movable::<Fiber>(); // a started fiber stays on its thread
-/// ```
-pub struct Suspender<'fiber> {
-    core: NonNull<FiberCore>,
-    _lives_in_the_closure: PhantomData<&'fiber FiberCore>,
-}
-
-impl Suspender<'_> {
-    /// Returns control to the resumer of this fiber; returns when the fiber is resumed again.
-    ///
-    /// # Errors
-    ///
-    /// [`Refused::Panicking`] while the thread unwinds from a panic, that is, in a destructor.
-    /// Otherwise always `Ok`.
-    ///
-    /// # Panics
-    ///
-    /// If the fiber is dropped while it is suspended: the closure is unwound, which drops all its
-    /// values. No panic hook runs. Do not catch this panic; if you do, let the closure end. In
-    /// debug builds also if the closure changed floating-point control bits.
-    #[inline]
-    pub fn suspend(&self) -> Result<(), Refused> {
-        if thread::panicking() {
-            return Err(Refused::Panicking);
-        }
-        // SAFETY: the core is valid while the fiber has frames, of which this is one.
-        let core = unsafe { self.core.as_ref() };
-        #[cfg(debug_assertions)]
-        assert!(core.kept_fp_control(), "{FP_CONTROL_CHANGED}");
-        core.state.set(FiberState::Suspended);
-        // SAFETY: `outer` was saved when this fiber was entered and not used since; this
-        // code runs on the fiber's stack (see the module header), which `inner` describes
-        // until the fiber is entered again.
-        unsafe { core.leave() };
-        if !matches!(core.order.get(), Order::Continue) {
-            unwind(core);
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Suspender<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Suspender")
-    }
-}
-
-#[cfg(debug_assertions)]
-const FP_CONTROL_CHANGED: &str = "floating-point control bits were changed and not put back \
-                                  before the fiber was left; see CONTEXT-SWITCH-INVARIANTS.md";
-
-impl FiberCore {
-    /// Whether the thread's floating-point control bits are those that the fiber was entered
-    /// with.
-    #[cfg(debug_assertions)]
-    fn kept_fp_control(&self) -> bool {
-        arch::fp_control() == self.fp_control.get()
-    }
-
-    /// Switches from the fiber to its resumer; returns when it is entered again.
-    ///
-    /// # Safety
-    ///
-    /// Runs on this fiber's stack, which was entered through `outer`.
-    #[inline]
-    unsafe fn leave(&self) {
-        // SAFETY: see the caller's obligations.
-        unsafe {
-            self.hooks.before_leave();
-            arch::switch(self.inner.get(), self.outer.get());
-            self.hooks.after_leave();
-        }
-    }
-}
-
-/// The payload of the panic that unwinds a dropped fiber: the address of the fiber's core.
-struct Unwound(*mut ());
-
-// SAFETY: the address is compared and never dereferenced.
-unsafe impl Send for Unwound {}
-
-#[cold]
-fn unwind(core: &FiberCore) -> ! {
-    resume_unwind(Box::new(Unwound(std::ptr::from_ref(core).cast_mut().cast())))
-}
-
-/// The base of every fiber: runs one closure after another, until it is ordered to exit.
-///
-/// # Safety
-///
-/// `arg` is the fiber's core; called by `janus_fiber_entry` on the fiber's stack.
-unsafe extern "C" fn fiber_main(arg: *mut ()) {
-    // SAFETY: the core outlives everything that runs on its stack.
-    let core = unsafe { &*arg.cast::<FiberCore>() };
-    // SAFETY: first code on the stack.
-    unsafe { core.hooks.after_leave() };
-    while let Order::Run(job) = core.order.get() {
-        core.order.set(Order::Continue);
-        let suspender = Suspender { core: NonNull::from(core), _lives_in_the_closure: PhantomData };
-        // SAFETY: the closure is in the frame of `start`, which does not run before the fiber
-        // switches back; it is moved out only here.
-        let run = || unsafe { (job.call)(job.closure, &suspender) };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-            // Only the unwind that this fiber was ordered to do. A payload that was caught on
-            // another fiber and passed on is an ordinary panic.
-            let ordered = payload.downcast_ref::<Unwound>().is_some_and(|unwound| unwound.0 == arg);
-            if !(ordered && matches!(core.order.get(), Order::Unwind)) {
-                core.panic.set(Some(payload));
-            }
-        }
-        #[cfg(debug_assertions)]
-        if !core.kept_fp_control() {
-            let panic = core.panic.take();
-            core.panic.set(panic.or_else(|| Some(Box::new(FP_CONTROL_CHANGED))));
-        }
-        core.state.set(FiberState::Idle);
-        // SAFETY: on the fiber's stack; the resumer waits in `outer`.
-        unsafe { core.leave() };
-    }
-}
-
-/// Leaves a fiber's stack permanently, when `fiber_main` has returned.
-///
-/// # Safety
-///
-/// As for [`fiber_main`]; nothing is left on the stack.
-unsafe extern "C" fn fiber_exit(arg: *mut ()) -> ! {
-    // SAFETY: as above.
-    let core = unsafe { &*arg.cast::<FiberCore>() };
-    core.state.set(FiberState::Idle);
-    // SAFETY: the resumer waits in `outer`; `inner` is not resumed again.
-    unsafe {
-        core.hooks.before_exit();
-        arch::switch(core.inner.get(), core.outer.get());
-    }
-    // A fiber that had exited was resumed: there is nothing to return to.
-    std::process::abort()
 }
 
 #[cfg(test)]

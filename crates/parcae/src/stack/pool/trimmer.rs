@@ -1,6 +1,7 @@
 //! The trimmer of a pool, which gives the memory of surplus stacks back.
 
-use super::{StackPool, TOGETHER, lock};
+use super::reclaim::{TOGETHER, give_surplus_back};
+use super::{StackPool, lock};
 use std::sync::atomic::Ordering;
 
 /// While workers work, one in so many surplus stacks gives its memory back at each tick of the
@@ -52,7 +53,7 @@ impl Trimmer {
             locked.unneeded = locked.surplus.len() - due;
             drop(locked);
             while due > 0 {
-                let given = shared.give_surplus_back(class, TOGETHER.min(due));
+                let given = give_surplus_back(shared, class, TOGETHER.min(due));
                 if given == 0 {
                     break;
                 }
@@ -70,7 +71,7 @@ impl Drop for Trimmer {
         // Relaxed: ordered by the locks that are taken below; see the type.
         if shared.trimmers.fetch_sub(1, Ordering::Relaxed) == 1 {
             for class in &shared.classes {
-                while shared.give_surplus_back(class, TOGETHER) > 0 {}
+                while give_surplus_back(shared, class, TOGETHER) > 0 {}
             }
         }
     }
