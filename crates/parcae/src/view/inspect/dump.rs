@@ -96,7 +96,8 @@ impl Dump {
     ///                "nursery": 5, "owner": 1,
     ///                "spawned_at": "src/main.rs:7:9", "age_ms": 12,
     ///                "wait": { "what": "receiving from channel", "on": "0x…", "name": "…",
-    ///                          "note": "…", "ms": 11, "timed": false, "external": false },
+    ///                          "note": "…", "made_by": 1, "ms": 11, "timed": false,
+    ///                          "external": false },
     ///                "budget": { "ops": 12, … },      // a component that is not counted is null
     ///                "nurseries": [ { "nursery": 9, "name": "…", "state": "Open", "live": 2,
     ///                                 "left": { "ops": 12, … }, "suspended": 0 } ],
@@ -176,7 +177,11 @@ pub(super) fn task_json(out: &mut String, task: &TaskSnapshot, shown: Shown) {
         if let Some(until) = wait.until {
             inner.plain("until_ms", until.as_millis());
         }
-        inner.text_if("note", wait.note.as_deref()).plain("ms", wait.since.as_millis());
+        inner.text_if("note", wait.note.as_deref());
+        if let Some(maker) = wait.made_by {
+            inner.plain("made_by", maker.as_u64());
+        }
+        inner.plain("ms", wait.since.as_millis());
         inner.plain("timed", wait.timed).plain("external", wait.external).end();
     }
     if let Some(budget) = task.budget {
@@ -268,8 +273,10 @@ fn summary(task: &TaskSnapshot) -> String {
         if let Some(until) = wait.until {
             line += &format!(" until {}", rough(until));
         }
-        if let Some(note) = &wait.note {
-            line += &format!(" ({note})");
+        let made_by = wait.made_by.map(|maker| format!("made by task {maker}"));
+        let notes: Vec<_> = wait.note.iter().chain(&made_by).map(String::as_str).collect();
+        if !notes.is_empty() {
+            line += &format!(" ({})", notes.join("; "));
         }
         line += &format!(", for {}", rough(wait.since));
         if wait.timed {

@@ -224,8 +224,10 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<NurseryCore>>, shared: &S
                     (counted(told.senders, "sender"), counted(told.receivers, "receiver"));
                 format!("{content}; {senders}, {receivers}")
             });
-            let held_by = channel.maker(shared).map_or(EndedBy::Outside, EndedBy::Family);
-            Wait { on, name: channel.name().cloned(), note, ..Wait::new(what, held_by) }
+            let maker = channel.maker(shared);
+            let held_by = maker.map_or(EndedBy::Outside, EndedBy::Family);
+            let (name, made_by) = (channel.name().cloned(), maker.map(TaskId));
+            Wait { on, name, note, made_by, ..Wait::new(what, held_by) }
         }
     }
 }

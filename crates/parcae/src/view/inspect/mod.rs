@@ -153,6 +153,13 @@ pub struct Wait {
     pub name: Option<Arc<str>>,
     /// State of the object: of a channel "empty, capacity 1; 1 sender, 1 receiver".
     pub note: Option<String>,
+    /// The task that made the channel. `None` for other objects, and for a channel that a thread or
+    /// a task of another runtime has made, or that a thread has used.
+    ///
+    /// The *holders* of a channel's ends are not known: an end is a value, which may be moved into
+    /// a closure, a structure or another channel, and no code of the runtime runs then. Recording
+    /// the last user of each end would make every send and receive slower.
+    pub made_by: Option<TaskId>,
     /// End of a sleep, in time since the runtime was built.
     pub until: Option<Duration>,
     /// How long the wait has lasted, to some milliseconds.
@@ -188,8 +195,8 @@ pub(crate) enum EndedBy {
 impl Wait {
     fn new(what: &'static str, holder: EndedBy) -> Wait {
         let since = Duration::ZERO;
-        let (on, name, note, until) = (None, None, None, None);
-        Wait { what, on, name, note, until, since, timed: false, external: false, holder }
+        let (on, name, note, made_by, until) = (None, None, None, None, None);
+        Wait { what, on, name, note, made_by, until, since, timed: false, external: false, holder }
     }
 }
 

@@ -48,6 +48,7 @@ fn is_waiting(dump: &Dump, count: usize) -> bool {
     dump.tasks.iter().filter(|task| task.wait.is_some()).count() == count
 }
 
+// rule: S1-BIND-2
 #[test]
 fn a_dump_tells_who_waits_where_for_what() {
     let rt = Runtime::builder().workers(2).build().unwrap();
@@ -121,12 +122,13 @@ fn named_channels_are_shown_by_their_names() {
                     cx.yield_now()?;
                     text = rt.dump().to_string();
                 }
-                let empty =
-                    "receiving from channel `orders` (empty, capacity 1; 1 sender, 1 receiver)";
+                let empty = "receiving from channel `orders` (empty, capacity 1; 1 sender, \
+                             1 receiver; made by task root.0)";
                 assert!(text.contains(empty), "{text}");
                 assert!(text.contains("sending to channel `meals` (unbuffered;"), "{text}");
                 let json = rt.dump().to_json();
                 assert!(json.contains(r#""name":"orders","note":"empty"#), "{json}");
+                assert!(json.contains(r#"1 receiver","made_by":"#), "{json}");
                 Ok(())
             })?; // no task sends an order or takes a meal
             drop((orders_tx, meals_rx));
