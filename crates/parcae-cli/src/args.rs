@@ -89,13 +89,13 @@ pub(crate) struct TopArgs {
 const TOP_KEYS: &str = "\
 Keys:
   ↑ ↓ PgUp PgDn Home End   choose a row
-  Enter                    what the task does, and its stack; Esc goes back
+  Enter                    details of the task, with its stack; Esc goes back
   t                        tree of nurseries, or a flat list
-  s, o                     sort by the next column, the other way round
-  /                        show what contains the text; Enter keeps it, Esc shows everything
+  s, o                     sort by the next column; reverse the order
+  /                        show only rows with this text; Enter keeps the filter, Esc removes it
   c                        cancel the task, after a question
   r                        recharge the nursery with the amounts that you type
-  + -                      look less or more often
+  + -                      update less or more often
   q                        leave";
 
 /// Record a trace of a running program, or summarise one

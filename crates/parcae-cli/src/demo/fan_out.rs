@@ -105,7 +105,7 @@ fn spawn_rate(rt: &Runtime, stage: &Stage, tasks: u64) -> parcae::Result<()> {
     stage.say(format_args!(
         "{} tasks spawned, run and ended: {}",
         grouped(tasks),
-        paint(BOLD, format!("{:.1} million in a second", tasks as f64 / seconds / 1e6)),
+        paint(BOLD, format!("{:.1} million per second", tasks as f64 / seconds / 1e6)),
     ));
     stage.figure("tasks", tasks);
     stage.figure("tasks_per_second", tasks as f64 / seconds);

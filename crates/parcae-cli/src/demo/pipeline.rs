@@ -90,7 +90,7 @@ fn run(stage: &Stage, size: Size) -> parcae::Result<()> {
     ));
     stage.say(format_args!(
         "slow end: 2 ms for each value; fast end: {}",
-        paint(BOLD, format!("{:.1} million values in a second", per_second / 1e6)),
+        paint(BOLD, format!("{:.1} million values per second", per_second / 1e6)),
     ));
     stage.figure("values", values);
     stage.figure("most_under_way", most);

@@ -215,7 +215,7 @@ pub enum ErrorKind {
     ChannelClosed,
     /// A [`Semaphore`](crate::sync::Semaphore::close) is closed, and gives out no permits.
     SemaphoreClosed,
-    /// The operation would have blocked.
+    /// The operation would have to wait, and was asked not to.
     WouldWait,
     /// A deadline was exceeded: of a wait, or of [`Cx::timeout`](crate::Cx::timeout).
     TimedOut,
@@ -273,7 +273,7 @@ impl Error {
         }
     }
 
-    /// The conversion of an error by `?`: errors of this library become what they were.
+    /// The conversion of an error by `?`. Errors of this library are unpacked.
     fn from_std(error: Box<dyn StdError + Send + Sync>) -> Error {
         let error = match error.downcast::<AsStd>() {
             Ok(ours) => return ours.error,

@@ -120,7 +120,9 @@ impl fmt::Display for ErrorKind {
                 }
                 Ok(())
             }
-            ErrorKind::ShuttingDown => f.write_str("the runtime is shutting down"),
+            ErrorKind::ShuttingDown => {
+                f.write_str("the runtime is shutting down and starts no more tasks")
+            }
             ErrorKind::Unwinding => f.write_str(
                 "a task cannot wait in a destructor that runs because of a panic, nor open a \
                  nursery, which would wait for its children, nor switch to another stack",
@@ -133,7 +135,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::SemaphoreClosed => {
                 f.write_str("the semaphore is closed: it gives out no more permits")
             }
-            ErrorKind::WouldWait => f.write_str("the operation would have blocked"),
+            ErrorKind::WouldWait => f.write_str("the operation would have to wait"),
             ErrorKind::TimedOut => f.write_str("deadline exceeded"),
             ErrorKind::Deadlock(deadlock) => write!(f, "{deadlock}"),
             ErrorKind::Other => f.write_str("failed"),

@@ -216,22 +216,34 @@ impl fmt::Display for Reason {
             Reason::Closed(Some(error)) => write!(f, "the channel is closed: {error}"),
             Reason::Closed(None) => f.write_str("the channel is closed"),
             Reason::WouldWait => f.write_str("the operation would have to wait"),
-            Reason::TimedOut => f.write_str("the time is up"),
+            Reason::TimedOut => f.write_str("deadline exceeded"),
             Reason::Interrupted(error) => write!(f, "{error}"),
-            Reason::Lagged(missed) => write!(f, "{missed} values were not received in time"),
+            Reason::Lagged(missed) => {
+                write!(
+                    f,
+                    "{missed} values were overwritten before this subscriber received them; \
+                     receive faster, or broadcast with a larger buffer"
+                )
+            }
         }
     }
 }
 
 impl<T> fmt::Display for SendError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not sent: {}", self.reason)
+        match self.reason {
+            Reason::WouldWait => f.write_str("not sent: the channel is full, or no receiver waits"),
+            ref reason => write!(f, "not sent: {reason}"),
+        }
     }
 }
 
 impl fmt::Display for RecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not received: {}", self.reason)
+        match self.reason {
+            Reason::WouldWait => f.write_str("not received: the channel is empty"),
+            ref reason => write!(f, "not received: {reason}"),
+        }
     }
 }
 
