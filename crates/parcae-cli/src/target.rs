@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// How long an answer may take. Programs answer on a separate thread, so only a stopped or starved
 /// program takes this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest answer: a few million tasks.
 const LONGEST: u64 = 2 << 30;
 
@@ -91,7 +91,7 @@ impl fmt::Display for Trouble {
             ),
             Trouble::Gone(who) => write!(f, "{who} has ended, or has closed its socket"),
             Trouble::Silent(who) => {
-                write!(f, "{who} has not answered for {PATIENCE:?}: is it stopped?")
+                write!(f, "{who} has not answered for {ANSWER_TIMEOUT:?}: is it stopped?")
             }
             Trouble::Garbage(path, what) => {
                 write!(f, "{}: not the socket of a parcae program: {what}", path.display())
@@ -177,8 +177,8 @@ impl Client {
             _ => Trouble::Io(path.into(), error),
         })?;
         stream
-            .set_read_timeout(Some(PATIENCE))
-            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+            .set_read_timeout(Some(ANSWER_TIMEOUT))
+            .and_then(|()| stream.set_write_timeout(Some(ANSWER_TIMEOUT)))
             .map_err(|error| Trouble::Io(path.into(), error))?;
         let hello = Hello {
             program: path.display().to_string(),
@@ -242,7 +242,7 @@ impl Client {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(self.failed(error)),
         };
-        timeout(self, PATIENCE).map_err(|error| failed(self, error))?;
+        timeout(self, ANSWER_TIMEOUT).map_err(|error| failed(self, error))?;
         ended
     }
 

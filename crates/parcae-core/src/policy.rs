@@ -9,7 +9,7 @@
 //! |---|---|
 //! | stale: an epoch not above the last one | refused: a replay, or a service that was replaced |
 //! | invalid: outside of the operator's [`Bounds`] | refused as a whole |
-//! | silent for longer than `patience` | the last good decision holds for `grace` |
+//! | silent for longer than `silent_after` | the last good decision holds for `grace` |
 //! | silent for longer than both | [`Decision::BUILT_IN`] holds, until a new decision is accepted |
 //!
 //! ```text
@@ -247,7 +247,7 @@ pub enum Source {
 #[derive(Debug, Clone)]
 pub struct Policy {
     bounds: Bounds,
-    patience: u64,
+    silent_after: u64,
     grace: u64,
     last: Decision,
     /// The time of the last accepted message; `None` if there was none.
@@ -256,10 +256,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// No policy yet. It counts as silent after `patience`, and its last decision holds for
+    /// No policy yet. It counts as silent after `silent_after`, and its last decision holds for
     /// `grace` after that.
-    pub const fn new(bounds: Bounds, patience: u64, grace: u64) -> Policy {
-        Policy { bounds, patience, grace, last: Decision::BUILT_IN, heard: None, refused: 0 }
+    pub const fn new(bounds: Bounds, silent_after: u64, grace: u64) -> Policy {
+        Policy { bounds, silent_after, grace, last: Decision::BUILT_IN, heard: None, refused: 0 }
     }
 
     /// Submits a decision, which takes effect immediately.
@@ -315,8 +315,8 @@ impl Policy {
     pub fn source(&self, now: u64) -> Source {
         let Some(heard) = self.heard else { return Source::BuiltIn };
         match now.saturating_sub(heard) {
-            silent if silent <= self.patience => Source::Fresh,
-            silent if silent - self.patience <= self.grace => Source::LastGood,
+            silent if silent <= self.silent_after => Source::Fresh,
+            silent if silent - self.silent_after <= self.grace => Source::LastGood,
             _ => Source::BuiltIn,
         }
     }
@@ -443,7 +443,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is sent in whatever order: what is in force is within the bounds.
+        /// The decision in force is within the bounds, whichever decisions are sent in any order.
         #[test]
         fn nothing_invalid_is_ever_in_force(
             sent in prop::collection::vec(

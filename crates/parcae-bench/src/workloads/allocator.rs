@@ -50,7 +50,7 @@ fn pairs<const SIZE: usize, const COUNTED: bool>(
             n.spawn(|_| {
                 let start = Instant::now();
                 for _ in 0..count {
-                    // SAFETY: the layout is not empty; what is freed was allocated with it.
+                    // SAFETY: the layout is not empty, and the freed memory was allocated with it.
                     unsafe {
                         let place = black_box(allocator.alloc(layout));
                         if place.is_null() {

@@ -5,7 +5,7 @@
 //! through its own frames and releases its stack; tokio drops a future.
 
 use super::parked::check_memory;
-use super::runtimes::{self, Futures, PATIENCE, Tokio};
+use super::runtimes::{self, Futures, TIMEOUT, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
 use parcae::profile::Service;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn parcae(workers: usize, scale: &Scale) -> Result<Times, Failure> {
                     cx.park()
                 })?;
             }
-            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < PATIENCE {
+            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < TIMEOUT {
                 cx.yield_now()?;
             }
             start = Instant::now();

@@ -159,7 +159,7 @@ impl Queue for Parcae {
     }
 }
 
-/// A queue by virtual time alone on a `BTreeMap`: who had least, over its weight, is next.
+/// A queue by virtual time alone on a `BTreeMap`: the least service over weight is next.
 struct Tree {
     waiting: BTreeMap<(u64, usize), ()>,
     weights: Vec<u64>,

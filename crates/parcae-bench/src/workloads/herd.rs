@@ -6,7 +6,7 @@
 //! condition variable, with a thread for each of 64 waiters.
 
 use super::nanos_per;
-use super::runtimes::{Futures, PATIENCE, Spawner, Tokio};
+use super::runtimes::{Futures, Spawner, TIMEOUT, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
 use parcae::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -139,7 +139,7 @@ fn drive<const WOKEN: usize>(
     let (times, each) = herd.plan::<WOKEN>(scale);
     let begun = Instant::now();
     let settled = |woken| {
-        while !herd.is_settled(woken) && begun.elapsed() < PATIENCE {
+        while !herd.is_settled(woken) && begun.elapsed() < TIMEOUT {
             let_others_run();
         }
         herd.is_settled(woken)
@@ -207,7 +207,7 @@ fn tokio<const WOKEN: usize>(scale: &Scale) -> Result<f64, Failure> {
         let (herd, notify) = &*shared;
         let begun = Instant::now();
         let settled = async |woken| {
-            while !herd.is_settled(woken) && begun.elapsed() < PATIENCE {
+            while !herd.is_settled(woken) && begun.elapsed() < TIMEOUT {
                 tokio::task::yield_now().await;
             }
             herd.is_settled(woken)

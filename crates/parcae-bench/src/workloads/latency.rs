@@ -1,7 +1,7 @@
 //! The latency from spawn to first instruction: tasks are spawned one after another, and each takes
 //! its own time.
 
-use super::runtimes::PATIENCE;
+use super::runtimes::TIMEOUT;
 use crate::case::Failure;
 use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ impl Arrival {
         let start = Instant::now();
         loop {
             match self.waited.swap(0, Ordering::Acquire) {
-                0 if start.elapsed() > PATIENCE => return Err("a task has not run".into()),
+                0 if start.elapsed() > TIMEOUT => return Err("a task has not run".into()),
                 0 => hint::spin_loop(),
                 nanos => return Ok(nanos),
             }

@@ -12,7 +12,7 @@
 //! No handles to tasks are kept, except parcae's wakers, whose memory is allocated and written
 //! before the first reading. Page tables are not part of the figures: see `memory`.
 
-use super::runtimes::{self, AsyncExecutor, Futures, PATIENCE, Spawner, Tally, Tokio};
+use super::runtimes::{self, AsyncExecutor, Futures, Spawner, TIMEOUT, Tally, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Side, Variant, Workload};
 use crate::machine;
 use parcae::engine;
@@ -148,7 +148,7 @@ fn parcae<const PARKED: bool>(tasks: usize) -> Result<f64, Failure> {
                 return resident();
             }
             let start = Instant::now();
-            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < PATIENCE {
+            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < TIMEOUT {
                 engine::yield_now();
             }
             let after = resident();
@@ -181,7 +181,7 @@ fn parcae_event(tasks: usize) -> Result<f64, Failure> {
                 })?;
             }
             let start = Instant::now();
-            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < PATIENCE {
+            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < TIMEOUT {
                 cx.yield_now()?;
             }
             let complete = waiting.load(Ordering::Relaxed) == tasks;
@@ -229,7 +229,7 @@ fn futures<R: Futures, const PARKED: bool>(tasks: usize) -> Result<f64, Failure>
         let start = Instant::now();
         let mut after = if PARKED { Ok(0) } else { resident() };
         if PARKED {
-            while gate.waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < PATIENCE {
+            while gate.waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < TIMEOUT {
                 R::Spawner::yield_now().await;
             }
             after = resident();
@@ -238,7 +238,7 @@ fn futures<R: Futures, const PARKED: bool>(tasks: usize) -> Result<f64, Failure>
             }
         }
         gate.open.add_permits(1);
-        while gate.done.load(Ordering::Acquire) < tasks && start.elapsed() < 2 * PATIENCE {
+        while gate.done.load(Ordering::Acquire) < tasks && start.elapsed() < 2 * TIMEOUT {
             R::Spawner::yield_now().await;
         }
         (before, after)

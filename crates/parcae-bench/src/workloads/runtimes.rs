@@ -279,7 +279,7 @@ impl Countdown {
     pub(super) fn wait(&self) -> Result<(), Failure> {
         let start = Instant::now();
         while self.left.load(Ordering::Acquire) > 0 {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 let left = self.left.load(Ordering::Relaxed);
                 return Err(format!("{left} tasks have not run").into());
             }
@@ -290,4 +290,4 @@ impl Countdown {
 }
 
 /// The timeout of waits that take milliseconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);

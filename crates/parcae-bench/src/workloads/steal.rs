@@ -3,7 +3,7 @@
 //! The spawning task never yields its worker: it spins before each spawn, and until the spawned
 //! task has run, which therefore must happen on the other worker. `asleep`: it spins for a
 //! millisecond, by which time the other worker sleeps. `spinning`: spawns come so close that a
-//! worker which spins still does; parcae is told to spin for 5 ms, the others do what they do.
+//! worker which spins still does; parcae spins for 5 ms there, the others as by default.
 //! Times are from before the call that spawns.
 //!
 //! The cost of `asleep` depends on how deeply the idle core sleeps. In a virtual machine whose idle
@@ -53,7 +53,7 @@ const fn sides<const ASLEEP: bool, const PERCENT: usize>() -> [Side; 4] {
     ]
 }
 
-/// How long parcae's workers spin where that is what is measured.
+/// How long parcae's workers spin where spinning is measured.
 const SPIN: Duration = Duration::from_millis(5);
 /// Between spawns, where the idle worker is to sleep.
 const LONG_PAUSE: Duration = Duration::from_millis(1);

@@ -6,7 +6,7 @@
 //! counts: the least disturbed one.
 //!
 //! Tasks that do nothing, and tasks that only yield, are all overhead: there a reading of the clock
-//! is half of what is measured. Tasks of one and of ten microseconds are what programs have.
+//! is half of the measured time. Tasks of one and of ten microseconds are typical of programs.
 
 use crate::case::{Better, Failure, Peer, Rounds, Scale, Side, Variant, Workload};
 use parcae::Runtime;

@@ -3,7 +3,7 @@
 //!
 //! `asleep`: the thread that spawns sleeps for a millisecond before each spawn, by which time the
 //! worker sleeps too, and the kernel has to wake it. `spinning`: spawns come so close that a worker
-//! which spins still does; parcae is told to spin for 5 ms, the others do what they do. The
+//! which spins still does; parcae spins for 5 ms there, the others as by default. The
 //! spawning thread spins until the task has run, so both have a core on a machine with two. Times
 //! are from before the call that spawns; reading the clock costs some 25 ns of each. The 99th
 //! percentile is good for an order of magnitude only.
@@ -47,7 +47,7 @@ const fn sides<const ASLEEP: bool, const PERCENT: usize>() -> [Side; 4] {
     ]
 }
 
-/// How long parcae's worker spins where that is what is measured.
+/// How long parcae's worker spins where spinning is measured.
 const SPIN: Duration = Duration::from_millis(5);
 /// Between spawns, where the worker is to sleep.
 const LONG_PAUSE: Duration = Duration::from_millis(1);

@@ -5,7 +5,7 @@
 //! returns through its own frames and gives its stack back.
 
 use super::parked::check_memory;
-use super::runtimes::{self, AsyncExecutor, Futures, PATIENCE, Spawner, Tokio};
+use super::runtimes::{self, AsyncExecutor, Futures, Spawner, TIMEOUT, Tokio};
 use crate::case::{Better, Failure, Peer, Rounds, Side, Variant, Workload};
 use parcae::profile::Service;
 use parcae::sync::Event;
@@ -67,7 +67,7 @@ fn parcae(workers: usize, tasks: usize) -> Result<f64, Failure> {
                     event.wait()
                 })?;
             }
-            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < PATIENCE {
+            while waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < TIMEOUT {
                 cx.yield_now()?;
             }
             start = Instant::now();
@@ -107,13 +107,13 @@ fn futures<R: Futures>(workers: usize, tasks: usize) -> Result<f64, Failure> {
             });
         }
         let mut start = Instant::now();
-        while gate.waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < PATIENCE {
+        while gate.waiting.load(Ordering::Relaxed) < tasks && start.elapsed() < TIMEOUT {
             R::Spawner::yield_now().await;
         }
         let complete = gate.waiting.load(Ordering::Relaxed) == tasks;
         start = Instant::now();
         gate.open.add_permits(tasks);
-        while gate.done.load(Ordering::Acquire) < tasks && start.elapsed() < PATIENCE {
+        while gate.done.load(Ordering::Acquire) < tasks && start.elapsed() < TIMEOUT {
             R::Spawner::yield_now().await;
         }
         complete.then(|| start.elapsed())

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// How long to wait for a channel.
 #[derive(Clone, Copy)]
-enum Patience {
-    Endless,
-    Until(Duration),
+enum WaitLimit {
+    Forever,
+    Within(Duration),
 }
 
 fn create<T>(capacity: i32, cap: Option<&CapChannel>) -> Result<Arc<Channel<T>>, Fault> {
@@ -61,18 +61,18 @@ macro_rules! with {
     };
 }
 
-fn send<T: Send>(channel: &Arc<Channel<T>>, value: T, patience: Patience) -> Result<(), Fault> {
-    let sent = waiting(move || match patience {
-        Patience::Endless => channel.sender.send(value),
-        Patience::Until(time) => channel.sender.send_timeout(value, time),
+fn send<T: Send>(channel: &Arc<Channel<T>>, value: T, limit: WaitLimit) -> Result<(), Fault> {
+    let sent = waiting(move || match limit {
+        WaitLimit::Forever => channel.sender.send(value),
+        WaitLimit::Within(time) => channel.sender.send_timeout(value, time),
     })?;
     sent.map_err(|error: SendError<T>| Error::from(error).into())
 }
 
-fn recv<T: Send>(channel: &Arc<Channel<T>>, patience: Patience) -> Result<T, Fault> {
-    let received = waiting(move || match patience {
-        Patience::Endless => channel.receiver.recv(),
-        Patience::Until(time) => channel.receiver.recv_timeout(time),
+fn recv<T: Send>(channel: &Arc<Channel<T>>, limit: WaitLimit) -> Result<T, Fault> {
+    let received = waiting(move || match limit {
+        WaitLimit::Forever => channel.receiver.recv(),
+        WaitLimit::Within(time) => channel.receiver.recv_timeout(time),
     })?;
     received.map_err(|error: RecvError| Error::from(error).into())
 }
@@ -139,7 +139,7 @@ pub mod numbers {
         /// Sends; waits while the channel is full. 0, or -1 if the channel is closed or the task
         /// was cancelled.
         fn janus_channel_send_i64(channel: *mut c_void, value: i64) -> Int {
-            with!(channel, Numbers, |channel| send(channel, value, Patience::Endless))?;
+            with!(channel, Numbers, |channel| send(channel, value, WaitLimit::Forever))?;
             Ok(Int(0))
         }
 
@@ -147,7 +147,7 @@ pub mod numbers {
         /// *error is 0. error may be NULL.
         fn janus_channel_recv_i64(channel: *mut c_void, error: *mut i32) -> i64 {
             set(error, -1);
-            let value = with!(channel, Numbers, |channel| recv(channel, Patience::Endless))?;
+            let value = with!(channel, Numbers, |channel| recv(channel, WaitLimit::Forever))?;
             set(error, 0);
             Ok(value)
         }
@@ -168,7 +168,7 @@ pub mod numbers {
 
         /// Sends; waits no longer than the given time.
         fn parcae_channel_send_timeout_i64(channel: *mut c_void, value: i64, nanoseconds: u64) -> Status {
-            send(&find!(channel, Numbers), value, Patience::Until(Duration::from_nanos(nanoseconds)))?;
+            send(&find!(channel, Numbers), value, WaitLimit::Within(Duration::from_nanos(nanoseconds)))?;
             Ok(Status(OK))
         }
 
@@ -178,8 +178,8 @@ pub mod numbers {
             value: *mut i64,
             nanoseconds: u64,
         ) -> Status {
-            let patience = Patience::Until(Duration::from_nanos(nanoseconds));
-            set(value, recv(&find!(channel, Numbers), patience)?);
+            let limit = WaitLimit::Within(Duration::from_nanos(nanoseconds));
+            set(value, recv(&find!(channel, Numbers), limit)?);
             Ok(Status(OK))
         }
 
@@ -232,14 +232,14 @@ pub mod pointers {
 
         /// As janus_channel_send_i64.
         fn janus_channel_send_ptr(channel: *mut c_void, value: *mut c_void) -> Int {
-            with!(channel, Pointers, |channel| send(channel, Pointer(value), Patience::Endless))?;
+            with!(channel, Pointers, |channel| send(channel, Pointer(value), WaitLimit::Forever))?;
             Ok(Int(0))
         }
 
         /// As janus_channel_recv_i64; NULL on failure.
         fn janus_channel_recv_ptr(channel: *mut c_void, error: *mut i32) -> *mut c_void {
             set(error, -1);
-            let value = with!(channel, Pointers, |channel| recv(channel, Patience::Endless))?;
+            let value = with!(channel, Pointers, |channel| recv(channel, WaitLimit::Forever))?;
             set(error, 0);
             Ok(value.0)
         }

@@ -15,7 +15,7 @@ pub mod token;
 
 use crate::decl::Function;
 
-/// A section: title, what it says first, functions.
+/// A section: title, introduction, functions.
 pub type Section = (&'static str, &'static str, &'static [&'static [Function]]);
 
 /// All of the header's sections.

@@ -215,7 +215,7 @@ c_api! {
     fn parcae_yield_slow() -> Status {
         // C++ destructors that run because the task ends cannot report an error.
         if !std::thread::panicking() {
-            foreign::attend()?;
+            foreign::checkpoint_slow()?;
         }
         Ok(Status(OK))
     }

@@ -217,8 +217,8 @@ impl<C: Memory<ContextSlot>, P: Memory<PartySlot>> Contexts<C, P> {
     }
 
     /// Ends a context. Its parties are without one then; callers along its chain keep
-    /// waiting for their calls and get them back without a context. Returns who was running on
-    /// it and must be taken off the worker.
+    /// waiting for their calls and get them back without a context. Returns the party that was
+    /// running on it and must be taken off the worker.
     ///
     /// # Errors
     ///

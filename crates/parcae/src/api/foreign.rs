@@ -23,8 +23,8 @@ use crate::scope::profile::{Profile, Service};
 /// words that other threads raise.
 ///
 /// If `slice > *limit | *signal`, a checkpoint subtracts one from `slice` and continues. Otherwise
-/// it calls [`attend`]. The pointers are read anew at each checkpoint: `limit` changes with the
-/// task's nurseries.
+/// it calls [`checkpoint_slow`]. The pointers are read anew at each checkpoint: `limit` changes
+/// with the task's nurseries.
 #[repr(C)]
 #[derive(Debug)]
 pub struct MeterWords {
@@ -74,7 +74,7 @@ pub fn meter() -> Option<*mut MeterWords> {
 /// # Errors
 ///
 /// As for [`Cx::checkpoint`](crate::Cx::checkpoint).
-pub fn attend() -> Result<()> {
+pub fn checkpoint_slow() -> Result<()> {
     cx::Here::new().frame().map_or(Ok(()), |frame| frame.checkpoint_slow())
 }
 

@@ -1,4 +1,4 @@
-//! Joining a task: what the handles of children and of root tasks have in common.
+//! Joining a task: the part that handles of children and of root tasks share.
 //!
 //! A handle has three things: a test for the end, the `End` that its waiters queue at, and the
 //! result, which is taken once. A child keeps its result in its record, and its end is made on

@@ -62,7 +62,7 @@ struct World {
     data: UnsafeCell<usize>,
 }
 
-// SAFETY: what the model is to show.
+// SAFETY: accesses are exclusive, which the model is to show.
 unsafe impl Sync for World {}
 // SAFETY: as above.
 unsafe impl Send for World {}
@@ -503,7 +503,7 @@ fn once_is_made_once() {
             making: RawMutex<Thread>,
             made: UnsafeCell<usize>,
         }
-        // SAFETY: what the model is to show.
+        // SAFETY: accesses are exclusive, which the model is to show.
         unsafe impl Sync for Cell {}
         // SAFETY: as above.
         unsafe impl Send for Cell {}

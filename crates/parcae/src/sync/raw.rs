@@ -7,7 +7,7 @@
 //! | `LOCKED` | when the mutex is locked | when it is unlocked; stays when it is handed over | nothing |
 //! | `QUEUED` | when a waiter joins the queue | when the queue is empty | the short lock |
 //! | `CALLED` | when the first waiter is called | when it has tried, or has given up | the short lock |
-//! | `FAIR` | when the first waiter has failed [`PATIENCE`] times | when it has left the queue | the short lock |
+//! | `FAIR` | when the first waiter has failed [`FAIR_AFTER`] times | when it has left the queue | the short lock |
 //!
 //! Lock and unlock without contention are one compare-and-swap each, `0 → LOCKED → 0`.
 //!
@@ -16,8 +16,8 @@
 //! An unlock with waiters releases the mutex and *calls* the first waiter. The next task that tries
 //! gets the mutex: a running task may *barge*, which saves the two switches that a hand-over to a
 //! parked task costs for every critical section. A waiter that was called and finds the mutex
-//! locked waits on, at the head of the queue. After [`PATIENCE`] attempts it sets `FAIR`: from then
-//! on the mutex is not released but *handed over* to it, and no task can barge. So barging is
+//! locked waits on, at the head of the queue. After [`FAIR_AFTER`] attempts it sets `FAIR`: from
+//! then on the mutex is not released but *handed over* to it, and no task can barge. So barging is
 //! bounded, and the queue itself is first come, first served.
 //!
 //! # Why no waiter sleeps while the mutex is free
@@ -44,9 +44,9 @@ const FAIR: usize = 8;
 /// per critical section while it lasts; four attempts keep most of the benefit of barging, with a
 /// bound.
 #[cfg(not(loom))]
-const PATIENCE: u32 = 4;
+const FAIR_AFTER: u32 = 4;
 #[cfg(loom)]
-const PATIENCE: u32 = 1;
+const FAIR_AFTER: u32 = 1;
 
 pub(super) struct RawMutex<W> {
     word: AtomicUsize,
@@ -185,7 +185,7 @@ impl<W: Wake> Primitive<W> for RawMutex<W> {
         // SAFETY: the caller upholds the contract, here and below.
         let lost = unsafe { waiters.key(node) };
         *lost += 1;
-        let fair = if *lost >= PATIENCE { FAIR } else { 0 };
+        let fair = if *lost >= FAIR_AFTER { FAIR } else { 0 };
         let mut word = self.word.load(Ordering::Relaxed); // the compare-and-swap decides
         loop {
             let locked = word & LOCKED != 0;

@@ -117,7 +117,7 @@ impl OpenNursery {
     }
 
     fn nursery(&self) -> &'static Nursery<'static, 'static, Service> {
-        // SAFETY: lives as long as this. The lifetime is a lie: handles are used before the nursery
+        // SAFETY: lives as long as this. `'static` claims more; handles are used before the nursery
         // is closed, as `spawn` demands.
         unsafe { self.nursery.as_ref() }
     }

@@ -48,7 +48,7 @@ impl Tasks {
         owner.push(NonNull::from(&self.0[number]))
     }
 
-    /// Runs a task: what is done to it has to exclude all else.
+    /// Runs a task. Its accesses must be exclusive.
     fn run(&self, task: NonNull<Task>) {
         // SAFETY: tasks come from `push`, and `self` keeps them.
         let task = unsafe { task.as_ref() };

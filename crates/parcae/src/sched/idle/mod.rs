@@ -29,7 +29,7 @@
 //!
 //! The argument leans on two other modules: the last look answers *not empty* for every push that
 //! happened before (`run_queue`), and a wake between that look and the sleep ends the sleep
-//! ([`poller`], which lists what a poller must guarantee).
+//! ([`poller`], which lists the guarantees of a poller).
 //!
 //! # Why no more workers are woken than needed
 //!

@@ -42,7 +42,7 @@ struct World<Q> {
     woken: AtomicBool,
 }
 
-// SAFETY: what is not `Sync` in it are the payloads, whose accesses loom checks.
+// SAFETY: only the payloads are not `Sync`, and loom checks their accesses.
 unsafe impl<Q: Sync> Sync for World<Q> {}
 // SAFETY: as above.
 unsafe impl<Q: Send> Send for World<Q> {}

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 const MANY: usize = if cfg!(miri) { 200 } else { 100_000 };
 
 /// A test that is still waiting after this time waits for something that was lost.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Lets others run; fails where nothing came for too long after `start`.
 fn wait_since(start: Instant) {
-    assert!(start.elapsed() < PATIENCE, "tasks were lost");
+    assert!(start.elapsed() < TIMEOUT, "tasks were lost");
     thread::yield_now();
 }
 
@@ -366,8 +366,8 @@ fn inbox_owner_that_sleeps_is_woken() {
             fence(Ordering::SeqCst); // pairs with the producers'
             if inbox.is_empty() {
                 let begin = Instant::now();
-                thread::park_timeout(PATIENCE);
-                assert!(begin.elapsed() < PATIENCE, "a wake-up was lost");
+                thread::park_timeout(TIMEOUT);
+                assert!(begin.elapsed() < TIMEOUT, "a wake-up was lost");
             }
             sleeping.store(false, Ordering::Relaxed);
             got += ids(inbox.drain()).len();

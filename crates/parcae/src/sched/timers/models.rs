@@ -14,7 +14,7 @@ use loom::thread;
 /// disarmed the timer itself. Loom reports an access that is not ordered.
 struct Place(UnsafeCell<usize>);
 
-// SAFETY: what the models check.
+// SAFETY: accesses are exclusive, which the models check.
 unsafe impl Sync for Place {}
 // SAFETY: as above.
 unsafe impl Send for Place {}
@@ -25,7 +25,7 @@ impl Place {
     }
 
     fn bump(&self) {
-        // SAFETY: what the models check.
+        // SAFETY: accesses are exclusive, which the models check.
         self.0.with_mut(|count| unsafe { *count += 1 });
     }
 }

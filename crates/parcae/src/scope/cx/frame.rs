@@ -37,7 +37,7 @@
 //! | `nested` | budget for nurseries that the task opens |
 //! | `waiting`, `watch` | cancellation, parks and shields |
 //! | `away` | the task on another stack, which may overflow |
-//! | `access` | what the scheduler and observers read |
+//! | `access` | reads by the scheduler and by observers |
 
 mod access;
 mod account;

@@ -236,8 +236,8 @@ impl<'scope, T> TaskHandle<'scope, T> {
                 // Its nursery was cancelled, perhaps because this very child has failed:
                 // it ends, and says how.
                 Err(_) if self.core.settings.node.is_cancelled() && !std::thread::panicking() => {
-                    frame.untell(); // the child's end is what the program hears of
-                    // Looked at again: its end may be what we were woken for.
+                    frame.untell(); // the program gets the child's result instead
+                    // Looked at again: its end may have caused the wake-up.
                     if !self.is_finished() {
                         frame.leave_to_others(&Why::Task(self.record().id()));
                     }

@@ -69,7 +69,7 @@ use std::time::Duration;
 /// Limit of connections at a time; another one is refused.
 pub const CONNECTIONS: usize = 8;
 /// Time that a client has to read an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause of the listener after it could not accept a connection.
 const RETRY: Duration = Duration::from_millis(50);
 /// The longest request.
@@ -292,7 +292,7 @@ fn wait_for_either(listener: i32, stopped: i32) -> bool {
 
 /// Answers the requests of one connection.
 fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let mut requests = BufReader::new(stream);
     let mut recorder = ClientRecording::default();
     loop {

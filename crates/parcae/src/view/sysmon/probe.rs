@@ -49,7 +49,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time to wait for an answer. A thread that gets no processor meanwhile does not answer.
-const PATIENCE: Duration = Duration::from_millis(200);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 
 const ANSWERING: u64 = 1 << 32;
 const ANSWERED: u64 = 2 << 32;
@@ -116,7 +116,7 @@ pub(super) fn probe(tid: i32, signal: i32) -> Option<ProbeAnswer> {
     let asked = REQUEST.compare_exchange(0, tid as u64, Ordering::Release, Ordering::Relaxed);
     asked.ok()?;
     let sent = send(tid, signal);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
     let mut pause = Duration::from_micros(20);
     // Acquire: pairs with the Release in `handler`.
     while REQUEST.load(Ordering::Acquire) != ANSWERED {
@@ -124,7 +124,7 @@ pub(super) fn probe(tid: i32, signal: i32) -> Option<ProbeAnswer> {
             // Relaxed: no answer was written, or it is being written and is left alone.
             let took_back =
                 REQUEST.compare_exchange(tid as u64, 0, Ordering::Relaxed, Ordering::Relaxed);
-            if took_back.is_ok() || Instant::now() >= deadline + PATIENCE {
+            if took_back.is_ok() || Instant::now() >= deadline + ANSWER_TIMEOUT {
                 return None;
             }
         }

@@ -35,7 +35,7 @@ pub(in crate::scope::budget) fn suspension(pool: &BudgetPool<Flag>) -> Suspensio
     Suspension::new(pool, task, Resource::Ops)
 }
 
-/// `granted = left + held + spent`, of what is counted; and no task waits beside ops.
+/// `granted = left + held + spent`, of each counted resource; and no task waits beside ops.
 fn check(pool: &BudgetPool<Flag>) -> Standing {
     let standing = pool.standing();
     assert!(standing.suspended == 0 || standing.left.ops == 0, "asleep beside a full pool");

@@ -1,4 +1,4 @@
-//! Refills: what a task does that has used up a resource, as the policy of its nursery says.
+//! Refills: how a task that has used up a resource continues, by the policy of its nursery.
 
 use super::Frame;
 use crate::base::error::{Error, Result};
