@@ -115,6 +115,7 @@ doctests! {
     reference_settings "reference/settings.md"
     reference_measured "reference/measured.md"
     reference_comparison "reference/comparison.md"
+    reference_lab_corpus "reference/lab-corpus.md"
     reference_faq "reference/faq.md"
 }
 
