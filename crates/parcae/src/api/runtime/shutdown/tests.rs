@@ -196,9 +196,12 @@ fn what_cannot_be_stopped_is_named_and_left_behind() {
     let [survivor] = shutdown.survivors() else { panic!("one is left: {shutdown}") };
     assert!(survivor.spawned_at.is_some_and(|place| place.file().ends_with("tests.rs")));
     assert_eq!(survivor.state, TaskState::Running);
-    // A closure that was inlined has no path in its name if there are line tables only.
-    let is_here =
-        |f: &Function| f.file.as_deref().is_some_and(|f| f.ends_with("shutdown/tests.rs"));
+    // With line tables only, an inlined closure has no path in its name; without debug information
+    // no function has a file.
+    let is_here = |f: &Function| match f.file.as_deref() {
+        Some(file) => file.ends_with("shutdown/tests.rs"),
+        None => f.name.contains("shutdown::tests"),
+    };
     assert!(survivor.frames.functions().iter().any(is_here), "{shutdown}");
     // The drop does not wait for a task that was left behind, and keeps its memory.
     drop(rt);
