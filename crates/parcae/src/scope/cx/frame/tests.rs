@@ -17,9 +17,12 @@ fn a_cancellation_just_before_a_task_registers_is_noticed() {
         let rt = Runtime::builder().workers(2).deterministic(seed).build().unwrap();
         let error = rt
             .run(|cx| {
-                let token = cx.token();
-                at_registering(move || token.cancel());
-                cx.park() // its first wait, so it registers
+                // The token of a nursery: that of a root task would wake the task itself.
+                cx.nursery(|n| {
+                    let token = n.token();
+                    at_registering(move || token.cancel());
+                    cx.park() // its first wait in this scope, so it registers
+                })
             })
             .unwrap_err();
         assert!(error.is_cancelled(), "{error}");

@@ -302,11 +302,8 @@ impl Frame {
             return Err(Error::new(ErrorKind::Unwinding)); // as in `park`
         }
         while self.overdraft() == 0 {
-            self.check_cancelled()?;
-            if !self.watch.is_subscribed() {
-                // SAFETY: as in `park_as_it_is`.
-                unsafe { self.watch.subscribe(self) }?;
-            }
+            // SAFETY: as in `park_as_it_is`.
+            unsafe { self.watch.begin(self) }?;
             self.leave_unchecked(why);
             if node.is_final() {
                 return Ok(());

@@ -99,18 +99,33 @@ impl<W: Wake> CancelWatch<W> {
         task: &T,
         park: impl FnOnce(),
     ) -> Result<(), T::Error> {
-        task.check()?;
-        if !self.is_subscribed() {
-            // SAFETY: as the caller says.
-            unsafe { self.subscribe(task) }?;
-        }
+        // SAFETY: as the caller says.
+        unsafe { self.begin(task) }?;
         park();
         task.check()
     }
 
+    /// Steps 1 to 3 of a wait.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wait`](CancelWatch::wait).
+    ///
+    /// # Safety
+    ///
+    /// As for [`wait`](CancelWatch::wait).
+    #[inline(always)]
+    pub(super) unsafe fn begin<T: Cancellable<W>>(&self, task: &T) -> Result<(), T::Error> {
+        task.check()?;
+        // Not so if it was granted: see the header.
+        let spared = self.is_subscribed();
+        // SAFETY: as the caller says.
+        if spared { Ok(()) } else { unsafe { self.subscribe(task) } }
+    }
+
     /// Whether the task is in the queue of its node.
     #[inline(always)]
-    pub(super) fn is_subscribed(&self) -> bool {
+    fn is_subscribed(&self) -> bool {
         self.subscription.standing() == WaitStanding::Queued
     }
 
@@ -120,7 +135,7 @@ impl<W: Wake> CancelWatch<W> {
     ///
     /// As for [`wait`](CancelWatch::wait). Not queued.
     #[cold]
-    pub(super) unsafe fn subscribe<T: Cancellable<W>>(&self, task: &T) -> Result<(), T::Error> {
+    unsafe fn subscribe<T: Cancellable<W>>(&self, task: &T) -> Result<(), T::Error> {
         if self.shields.get() > task.entered() && self.grace.get().is_none() {
             return Ok(());
         }
