@@ -2,6 +2,7 @@
 
 use parcae::prelude::*;
 use parcae::{CancelReason, Error, Result};
+use std::sync::Mutex;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -33,9 +34,13 @@ fn the_end_of_a_grace_period_cancels_nurseries_opened_in_the_shield() {
     let ways = [Cancelled::Before, Cancelled::Within, Cancelled::After, Cancelled::Alone];
     for (way, bodies) in ways.iter().flat_map(|way| [(*way, false), (*way, true)]) {
         parcae::explore(0..200, |rt| {
-            rt.run(|cx| {
+            // Not asserted in the child: a panic after a cancellation is a consequence of it.
+            let seen = Mutex::new(None);
+            let due = if way == Cancelled::After { 9 } else { 5 };
+            let outcome = rt.run(|cx| {
                 let outcome = cx.nursery(|n| {
                     let (token, started) = (n.token(), parcae::time::now());
+                    let seen = &seen;
                     let child = n.spawn(move |cx| {
                         if way == Cancelled::Before {
                             token.cancel();
@@ -48,10 +53,7 @@ fn the_end_of_a_grace_period_cancels_nurseries_opened_in_the_shield() {
                                 if bodies { asleep(cx) } else { Ok(()) }
                             })
                         });
-                        let error = cleanup.unwrap_err();
-                        assert!(error.is_cancelled(), "{way:?}: {error}");
-                        let due = if way == Cancelled::After { 9 } else { 5 };
-                        assert_eq!(since(started), SECOND * due, "{way:?}");
+                        *seen.lock().unwrap() = Some((cleanup, since(started)));
                         cx.shield(|| cx.checkpoint())
                     })?;
                     cx.shield(|| cx.sleep(SECOND * if way == Cancelled::After { 9 } else { 2 }))?;
@@ -66,7 +68,12 @@ fn the_end_of_a_grace_period_cancels_nurseries_opened_in_the_shield() {
                     Cancelled::Alone => outcome,
                     _ => outcome.map_or_else(if_cancelled, |()| panic!("{way:?}")),
                 }
-            })
+            });
+            let (cleanup, ended) = seen.into_inner().unwrap().expect("the child has come so far");
+            let error = cleanup.unwrap_err();
+            assert!(error.is_cancelled(), "{way:?}: {error}");
+            assert_eq!(ended, SECOND * due, "{way:?}");
+            outcome
         })
         .unwrap();
     }
