@@ -198,8 +198,9 @@ pub mod prelude {
 pub mod __private {
     pub use crate::scope::cx::Meter;
     pub use crate::select::{
-        ChangeCase, DeadlineCase, DefaultCase, EndedCase, Finish, JoinNextCase, SendCase,
-        TimeoutCase, TokenCase, run as select, run_biased as select_biased, send_with,
+        ChangeCase, DeadlineCase, DefaultCase, EndedCase, Finish, JoinNextCase, Pass, Passed,
+        SendCase, Settle, TimeoutCase, TokenCase, run as select, run_biased as select_biased,
+        send_with,
     };
 
     /// Called at the entry of a budgeted function.

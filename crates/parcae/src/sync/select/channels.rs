@@ -83,13 +83,16 @@ impl<T> ChannelCase<T> {
 /// Values of up to this many words are stored in the case itself.
 const WORDS: usize = 16;
 
+/// Storage for the value of a case.
+pub(super) type Stored<T> = ValueBox<T, WORDS>;
+
 // ----- receiving ----------------------------------------------------------------------------
 
 /// A receive.
 pub struct RecvCase<'c, T> {
     receiver: &'c Receiver<T>,
     /// Memory for the value.
-    value: ValueBox<T, WORDS>,
+    value: Stored<T>,
     case: ChannelCase<T>,
 }
 
@@ -98,15 +101,23 @@ impl<'c, T> RecvCase<'c, T> {
     pub fn new(receiver: &'c Receiver<T>) -> RecvCase<'c, T> {
         RecvCase { receiver, value: ValueBox::empty(), case: ChannelCase::new() }
     }
+
+    /// The outcome of the winning case. The value stays here.
+    pub(super) fn settle(&mut self) -> Result<&mut Stored<T>, RecvError> {
+        match self.case.outcome.take() {
+            Some(Err(reason)) => Err(RecvError::new(reason)),
+            _ => Ok(&mut self.value),
+        }
+    }
 }
 
 impl<T> Finish for RecvCase<'_, T> {
     type Given = Result<T, RecvError>;
 
     fn finish(&mut self) -> Result<T, RecvError> {
-        match self.case.outcome.take() {
-            Some(Err(reason)) => Err(RecvError::new(reason)),
-            _ => Ok(self.value.take()),
+        match self.settle() {
+            Ok(value) => Ok(value.take()),
+            Err(error) => Err(error),
         }
     }
 }
@@ -171,7 +182,7 @@ pub struct SendCase<'c, T> {
 
 /// Storage of the value until it is sent.
 enum Offer<'c, T> {
-    Own(ValueBox<T, WORDS>),
+    Own(Stored<T>),
     Lent(&'c mut Option<T>),
 }
 

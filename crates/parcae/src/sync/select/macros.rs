@@ -29,10 +29,9 @@
 /// another sender is faster, the value waits like that of `send`. Until the value is made, the case
 /// does not count as a waiting sender: on a rendezvous channel `try_recv` finds no value.)
 ///
-/// A value of several kilobytes is best used inside of its arm, by `match` or by reference: in a
-/// build without optimisation each `?` on a value keeps three copies of it on the stack, and
-/// `let value = select! { recv(rx) -> value => value? }?` has two of them. The macro itself adds no
-/// copy.
+/// A value of several kilobytes may leave the select by the arm `recv(rx) -> value => value?`, or
+/// is best used inside of its arm by reference. In a build without optimisation every other `?` on
+/// a value keeps three copies of it on the stack. The macro itself adds none.
 ///
 /// With `biased;` before the cases, the first possible one happens, in the order of the list:
 ///
@@ -84,25 +83,25 @@ macro_rules! __select {
         $crate::__select!(@bind $run [$($arm)*] $($arm)*)
     };
     // Binds one more case.
-    (@bind $run:ident $all:tt { $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
+    (@bind $run:ident $all:tt { $case:ident ($($new:tt)*) $how:ident ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
         match $($new)* { mut $case => $crate::__select!(@bind $run $all $($rest)*) }
     };
     // All cases are bound. The match is the value itself: a variable for it would be one more copy
     // of a large value, without optimisation.
-    (@bind $run:ident [$({ $case:ident ($($new:tt)*) ($pattern:pat) ($body:expr) })*]) => {
+    (@bind $run:ident [$({ $case:ident ($($new:tt)*) $how:ident ($pattern:pat) ($body:expr) })*]) => {
         match $crate::__private::$run(&mut [$(&mut $case),*]) {
             ::core::result::Result::Err(error) => {
                 ::core::result::Result::<_, $crate::Error>::Err(error)
             }
             ::core::result::Result::Ok(at) => ::core::result::Result::Ok(
-                $crate::__select!(@fire at, 0_usize, $({ $case ($pattern) ($body) })*)
+                $crate::__select!(@fire at, 0_usize, $({ $case $how ($pattern) ($body) })*)
             ),
         }
     };
     // Runs the arm that was chosen.
-    (@fire $at:ident, $n:expr, { $case:ident ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
+    (@fire $at:ident, $n:expr, { $case:ident $how:ident ($pattern:pat) ($body:expr) } $($rest:tt)*) => {
         if $at == $n {
-            let $pattern = $crate::__private::Finish::finish(&mut $case);
+            let $pattern = $crate::__private::$how::finish(&mut $case);
             $body
         } else {
             $crate::__select!(@fire $at, $n + 1, $($rest)*)
@@ -116,18 +115,40 @@ macro_rules! __select {
     (@arms $done:tt $kind:ident $args:tt => $($rest:tt)*) => {
         $crate::__select!(@arms $done $kind $args -> _ => $($rest)*)
     };
+    // Perhaps a value that leaves the select: see `settle.rs`. The mark is passed on twice: once to
+    // be compared, and once with the place in the program that an error message shows.
+    (@arms $done:tt recv $args:tt -> $value:ident => $same:ident $mark:tt) => {
+        $crate::__select!(@leave $mark $done $args $value $same $mark)
+    };
+    (@arms $done:tt recv $args:tt -> $value:ident => $same:ident $mark:tt, $($rest:tt)*) => {
+        $crate::__select!(@leave $mark $done $args $value $same $mark $($rest)*)
+    };
+    (@leave ? $done:tt $args:tt $value:ident $same:ident $mark:tt $($rest:tt)*) => {
+        $crate::__select!(@case $done case recv $args Settle ($value) ({
+            #[allow(unused_imports, reason = "if it is the variable of this case")]
+            use $crate::__private::Pass as _;
+            $crate::__private::Passed::new($same $mark).out()
+        }) $($rest)*)
+    };
+    // No mark at all: the comma after the last arm.
+    (@leave , $done:tt $args:tt $value:ident $same:ident $mark:tt) => {
+        $crate::__select!(@case $done case recv $args Finish ($value) ($same))
+    };
+    (@leave $other:tt $done:tt $args:tt $value:ident $same:ident $mark:tt $($rest:tt)*) => {
+        $crate::__select!(@case $done case recv $args Finish ($value) ($same $mark) $($rest)*)
+    };
     // The ends of an arm.
     (@arms $done:tt $kind:ident $args:tt -> $pattern:pat => $body:block, $($rest:tt)*) => {
-        $crate::__select!(@case $done case $kind $args ($pattern) ($body) $($rest)*)
+        $crate::__select!(@case $done case $kind $args Finish ($pattern) ($body) $($rest)*)
     };
     (@arms $done:tt $kind:ident $args:tt -> $pattern:pat => $body:block $($rest:tt)*) => {
-        $crate::__select!(@case $done case $kind $args ($pattern) ($body) $($rest)*)
+        $crate::__select!(@case $done case $kind $args Finish ($pattern) ($body) $($rest)*)
     };
     (@arms $done:tt $kind:ident $args:tt -> $pattern:pat => $body:expr, $($rest:tt)*) => {
-        $crate::__select!(@case $done case $kind $args ($pattern) ($body) $($rest)*)
+        $crate::__select!(@case $done case $kind $args Finish ($pattern) ($body) $($rest)*)
     };
     (@arms $done:tt $kind:ident $args:tt -> $pattern:pat => $body:expr) => {
-        $crate::__select!(@case $done case $kind $args ($pattern) ($body))
+        $crate::__select!(@case $done case $kind $args Finish ($pattern) ($body))
     };
     (@arms $done:tt $($rest:tt)+) => {
         ::core::compile_error!(
@@ -181,7 +202,7 @@ macro_rules! __select {
              deadline(instant), cancelled(token) and default are"
         ))
     };
-    (@add [$($done:tt)*] $case:ident $new:tt ($pattern:pat) ($body:expr) $($rest:tt)*) => {
-        $crate::__select!(@arms [$($done)* { $case $new ($pattern) ($body) }] $($rest)*)
+    (@add [$($done:tt)*] $case:ident $new:tt $how:ident ($pattern:pat) ($body:expr) $($rest:tt)*) => {
+        $crate::__select!(@arms [$($done)* { $case $new $how ($pattern) ($body) }] $($rest)*)
     };
 }

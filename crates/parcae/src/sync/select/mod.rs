@@ -116,6 +116,7 @@ mod channels;
 mod events;
 mod list;
 mod macros;
+mod settle;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -130,6 +131,8 @@ pub use events::{
     TimerCase, TokenCase,
 };
 pub use list::{CaseId, Cases, Select};
+#[doc(hidden)]
+pub use settle::{Pass, Passed, Received, Settle};
 
 use crate::base::error::{Error, Result};
 use crate::sched::worker;

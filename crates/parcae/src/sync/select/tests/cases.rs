@@ -55,6 +55,37 @@ fn control_flow_in_a_case_is_that_of_the_code_around() {
     assert!(matches!(first(&rx).unwrap_err().kind(), ErrorKind::ChannelClosed));
 }
 
+/// A case whose arm is `value?` keeps its value until it is moved out. `?` may be applied to
+/// another variable, and a single call may stand there as well.
+#[test]
+fn a_question_mark_alone_is_that_of_its_variable() {
+    fn both(other: crate::Result<u8>, rx: &Receiver<String>) -> crate::Result<(u8, String, usize)> {
+        let other = crate::select! { recv(rx) -> _value => other? }?;
+        let value = crate::select! { recv(rx) -> value => value?, default => String::new() }?;
+        let called = |value: &str| value.len();
+        let text = "abc";
+        let length = crate::select! { recv(rx) -> _value => called(text), default => 0 }?;
+        Ok((other, value, length))
+    }
+    let (tx, rx) = channel(3);
+    tx.send_all(["lost", "found", "last"].map(String::from)).unwrap();
+    assert_eq!(both(Ok(7), &rx).unwrap(), (7, "found".to_owned(), 3));
+    tx.send_all(["lost", "found"].map(String::from)).unwrap();
+    assert_eq!(both(Err(crate::Error::msg("other")), &rx).unwrap_err().to_string(), "other");
+    drop(tx);
+    rx.recv().unwrap();
+    assert!(matches!(both(Ok(7), &rx).unwrap_err().kind(), crate::ErrorKind::ChannelClosed));
+    let due = || -> crate::Result<()> {
+        let _at =
+            crate::select! { recv(crate::sync::channel::after(Duration::ZERO)) -> at => at? }?;
+        let never = crate::sync::channel::never::<u8>();
+        let none = crate::select! { recv(never) -> value => value?, default => 9 }?;
+        assert_eq!(none, 9);
+        Ok(())
+    };
+    due().unwrap();
+}
+
 #[test]
 fn all_possible_cases_get_their_chance() {
     let channels = [(); 4].map(|()| channel::<()>(1_000));
