@@ -16,6 +16,7 @@ mod parallel;
 mod runtime;
 mod scheduling;
 mod stacks;
+mod storms;
 #[path = "../support/mod.rs"]
 mod support;
 mod waiting;
