@@ -149,7 +149,8 @@ struct ErrorInner {
 pub(crate) enum Rank {
     /// Came after its nursery, or its task alone, was cancelled.
     Late,
-    /// Says itself that the cause is elsewhere: a closed channel, a parent that was cancelled.
+    /// Says itself that the cause is elsewhere: a closed channel or semaphore, a parent that was
+    /// cancelled.
     Derived,
     /// Of a task whose peer was gone, and which may have failed because of that.
     Doubtful,
@@ -398,6 +399,7 @@ impl Error {
     pub(crate) fn rank(&self) -> Rank {
         let by_kind = match self.inner.kind {
             ErrorKind::ChannelClosed
+            | ErrorKind::SemaphoreClosed
             | ErrorKind::Unwinding
             | ErrorKind::Cancelled(CancelReason::Parent | CancelReason::Failure) => Rank::Derived,
             _ => Rank::Own,

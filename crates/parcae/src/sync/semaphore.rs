@@ -4,6 +4,7 @@ use super::constructor;
 use super::permits::Permits;
 use super::primitive;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::scope::cx::Here;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Waiter, Why};
 use std::fmt;
@@ -55,9 +56,23 @@ impl Semaphore {
     fn take(&self, permits: usize, deadline: impl FnOnce() -> Deadline) -> Result<()> {
         let why = Why::signal("semaphore", &self.permits);
         match primitive::wait(&self.permits, permits, why, deadline)?.in_time()? {
-            Grant::Closed => Err(Error::new(ErrorKind::SemaphoreClosed)),
+            Grant::Closed => Err(Semaphore::closed()),
             _ => Ok(()),
         }
+    }
+
+    /// The error of a closed semaphore. A cancelled task is told that instead, as it is by a closed
+    /// channel: usually the task that closed it was cancelled too. Otherwise a later error of the
+    /// task may follow from this one.
+    #[cold]
+    fn closed() -> Error {
+        if let Some(frame) = Here::new().frame() {
+            if let Err(cancelled) = frame.check_cancelled() {
+                return cancelled;
+            }
+            frame.sees_peer_gone();
+        }
+        Error::new(ErrorKind::SemaphoreClosed)
     }
 
     /// Waits for one permit. A checkpoint if it has to wait.

@@ -12,8 +12,8 @@
 //! | rank | errors |
 //! |---|---|
 //! | `Own` | of a task that was not told of a cancellation and has seen no peer go: the program's own errors, panics, budgets, deadlines |
-//! | `Doubtful` | the same, of a task that has seen a channel closed or a oneshot dropped: perhaps made from that by `map_err` or `unwrap` |
-//! | `Derived` | say themselves that the cause is elsewhere: a closed channel, a parent or sibling that was cancelled or failed; errors of a task that was cancelled, passed on by one that joined it |
+//! | `Doubtful` | the same, of a task that has seen a channel or a semaphore closed, or a oneshot dropped: perhaps made from that by `map_err` or `unwrap` |
+//! | `Derived` | say themselves that the cause is elsewhere: a closed channel or semaphore, a parent or sibling that was cancelled or failed; errors of a task that was cancelled, passed on by one that joined it |
 //! | `Late` | came after the cancellation; only counted |
 //!
 //! Which failures are late depends on why the nursery is being cancelled at that time

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{cancelled_at_every_point, everywhere};
 use crate::base::error::{ErrorKind, Result};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 fn is_closed<T>(outcome: Result<T>) -> bool {
     outcome.is_err_and(|error| matches!(error.kind(), ErrorKind::SemaphoreClosed))
@@ -34,6 +34,31 @@ fn those_who_wait_and_those_who_come_are_refused() {
         assert_eq!(semaphore.available(), 2);
         assert!(semaphore.try_acquire(1).is_none() && semaphore.try_acquire_owned(0).is_none());
         assert!(is_closed(semaphore.acquire()), "there are permits, but they are not given out");
+        Ok(())
+    });
+}
+
+/// The task that closes a semaphore is often cancelled together with those that wait for it.
+#[test]
+fn a_cancelled_task_is_not_told_that_a_semaphore_is_closed() {
+    everywhere(|cx| {
+        let semaphore = Semaphore::new(0);
+        // Not asserted in the child: a panic after the cancellation would be a consequence of it.
+        let (started, told) = (Notify::new(), OnceLock::new());
+        let outcome: Result<()> = cx.nursery(|n| {
+            n.spawn(|_| {
+                started.notify_one();
+                let _ = told.set(semaphore.acquire().map(drop).unwrap_err());
+                Ok(())
+            })?;
+            started.wait()?;
+            n.cancel();
+            semaphore.close();
+            Ok(())
+        });
+        assert!(outcome.unwrap_err().is_cancelled());
+        let error = told.into_inner().expect("the child has ended");
+        assert!(error.is_cancelled(), "{error}");
         Ok(())
     });
 }

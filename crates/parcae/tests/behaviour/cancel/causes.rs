@@ -7,8 +7,10 @@
 
 use parcae::channel::{Receiver, Sender, channel, oneshot};
 use parcae::prelude::*;
+use parcae::sync::Semaphore;
 use parcae::{CancelReason, Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 const SEEDS: u64 = if cfg!(debug_assertions) { 250 } else { 1000 };
@@ -37,6 +39,7 @@ enum Consequence {
     ClosedForSender,
     ClosedForReceiver,
     OneshotDropped,
+    SemaphoreClosed,
     JoinPassedOn,
     /// A closed channel or a cancellation, as an error of the program's own.
     Mapped,
@@ -46,11 +49,12 @@ enum Consequence {
     Nested,
 }
 
-const CONSEQUENCES: [Consequence; 8] = [
+const CONSEQUENCES: [Consequence; 9] = [
     Consequence::Cancelled,
     Consequence::ClosedForSender,
     Consequence::ClosedForReceiver,
     Consequence::OneshotDropped,
+    Consequence::SemaphoreClosed,
     Consequence::JoinPassedOn,
     Consequence::Mapped,
     Consequence::Unwrapped,
@@ -74,10 +78,21 @@ impl Drop for Slow<'_> {
 }
 
 /// The ends of channels that one task has and others wait for.
+#[derive(Default)]
 struct Ends {
     receiver: Option<Receiver<u8>>,
     sender: Option<Sender<u8>>,
     answer: Option<parcae::channel::OneSender<u8>>,
+    permits: Option<Closes>,
+}
+
+/// Closes a semaphore when it is dropped.
+struct Closes(Arc<Semaphore>);
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// The peers of the task.
@@ -86,10 +101,11 @@ enum Peer {
     Sender(Sender<u8>),
     Receiver(Receiver<u8>),
     Answered(parcae::channel::OneReceiver<u8>),
+    Permitted(Arc<Semaphore>),
 }
 
 fn connect(consequence: Consequence) -> (Ends, Peer) {
-    let mut ends = Ends { receiver: None, sender: None, answer: None };
+    let mut ends = Ends::default();
     let peer = match consequence {
         Consequence::Cancelled | Consequence::JoinPassedOn => Peer::None,
         Consequence::ClosedForReceiver => {
@@ -101,6 +117,11 @@ fn connect(consequence: Consequence) -> (Ends, Peer) {
             let (tx, rx) = oneshot();
             ends.answer = Some(tx);
             Peer::Answered(rx)
+        }
+        Consequence::SemaphoreClosed => {
+            let permits = Arc::new(Semaphore::new(0));
+            ends.permits = Some(Closes(Arc::clone(&permits)));
+            Peer::Permitted(permits)
         }
         _ => {
             let (tx, rx) = channel(1);
@@ -159,6 +180,7 @@ fn witness(cx: &Cx, consequence: Consequence, peer: &Peer) -> Result<()> {
             rx.recv()?;
         },
         (_, Peer::Answered(rx)) => rx.recv().map(drop).map_err(Error::from),
+        (_, Peer::Permitted(permits)) => permits.acquire().map(drop),
         (_, Peer::None) => until_cancelled(cx),
     }
 }
@@ -389,6 +411,31 @@ fn pipeline(cx: &Cx, opts: NurseryOpts) -> Result<()> {
         })?;
         Ok(())
     })
+}
+
+/// A task closes a semaphore and then fails: others have noticed that before, and one has made an
+/// error of its own from it.
+#[test]
+fn a_closed_semaphore_is_not_the_cause() {
+    parcae::explore(0..100, |rt| {
+        rt.run(|cx| {
+            let permits = Semaphore::new(0);
+            let failed: Result<()> = cx.nursery(|n| {
+                n.spawn(|_| permits.acquire().map(drop))?;
+                n.spawn(|_| permits.acquire().map(drop).map_err(|_| Error::msg("made from it")))?;
+                n.spawn(|cx| {
+                    permits.close();
+                    cx.shield(|| cx.yield_now())?;
+                    Err::<(), _>(Error::msg("oops"))
+                })?;
+                Ok(())
+            });
+            let error = failed.unwrap_err();
+            assert!(error.to_string().starts_with("oops"), "{error}");
+            Ok(())
+        })
+    })
+    .unwrap();
 }
 
 #[test]

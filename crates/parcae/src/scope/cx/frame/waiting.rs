@@ -50,7 +50,7 @@ pub(super) mod marks {
     /// that is a consequence.
     pub(super) const TOLD: u8 = 2;
     /// Set when the task has seen that another one is gone: a channel whose other end was dropped
-    /// or closed. An error that it returns after that may follow from it.
+    /// or closed, a closed semaphore. An error that it returns after that may follow from it.
     pub(super) const PEER_GONE: u8 = 4;
     /// Set when the task was told of a deadlock. The error that it returns is about that.
     pub(super) const SENTENCED: u8 = 8;
@@ -177,7 +177,7 @@ impl Frame {
         self.seen.marks.set(self.seen.marks.get() | mark);
     }
 
-    /// Records that the other end of a channel is gone.
+    /// Records that the other end of a channel is gone, or a semaphore closed.
     #[cold]
     pub(crate) fn sees_peer_gone(&self) {
         self.mark(marks::PEER_GONE);
