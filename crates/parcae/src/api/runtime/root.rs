@@ -390,7 +390,8 @@ impl<T> RootTask<T> {
         self.take_within(time)
     }
 
-    /// The result if the task has ended, or the handle again.
+    /// The result if the task has ended, or the handle again. Not a checkpoint: a polling loop
+    /// needs one of its own.
     ///
     /// # Errors
     ///
