@@ -7,11 +7,19 @@
 //!
 //! # Contention
 //!
-//! A thread that finds the lock taken spins for about the length of a section, [`SPINS`] rounds. If
-//! the lock is still taken, its holder was most likely preempted: the thread yields the processor
-//! [`YIELDS`] times, then naps for [`NAP`] at a time. A nap lets a holder of lower realtime
-//! priority run on the same processor, which a yield does not. There are no wake-ups, so none can
-//! be lost; the price is up to one nap more when a holder is preempted for long.
+//! A thread that finds the lock taken spins for [`FIRST`] hints, about the length of a section, and
+//! tries again. A holder that has it then, too, takes the lock again and again, as both ends of a
+//! channel on two processors do. Two threads that try at every moment take the cache lines from
+//! each other for every section, which costs both more than they wait. So the thread spins for
+//! [`LATER`] hints, twice as many in each further round: meanwhile the holder does many sections
+//! with all lines at hand. (A value between four senders and four receivers on two processors took
+//! 75 to 130 ns with rounds that began at one hint, 31 to 38 with these.)
+//!
+//! If the lock is still taken after [`SPINS`] rounds, its holder was most likely preempted: the
+//! thread yields the processor [`YIELDS`] times, then naps for [`NAP`] at a time. A nap lets a
+//! holder of lower realtime priority run on the same processor, which a yield does not. There are
+//! no wake-ups, so none can be lost; the price is up to one nap more when a holder is preempted for
+//! long.
 //!
 //! # Not for
 //!
@@ -40,9 +48,15 @@ const FREE: usize = 0;
 #[cfg(any(test, not(loom)))]
 const TAKEN: usize = 1;
 
-/// Rounds of spinning before the thread yields; each is as long as all before it together.
+/// Spin-loop hints of the first round.
 #[cfg(not(loom))]
-const SPINS: u32 = 7;
+const FIRST: u32 = 8;
+/// Spin-loop hints of the second round; each further round is twice as long.
+#[cfg(not(loom))]
+const LATER: u32 = 64;
+/// Rounds of spinning before the thread yields.
+#[cfg(not(loom))]
+const SPINS: u32 = 4;
 /// Yields before the thread naps.
 #[cfg(not(loom))]
 const YIELDS: u32 = 16;
@@ -78,7 +92,8 @@ impl Word {
         let mut round = 0_u32;
         loop {
             if round < SPINS {
-                (0..1 << round).for_each(|_| std::hint::spin_loop());
+                let hints = if round == 0 { FIRST } else { LATER << (round - 1) };
+                (0..hints).for_each(|_| std::hint::spin_loop());
             } else if round < SPINS + YIELDS {
                 std::thread::yield_now();
             } else {
