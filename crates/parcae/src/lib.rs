@@ -54,8 +54,9 @@
 //! # Features
 //!
 //! All are off by default: `tracing` (tasks as spans), `metrics` (metrics for that crate's
-//! recorder) and `anyhow` (errors in both directions). `internals` and `foreign` open parts for the
-//! benchmarks and the C library of this repository; they are not public API.
+//! recorder) and `anyhow` (errors in both directions). `internals`, `foreign` and `io` open parts
+//! for the benchmarks, the C library and the crate `parcae-io` of this repository; they are not
+//! public API.
 //!
 //! # Platforms
 //!
@@ -80,6 +81,9 @@ pub use api::engine;
 #[doc(hidden)]
 #[cfg(feature = "foreign")]
 pub use api::foreign;
+#[doc(hidden)]
+#[cfg(feature = "io")]
+pub use api::io;
 pub use scope::{cap, profile};
 #[doc(inline)]
 pub use stack::fiber;

@@ -1,5 +1,5 @@
 //! The runtime and its builder, and the lab; below them the scheduler that they are built on, and
-//! the interface for adapters to other languages.
+//! the interfaces for adapters to other languages and for the crate of I/O.
 
 #[cfg_attr(
     not(feature = "internals"),
@@ -12,5 +12,7 @@ pub mod engine;
 )]
 pub mod foreign;
 mod host;
+#[cfg(feature = "io")]
+pub mod io;
 pub(crate) mod lab;
 pub(crate) mod runtime;

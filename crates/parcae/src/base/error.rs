@@ -280,6 +280,13 @@ impl Error {
             Ok(ours) => return ours.error,
             Err(error) => error,
         };
+        let error = match error.downcast::<std::io::Error>() {
+            Ok(error) => match error.downcast::<AsStd>() {
+                Ok(ours) => return ours.error, // came through a trait of the standard library
+                Err(error) => Box::new(error),
+            },
+            Err(error) => error,
+        };
         let error = match error.downcast::<Shortfall>() {
             Ok(short) => return Error::short(*short),
             Err(error) => error,
@@ -467,6 +474,14 @@ impl Error {
     /// The program's own error, if it has this type.
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
         self.inner.source.as_deref()?.downcast_ref()
+    }
+
+    /// The error that [`into_std`](Error::into_std) has made a standard one.
+    #[cfg(feature = "io")]
+    pub(crate) fn in_std<'e>(
+        error: &'e (dyn StdError + Send + Sync + 'static),
+    ) -> Option<&'e Error> {
+        error.downcast_ref::<AsStd>().map(|ours| &ours.error)
     }
 
     /// This error as a standard error.

@@ -43,6 +43,9 @@ pub(crate) enum Why<'w> {
     Signal(&'static str, usize),
     /// A channel.
     Channel(&'static str, &'w dyn Channelled),
+    /// A descriptor: the operation, and its object.
+    #[cfg(feature = "io")]
+    Io(&'static str, &'w dyn std::fmt::Display),
 }
 
 impl<'w> Why<'w> {
@@ -66,6 +69,8 @@ impl<'w> Why<'w> {
             Why::Lock(word, _) | Why::Signal(word, _) | Why::Channel(word, _) => {
                 WaitReason::Word(word)
             }
+            #[cfg(feature = "io")]
+            Why::Io(word, _) => WaitReason::Word(word),
         }
     }
 }

@@ -63,7 +63,7 @@ const MODULES: &[(&str, &str)] = &[
 ];
 
 /// Names at the root that are hidden from the documentation or need a feature.
-const HIDDEN: [&str; 3] = ["__private", "engine", "foreign"];
+const HIDDEN: [&str; 4] = ["__private", "engine", "foreign", "io"];
 
 /// Names of the root that the prelude does not have, because programs name them rarely or because
 /// they would hide names of the standard library.

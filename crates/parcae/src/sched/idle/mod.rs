@@ -31,6 +31,14 @@
 //! happened before (`run_queue`), and a wake between that look and the sleep ends the sleep
 //! ([`poller`], which lists the guarantees of a poller).
 //!
+//! # Events of descriptors
+//!
+//! A sleeper may also be woken by the kernel, for tasks that only it may run. Then it takes its bit
+//! back by [`retire`](Idle::retire) and works; it is no searcher. No publisher relies on it: while
+//! its bit was set it was a sleeper, and a publisher that took the bit has made it a searcher,
+//! which `retire` reports. So an event wakes one worker, and not a second one to search in its
+//! place.
+//!
 //! # Why no more workers are woken than needed
 //!
 //! One unit of work wakes at most one worker, and none while one is searching; a woken worker
@@ -49,6 +57,10 @@ mod poller;
 mod spin;
 
 pub(crate) use parker::Parker;
+#[cfg(feature = "io")]
+pub use poller::KernelEvents;
+#[cfg(all(test, loom, not(feature = "io")))]
+pub(crate) use poller::KernelEvents;
 pub(crate) use poller::{Poller, Slept};
 pub(crate) use spin::{Spin, SpinPolicy};
 

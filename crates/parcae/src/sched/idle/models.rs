@@ -6,9 +6,10 @@
 
 use super::*;
 use crate::base::shim::explore;
-use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize};
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
+use std::time::Duration;
 
 struct World {
     idle: Idle,
@@ -178,5 +179,138 @@ fn two_publishers_against_two_workers() {
         assert_eq!(world.queue.load(Ordering::Acquire), 0, "work is stranded");
         // All sleep again: two sleepers, no searcher.
         assert_eq!(world.idle.counts.load(Ordering::Acquire), 2 * SLEEPING);
+    });
+}
+
+/// A worker that the kernel wakes for tasks of its own is no searcher, whatever a publisher does at
+/// the same moment: the publisher's work is taken, or a worker is woken for it.
+#[test]
+fn event_against_submit() {
+    explore("idle::event_against_submit", Some(3), || {
+        let world = World::new(2);
+        let worker = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let (taken, _) = world.search_and_sleep(0, false);
+                // An event: it works for itself, and searches only if it was chosen.
+                let chosen = !world.idle.retire(0);
+                if chosen {
+                    world.noticed[0].store(true, Ordering::Release);
+                    return (taken, world.search_and_sleep(0, true));
+                }
+                (taken, (0, None))
+            })
+        };
+        world.idle.fall_asleep(1, false);
+        let mut woken: Vec<usize> = world.submit().into_iter().collect();
+        let (_, (_, more)) = worker.join().unwrap();
+        woken.extend(more);
+        while let Some(worker) = woken.pop() {
+            if !world.noticed[worker].swap(false, Ordering::AcqRel) {
+                woken.extend(world.search_and_sleep(worker, true).1);
+            }
+        }
+        assert_eq!(world.queue.load(Ordering::Acquire), 0, "work is stranded");
+    });
+}
+
+/// An epoll instance with an eventfd: a bell that keeps its ring, and events of descriptors.
+struct Bell {
+    rings: Mutex<(usize, usize)>,
+    changed: Condvar,
+}
+
+impl Bell {
+    fn event(&self) {
+        self.rings.lock().unwrap().1 += 1;
+        self.changed.notify_one();
+    }
+}
+
+impl KernelEvents for Bell {
+    /// Never times out: a wake that is lost is a deadlock of the model.
+    fn poll(&self, timeout: Option<Duration>) -> usize {
+        let mut rings = self.rings.lock().unwrap();
+        while timeout.is_none() && *rings == (0, 0) {
+            rings = self.changed.wait(rings).unwrap();
+        }
+        std::mem::take(&mut *rings).1
+    }
+
+    fn ring(&self) {
+        self.rings.lock().unwrap().0 += 1;
+        self.changed.notify_one();
+    }
+
+    fn is_watching(&self) -> bool {
+        true
+    }
+}
+
+/// A poller with events, and a flag that its wakers set first.
+struct PollerWorld {
+    poller: Poller,
+    bell: std::sync::Arc<Bell>,
+    told: AtomicUsize,
+}
+
+impl PollerWorld {
+    fn new() -> Arc<PollerWorld> {
+        let bell = Bell { rings: Mutex::new((0, 0)), changed: Condvar::new() };
+        let (poller, bell) = (Poller::default(), std::sync::Arc::new(bell));
+        poller.install(std::sync::Arc::clone(&bell) as _);
+        Arc::new(PollerWorld { poller, bell, told: AtomicUsize::new(0) })
+    }
+
+    fn tell(&self) {
+        self.told.fetch_add(1, Ordering::Relaxed); // ordered by the token
+        self.poller.wake();
+    }
+
+    /// Sleeps until it was told so often.
+    fn sleep_until_told(&self, times: usize) {
+        while self.told.load(Ordering::Relaxed) < times {
+            self.poller.sleep(None);
+        }
+    }
+}
+
+/// A wake against a worker that goes to sleep in the kernel's events: it is not lost.
+#[test]
+fn wake_against_sleep_in_the_poller() {
+    explore("idle::wake_against_sleep_in_the_poller", None, || {
+        let world = PollerWorld::new();
+        let waker = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.tell())
+        };
+        world.sleep_until_told(1);
+        waker.join().unwrap();
+    });
+}
+
+/// Two wakers and an event against a worker that sleeps, works and sleeps again: every wake ends a
+/// sleep that begins after it, and what came before a wake is seen.
+#[test]
+fn two_wakes_and_an_event_against_the_poller() {
+    explore("idle::two_wakes_and_an_event_against_the_poller", Some(3), || {
+        let world = PollerWorld::new();
+        let wakers: Vec<_> = (0..2)
+            .map(|waker| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    if waker == 0 {
+                        world.bell.event();
+                    }
+                    world.tell();
+                })
+            })
+            .collect();
+        world.sleep_until_told(1);
+        world.poller.look();
+        world.sleep_until_told(2);
+        for waker in wakers {
+            waker.join().unwrap();
+        }
     });
 }

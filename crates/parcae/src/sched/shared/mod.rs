@@ -101,6 +101,9 @@ pub(crate) struct Shared {
     pub(crate) me: Weak<Shared>,
     /// The root nursery's settings, for observers; opaque here. Set once, by the runtime.
     pub(crate) root: OnceLock<Weak<dyn Any + Send + Sync>>,
+    /// The simulated world of a deterministic runtime; opaque here. Set once, by its first user.
+    #[cfg(feature = "io")]
+    pub(crate) world: OnceLock<Arc<dyn Any + Send + Sync>>,
     /// The last reading of the clock by any thread, roughly.
     pub(crate) coarse: AtomicU64,
     /// The parts of the runtime that workers do not need.
@@ -187,6 +190,8 @@ impl Shared {
             timer_thread: TimerThread::new(),
             me,
             root: OnceLock::new(),
+            #[cfg(feature = "io")]
+            world: OnceLock::new(),
             coarse: AtomicU64::new(0),
             host,
             thread_set: OnceLock::new(),

@@ -130,6 +130,11 @@ impl Worker {
     /// Wakes a task that is due behind those that are ready. Its strand, if it was parked here.
     fn wake_pinned(&self, task: TaskRef) -> Option<NonNull<Strand>> {
         note(&self.shared, task);
+        self.wake_behind(task)
+    }
+
+    /// Wakes a task behind those that are ready. Its strand, if it was parked here.
+    pub(crate) fn wake_behind(&self, task: TaskRef) -> Option<NonNull<Strand>> {
         // SAFETY: records live as long as the scheduler.
         let this = unsafe { task.task.as_ref() };
         let owner = match this.state.unpark(task.generation) {

@@ -290,6 +290,13 @@ impl Worker {
         unsafe { self.remote.as_ref() }
     }
 
+    /// The place where this worker sleeps.
+    #[cfg(feature = "io")]
+    #[inline]
+    pub(crate) fn poller(&self) -> &crate::sched::idle::Poller {
+        &self.remote().poller
+    }
+
     #[inline]
     pub(crate) fn stats(&self) -> &stats::Stats {
         &self.remote().stats

@@ -14,9 +14,10 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 impl PickHooks for Worker {
-    /// Records whether deadlines of this worker have passed. The deterministic executor does this
-    /// itself.
+    /// Records whether deadlines of this worker have passed, which the deterministic executor does
+    /// itself; and looks for events of descriptors.
     fn periodic(&self) {
+        self.remote().poller.look();
         let next = self.shared.next_of(self.index);
         if self.expired.has_batch(&self.queue)
             || next != NEVER && self.shared.log.is_none() && next <= self.shared.now()
@@ -145,16 +146,24 @@ impl Worker {
                 shared.stop();
                 return false;
             }
-            if !shared.queues.has_work_for(self.index) && !self.sleep(now) {
+            let slept = match shared.queues.has_work_for(self.index) {
+                true => Some(Slept::Woken),
+                false => self.sleep(now),
+            };
+            let Some(slept) = slept else {
                 guard.done(); // it has retired, and counts as nothing
                 self.note_rest(EventKind::Awake);
                 return false;
-            }
+            };
             // Work after all, or woken. A worker that was chosen is a searcher already, and its
             // token is spent or on its way; otherwise its bit is still set, and it takes it back.
-            shared.idle.stay_awake(self.index);
+            // Events are for tasks of its own: then it searches for nothing.
+            let searches = slept != Slept::Events || !shared.idle.retire(self.index);
+            if searches {
+                shared.idle.stay_awake(self.index);
+            }
             guard.asleep.set(false);
-            searching.set(true);
+            searching.set(searches);
         }
     }
 
@@ -171,21 +180,20 @@ impl Worker {
                     return None;
                 }
                 searching.set(searching.get() || shared.idle.try_search());
-                if searching.get() || self.queue.has_inbox() {
+                let events = self.remote().poller.look();
+                if events || searching.get() || self.queue.has_inbox() {
                     break;
                 }
             }
         }
     }
 
-    /// Sleeps, after the last check of the idle protocol. Returns false if the worker retires.
-    /// `since`: when it began to spin.
-    fn sleep(&self, since: Nanos) -> bool {
+    /// Sleeps, after the last check of the idle protocol. `None` if the worker retires. `since`:
+    /// when it began to spin.
+    fn sleep(&self, since: Nanos) -> Option<Slept> {
         self.stats().slept.bump();
         self.note_rest(EventKind::Sleep);
-        if !self.poll() {
-            return false;
-        }
+        let slept = self.poll()?;
         self.fault(FaultPoint::Awake);
         self.note_rest(EventKind::Awake);
         self.shared.now(); // after a long sleep: sets the coarse clock
@@ -193,29 +201,38 @@ impl Worker {
             at if at > since => self.spin.slept(Duration::from_nanos(at - since)),
             _ => self.spin.slept_in(),
         }
-        true
+        Some(slept)
     }
 
-    /// Sleeps in the poller, until a wake or the worker's next deadline. False if the worker
-    /// retires.
+    /// The next task that an event of a descriptor has made ready. For a worker whose queues are
+    /// empty.
+    #[cold]
+    pub(super) fn pick_by_event(&self) -> Option<NonNull<Task>> {
+        let poller = &self.remote().poller;
+        if poller.is_busy() && poller.look() { self.pick() } else { None }
+    }
+
+    /// Sleeps in the poller, until a wake, an event or the worker's next deadline. `None` if the
+    /// worker retires.
     ///
     /// A temporary worker retires when it was not woken for a while. It must not while a pinned
-    /// task that has waited here has not ended: that task is woken into this worker's inbox only.
+    /// task that has waited here has not ended: that task is woken into this worker's inbox only;
+    /// nor while descriptors are registered here, for which tasks of other workers may wait.
     /// Otherwise no work can come for this worker alone, and its queues were empty at the last
     /// check. (Movable tasks that it ran last are woken into the global queue, see
     /// `Shared::follow_up`.)
-    fn poll(&self) -> bool {
+    fn poll(&self) -> Option<Slept> {
         let shared = &self.shared;
         let poller = &self.remote().poller;
         // Only this worker sets deadlines of its own.
         let due = shared.wake_up_time(self.index);
         if due.is_some() || !self.is_temporary() {
             // A temporary worker stays for its deadlines, too.
-            poller.sleep(due);
-            return true;
+            return Some(poller.sleep(due));
         }
         let slept = poller.sleep(Some(Instant::now() + shared.config.temporary_idle));
         // A worker that was chosen meanwhile is a searcher by now, and stays.
-        slept == Slept::Woken || self.pinned.get() > 0 || !shared.idle.retire(self.index)
+        let stays = slept != Slept::TimedOut || self.pinned.get() > 0 || poller.is_watching();
+        (stays || !shared.idle.retire(self.index)).then_some(slept)
     }
 }

@@ -24,7 +24,8 @@ impl Worker {
         }
         let next = self.handoff.take().or_else(|| self.pick());
         // No child of the group is left here: counting may make its owner ready.
-        let Some(task) = next.or_else(|| self.count_ended().and_then(|()| self.pick())) else {
+        let next = next.or_else(|| self.count_ended().and_then(|()| self.pick()));
+        let Some(task) = next.or_else(|| self.pick_by_event()) else {
             return Stepped::Idle;
         };
         let guard = TaskGuard::new(&self.queue, task);

@@ -200,6 +200,13 @@ fn describe(why: Why<'static>, nursery: Option<NonNull<NurseryCore>>, shared: &S
             Wait { on, ..Wait::new(what, held_by) }
         }
         Why::Signal(what, on) => Wait { on: Some(on), ..Wait::new(what, EndedBy::Anybody) },
+        #[cfg(feature = "io")]
+        Why::Io(what, object) => {
+            // Under the deterministic executor the other side is a task, too.
+            let simulated = shared.config.deterministic;
+            let by = if simulated { EndedBy::Anybody } else { EndedBy::Outside };
+            Wait { name: Some(object.to_string().into()), ..Wait::new(what, by) }
+        }
         Why::Channel(what, channel) => {
             let on = Some((&raw const *channel).cast::<()>().addr());
             let what = match what {

@@ -90,6 +90,32 @@ impl Frame {
         }
     }
 
+    /// A checkpoint that charges an operation on a descriptor: so many ops and as many syscalls,
+    /// all or nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for a checkpoint.
+    #[cfg(feature = "io")]
+    #[inline]
+    pub(crate) fn charge_io(&self, cost: u64) -> Result<()> {
+        if cost == 1 && self.account.get().syscalls == UNLIMITED {
+            return if self.tick() { Ok(()) } else { self.checkpoint_slow() };
+        }
+        self.checkpoint_for(Budget { ops: cost, syscalls: cost, ..Budget::ZERO })
+    }
+
+    /// Takes a charge for an operation that has not happened back.
+    #[cfg(feature = "io")]
+    pub(crate) fn refund_io(&self, cost: u64) {
+        self.slice.set(self.slice.get() + cost);
+        let mut account = self.account.get();
+        if account.syscalls != UNLIMITED {
+            account.syscalls += cost;
+            self.account.set(account);
+        }
+    }
+
     /// Sets the rest of the account. The turn goes on: a new slice is cut from it, which may be
     /// shorter.
     pub(super) fn set_balance(&self, balance: Budget) {

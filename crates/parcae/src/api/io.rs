@@ -1,0 +1,195 @@
+//! The base of `parcae-io`. Not public API.
+//!
+//! Waiting for descriptors needs five things of the runtime that the safe interface does not have:
+//!
+//! - [`place`]: whether a call parks a task, blocks a thread, or talks to a simulated world;
+//! - [`events`]: the kernel's events of the worker that the caller runs on, made when a task first
+//!   waits for a descriptor;
+//! - [`IoWaiter`] and [`wait`]: the running task as a waiter, and its park, with a reason for
+//!   dumps;
+//! - [`charge`] and [`refund`]: the cost of an operation, which is a cancel point as every wait;
+//! - [`world`]: one value for each deterministic runtime, the state of its simulated world.
+//!
+//! The caller's part in waking: a waiter is published under a lock of the object that it waits for,
+//! and taken out under the same lock, by the thread that wakes it or by its owner (`wait`, *why no
+//! wake-up is lost*).
+
+pub use crate::sched::idle::KernelEvents;
+
+use crate::base::error::{Error, Result};
+use crate::sched::worker;
+use crate::scope::cx::Here;
+use crate::scope::cx::parking::{self, Deadline, borrowed_waiter};
+use crate::wait::{Waiter, Wake, Why};
+use std::any::Any;
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Where the caller runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IoPlace {
+    /// On no task: a wait blocks the thread.
+    Thread,
+    /// On a task of a runtime with threads: a wait parks the task.
+    Task,
+    /// On a task of a deterministic runtime: the world is simulated.
+    Simulated,
+}
+
+/// Where the caller runs.
+#[inline]
+pub fn place() -> IoPlace {
+    match Here::new().frame() {
+        None => IoPlace::Thread,
+        Some(frame) if frame.settings().shared.config.deterministic => IoPlace::Simulated,
+        Some(_) => IoPlace::Task,
+    }
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// By a wake, or early: the caller checks its condition again.
+    Woken,
+    /// The deadline has passed.
+    TimedOut,
+}
+
+/// Parks the running task until its waiter is woken, or until a point in time on the clock of
+/// [`time::now`](crate::time::now); may return early. A cancel point. `what` and `object` are shown
+/// to observers: "reading from", and the address of the peer.
+///
+/// # Errors
+///
+/// If the task was cancelled. The caller withdraws its waiter and returns the error.
+#[inline]
+pub fn wait(
+    until: Option<Instant>,
+    what: &'static str,
+    object: &dyn fmt::Display,
+) -> Result<WaitEnd> {
+    let deadline = until.map_or(Deadline::Never, Deadline::at);
+    match parking::wait(Here::new().frame(), deadline, Why::Io(what, object))? {
+        parking::Ended::Woken => Ok(WaitEnd::Woken),
+        parking::Ended::TimedOut => Ok(WaitEnd::TimedOut),
+    }
+}
+
+/// The running task, for the time of one wait.
+#[derive(Debug)]
+pub struct IoWaiter(Waiter);
+
+impl IoWaiter {
+    /// The running task, or this thread.
+    ///
+    /// # Safety
+    ///
+    /// The waiter is taken out of the object that it waits for before the task's wait returns: by
+    /// its owner, or by a thread that calls [`taken`](IoWaiter::taken). Both under the lock that
+    /// guards the object.
+    #[inline]
+    pub unsafe fn here() -> IoWaiter {
+        // SAFETY: as the caller says.
+        IoWaiter(unsafe { borrowed_waiter(Here::new().frame()) })
+    }
+
+    /// Called by a thread that has taken the waiter out and will wake it, under the lock.
+    #[inline]
+    pub fn taken(mut self) -> IoWaiter {
+        self.0.upgrade();
+        self
+    }
+
+    /// Wakes the waiter.
+    pub fn wake(self) {
+        self.0.wake();
+    }
+
+    /// As [`wake`](IoWaiter::wake), for an event of the kernel: a task of this worker goes behind
+    /// those that are ready.
+    #[inline]
+    pub fn wake_behind(self) {
+        let behind = worker::with_current(|worker| {
+            // SAFETY: records live as long as the scheduler, which is that of the worker.
+            let pinned = self
+                .0
+                .task_for(worker)
+                .filter(|task| unsafe { !task.task.as_ref().traits.get().migratable });
+            pinned.map(|task| worker.wake_behind(task)).is_some()
+        });
+        if behind != Some(true) {
+            self.0.wake();
+        }
+    }
+}
+
+/// Charges an operation on a descriptor before it is attempted: so many ops and as many syscalls.
+/// A checkpoint, hence a cancel point. No effect outside of tasks.
+///
+/// # Errors
+///
+/// As for [`Cx::charge`](crate::Cx::charge): then nothing was charged.
+#[inline]
+pub fn charge(cost: u64) -> Result<()> {
+    Here::new().frame().map_or(Ok(()), |frame| frame.charge_io(cost))
+}
+
+/// Takes a charge back: the operation has not happened.
+pub fn refund(cost: u64) {
+    if let Some(frame) = Here::new().frame() {
+        frame.refund_io(cost);
+    }
+}
+
+/// The address of the kernel's events of this worker; 0 if there are none.
+#[inline]
+pub fn events_here() -> usize {
+    let address = |worker: &worker::Worker| {
+        worker.poller().events().map_or(0, |events| Arc::as_ptr(events).cast::<()>().addr())
+    };
+    worker::with_current(address).unwrap_or(0)
+}
+
+/// The kernel's events of this worker, made by the first call there.
+///
+/// # Errors
+///
+/// Those of `make`; and outside of tasks, which have no worker to poll for them.
+pub fn events<T: KernelEvents>(make: impl FnOnce() -> io::Result<Arc<T>>) -> io::Result<Arc<T>> {
+    let here = |worker: &worker::Worker| {
+        let poller = worker.poller();
+        if poller.events().is_none() {
+            poller.install(make()?);
+        }
+        let events: Option<Arc<dyn Any + Send + Sync>> =
+            poller.events().map(|events| Arc::clone(events) as _);
+        let known = events.and_then(|events| events.downcast::<T>().ok());
+        known.ok_or_else(|| io::Error::other("the worker has a poller of another kind"))
+    };
+    worker::with_current(here).unwrap_or_else(|| Err(io::Error::other("not on a worker")))
+}
+
+/// The simulated world of the running task's runtime, made from its seed by the first call; `None`
+/// outside of deterministic runtimes.
+pub fn world<T: Any + Send + Sync>(make: impl FnOnce(u64) -> T) -> Option<Arc<T>> {
+    let here = Here::new();
+    let shared = &here.frame()?.settings().shared;
+    if !shared.config.deterministic {
+        return None;
+    }
+    let world = shared.world.get_or_init(|| Arc::new(make(shared.config.seed)));
+    Arc::clone(world).downcast().ok()
+}
+
+/// The error of the runtime that a standard error carries.
+pub fn error_of<'e>(error: &'e (dyn StdError + Send + Sync + 'static)) -> Option<&'e Error> {
+    Error::in_std(error)
+}
+
+/// The time by which a wait of so long ends; `None` if that is beyond all clocks.
+pub fn after(time: Duration) -> Option<Instant> {
+    crate::time::now().checked_add(time)
+}
