@@ -1,0 +1,135 @@
+//! The loop of a listener, and the errors that it survives.
+//!
+//! | error of `accept` | means | the loop |
+//! |---|---|---|
+//! | ECONNABORTED, EPERM, EPROTO, network errors of the new connection | that connection is gone | takes the next one |
+//! | EMFILE, ENFILE, ENOBUFS, ENOMEM | no room for another descriptor | waits, from 5 ms to 1 s, and tries again |
+//! | cancelled | the task is to end | returns the error, then ends |
+//! | others | the listener is broken | returns the error |
+//!
+//! Waiting keeps a server that has run out of descriptors from using a whole core, and lets its
+//! connections end. They stay in the kernel's queue meanwhile.
+
+use std::io;
+use std::time::Duration;
+
+/// The first pause of a listener that has run out of descriptors, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+
+/// The connections of a listener: see `incoming` of the listeners.
+///
+/// It survives errors of single connections, and waits when the process has no room for another
+/// descriptor. It ends after an error that says that the task was cancelled.
+#[derive(Debug)]
+pub struct Incoming<'l, L> {
+    listener: &'l L,
+    ended: bool,
+}
+
+/// A listener, as the loop sees it. Not implemented by others.
+pub trait Accepts {
+    /// Its connections.
+    type Stream;
+
+    /// Waits for a connection.
+    ///
+    /// # Errors
+    ///
+    /// Those of `accept`.
+    fn accept_one(&self) -> io::Result<Self::Stream>;
+}
+
+impl<'l, L> Incoming<'l, L> {
+    pub(super) fn new(listener: &'l L) -> Incoming<'l, L> {
+        Incoming { listener, ended: false }
+    }
+}
+
+/// The meaning of an error of `accept`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// Of the connection that was about to be accepted.
+    OfConnection,
+    /// No room for another descriptor.
+    Full,
+    /// Of the listener, or of the task.
+    Final,
+}
+
+fn trouble(error: &io::Error) -> Trouble {
+    match error.raw_os_error() {
+        Some(
+            libc::ECONNABORTED
+            | libc::EPERM
+            | libc::EPROTO
+            | libc::ENETDOWN
+            | libc::ENOPROTOOPT
+            | libc::EHOSTDOWN
+            | libc::ENONET
+            | libc::EHOSTUNREACH
+            | libc::EOPNOTSUPP
+            | libc::ENETUNREACH
+            | libc::ETIMEDOUT,
+        ) => Trouble::OfConnection,
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => Trouble::Full,
+        _ => Trouble::Final,
+    }
+}
+
+impl<L: Accepts> Iterator for Incoming<'_, L> {
+    type Item = io::Result<L::Stream>;
+
+    fn next(&mut self) -> Option<io::Result<L::Stream>> {
+        if self.ended {
+            return None;
+        }
+        let mut pause = PAUSES.0;
+        loop {
+            let error = match self.listener.accept_one() {
+                Ok(stream) => return Some(Ok(stream)),
+                Err(error) => error,
+            };
+            match trouble(&error) {
+                Trouble::OfConnection => {}
+                Trouble::Full => {
+                    if let Err(cancelled) = parcae::time::sleep(pause) {
+                        self.ended = true;
+                        return Some(Err(crate::error::from_task(cancelled)));
+                    }
+                    pause = (pause * 2).min(PAUSES.1);
+                }
+                Trouble::Final => {
+                    self.ended = crate::is_cancelled(&error);
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    struct Script(RefCell<Vec<io::Result<u32>>>);
+
+    impl Accepts for Script {
+        type Stream = u32;
+
+        fn accept_one(&self) -> io::Result<u32> {
+            self.0.borrow_mut().pop().unwrap_or_else(|| Err(io::ErrorKind::InvalidInput.into()))
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_gone_is_passed_over() {
+        let gone = |code| Err(io::Error::from_raw_os_error(code));
+        let script = vec![Ok(2), gone(libc::EMFILE), gone(libc::EPROTO), Ok(1)];
+        let script = Script(RefCell::new(script));
+        let mut incoming = Incoming::new(&script);
+        assert_eq!(incoming.next().unwrap().unwrap(), 1);
+        assert_eq!(incoming.next().unwrap().unwrap(), 2);
+        assert!(incoming.next().unwrap().is_err(), "the listener is broken");
+    }
+}

@@ -1,0 +1,246 @@
+//! Datagrams on either backend, and UDP.
+
+use super::stream::{Name, Timeout};
+use super::tcp::{first_of, refuse_simulated};
+use crate::error::not_replayable;
+use crate::sim;
+use crate::source::slot::Direction;
+use crate::source::{Attempt, Operation, Source};
+use parcae::io::IoPlace;
+use std::io;
+use std::net::{self, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A socket for datagrams.
+#[derive(Debug)]
+pub(super) struct Datagrams<S: AsFd> {
+    backend: Backend<S>,
+    name: Name,
+    timeout: Timeout,
+}
+
+#[derive(Debug)]
+enum Backend<S: AsFd> {
+    Os(Source<S>),
+    Sim(sim::Mailbox),
+}
+
+impl<S: AsFd> Datagrams<S> {
+    pub(super) fn real(io: S, name: Name) -> Datagrams<S> {
+        Datagrams { backend: Backend::Os(Source::new(io)), name, timeout: Timeout::default() }
+    }
+
+    pub(super) fn simulated(mailbox: sim::Mailbox) -> Datagrams<S> {
+        let name = mailbox.name().clone();
+        Datagrams { backend: Backend::Sim(mailbox), name, timeout: Timeout::default() }
+    }
+
+    /// Each datagram is taken until the kernel says that there is none: a short one is no sign.
+    pub(super) fn receive(
+        &self,
+        buffer: &mut [u8],
+        mut real: impl FnMut(&S, &mut [u8]) -> io::Result<(usize, Name)>,
+    ) -> io::Result<(usize, Name)> {
+        let operation = Operation {
+            direction: Direction::Read,
+            cost: 1,
+            timeout: self.timeout.get(),
+            what: "receiving at",
+            object: &self.name,
+        };
+        match &self.backend {
+            Backend::Os(source) => {
+                source.operate(operation, |io| real(io, buffer).map(Attempt::Full))
+            }
+            Backend::Sim(mailbox) => mailbox.receive(operation, buffer),
+        }
+    }
+
+    pub(super) fn send_to(
+        &self,
+        bytes: &[u8],
+        to: &Name,
+        mut real: impl FnMut(&S) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let operation = Operation {
+            direction: Direction::Write,
+            cost: 1,
+            timeout: None,
+            what: "sending to",
+            object: to,
+        };
+        match &self.backend {
+            Backend::Os(source) => source.operate(operation, |io| real(io).map(Attempt::Full)),
+            Backend::Sim(mailbox) => mailbox.send(operation, bytes, to),
+        }
+    }
+}
+
+/// A UDP socket, as `std::net::UdpSocket`.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use parcae_io::net::UdpSocket;
+///
+/// let rt = Runtime::builder().build()?;
+/// rt.run(|_| {
+///     let (here, there) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+///     there.send_to(b"knock", here.local_addr()?)?;
+///     let mut buffer = [0; 64];
+///     let (length, from) = here.recv_from(&mut buffer)?;
+///     assert_eq!((&buffer[..length], from), (&b"knock"[..], there.local_addr()?));
+///     Ok(())
+/// })?;
+/// # Ok::<(), parcae::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct UdpSocket {
+    socket: Datagrams<net::UdpSocket>,
+    /// The only peer, once it was chosen.
+    peer: OnceLock<SocketAddr>,
+}
+
+impl UdpSocket {
+    /// A socket at the first of the addresses that is free. Port 0 chooses one.
+    ///
+    /// # Errors
+    ///
+    /// That of the last address.
+    pub fn bind<A: ToSocketAddrs>(to: A) -> io::Result<UdpSocket> {
+        first_of(to, |to| {
+            if parcae::io::place() == IoPlace::Simulated {
+                let socket = Datagrams::simulated(sim::mailbox(Name::Inet(to))?);
+                return Ok(UdpSocket { socket, peer: OnceLock::new() });
+            }
+            UdpSocket::from_real(net::UdpSocket::bind(to)?)
+        })
+    }
+
+    /// Takes a socket over from the standard library. It is made non-blocking, also for others that
+    /// share it.
+    ///
+    /// # Errors
+    ///
+    /// Under the deterministic executor; or if the kernel refuses.
+    pub fn from_std(socket: net::UdpSocket) -> io::Result<UdpSocket> {
+        refuse_simulated(&socket.local_addr().map_or(Name::Unnamed, Name::Inet))?;
+        UdpSocket::from_real(socket)
+    }
+
+    fn from_real(socket: net::UdpSocket) -> io::Result<UdpSocket> {
+        socket.set_nonblocking(true)?;
+        let name = Name::Inet(socket.local_addr()?);
+        Ok(UdpSocket { socket: Datagrams::real(socket, name), peer: OnceLock::new() })
+    }
+
+    /// Gives the socket to the standard library, as a blocking one.
+    ///
+    /// # Errors
+    ///
+    /// For a simulated socket; or if the kernel refuses.
+    pub fn into_std(self) -> io::Result<net::UdpSocket> {
+        match self.socket.backend {
+            Backend::Os(source) => {
+                let socket = source.into_inner();
+                socket.set_nonblocking(false)?;
+                Ok(socket)
+            }
+            Backend::Sim(_) => Err(not_replayable("into_std of", &self.socket.name)),
+        }
+    }
+
+    /// Chooses the only peer: [`send`](UdpSocket::send) goes there, and datagrams of others are
+    /// dropped. Once per socket.
+    ///
+    /// # Errors
+    ///
+    /// If there is a peer already, or the kernel refuses.
+    pub fn connect<A: ToSocketAddrs>(&self, to: A) -> io::Result<()> {
+        first_of(to, |to| {
+            if let Backend::Os(source) = &self.socket.backend {
+                source.get().connect(to)?;
+            }
+            self.peer.set(to).map_err(|_| io::Error::from(io::ErrorKind::AlreadyExists))
+        })
+    }
+
+    /// Sends a datagram. Waits while the kernel has no room for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernel; if the task is cancelled, it was not sent.
+    pub fn send_to<A: ToSocketAddrs>(&self, bytes: &[u8], to: A) -> io::Result<usize> {
+        first_of(to, |to| self.socket.send_to(bytes, &Name::Inet(to), |io| io.send_to(bytes, to)))
+    }
+
+    /// Sends a datagram to the only peer.
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected` without one; or as for [`send_to`](UdpSocket::send_to).
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let peer = *self.peer.get().ok_or(io::ErrorKind::NotConnected)?;
+        self.socket.send_to(bytes, &Name::Inet(peer), |io| io.send(bytes))
+    }
+
+    /// Waits for a datagram; its rest beyond the buffer is lost. Returns its length and sender.
+    ///
+    /// # Errors
+    ///
+    /// If the task is cancelled or the timeout has passed: then none was taken.
+    pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        loop {
+            let real = |io: &net::UdpSocket, buffer: &mut [u8]| {
+                io.recv_from(buffer).map(|(length, from)| (length, Name::Inet(from)))
+            };
+            let (length, from) = self.socket.receive(buffer, real)?;
+            let from = from.inet()?;
+            if self.peer.get().is_none_or(|peer| *peer == from) {
+                return Ok((length, from));
+            }
+        }
+    }
+
+    /// Waits for a datagram of the only peer, or of anyone without one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv_from`](UdpSocket::recv_from).
+    pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.recv_from(buffer).map(|(length, _)| length)
+    }
+
+    /// The address of the socket.
+    ///
+    /// # Errors
+    ///
+    /// If it has none.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.name.inet()
+    }
+
+    /// The longest time that a receive waits; `None`: any time.
+    ///
+    /// # Errors
+    ///
+    /// For a timeout of zero.
+    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.socket.timeout.set(time)
+    }
+}
+
+/// The descriptor of a real socket.
+///
+/// # Panics
+///
+/// A simulated socket has none.
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket.backend {
+            Backend::Os(source) => source.get().as_fd(),
+            Backend::Sim(_) => panic!("a socket of the simulated network has no descriptor"),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Halves of a stream: one task reads, another writes.
+
+/// Defines the halves of a stream type, and the reading and writing of the stream itself.
+macro_rules! stream_halves {
+    ($stream:ident, $read:ident, $write:ident, $owned_read:ident, $owned_write:ident) => {
+        impl $stream {
+            /// Splits the stream into a half that reads and one that writes, which borrow it.
+            ///
+            /// A shared reference reads and writes as well; halves tell two tasks apart.
+            pub fn split(&mut self) -> ($read<'_>, $write<'_>) {
+                let stream = &*self;
+                ($read(stream), $write(stream))
+            }
+
+            /// Splits the stream into owned halves, for tasks that do not borrow it. Dropping the
+            /// half that writes ends the output: the peer reads to the end.
+            pub fn into_split(self) -> ($owned_read, $owned_write) {
+                let stream = std::sync::Arc::new(self);
+                ($owned_read(std::sync::Arc::clone(&stream)), $owned_write(Some(stream)))
+            }
+        }
+
+        /// The reading half of a stream.
+        #[derive(Debug)]
+        pub struct $read<'s>(&'s $stream);
+
+        /// The writing half of a stream.
+        #[derive(Debug)]
+        pub struct $write<'s>(&'s $stream);
+
+        /// The owned reading half of a stream.
+        #[derive(Debug)]
+        pub struct $owned_read(std::sync::Arc<$stream>);
+
+        /// The owned writing half of a stream. Dropping it ends the output.
+        #[derive(Debug)]
+        pub struct $owned_write(Option<std::sync::Arc<$stream>>);
+
+        impl std::ops::Deref for $read<'_> {
+            type Target = $stream;
+            fn deref(&self) -> &$stream {
+                self.0
+            }
+        }
+
+        impl std::ops::Deref for $write<'_> {
+            type Target = $stream;
+            fn deref(&self) -> &$stream {
+                self.0
+            }
+        }
+
+        impl std::ops::Deref for $owned_read {
+            type Target = $stream;
+            fn deref(&self) -> &$stream {
+                &self.0
+            }
+        }
+
+        impl $owned_read {
+            /// The whole stream again.
+            ///
+            /// # Errors
+            ///
+            /// The halves, if they are of two streams.
+            pub fn reunite(
+                self,
+                other: $owned_write,
+            ) -> Result<$stream, ($owned_read, $owned_write)> {
+                let same = other.0.as_ref().is_some_and(|w| std::sync::Arc::ptr_eq(w, &self.0));
+                if !same {
+                    return Err((self, other));
+                }
+                let mut other = other;
+                drop(other.0.take());
+                std::sync::Arc::try_unwrap(self.0)
+                    .map_err(|stream| ($owned_read(stream), $owned_write(None)))
+            }
+        }
+
+        impl std::ops::Deref for $owned_write {
+            type Target = $stream;
+            fn deref(&self) -> &$stream {
+                match &self.0 {
+                    Some(stream) => stream,
+                    None => unreachable!("taken out only when it is consumed"),
+                }
+            }
+        }
+
+        impl Drop for $owned_write {
+            fn drop(&mut self) {
+                if let Some(stream) = &self.0 {
+                    // The peer may be gone: then there is no one to tell.
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                }
+            }
+        }
+
+        crate::net::halves::reads!($stream, |this| &this.stream);
+        crate::net::halves::reads!(&$stream, |this| &this.stream);
+        crate::net::halves::reads!($read<'_>, |this| &this.0.stream);
+        crate::net::halves::reads!($owned_read, |this| &this.0.stream);
+        crate::net::halves::writes!($stream, |this| &this.stream);
+        crate::net::halves::writes!(&$stream, |this| &this.stream);
+        crate::net::halves::writes!($write<'_>, |this| &this.0.stream);
+        crate::net::halves::writes!($owned_write, |this| &std::ops::Deref::deref(this).stream);
+    };
+}
+
+/// `Read` for a type with a stream in it.
+macro_rules! reads {
+    ($type:ty, |$this:ident| $stream:expr) => {
+        impl std::io::Read for $type {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                let $this = &*self;
+                $stream.read(buffer)
+            }
+
+            fn read_vectored(
+                &mut self,
+                buffers: &mut [std::io::IoSliceMut<'_>],
+            ) -> std::io::Result<usize> {
+                let $this = &*self;
+                $stream.read_vectored(buffers)
+            }
+        }
+    };
+}
+
+/// `Write` for a type with a stream in it.
+macro_rules! writes {
+    ($type:ty, |$this:ident| $stream:expr) => {
+        impl std::io::Write for $type {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                let $this = &*self;
+                $stream.write(bytes)
+            }
+
+            fn write_vectored(&mut self, bytes: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+                let $this = &*self;
+                $stream.write_vectored(bytes)
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(()) // nothing is held back here
+            }
+        }
+    };
+}
+
+pub(super) use {reads, stream_halves, writes};

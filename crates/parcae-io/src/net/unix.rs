@@ -1,0 +1,320 @@
+//! Unix sockets: streams, listeners and datagrams.
+
+use super::accept::{Accepts, Incoming};
+use super::datagram::Datagrams;
+use super::halves::stream_halves;
+use super::stream::{Backend, Name, Stream};
+use super::tcp::refuse_simulated;
+use crate::error::not_replayable;
+use crate::sim;
+use crate::source::slot::Direction;
+use crate::source::{Attempt, Charge, Operation, Source};
+use crate::sys;
+use parcae::io::IoPlace;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net;
+use std::path::Path;
+use std::time::Duration;
+
+/// The pause of a connect to a listener whose queue is full.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A connection between two Unix sockets, as `std::os::unix::net::UnixStream`.
+///
+/// ```
+/// use parcae::prelude::*;
+/// use parcae_io::net::UnixStream;
+/// use std::io::{Read, Write};
+///
+/// let rt = Runtime::builder().build()?;
+/// rt.run(|cx| {
+///     let (mut left, mut right) = UnixStream::pair()?;
+///     cx.nursery(|n| {
+///         n.spawn(move |_| Ok(left.write_all(b"over here")?))?;
+///         let mut text = String::new();
+///         right.read_to_string(&mut text)?;
+///         assert_eq!(text, "over here");
+///         Ok(())
+///     })
+/// })?;
+/// # Ok::<(), parcae::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct UnixStream {
+    stream: Stream<net::UnixStream>,
+}
+
+impl UnixStream {
+    /// Connects to the listener at this path. A cancel point if the listener's queue is full.
+    ///
+    /// # Errors
+    ///
+    /// If no one listens there, or the task is cancelled.
+    pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
+        let path = path.as_ref();
+        let peer = Name::Unix(path.into());
+        if parcae::io::place() == IoPlace::Simulated {
+            let operation = Operation {
+                direction: Direction::Write,
+                cost: 2,
+                timeout: None,
+                what: "connecting to",
+                object: &peer,
+            };
+            let stream = sim::connect(operation, peer.clone())?;
+            return Ok(UnixStream { stream: Stream::simulated(stream) });
+        }
+        let charge = Charge::new(2)?;
+        loop {
+            match sys::connect_unix(path) {
+                Ok(socket) => {
+                    charge.keep();
+                    return Ok(UnixStream { stream: Stream::real(socket.into(), peer) });
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    parcae::time::sleep(PAUSE).map_err(crate::error::from_task)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Two connected sockets without a name.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        if parcae::io::place() == IoPlace::Simulated {
+            let (left, right) = sim::pair()?;
+            let stream = |end| UnixStream { stream: Stream::simulated(end) };
+            return Ok((stream(left), stream(right)));
+        }
+        let (left, right) = net::UnixStream::pair()?;
+        let stream = |end| UnixStream { stream: Stream::real(end, Name::Unnamed) };
+        Ok((stream(left), stream(right)))
+    }
+
+    /// Takes a connection over from the standard library. Its flags stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// Under the deterministic executor.
+    pub fn from_std(stream: net::UnixStream) -> io::Result<UnixStream> {
+        let peer = Name::of_unix(stream.peer_addr());
+        refuse_simulated(&peer)?;
+        Ok(UnixStream { stream: Stream::real(stream, peer) })
+    }
+
+    /// Gives the connection to the standard library, as a blocking one.
+    ///
+    /// # Errors
+    ///
+    /// For a simulated connection; or if the kernel refuses.
+    pub fn into_std(self) -> io::Result<net::UnixStream> {
+        let peer = self.stream.peer.clone();
+        match self.stream.backend {
+            Backend::Os(source) => {
+                let stream = source.into_inner();
+                stream.set_nonblocking(false)?;
+                Ok(stream)
+            }
+            Backend::Sim(_) => Err(not_replayable("into_std of a connection to", &peer)),
+        }
+    }
+
+    /// Reads without taking the bytes out: the next read returns them again.
+    ///
+    /// # Errors
+    ///
+    /// As for reading.
+    pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.peek(buffer)
+    }
+
+    /// Ends reading, writing or both.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.stream.shutdown(how, |io| io.shutdown(how))
+    }
+
+    /// The longest time that a read waits; `None`: any time.
+    ///
+    /// # Errors
+    ///
+    /// For a timeout of zero.
+    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.stream.read_timeout.set(time)
+    }
+
+    /// The longest time that a write waits; `None`: any time.
+    ///
+    /// # Errors
+    ///
+    /// For a timeout of zero.
+    pub fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.stream.write_timeout.set(time)
+    }
+}
+
+stream_halves!(UnixStream, UnixReadHalf, UnixWriteHalf, OwnedUnixReadHalf, OwnedUnixWriteHalf);
+
+/// The descriptor of a real connection.
+///
+/// # Panics
+///
+/// A simulated connection has none.
+impl AsFd for UnixStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// A Unix listener, as `std::os::unix::net::UnixListener`. The file stays when it is dropped.
+#[derive(Debug)]
+pub struct UnixListener {
+    listener: Listener,
+    name: Name,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Os(Source<net::UnixListener>),
+    Sim(sim::SimListener),
+}
+
+impl UnixListener {
+    /// Listens at a path that no file has.
+    ///
+    /// # Errors
+    ///
+    /// If there is a file already, or the kernel refuses.
+    pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
+        let path = path.as_ref();
+        let name = Name::Unix(path.into());
+        let listener = if parcae::io::place() == IoPlace::Simulated {
+            Listener::Sim(sim::listen(name.clone())?)
+        } else {
+            let listener = net::UnixListener::bind(path)?;
+            listener.set_nonblocking(true)?;
+            Listener::Os(Source::new(listener))
+        };
+        Ok(UnixListener { listener, name })
+    }
+
+    /// Takes a listener over from the standard library. It is made non-blocking, also for others
+    /// that share it.
+    ///
+    /// # Errors
+    ///
+    /// Under the deterministic executor; or if the kernel refuses.
+    pub fn from_std(listener: net::UnixListener) -> io::Result<UnixListener> {
+        let name = Name::of_unix(listener.local_addr());
+        refuse_simulated(&name)?;
+        listener.set_nonblocking(true)?;
+        Ok(UnixListener { listener: Listener::Os(Source::new(listener)), name })
+    }
+
+    /// Waits for a connection. A cancel point: a cancelled call has taken none.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernel, also passing ones; [`incoming`](UnixListener::incoming) survives them.
+    pub fn accept(&self) -> io::Result<UnixStream> {
+        let operation = Operation {
+            direction: Direction::Read,
+            cost: 1,
+            timeout: None,
+            what: "accepting at",
+            object: &self.name,
+        };
+        match &self.listener {
+            Listener::Os(source) => {
+                let accepted = source.operate(operation, |io| io.accept().map(Attempt::Full));
+                Ok(UnixStream { stream: Stream::real(accepted?.0, Name::Unnamed) })
+            }
+            Listener::Sim(listener) => {
+                Ok(UnixStream { stream: Stream::simulated(listener.accept(operation)?) })
+            }
+        }
+    }
+
+    /// Connections, for a loop that goes on: see
+    /// [`TcpListener::incoming`](super::TcpListener::incoming).
+    pub fn incoming(&self) -> Incoming<'_, UnixListener> {
+        Incoming::new(self)
+    }
+}
+
+impl Accepts for UnixListener {
+    type Stream = UnixStream;
+
+    fn accept_one(&self) -> io::Result<UnixStream> {
+        self.accept()
+    }
+}
+
+/// A Unix socket for datagrams, as `std::os::unix::net::UnixDatagram`.
+#[derive(Debug)]
+pub struct UnixDatagram {
+    socket: Datagrams<net::UnixDatagram>,
+}
+
+impl UnixDatagram {
+    /// A socket at a path that no file has.
+    ///
+    /// # Errors
+    ///
+    /// If there is a file already, or the kernel refuses.
+    pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
+        let name = Name::Unix(path.as_ref().into());
+        if parcae::io::place() == IoPlace::Simulated {
+            return Ok(UnixDatagram { socket: Datagrams::simulated(sim::mailbox(name)?) });
+        }
+        UnixDatagram::real(net::UnixDatagram::bind(path)?, name)
+    }
+
+    /// A socket without a name, which can send.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn unbound() -> io::Result<UnixDatagram> {
+        if parcae::io::place() == IoPlace::Simulated {
+            return Ok(UnixDatagram { socket: Datagrams::simulated(sim::mailbox(Name::Unnamed)?) });
+        }
+        UnixDatagram::real(net::UnixDatagram::unbound()?, Name::Unnamed)
+    }
+
+    fn real(socket: net::UnixDatagram, name: Name) -> io::Result<UnixDatagram> {
+        socket.set_nonblocking(true)?;
+        Ok(UnixDatagram { socket: Datagrams::real(socket, name) })
+    }
+
+    /// Sends a datagram to the socket at this path. Waits while its queue is full.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the task is cancelled.
+    pub fn send_to<P: AsRef<Path>>(&self, bytes: &[u8], path: P) -> io::Result<usize> {
+        let path = path.as_ref();
+        self.socket.send_to(bytes, &Name::Unix(path.into()), |io| io.send_to(bytes, path))
+    }
+
+    /// Waits for a datagram; its rest beyond the buffer is lost. Returns its length.
+    ///
+    /// # Errors
+    ///
+    /// If the task is cancelled: then none was taken.
+    pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let real = |io: &net::UnixDatagram, buffer: &mut [u8]| {
+            io.recv(buffer).map(|length| (length, Name::Unnamed))
+        };
+        self.socket.receive(buffer, real).map(|(length, _)| length)
+    }
+}

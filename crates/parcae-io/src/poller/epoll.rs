@@ -1,0 +1,101 @@
+//! The poller of a worker: an epoll instance, and an eventfd as its bell.
+//!
+//! The worker makes it when one of its tasks first waits for a descriptor, and sleeps in it from
+//! then on. Only the worker asks it for events; any thread registers descriptors and rings the
+//! bell. The runtime's side, and why no wake is lost, is in `parcae` (`sched::idle`).
+//!
+//! # Events
+//!
+//! A descriptor is registered once, edge-triggered, for input, output and the end of the peer's
+//! output. The data of its events is the [`Key`] of its slot: its place in the slab and the slot's
+//! generation. An event of a descriptor that was closed while the event was on its way finds
+//! another generation, and is dropped.
+//!
+//! # The bell
+//!
+//! The eventfd is registered edge-triggered and never read: each write is a new edge, which ends
+//! the present wait or the next one. Its count would overflow after 2^64 writes.
+
+use crate::source::slot::{self, Key};
+use crate::sys::{self, Timeouts};
+use parcae::io::KernelEvents;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The most events that are taken at once.
+const BATCH: usize = 256;
+/// The data of the bell's events: the key of no slot.
+const BELL: u64 = u64::MAX;
+
+/// The poller of one worker.
+pub(crate) struct Epoll {
+    fd: OwnedFd,
+    bell: OwnedFd,
+    /// Number of registered descriptors.
+    watched: AtomicUsize,
+    /// Where the kernel writes events. Used by the worker alone.
+    events: Mutex<Box<[libc::epoll_event]>>,
+    timeouts: Timeouts,
+}
+
+impl Epoll {
+    pub(crate) fn new() -> io::Result<Arc<Epoll>> {
+        let (fd, bell) = (sys::epoll_create()?, sys::eventfd()?);
+        sys::epoll_add(fd.as_fd(), bell.as_fd(), libc::EPOLLIN | libc::EPOLLET, BELL)?;
+        let empty = libc::epoll_event { events: 0, u64: 0 };
+        Ok(Arc::new(Epoll {
+            fd,
+            bell,
+            watched: AtomicUsize::new(0),
+            events: Mutex::new(vec![empty; BATCH].into()),
+            timeouts: Timeouts::new(),
+        }))
+    }
+
+    /// Registers a descriptor for good. If it is ready already, that is the first event.
+    pub(crate) fn add(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
+        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        sys::epoll_add(self.fd.as_fd(), fd, events, key.0)?;
+        self.watched.fetch_add(1, Ordering::Relaxed); // a hint for the worker
+        Ok(())
+    }
+
+    /// Removes a descriptor. Events that were taken before may still be on their way.
+    pub(crate) fn remove(&self, fd: BorrowedFd<'_>) {
+        // It was registered, and is open: there is nothing to report.
+        let _ = sys::epoll_delete(self.fd.as_fd(), fd);
+        self.watched.fetch_sub(1, Ordering::Relaxed); // as in `add`
+    }
+
+    /// The address by which the runtime knows it.
+    pub(crate) fn address(&self) -> usize {
+        (&raw const *self).addr()
+    }
+}
+
+impl KernelEvents for Epoll {
+    fn poll(&self, timeout: Option<Duration>) -> usize {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = self.timeouts.epoll_wait(self.fd.as_fd(), &mut events, timeout);
+        let mut found = 0;
+        for event in &events[..taken] {
+            let (bits, data) = (event.events, event.u64); // packed on x86_64: copied
+            if data != BELL {
+                found += 1;
+                slot::deliver(Key(data), bits);
+            }
+        }
+        found
+    }
+
+    fn ring(&self) {
+        sys::eventfd_write(self.bell.as_fd());
+    }
+
+    fn is_watching(&self) -> bool {
+        self.watched.load(Ordering::Relaxed) > 0 // as in `add`
+    }
+}

@@ -1,0 +1,183 @@
+//! Listeners, and connecting to them.
+//!
+//! A connection is in the queue of its listener from the moment at which the first segment of the
+//! client arrives. The client's `connect` returns one latency later, whether or not the connection
+//! was accepted, as with TCP. While the queue is full a client waits.
+
+use super::drive::{Stop, WaitList, operate};
+use super::pipe::{SimStream, ends};
+use super::{Name, World, host};
+use crate::source::Operation;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Connections that wait for `accept`.
+const LONGEST: usize = 128;
+
+/// The queue of a listener.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    state: Mutex<BacklogState>,
+    arrivals: WaitList,
+    room: WaitList,
+}
+
+#[derive(Debug, Default)]
+struct BacklogState {
+    waiting: VecDeque<(Instant, SimStream)>,
+    closed: bool,
+}
+
+impl Backlog {
+    fn lock(&self) -> MutexGuard<'_, BacklogState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A listener of the simulated network.
+#[derive(Debug)]
+pub(crate) struct SimListener {
+    world: Arc<World>,
+    backlog: Arc<Backlog>,
+    local: Name,
+    /// Its name in the network.
+    key: Name,
+}
+
+/// Listens at a name.
+pub(crate) fn listen(at: Name) -> io::Result<SimListener> {
+    let world = World::here()?;
+    let mut net = world.net();
+    let local = net.with_port(at);
+    let key = local.at(host());
+    if net.listeners.contains_key(&key) {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    let backlog = Arc::new(Backlog::default());
+    net.listeners.insert(key.clone(), Arc::clone(&backlog));
+    drop(net);
+    Ok(SimListener { world, backlog, local, key })
+}
+
+impl super::Net {
+    /// The name, with a port of its own if it has none.
+    pub(super) fn with_port(&mut self, name: Name) -> Name {
+        match name {
+            Name::Inet(address) if address.port() == 0 => {
+                Name::Inet(SocketAddr::new(address.ip(), self.port(host())))
+            }
+            other => other,
+        }
+    }
+}
+
+impl SimListener {
+    pub(crate) fn local(&self) -> &Name {
+        &self.local
+    }
+
+    pub(crate) fn accept(&self, operation: Operation<'_>) -> io::Result<SimStream> {
+        let stream = operate(operation, &self.backlog.arrivals, || {
+            let mut state = self.backlog.lock();
+            match state.waiting.front().map(|(due, _)| *due) {
+                Some(due) if due <= parcae::time::now() => {
+                    state.waiting.pop_front().map(|(_, stream)| stream).ok_or(Stop::Wait(None))
+                }
+                due => Err(Stop::Wait(due)),
+            }
+        })?;
+        self.backlog.room.wake();
+        Ok(stream)
+    }
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        self.world.net().listeners.remove(&self.key);
+        let mut state = self.backlog.lock();
+        state.closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        for (_, stream) in waiting {
+            stream.abort(); // no one will serve it
+        }
+        self.backlog.room.wake();
+    }
+}
+
+/// Connects to a listener.
+pub(crate) fn connect(operation: Operation<'_>, to: Name) -> io::Result<SimStream> {
+    let world = World::here()?;
+    let key = to.at(host());
+    let from = local_for(&world, &to);
+    let mut random = world.link(&from, &to);
+    let mut latency = || world.net().latency(&mut random);
+    let (there, back) = (latency(), latency());
+    let arrival = parcae::time::now() + there;
+    let list = WaitList::default();
+    let mut state = Connecting::Sent;
+    let mut near = None;
+    let backlog = world.net().listeners.get(&key).cloned();
+    let room = backlog.as_ref().map_or(&list, |backlog| &backlog.room);
+    operate(operation, room, || {
+        loop {
+            match state {
+                Connecting::Sent => {
+                    let Some(backlog) = &backlog else {
+                        state = Connecting::Refused(arrival + back);
+                        continue;
+                    };
+                    let mut queue = backlog.lock();
+                    if queue.closed {
+                        state = Connecting::Refused(arrival + back);
+                    } else if queue.waiting.len() >= LONGEST {
+                        return Err(Stop::Wait(None));
+                    } else {
+                        let due = arrival.max(parcae::time::now());
+                        let (client, server) = ends(&world, from.clone(), to.clone());
+                        // In the order of arrival, whatever the order of departure.
+                        let place = queue.waiting.partition_point(|(other, _)| *other <= due);
+                        queue.waiting.insert(place, (due, server));
+                        near = Some(client);
+                        state = Connecting::Queued(due + back);
+                        drop(queue);
+                        backlog.arrivals.wake();
+                    }
+                }
+                Connecting::Queued(done) if done <= parcae::time::now() => {
+                    return near.take().ok_or(Stop::Wait(None));
+                }
+                Connecting::Refused(done) if done <= parcae::time::now() => {
+                    return Err(io::ErrorKind::ConnectionRefused.into());
+                }
+                Connecting::Queued(done) | Connecting::Refused(done) => {
+                    return Err(Stop::Wait(Some(done)));
+                }
+            }
+        }
+    })
+}
+
+/// Where a connection attempt is.
+#[derive(Debug, Clone, Copy)]
+enum Connecting {
+    Sent,
+    /// In the queue; the answer arrives then.
+    Queued(Instant),
+    /// Refused; the answer arrives then.
+    Refused(Instant),
+}
+
+/// The name of the near end of a connection.
+fn local_for(world: &World, to: &Name) -> Name {
+    match to {
+        Name::Inet(address) => {
+            let ip = if address.ip().is_loopback() { address.ip() } else { host() };
+            Name::Inet(SocketAddr::new(ip, world.net().port(host())))
+        }
+        _ => Name::Unnamed,
+    }
+}

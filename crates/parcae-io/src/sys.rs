@@ -1,0 +1,300 @@
+//! System calls that the standard library does not offer, each with its errors as `io::Error`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The most bytes of one call: larger ones fail on some systems.
+const MOST: usize = 1 << 30;
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn counted(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    check(fd)?;
+    // SAFETY: just opened, and no one else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+pub(crate) fn epoll_create() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+}
+
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+/// Adds one to the count of an eventfd. Allowed in signal handlers.
+pub(crate) fn eventfd_write(fd: BorrowedFd<'_>) {
+    let one = 1_u64;
+    // SAFETY: reads eight bytes of ours. It fails only if the count is about to overflow.
+    unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
+}
+
+/// Waits until the count of an eventfd is not 0, and makes it 0.
+pub(crate) fn eventfd_wait(fd: BorrowedFd<'_>) -> io::Result<()> {
+    loop {
+        let mut count = 0_u64;
+        // SAFETY: writes eight bytes of ours.
+        let read = counted(unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), 8) });
+        match read {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                block(fd, libc::POLLIN, None)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+pub(crate) fn epoll_add(
+    epoll: BorrowedFd<'_>,
+    fd: BorrowedFd<'_>,
+    events: libc::c_int,
+    data: u64,
+) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: events as u32, u64: data };
+    // SAFETY: the event is on our stack; both descriptors are open.
+    let added = unsafe {
+        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event)
+    };
+    check(added).map(drop)
+}
+
+pub(crate) fn epoll_delete(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Result<()> {
+    let none = std::ptr::null_mut();
+    // SAFETY: the event is not read; both descriptors are open.
+    let deleted =
+        unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd.as_raw_fd(), none) };
+    check(deleted).map(drop)
+}
+
+/// How the kernel takes timeouts: to the nanosecond, or before Linux 5.11 to the millisecond.
+#[derive(Debug)]
+pub(crate) struct Timeouts {
+    coarse: AtomicBool,
+}
+
+impl Timeouts {
+    pub(crate) fn new() -> Timeouts {
+        Timeouts { coarse: AtomicBool::new(false) }
+    }
+
+    /// Takes events, and waits for the first one. Returns their number; 0 if the time is up or a
+    /// signal has interrupted the wait.
+    pub(crate) fn epoll_wait(
+        &self,
+        epoll: BorrowedFd<'_>,
+        events: &mut [libc::epoll_event],
+        timeout: Option<Duration>,
+    ) -> usize {
+        let (at, most) = (events.as_mut_ptr(), events.len() as libc::c_int);
+        let wait = |milliseconds| {
+            // SAFETY: the kernel writes at most so many events.
+            unsafe { libc::epoll_wait(epoll.as_raw_fd(), at, most, milliseconds) }
+        };
+        let taken = match timeout {
+            None => wait(-1),
+            Some(Duration::ZERO) => wait(0),
+            // Relaxed: each thread may find out for itself.
+            Some(time) if self.coarse.load(Ordering::Relaxed) => wait(milliseconds(time)),
+            Some(time) => {
+                let time = timespec(time);
+                // SAFETY: as above; the time is on our stack, and there is no mask.
+                let taken = unsafe {
+                    libc::syscall(
+                        libc::SYS_epoll_pwait2,
+                        epoll.as_raw_fd(),
+                        at,
+                        most,
+                        &raw const time,
+                        std::ptr::null::<libc::sigset_t>(),
+                        0_usize,
+                    )
+                };
+                if taken < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+                    self.coarse.store(true, Ordering::Relaxed); // as above
+                    return self.epoll_wait(epoll, events, timeout);
+                }
+                taken as libc::c_int
+            }
+        };
+        taken.max(0) as usize
+    }
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: time.as_secs().min(1 << 40) as libc::time_t,
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
+/// Rounded up: a wait must not end early again and again.
+fn milliseconds(time: Duration) -> libc::c_int {
+    time.as_nanos().div_ceil(1_000_000).min(1 << 30) as libc::c_int
+}
+
+/// Blocks the thread until the descriptor is ready or the time has come: then false.
+pub(crate) fn block(
+    fd: BorrowedFd<'_>,
+    events: libc::c_short,
+    until: Option<Instant>,
+) -> io::Result<bool> {
+    loop {
+        let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let time = left.map(timespec);
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: one entry, and a time or none, on our stack.
+        let ready = unsafe { libc::ppoll(&raw mut entry, 1, time, std::ptr::null()) };
+        match check(ready) {
+            Ok(0) if left.is_some_and(|left| left.is_zero()) => return Ok(false),
+            Ok(0) => {}
+            Ok(_) => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Reads from a socket without waiting, whatever its flags.
+pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    let (at, most) = (buffer.as_mut_ptr().cast(), buffer.len().min(MOST));
+    // SAFETY: the kernel writes at most so many bytes into the buffer.
+    counted(unsafe { libc::recv(fd.as_raw_fd(), at, most, flags | libc::MSG_DONTWAIT) })
+}
+
+/// Writes to a socket without waiting, whatever its flags, and without a signal.
+pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let (at, most) = (bytes.as_ptr().cast(), bytes.len().min(MOST));
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the kernel reads at most so many bytes of ours.
+    counted(unsafe { libc::send(fd.as_raw_fd(), at, most, flags) })
+}
+
+/// As [`send`], of several buffers.
+pub(crate) fn send_vectored(fd: BorrowedFd<'_>, bytes: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    // SAFETY: all zeros is a message without address and control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    // `IoSlice` has the layout of `iovec` by contract. The kernel takes at most 1024.
+    message.msg_iov = bytes.as_ptr().cast_mut().cast();
+    message.msg_iovlen = bytes.len().min(1024) as _;
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the kernel reads the buffers, which are ours.
+    counted(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, flags) })
+}
+
+/// As [`recv`], into several buffers.
+pub(crate) fn recv_vectored(
+    fd: BorrowedFd<'_>,
+    buffers: &mut [io::IoSliceMut<'_>],
+) -> io::Result<usize> {
+    // SAFETY: as in `send_vectored`.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = buffers.as_mut_ptr().cast();
+    message.msg_iovlen = buffers.len().min(1024) as _;
+    // SAFETY: the kernel writes into the buffers, which are ours alone.
+    counted(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
+}
+
+/// The result of a connection attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connecting {
+    Done,
+    /// The socket becomes writable when it is decided.
+    Pending,
+}
+
+/// A TCP socket that begins to connect.
+pub(crate) fn connect_tcp(to: SocketAddr) -> io::Result<(OwnedFd, Connecting)> {
+    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let socket = stream_socket(family)?;
+    let connected = match to {
+        SocketAddr::V4(to) => {
+            // SAFETY: all zeros is an address.
+            let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+            address.sin_family = libc::AF_INET as libc::sa_family_t;
+            address.sin_port = to.port().to_be();
+            address.sin_addr.s_addr = u32::from_ne_bytes(to.ip().octets());
+            connect(&socket, &address, size_of_val(&address))
+        }
+        SocketAddr::V6(to) => {
+            // SAFETY: as above.
+            let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+            address.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            address.sin6_port = to.port().to_be();
+            address.sin6_flowinfo = to.flowinfo();
+            address.sin6_addr.s6_addr = to.ip().octets();
+            address.sin6_scope_id = to.scope_id();
+            connect(&socket, &address, size_of_val(&address))
+        }
+    };
+    Ok((socket, connected?))
+}
+
+/// A Unix socket that begins to connect. `WouldBlock` if the listener's queue is full: such a
+/// socket never becomes writable, so the caller tries again later.
+pub(crate) fn connect_unix(to: &Path) -> io::Result<OwnedFd> {
+    // SAFETY: all zeros is an address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    let path = to.as_os_str().as_bytes();
+    if path.len() >= address.sun_path.len() || path.contains(&0) {
+        let text = format!("`{}` is no path of a socket: too long, or a zero in it", to.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (place, byte) in address.sun_path.iter_mut().zip(path) {
+        *place = *byte as libc::c_char;
+    }
+    let socket = stream_socket(libc::AF_UNIX)?;
+    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
+    connect(&socket, &address, length).map(|_| socket)
+}
+
+fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::socket(family, kind, 0) })
+}
+
+fn connect<A>(socket: &OwnedFd, address: &A, length: usize) -> io::Result<Connecting> {
+    let (at, length) = (std::ptr::from_ref(address).cast(), length as libc::socklen_t);
+    // SAFETY: an address of ours, of that length.
+    match check(unsafe { libc::connect(socket.as_raw_fd(), at, length) }) {
+        Ok(_) => Ok(Connecting::Done),
+        // An interrupted connect goes on by itself.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
+            Ok(Connecting::Pending)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Sets `TCP_NODELAY`. The connections of a listener inherit it.
+pub(crate) fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: reads one integer of ours.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
