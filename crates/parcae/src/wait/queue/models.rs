@@ -85,7 +85,10 @@ impl Object {
     /// As [`give`](Object::give), with a point between grant and wake. Loom has none itself, and
     /// orders what a waiter reads after an unpark even if the waiter has not parked.
     fn give_slowly(&self) {
-        let waiter = self.grant();
+        self.wake_slowly(self.grant());
+    }
+
+    fn wake_slowly(&self, waiter: Option<Thread>) {
         self.looked.load(Ordering::Relaxed); // orders nothing: loom tries both sides of the look
         if let Some(waiter) = waiter {
             waiter.wake();
@@ -103,15 +106,23 @@ impl Object {
 
     /// As [`give`](Object::give), by the quick form of a grant where it applies.
     fn give_quickly(&self) {
+        if let Some(waiter) = self.grant_quickly() {
+            waiter.wake();
+        }
+    }
+
+    /// The same with a point, as in [`give_slowly`](Object::give_slowly).
+    fn give_quickly_wake_slowly(&self) {
+        self.wake_slowly(self.grant_quickly());
+    }
+
+    fn grant_quickly(&self) -> Option<Thread> {
         let hand_over = |address: &Address, waiter: &Thread| {
             put(address, 7);
             Some(waiter.clone())
         };
         let granted = self.state.lock().waiters.grant_first(Grant::Own, hand_over);
-        match granted {
-            Some(waiter) => waiter.wake(),
-            None => self.give(),
-        }
+        granted.or_else(|| self.grant())
     }
 
     fn close(&self) {
@@ -191,6 +202,9 @@ enum Late {
 /// Both forms of a grant.
 const GIVE: [fn(&Object); 2] = [Object::give, Object::give_quickly];
 
+/// The same, with a point before the wake.
+const GIVE_SLOWLY: [fn(&Object); 2] = [Object::give_slowly, Object::give_quickly_wake_slowly];
+
 fn spawn<R: 'static>(
     object: &Arc<Object>,
     body: impl FnOnce(&Object) -> R + 'static,
@@ -217,7 +231,7 @@ fn a_hand_over_is_published_with_the_state() {
 /// A hand-over against a waiter that gives up at a deadline: it keeps a token that came in time.
 #[test]
 fn a_hand_over_against_a_deadline() {
-    for give in GIVE.into_iter().chain([Object::give_slowly as fn(&Object)]) {
+    for give in GIVE.into_iter().chain(GIVE_SLOWLY) {
         explore("queue: hand-over against a deadline", None, move || {
             let object = Object::new();
             let giver = spawn(&object, give);
