@@ -387,8 +387,9 @@ fn recharge_against_close() {
     });
 }
 
-/// Two recharges of a pool below a ceiling, at the same time: together they add no more than the
-/// ceiling allows, and what they do not add counts for nothing.
+/// Two recharges of pools below a ceiling, at the same time: together they add no more than the
+/// ceiling allows. The rest counts for nothing, also below another ceiling that would have allowed
+/// it.
 #[test]
 fn two_recharges_below_a_ceiling() {
     explore("pool::two_recharges_below_a_ceiling", Some(3), || {
@@ -396,7 +397,9 @@ fn two_recharges_below_a_ceiling() {
         let top = pool(Budget::ZERO);
         let more = More { pool: Arc::clone(&top), grant: ops(1).into(), ceiling };
         let bounded = Arc::new(BudgetPool::new(ops(1), Some(more)));
-        let nested = below(&bounded, Budget::ZERO, ops(1));
+        let wider = Some(Ceiling { most: ops(9), cap: 2 });
+        let more = More { pool: Arc::clone(&bounded), grant: ops(1).into(), ceiling: wider };
+        let nested = Arc::new(BudgetPool::new(Budget::ZERO, Some(more)));
         let other = {
             let nested = Arc::clone(&nested);
             thread::spawn(move || nested.recharge(ops(3)).map_or(0, |added| added.ops))
@@ -405,6 +408,8 @@ fn two_recharges_below_a_ceiling() {
         let there = other.join().unwrap();
         assert_eq!(here + there, 4);
         assert_eq!((check(&bounded).granted.ops, check(&nested).granted.ops), (1 + here, there));
+        let recharged = |pool: &BudgetPool<Flag>| pool.lock().recharged.ops;
+        assert_eq!((recharged(&bounded), recharged(&nested)), (here + there, there));
         assert!(bounded.recharge(ops(1)).is_err());
         assert_eq!(bounded.bounded_by(Resource::Ops), Some(1));
     });
