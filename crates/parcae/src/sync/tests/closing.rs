@@ -44,21 +44,32 @@ fn a_cancelled_task_is_not_told_that_a_semaphore_is_closed() {
     everywhere(|cx| {
         let semaphore = Semaphore::new(0);
         // Not asserted in the child: a panic after the cancellation would be a consequence of it.
-        let (started, told) = (Notify::new(), OnceLock::new());
+        // One waits for a permit, the other asks for one when everything has happened.
+        let (started, closed) = (Semaphore::new(0), Event::new());
+        let (waits, comes) = (OnceLock::new(), OnceLock::new());
         let outcome: Result<()> = cx.nursery(|n| {
             n.spawn(|_| {
-                started.notify_one();
-                let _ = told.set(semaphore.acquire().map(drop).unwrap_err());
+                started.add(1);
+                let _ = waits.set(semaphore.acquire().map(drop).unwrap_err());
                 Ok(())
             })?;
-            started.wait()?;
+            n.spawn(|cx| {
+                started.add(1);
+                cx.shield(|| closed.wait())?;
+                let _ = comes.set(semaphore.acquire().map(drop).unwrap_err());
+                Ok(())
+            })?;
+            started.acquire_many(2).map(drop)?;
             n.cancel();
             semaphore.close();
+            closed.set();
             Ok(())
         });
         assert!(outcome.unwrap_err().is_cancelled());
-        let error = told.into_inner().expect("the child has ended");
-        assert!(error.is_cancelled(), "{error}");
+        for told in [waits, comes] {
+            let error = told.into_inner().expect("the child has ended");
+            assert!(error.is_cancelled(), "{error}");
+        }
         Ok(())
     });
 }
