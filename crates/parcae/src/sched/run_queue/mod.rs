@@ -267,15 +267,11 @@ impl RunQueue {
     #[inline(always)]
     pub(crate) fn pick_private(&self) -> Option<NonNull<Task>> {
         let tick = self.tick.get() - 1;
-        // SAFETY: the reference ends before any other use of the queues.
-        let pinned = unsafe { self.pinned() };
-        if tick == 0
-            || tick.is_multiple_of(INBOX_INTERVAL) && !self.own().inbox_pinned.is_empty()
-            || !pinned[Priority::High as usize].is_empty()
-            || !self.all().global(Priority::High).is_empty()
-        {
+        if self.must_look_further(tick) {
             return None;
         }
+        // SAFETY: the reference ends before any other use of the queues.
+        let pinned = unsafe { self.pinned() };
         let streak = self.lifo_streak.get();
         if streak < LIFO_STREAK
             && let Some(task) = self.lifo.get()
@@ -292,6 +288,34 @@ impl RunQueue {
         self.lifo_streak.set(0);
         self.tick.set(tick);
         Some(task)
+    }
+
+    /// A pick that finds no other task: true if [`pick_private`](RunQueue::pick_private) would
+    /// return a Normal task that was just put behind the others. False if not; then nothing has
+    /// changed.
+    #[inline(always)]
+    pub(crate) fn pick_nobody(&self) -> bool {
+        let tick = self.tick.get() - 1;
+        let nobody = !self.must_look_further(tick)
+            && self.lifo.get().is_none()
+            && self.deque.is_empty()
+            && self.pinned_len() == 0;
+        if nobody {
+            self.lifo_streak.set(0);
+            self.tick.set(tick);
+        }
+        nobody
+    }
+
+    /// Whether the pick with this number looks at more than `lifo`, `deque` and the Normal tasks in
+    /// `pinned`.
+    #[inline(always)]
+    fn must_look_further(&self, tick: u32) -> bool {
+        tick == 0
+            || tick.is_multiple_of(INBOX_INTERVAL) && !self.own().inbox_pinned.is_empty()
+            // SAFETY: the reference ends with the expression.
+            || !unsafe { self.pinned() }[Priority::High as usize].is_empty()
+            || !self.all().global(Priority::High).is_empty()
     }
 
     /// The look that is due every [`FAIRNESS`] picks.

@@ -39,6 +39,7 @@ mod rest;
 mod run;
 mod stacks;
 pub(crate) mod stats;
+pub(crate) mod turn;
 
 use crate::base::error::TaskId;
 use crate::base::rng::Rng;

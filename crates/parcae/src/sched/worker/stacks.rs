@@ -83,12 +83,7 @@ impl Worker {
     /// the deterministic executor there always is an event to write.
     #[inline(always)]
     fn choose_quickly(&self, task: NonNull<Task>) -> Option<Next> {
-        if self.shared.tracer.is_on()
-            || self.deadlines_passed.get()
-            || self.has_deferred.get()
-            || self.ended.get().group.is_some()
-            || self.is_to_fail()
-        {
+        if self.has_duties() {
             return None;
         }
         let next = self.queue.pick_private()?;
@@ -109,6 +104,17 @@ impl Worker {
         self.current.set(None);
         self.handoff.set(Some(next));
         Some(Next::Strand(self.spare()))
+    }
+
+    /// Whether the end of a turn has to do more than to choose the next task: events to write,
+    /// deadlines, children to count.
+    #[inline(always)]
+    pub(super) fn has_duties(&self) -> bool {
+        self.shared.tracer.is_on()
+            || self.deadlines_passed.get()
+            || self.has_deferred.get()
+            || self.ended.get().group.is_some()
+            || self.is_to_fail()
     }
 
     /// Where the worker continues when a task leaves its stack. A panic of the runtime itself must

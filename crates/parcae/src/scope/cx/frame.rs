@@ -16,7 +16,8 @@
 //! work of a task before its next slow checkpoint:
 //!
 //! - the **turn**: ops until the task lets others run, at most `YIELD_INTERVAL`. A new turn starts
-//!   in [`Frame::checkpoint_slow`], after the task has yielded, and nowhere else;
+//!   in [`Frame::checkpoint_slow`], after the task has yielded or has found that a yield would
+//!   change nothing, and nowhere else;
 //! - the **account**: ops that are paid for.
 //!
 //! `slice` is the part of both that checkpoints may use without a second look:

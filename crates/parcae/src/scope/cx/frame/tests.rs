@@ -102,3 +102,84 @@ fn no_other_task_sees_a_panic() {
         assert_eq!((error.others(), steps.into_inner()), (0, 150));
     }
 }
+
+/// A task that is alone on its worker draws on its budget as any other, turn by turn: under the
+/// deterministic executor each turn ends with a yield.
+#[test]
+fn turns_of_a_task_that_is_alone_are_paid_for() {
+    let builder = || Runtime::builder().workers(1).yield_interval(7);
+    let rts = [builder().build().unwrap(), builder().deterministic(0).build().unwrap()];
+    for ops in [10, 16, 17, 18, 100] {
+        let steps = rts.each_ref().map(|rt| steps_with(rt, ops));
+        assert!(steps[0] + 10 > ops && steps[0] <= ops, "{} of {ops}", steps[0]);
+        assert_eq!(steps[0], steps[1]);
+    }
+}
+
+/// Checkpoints that a child in a nursery with so many ops can pass.
+fn steps_with(rt: &Runtime, ops: u64) -> u64 {
+    let mut steps = 0;
+    let result = rt.run(|cx| {
+        let budget = NurseryOpts::new().budget(Budget::UNLIMITED.with_ops(ops));
+        cx.nursery_with(budget, |n| {
+            let count = |cx: &Cx| {
+                cx.forever(|| {
+                    steps += 1;
+                    Ok(())
+                })
+            };
+            n.spawn(count)?.join()
+        })
+    });
+    assert!(result.unwrap_err().to_string().contains("ops"));
+    steps
+}
+
+/// A task that only computes, alone on its worker, still lets every kind of other task run.
+#[test]
+fn a_task_that_is_alone_lets_others_run_when_they_come() {
+    let rt = Runtime::builder().workers(1).yield_interval(16).build().unwrap();
+    let handle = rt.handle();
+    let seen = AtomicUsize::new(0);
+    let until = |cx: &Cx, count: usize| -> Result<()> {
+        for chunk in cx.chunks(0..usize::MAX) {
+            chunk?;
+            if seen.load(Ordering::Relaxed) == count {
+                break;
+            }
+        }
+        Ok(())
+    };
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            let note = || Ok(seen.fetch_add(1, Ordering::Relaxed));
+            n.spawn(move |_| note())?;
+            until(cx, 1)?;
+            for (count, priority) in [(2, Priority::Low), (3, Priority::High)] {
+                n.spawn_with(SpawnOpts::new().priority(priority), move |_| note())?;
+                until(cx, count)?;
+            }
+            n.spawn(move |cx| {
+                cx.sleep(Duration::from_millis(1))?;
+                note()
+            })?;
+            until(cx, 4)?;
+            let (tx, rx) = std::sync::mpsc::channel();
+            std::thread::scope(|s| {
+                s.spawn(|| tx.send(handle.spawn(|_| Ok(())).map(|task| task.join())));
+                until_some(cx, || rx.try_recv().ok())?.expect("spawned").expect("joined");
+                Ok(())
+            })
+        })
+    })
+    .unwrap();
+}
+
+fn until_some<T>(cx: &Cx, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    loop {
+        cx.checkpoint()?;
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+    }
+}

@@ -136,10 +136,16 @@ impl Frame {
     pub(crate) fn check_cancelled(&self) -> Result<()> {
         // A node is marked after its reason is set, so without the mark there is no reason to find.
         // In a shield, which may have a grace period, the slow path decides.
-        if self.node().is_cancelled() || self.record().state.is_cancelled() {
+        if self.is_asked_to_end() {
             return self.check_closely();
         }
         Ok(())
+    }
+
+    /// Whether the task or its nursery is cancelled; a shield may hold that off.
+    #[inline]
+    pub(super) fn is_asked_to_end(&self) -> bool {
+        self.node().is_cancelled() || self.record().state.is_cancelled()
     }
 
     /// Slow path of a cancel point: the task or its nursery is cancelled. Decides whether a shield
