@@ -46,6 +46,11 @@ impl Joiner {
         NonNull::new(self.0.as_ptr().map_addr(|at| at & !HOOK).cast())
     }
 
+    /// The task, if it is one. It may have ended, and its record may belong to another.
+    pub(crate) fn as_task(self) -> Option<NonNull<Task>> {
+        if self.as_hook().is_some() { None } else { Some(self.0.cast()) }
+    }
+
     /// Notifies the joiner of the end of the task.
     ///
     /// # Safety

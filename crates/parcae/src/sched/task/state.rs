@@ -346,6 +346,12 @@ impl StateWord {
         Look { generation: Generation(word & GENERATION), phase }
     }
 
+    /// Whether the task is parked on this worker, and only it can resume the task.
+    pub(crate) fn is_parked_on(&self, worker: usize) -> bool {
+        let word = self.0.load(Ordering::Relaxed); // a hint: the wake decides
+        word & (LOCAL | OWNER | PHASE) == LOCAL | owner_bits(worker) | PARKED
+    }
+
     /// PARKED → OBSERVED, by any thread, if the task of this generation is parked. True: until
     /// [`unobserve`](StateWord::unobserve) the task stays where it is, and the caller may read its
     /// stack.

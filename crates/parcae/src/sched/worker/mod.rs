@@ -39,6 +39,7 @@ mod rest;
 mod run;
 mod stacks;
 pub(crate) mod stats;
+mod told;
 pub(crate) mod turn;
 
 use crate::base::error::TaskId;
@@ -61,6 +62,7 @@ pub(crate) use point::point;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use told::Told;
 
 /// Number of strands without a task that a worker keeps.
 const SPARES: usize = 16;
@@ -83,6 +85,8 @@ pub(crate) struct Worker {
     after_switch: Cell<AfterSwitch>,
     /// Children that ended here and are not counted yet; all of one group.
     ended: Cell<EndedChildren>,
+    /// A joiner of one of them, to be woken when they are counted.
+    told: Told,
     /// Whether `Remote::deferred` may have work in it.
     has_deferred: Cell<bool>,
     /// A task that was picked on a stack that could not run it.
@@ -267,6 +271,7 @@ impl Worker {
             pinned: Cell::new(0),
             after_switch: Cell::new(AfterSwitch::Nothing),
             ended: Cell::new(EndedChildren::NONE),
+            told: Told::new(),
             has_deferred: Cell::new(false),
             handoff: Cell::new(None),
             asleep: Cell::new(false),
@@ -419,6 +424,7 @@ impl Worker {
     #[inline(never)]
     fn count_those_ended(&self) -> Option<()> {
         fault_in_loop(&self.shared, FaultPoint::Count);
+        self.tell_kept();
         self.flush_deferred();
         let EndedChildren { group, children } = self.ended.replace(EndedChildren::NONE);
         // SAFETY: the group waits for these children; it is not touched after `complete`.

@@ -71,6 +71,8 @@ impl Worker {
             None => {
                 if this.group.get() != self.ended.get().group {
                     self.count_ended();
+                } else if self.told.is_some() {
+                    self.look_after_joiner();
                 }
                 self.note_turn(EventKind::Start, this);
                 self.fault(FaultPoint::Start);
@@ -195,7 +197,7 @@ impl Worker {
             Finished::Held(joiner) => {
                 if let Some(joiner) = joiner.flatten() {
                     // SAFETY: `finish` has taken JOIN out.
-                    unsafe { joiner.tell(&self.shared) };
+                    unsafe { self.tell(joiner, group) };
                 }
                 self.fault(FaultPoint::Tell);
             }

@@ -319,3 +319,49 @@ fn a_cancelled_wait_leaves_the_child_to_others() {
         Ok(())
     });
 }
+
+/// More children than a worker's own queue holds, joined in the order in which they were spawned.
+#[test]
+fn many_children_are_joined_in_order() {
+    const CHILDREN: usize = 20_000;
+    for workers in [1, 2] {
+        let rt = Runtime::builder().workers(workers).build().unwrap();
+        rt.run(|cx| {
+            cx.nursery(|n| {
+                let spawned = (0..CHILDREN).map(|i| n.spawn(move |_| Ok(i)));
+                let spawned = spawned.collect::<Result<Vec<_>>>()?;
+                for (i, child) in spawned.into_iter().enumerate() {
+                    assert_eq!(child.join()?, i);
+                }
+                Ok(())
+            })
+        })
+        .unwrap();
+    }
+}
+
+/// A joiner that is told later is told before a sibling can keep the worker.
+#[test]
+fn a_sibling_that_runs_on_does_not_keep_a_joiner_waiting() {
+    let rt = Runtime::builder().workers(1).build().unwrap();
+    for round in 0..200 {
+        let joined = AtomicUsize::new(0);
+        let joined = &joined;
+        rt.run(|cx| {
+            cx.nursery(|n| {
+                let waits = |cx: &Cx| {
+                    while joined.load(Ordering::Relaxed) == 0 {
+                        if round % 2 == 0 { cx.checkpoint()? } else { cx.yield_now()? }
+                    }
+                    Ok(())
+                };
+                // The last one that was spawned runs first.
+                let others = [n.spawn(waits)?, n.spawn(waits)?];
+                n.spawn(|_| Ok(()))?.join()?;
+                joined.store(1, Ordering::Relaxed);
+                others.into_iter().try_for_each(TaskHandle::join)
+            })
+        })
+        .unwrap();
+    }
+}

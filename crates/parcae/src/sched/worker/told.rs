@@ -1,0 +1,163 @@
+//! Joiners that are told of the end of a child a little later.
+//!
+//! A task that joins its children one after the other waits for the first, is woken by its end,
+//! waits for the second, and so on. If each end woke it at once, every join would cost two
+//! switches. So a worker that has run a child whose joiner is parked on the same worker keeps the
+//! wake back ([`Told`]), and runs further children of the group that are queued here. The joiner
+//! then finds several of them ended.
+//!
+//! # When the joiner is woken
+//!
+//! - Before the worker turns to anything else than an unstarted child of the same group: another
+//!   task, a search for work, sleep. It is told where those children are counted
+//!   (`Worker::count_ended`).
+//! - After [`MOST`] children, or once [`LONG`] ticks have passed, which is looked at before the
+//!   2nd, 4th, 8th and 16th child starts. So a joiner waits for one child more than it has to, or
+//!   for several that were short.
+//! - At once, for [`PROMPT`] joins after a child that took long; if another worker could run the
+//!   joiner meanwhile; if the joiner is not a task; under the deterministic executor.
+//!
+//! # Correctness
+//!
+//! Used by the thread of the worker alone. A joiner in here is parked on this worker, which alone
+//! can resume it, and does not look for other work or sleep before it has told it: the wake is
+//! late, and not lost. It may be woken otherwise meanwhile, and even end: then the wake is a
+//! spurious one for the task that has its record, as it is for any joiner.
+
+use super::Worker;
+use crate::sched::task::group::Group;
+use crate::sched::task::joiner::Joiner;
+use std::cell::Cell;
+use std::ptr::NonNull;
+
+/// Children that end before a joiner is woken. As many as come from the global queue at once.
+const MOST: u32 = 32;
+/// Ticks after which a joiner is woken: about 10 µs of a counter at 2.5 GHz.
+const LONG: u64 = 25_000;
+/// Joins of which the joiner is told at once, after a child that took long.
+const PROMPT: u32 = 64;
+
+/// A wake that is kept back.
+pub(super) struct Told {
+    joiner: Cell<Option<Joiner>>,
+    /// The time at which it was due.
+    since: Cell<u64>,
+    /// Children that were started since then.
+    children: Cell<u32>,
+    /// Joins of which the joiner is told at once.
+    prompt: Cell<u32>,
+}
+
+impl Told {
+    pub(super) fn new() -> Told {
+        Told {
+            joiner: Cell::new(None),
+            since: Cell::new(0),
+            children: Cell::new(0),
+            prompt: Cell::new(0),
+        }
+    }
+
+    /// Whether a wake is kept back.
+    #[inline(always)]
+    pub(super) fn is_some(&self) -> bool {
+        self.joiner.get().is_some()
+    }
+
+    /// Whether a wake may be kept back: children were short of late.
+    fn may_keep(&self) -> bool {
+        let prompt = self.prompt.get();
+        self.prompt.set(prompt.saturating_sub(1));
+        prompt == 0
+    }
+
+    /// Keeps a wake back that is due now.
+    fn keep(&self, joiner: Joiner, now: u64) {
+        self.joiner.set(Some(joiner));
+        self.since.set(now);
+        self.children.set(0);
+    }
+
+    /// Another child is about to start: whether the joiner has waited for long enough.
+    fn has_waited(&self, now: impl FnOnce() -> u64) -> bool {
+        let children = self.children.get() + 1;
+        self.children.set(children);
+        if children == 1 || !children.is_power_of_two() {
+            return false;
+        }
+        let is_long = now().saturating_sub(self.since.get()) > LONG;
+        if is_long {
+            self.prompt.set(PROMPT);
+        }
+        is_long || children >= MOST
+    }
+}
+
+impl Worker {
+    /// Tells the joiner of a task that has just ended here: now, or later if the task is a child
+    /// of a group, whose end is about to be noted in `ended`.
+    ///
+    /// # Safety
+    ///
+    /// The end of the task has taken JOIN out of its state word.
+    pub(super) unsafe fn tell(&self, joiner: Joiner, group: Option<NonNull<Group>>) {
+        self.tell_kept(); // at most one is kept
+        let waits_here = joiner.as_task().is_some_and(|task| {
+            // SAFETY: records live as long as the scheduler.
+            unsafe { task.as_ref() }.state.is_parked_on(self.index)
+        });
+        let may_wait = group.is_some() && waits_here && !self.shared.config.deterministic;
+        if may_wait && self.told.may_keep() {
+            self.told.keep(joiner, self.shared.tracer.clock.ticks());
+        } else {
+            // SAFETY: as the caller says.
+            unsafe { joiner.tell(&self.shared) };
+        }
+    }
+
+    /// Wakes the joiner that was kept waiting, if there is one. Does not unwind.
+    #[inline]
+    pub(super) fn tell_kept(&self) {
+        if let Some(joiner) = self.told.joiner.take() {
+            // SAFETY: JOIN was taken out by the end of the child for which it was kept.
+            unsafe { joiner.tell(&self.shared) };
+        }
+    }
+
+    /// Called before another child of the group starts while a wake is kept back: wakes the joiner
+    /// if it has waited for long enough.
+    pub(super) fn look_after_joiner(&self) {
+        if self.told.has_waited(|| self.shared.tracer.clock.ticks()) {
+            self.count_ended();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Children before one of which the joiner is woken, if each takes so long.
+    fn children_until_told(told: &Told, ticks: u64) -> u32 {
+        assert!(told.may_keep());
+        told.keep(Joiner::task(NonNull::dangling()), 1_000);
+        let mut started = 1;
+        while !told.has_waited(|| 1_000 + ticks * u64::from(started)) {
+            started += 1;
+        }
+        started
+    }
+
+    #[test]
+    fn a_joiner_waits_for_many_short_children_or_one_long_one() {
+        let told = Told::new();
+        assert_eq!(children_until_told(&told, 1), MOST);
+        assert_eq!(children_until_told(&told, LONG / 32), MOST);
+        assert_eq!(children_until_told(&told, LONG / 7), 8);
+        for _ in 0..PROMPT {
+            assert!(!told.may_keep());
+        }
+        assert_eq!(children_until_told(&told, LONG + 1), 2);
+        assert!(!told.may_keep());
+    }
+}
