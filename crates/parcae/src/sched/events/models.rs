@@ -43,6 +43,26 @@ fn nothing_is_read_that_was_overwritten() {
     });
 }
 
+/// The same for two events that are written together.
+#[test]
+fn nothing_is_read_that_two_have_overwritten() {
+    crate::base::shim::explore("trace: two overwritten", Some(3), || {
+        let (ring, size) = (Arc::new(EventRing::new(2)), 2);
+        (0..size).for_each(|n| ring.push(event(n)));
+        let writer = {
+            let ring = Arc::clone(&ring);
+            thread::spawn(move || ring.push_two([event(2), event(3)]))
+        };
+        let (mut cursor, mut out) = (0, Vec::new());
+        let lost = ring.read(&mut cursor, &mut out);
+        for (at, words) in out.iter().enumerate() {
+            assert_eq!(*words, event(lost + at as u64), "an event that was never written");
+        }
+        writer.join().unwrap();
+        assert_eq!(ring.done(), 4);
+    });
+}
+
 /// Events appear whole: not before they are written.
 #[test]
 fn nothing_is_read_before_it_is_written() {

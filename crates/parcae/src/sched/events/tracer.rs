@@ -148,6 +148,12 @@ impl Tracer {
         self.flags.load(Ordering::Relaxed) & TRACE != 0 // see `flags`
     }
 
+    /// Whether a recording runs, and nothing else is on.
+    #[inline]
+    pub(crate) fn only_traces(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & !EXACT == TRACE // see `flags`
+    }
+
     /// Locks the state of the recording.
     pub(crate) fn recording(&self) -> MutexGuard<'_, RecordingState> {
         self.cold.recording.lock().unwrap_or_else(PoisonError::into_inner)

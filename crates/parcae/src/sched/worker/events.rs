@@ -143,6 +143,25 @@ impl Worker {
         events.reuse_stamp.set(kind != EventKind::Alone);
     }
 
+    /// A task yields, and the worker has picked the next one: both events at once, where a
+    /// recording runs and nothing else. Cannot panic. The caller owns the tasks.
+    #[inline(always)]
+    pub(super) fn note_switch(&self, from: &Task, to: &Task) {
+        let (events, tracer) = (&self.events, &self.shared.tracer);
+        let now = if events.reuse_stamp.take() { events.last.get() } else { self.stamp_in_order() };
+        let Some(ring) = tracer.ring(self.index) else { return };
+        let event = |kind, task: &Task| pack(now, kind, self.index, 0, task.id(), 0);
+        if std::ptr::eq(from, to) {
+            ring.push(event(EventKind::Alone, from));
+        } else if to.has_started() {
+            ring.push_two([event(EventKind::Yield, from), event(EventKind::Resume, to)]);
+            events.task.set(to.id());
+        } else {
+            ring.push(event(EventKind::Yield, from));
+            events.reuse_stamp.set(true); // by its start
+        }
+    }
+
     /// Length of the turn; 0 if it was measured already.
     fn turn_ended(&self, now: u64) -> u64 {
         let began = self.events.turn_began.take();

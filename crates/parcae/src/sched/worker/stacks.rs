@@ -83,10 +83,19 @@ impl Worker {
     /// the deterministic executor there always is an event to write.
     #[inline(always)]
     fn choose_quickly(&self, task: NonNull<Task>) -> Option<Next> {
-        if self.has_duties() {
-            return None;
-        }
+        if self.has_duties() { None } else { self.choose_private(task, |_| ()) }
+    }
+
+    /// The next task, if it is one that only this worker may run. Cannot panic, unless `note` does,
+    /// which is called with that task.
+    #[inline(always)]
+    fn choose_private(
+        &self,
+        task: NonNull<Task>,
+        note: impl FnOnce(NonNull<Task>),
+    ) -> Option<Next> {
         let next = self.queue.pick_private()?;
+        note(next);
         if next == task {
             // It yielded, and there is no other.
             self.after_switch.set(AfterSwitch::Nothing);
@@ -110,8 +119,12 @@ impl Worker {
     /// deadlines, children to count.
     #[inline(always)]
     pub(super) fn has_duties(&self) -> bool {
-        self.shared.tracer.is_on()
-            || self.deadlines_passed.get()
+        self.shared.tracer.is_on() || self.has_other_duties()
+    }
+
+    #[inline(always)]
+    fn has_other_duties(&self) -> bool {
+        self.deadlines_passed.get()
             || self.has_deferred.get()
             || self.ended.get().group.is_some()
             || self.is_to_fail()
@@ -121,6 +134,17 @@ impl Worker {
     /// not end the task, which is half-way off its stack.
     #[inline(never)]
     fn choose(&self, task: NonNull<Task>, why: EventKind) -> Next {
+        // A yield that is recorded takes the short cut too.
+        if why == EventKind::Yield
+            && self.shared.tracer.only_traces()
+            && !self.has_other_duties()
+            // SAFETY: both tasks are ours.
+            && let Some(next) = self.choose_private(task, |next| unsafe {
+                self.note_switch(task.as_ref(), next.as_ref());
+            })
+        {
+            return next;
+        }
         self.current.set(None);
         let next = catch_unwind(AssertUnwindSafe(|| self.choose_next(task, why)));
         next.unwrap_or_else(|payload| self.choose_after_a_panic(payload))
