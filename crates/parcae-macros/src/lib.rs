@@ -134,6 +134,7 @@
 
 mod args;
 mod instrument;
+mod test;
 
 use proc_macro::TokenStream;
 use quote::quote;
@@ -188,4 +189,39 @@ pub fn budgeted(arguments: TokenStream, item: TokenStream) -> TokenStream {
 fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let Arguments { runtime } = syn::parse(arguments)?;
     instrument::item(syn::parse(item)?, runtime).map(TokenStream::from)
+}
+
+/// A test under the lab: the function runs as a root task under many schedules, and once on
+/// threads. `schedules = number` sets how many, `crate = path` names the runtime if it is not
+/// `::parcae`.
+///
+/// ```
+/// # use parcae_macros as parcae;
+/// # mod runtime {
+/// #     pub struct Cx;
+/// #     pub mod __private {
+/// #         pub fn test(_: Option<u64>, test: impl Fn(&super::Cx) -> Result<(), ()>) {
+/// #             test(&super::Cx).unwrap();
+/// #         }
+/// #     }
+/// # }
+/// # use runtime::Cx;
+/// #[parcae::test(schedules = 500, crate = crate::runtime)]
+/// fn it_works(cx: &Cx) -> Result<(), ()> {
+///     let _ = cx; // opens a nursery, and spawns
+///     Ok(())
+/// }
+/// # fn main() {}
+/// ```
+#[proc_macro_attribute]
+pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let expanded = syn::parse(arguments)
+        .and_then(|arguments| test::expand(&arguments, &syn::parse(item.clone())?));
+    match expanded {
+        Ok(expanded) => expanded.into(),
+        Err(error) => {
+            let (error, item) = (error.to_compile_error(), proc_macro2::TokenStream::from(item));
+            quote!(#error #item).into()
+        }
+    }
 }

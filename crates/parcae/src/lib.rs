@@ -45,7 +45,7 @@
 //! | call blocking code | [`blocking`](blocking()), [`blocking_static`] | |
 //! | use async code, be used by it | [`block_on`], [`RootTask`], [`nursery::TaskFuture`] | [`channel`]: `recv_async`, `send_async` |
 //! | delegate authority | [`Runtime::cap_spawn`] … | [`cap`], [`profile`] |
-//! | find the schedule that fails, replay it | [`check`], [`explore`](explore()), [`point!`], [`runtime::Builder::deterministic`] | [`lab`], [`sync::atomic`] |
+//! | find the schedule that fails, replay it | [`check`], [`test`](macro@test), [`explore`](explore()), [`point!`], [`runtime::Builder::deterministic`] | [`lab`], [`sync::atomic`] |
 //! | see all tasks, find deadlocks | [`Runtime::dump`], [`Runtime::find_deadlock`] | [`inspect`], [`attach`] |
 //! | find tasks that block a worker | [`runtime::Builder::on_stall`] | [`stall`] |
 //! | measure, record | [`Runtime::stats`], [`Runtime::trace`] | [`stats`], [`trace`] |
@@ -94,7 +94,7 @@ pub use view::{attach, inspect, stats, trace};
 pub use api::lab::check;
 pub use api::runtime::{Handle, RootTask, Runtime, explore};
 pub use base::error::{Error, ErrorKind, Result};
-pub use parcae_macros::budgeted;
+pub use parcae_macros::{budgeted, test};
 pub use sched::task::Priority;
 pub use scope::ambient::{checkpoint, yield_now};
 pub use scope::budget::{Budget, OnExhausted};
@@ -114,8 +114,10 @@ pub mod lab {
     //! [strategies](Strategy) choose it. [`check`](crate::check) has the defaults for a test,
     //! [`Explore`] the settings.
 
-    pub use crate::api::lab::{Explore, Failure, Faults, Report, point};
-    pub use crate::sched::lab::{OpKind, Strategy};
+    pub use crate::api::lab::{
+        Explore, Failure, FailureKind, Faults, Report, Run, TokenError, always, eventually, point,
+    };
+    pub use crate::sched::lab::{OpKind, RunStep, Strategy, TaskLabel, UnknownStrategy};
 }
 
 pub mod runtime {
@@ -200,6 +202,7 @@ pub mod prelude {
 /// Code that macros expand to. Not public API.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::api::lab::run_test as test;
     pub use crate::scope::cx::Meter;
     pub use crate::select::{
         ChangeCase, DeadlineCase, DefaultCase, EndedCase, Finish, JoinNextCase, Pass, Passed,

@@ -14,6 +14,7 @@ use crate::sched::deque::deque;
 use crate::sched::executor::deterministic::Conductor;
 use crate::sched::executor::threads::{Drained, ThreadExecutor};
 use crate::sched::idle::Parker;
+use crate::sched::lab::Lab;
 use crate::sched::task::state::{LetGo, RecordHandle};
 use crate::sched::task::{Start, Task, TaskRef, Traits};
 use crate::sched::timers::REAL_UNIT;
@@ -51,8 +52,8 @@ pub struct EngineOpts {
     pub stack_size: StackSize,
     /// Virtual workers on one thread.
     pub deterministic: bool,
-    /// A lab chooses the next task; needs virtual workers.
-    pub lab: bool,
+    /// The lab that chooses the next task; with virtual workers only.
+    pub lab: Option<Arc<Lab>>,
     /// The most stacks that tasks and workers may use.
     pub max_stacks: usize,
     /// Threads for calls that block.
@@ -75,7 +76,7 @@ impl Default for EngineOpts {
             timer_grain: Duration::from_nanos(REAL_UNIT),
             stack_size: StackSize::SERVICE,
             deterministic: false,
-            lab: false,
+            lab: None,
             max_stacks: usize::MAX,
             blocking: BlockingLimits::default(),
             on_deadlock: None,
@@ -120,8 +121,12 @@ impl Engine {
         if !(1..=1024).contains(&opts.workers) {
             return Err(EngineError::Workers(opts.workers));
         }
-        let stacks = StackPool::with(StackOpts::new().max_stacks(opts.max_stacks))
-            .map_err(EngineError::Stack)?;
+        let make = || StackPool::with(StackOpts::new().max_stacks(opts.max_stacks));
+        let stacks = match &opts.lab {
+            Some(lab) => lab.stacks(make),
+            None => make(),
+        };
+        let stacks = stacks.map_err(EngineError::Stack)?;
         let usual = if opts.deterministic { OnDeadlock::Fail } else { OnDeadlock::Report };
         // Virtual workers are never stuck, and need no help.
         let temporary = if opts.deterministic { 0 } else { opts.monitor.temporary };
@@ -136,7 +141,6 @@ impl Engine {
             timer_grain: opts.timer_grain,
             stack_size: opts.stack_size,
             deterministic: opts.deterministic,
-            lab: opts.lab && opts.deterministic,
             measure_times: opts.measure == Measure::Times,
             temporary: temporary.len(),
             temporary_idle: opts.monitor.temporary_idle,
@@ -144,7 +148,7 @@ impl Engine {
         };
         let on_deadlock = opts.on_deadlock.unwrap_or(usual);
         let host = Box::new(RuntimeHost::new(opts.blocking, opts.monitor, on_deadlock));
-        let shared = Shared::new(config, stacks, stealers, host);
+        let shared = Shared::new(config, stacks, stealers, host, opts.lab);
         let workers: Vec<Worker> = owners
             .into_iter()
             .enumerate()

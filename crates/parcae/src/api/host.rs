@@ -12,14 +12,15 @@ use crate::sched::host::Host;
 use crate::sched::task::frame::FrameAccess;
 use crate::sched::worker::Deferred;
 use crate::scope::budget::ReturnedAccounts;
-use crate::scope::cx::FrameReader;
+use crate::scope::cancel::CancelReason;
+use crate::scope::cx::{FrameReader, TaskSettings};
 use crate::scope::tally::Tallies;
 use crate::sync::blocking;
 use crate::view::inspect::{self, OnDeadlock};
 use crate::view::sysmon::{self, MonitorOpts};
 use std::any::{Any, TypeId};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -70,6 +71,14 @@ impl Host for RuntimeHost {
             return 0;
         }
         inspect::all_asleep(shared).map_or(0, |found| inspect::act(shared, found, on))
+    }
+
+    fn abandon(&self, shared: &Shared) {
+        let root = shared.root.get().and_then(Weak::upgrade);
+        let settings = root.and_then(|root| root.downcast::<TaskSettings>().ok());
+        if let Some(settings) = settings {
+            settings.node.cancel(CancelReason::Shutdown);
+        }
     }
 
     fn stop(&self) {

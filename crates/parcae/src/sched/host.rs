@@ -39,6 +39,9 @@ pub(crate) trait Host: Send + Sync {
     /// number of tasks whose waits were ended. `before` counts earlier calls in the same run.
     fn all_asleep(&self, shared: &Shared, before: usize) -> usize;
 
+    /// Cancels all tasks of the runtime, for good.
+    fn abandon(&self, shared: &Shared);
+
     /// Lets the threads of blocking calls end when the queued calls are done.
     fn stop(&self);
 

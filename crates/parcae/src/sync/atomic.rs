@@ -49,18 +49,21 @@ macro_rules! atomic {
 
             /// Loads the value.
             #[inline]
+            #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
                 self.at(OpKind::Load).load(order)
             }
 
             /// Stores a value.
             #[inline]
+            #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
                 self.at(OpKind::Store).store(value, order);
             }
 
             /// Stores a value and returns the old one.
             #[inline]
+            #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 self.at(OpKind::Update).swap(value, order)
             }
@@ -71,6 +74,7 @@ macro_rules! atomic {
             ///
             /// The value, if it is another one.
             #[inline]
+            #[track_caller]
             pub fn compare_exchange(
                 &self,
                 current: $value,
@@ -88,6 +92,7 @@ macro_rules! atomic {
             ///
             /// The value.
             #[inline]
+            #[track_caller]
             pub fn compare_exchange_weak(
                 &self,
                 current: $value,
@@ -104,6 +109,7 @@ macro_rules! atomic {
             ///
             /// The value, if `next` returned `None`.
             #[inline]
+            #[track_caller]
             pub fn fetch_update(
                 &self,
                 set: Ordering,
@@ -115,6 +121,7 @@ macro_rules! atomic {
 
             /// A point before an access.
             #[inline(always)]
+            #[track_caller]
             fn at(&self, kind: OpKind) -> &$plain {
                 point(kind, (&raw const *self).addr());
                 &self.value
@@ -136,6 +143,7 @@ macro_rules! fetches {
             $(
                 #[doc = concat!("Stores ", $what, ", and returns the old value.")]
                 #[inline]
+                #[track_caller]
                 pub fn $fetch(&self, value: $value, order: Ordering) -> $value {
                     self.at(OpKind::Update).$fetch(value, order)
                 }

@@ -8,6 +8,8 @@ use super::constructor;
 use super::primitive::{self, Primitive, WaitOutcome, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Queue, Removed, Waiter, Wake, Why};
 use std::fmt;
@@ -115,7 +117,9 @@ impl Barrier {
     /// # Errors
     ///
     /// If the task is cancelled before all parties have arrived.
+    #[track_caller]
     pub fn wait(&self) -> Result<BarrierResult> {
+        point_at(OpKind::Wait, &self.raw);
         let why = Why::signal("barrier", self);
         let outcome = primitive::wait(&self.raw, (), why, || Deadline::Never)?;
         Ok(BarrierResult { leader: matches!(outcome, WaitOutcome::AtOnce(_)) })

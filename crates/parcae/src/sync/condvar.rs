@@ -9,6 +9,8 @@ use super::mutex::MutexGuard;
 use super::primitive::{self, Primitive, WaitOutcome, grant_all_before};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
@@ -220,6 +222,7 @@ impl Condvar {
         guard: MutexGuard<'m, T>,
         deadline: Deadline,
     ) -> Result<(MutexGuard<'m, T>, WaitOutcome)> {
+        point_at(OpKind::Wait, &self.raw);
         let mutex = guard.mutex();
         let unlock = || {
             drop(guard); // the node is in the queue
@@ -231,12 +234,16 @@ impl Condvar {
 
     /// Wakes the first waiter, if there is one. Not a checkpoint: a loop of such calls needs one of
     /// its own.
+    #[track_caller]
     pub fn notify_one(&self) {
+        point_at(OpKind::Notify, &self.raw);
         self.raw.notify_one();
     }
 
     /// Wakes all present waiters. Not a checkpoint: a loop of such calls needs one of its own.
+    #[track_caller]
     pub fn notify_all(&self) {
+        point_at(OpKind::Notify, &self.raw);
         self.raw.notify_all();
     }
 }

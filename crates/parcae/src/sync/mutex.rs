@@ -4,6 +4,8 @@ use super::primitive::{wait_deadline, wait_forever, wait_timeout};
 use super::raw::RawMutex;
 use super::{MappedMutexGuard, constructor};
 use crate::base::error::Result;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -62,7 +64,9 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// If the task is cancelled while it waits, or its budget is exhausted.
     #[inline]
+    #[track_caller]
     pub fn lock(&self) -> Result<MutexGuard<'_, T>> {
+        point_at(OpKind::Lock, &self.raw);
         if !self.raw.try_lock() {
             wait_forever(&self.raw, 0, Why::Lock("mutex", &self.holder))?;
         }
@@ -71,7 +75,9 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Locks the mutex if it is free. Not a checkpoint: a polling loop needs one of its own.
     #[inline]
+    #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        point_at(OpKind::Lock, &self.raw);
         self.raw.try_lock().then(|| self.guard())
     }
 
@@ -92,7 +98,9 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     ///
     /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn lock_timeout(&self, time: Duration) -> Result<MutexGuard<'_, T>> {
+        point_at(OpKind::Lock, &self.raw);
         if !self.raw.try_lock() {
             wait_timeout(&self.raw, 0, Why::Lock("mutex", &self.holder), time)?;
         }
@@ -114,7 +122,9 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     ///
     /// If the deadline passes, or as for [`lock`](Mutex::lock).
+    #[track_caller]
     pub fn lock_deadline(&self, at: Instant) -> Result<MutexGuard<'_, T>> {
+        point_at(OpKind::Lock, &self.raw);
         if !self.raw.try_lock() {
             wait_deadline(&self.raw, 0, Why::Lock("mutex", &self.holder), at)?;
         }
@@ -232,6 +242,7 @@ pub(super) struct Held<'m> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        point_at(OpKind::Unlock, self.raw);
         self.holder.leave();
         self.raw.unlock();
     }
@@ -258,6 +269,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        point_at(OpKind::Unlock, &self.mutex.raw);
         self.mutex.holder.leave();
         self.mutex.raw.unlock();
     }

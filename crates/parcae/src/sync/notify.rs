@@ -8,6 +8,8 @@ use super::constructor;
 use super::primitive::{Primitive, grant_all_before, wait_deadline, wait_forever, wait_timeout};
 use crate::base::error::Result;
 use crate::base::lock::{Guard, Lock};
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::wait::{Grant, Queue, Removed, WaitStanding, Waiter, Wake, Why};
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -172,7 +174,9 @@ impl Notify {
 
     /// Wakes the first waiter. Without a waiter the signal is kept, and the next wait returns at
     /// once. Not a checkpoint: a loop of such calls needs one of its own.
+    #[track_caller]
     pub fn notify_one(&self) {
+        point_at(OpKind::Notify, &self.raw);
         self.raw.notify_one();
     }
 
@@ -200,13 +204,17 @@ impl Notify {
     /// })?;
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn notify_last(&self) {
+        point_at(OpKind::Notify, &self.raw);
         self.raw.notify_last();
     }
 
     /// Wakes all present waiters. Keeps no signal. Not a checkpoint: a loop of such calls needs one
     /// of its own.
+    #[track_caller]
     pub fn notify_all(&self) {
+        point_at(OpKind::Notify, &self.raw);
         self.raw.notify_all();
     }
 
@@ -216,7 +224,9 @@ impl Notify {
     /// # Errors
     ///
     /// If the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn wait(&self) -> Result<()> {
+        point_at(OpKind::Wait, &self.raw);
         wait_forever(&self.raw, (), Why::signal("notify", self))
     }
 
@@ -225,7 +235,9 @@ impl Notify {
     /// # Errors
     ///
     /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
+        point_at(OpKind::Wait, &self.raw);
         wait_timeout(&self.raw, (), Why::signal("notify", self), time)
     }
 
@@ -235,12 +247,16 @@ impl Notify {
     /// # Errors
     ///
     /// If the deadline passes, or as for [`wait`](Notify::wait).
+    #[track_caller]
     pub fn wait_deadline(&self, at: Instant) -> Result<()> {
+        point_at(OpKind::Wait, &self.raw);
         wait_deadline(&self.raw, (), Why::signal("notify", self), at)
     }
 
     /// Takes a kept signal, if there is one. Not a checkpoint: a polling loop needs one of its own.
+    #[track_caller]
     pub fn try_wait(&self) -> bool {
+        point_at(OpKind::Wait, &self.raw);
         self.raw.take()
     }
 }
@@ -291,19 +307,25 @@ impl Event {
 
     /// Sets the flag and wakes all waiters. Not a checkpoint: a loop of such calls needs one of its
     /// own.
+    #[track_caller]
     pub fn set(&self) {
+        point_at(OpKind::Notify, &self.raw);
         self.raw.set();
     }
 
     /// Clears the flag: later callers wait again. Waiters that were woken by [`set`](Event::set)
     /// return nevertheless. Not a checkpoint: a loop of such calls needs one of its own.
+    #[track_caller]
     pub fn reset(&self) {
+        point_at(OpKind::Notify, &self.raw);
         self.raw.state.lock().signal = Signal::None;
     }
 
     /// Whether the flag is set at this moment. Not a checkpoint: a polling loop needs one of its
     /// own. Prefer [`wait`](Event::wait) to polling.
+    #[track_caller]
     pub fn is_set(&self) -> bool {
+        point_at(OpKind::Load, &self.raw);
         self.raw.take()
     }
 
@@ -312,7 +334,9 @@ impl Event {
     /// # Errors
     ///
     /// If the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn wait(&self) -> Result<()> {
+        point_at(OpKind::Wait, &self.raw);
         wait_forever(&self.raw, (), Why::signal("event", self))
     }
 
@@ -321,7 +345,9 @@ impl Event {
     /// # Errors
     ///
     /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn wait_timeout(&self, time: Duration) -> Result<()> {
+        point_at(OpKind::Wait, &self.raw);
         wait_timeout(&self.raw, (), Why::signal("event", self), time)
     }
 
@@ -330,7 +356,9 @@ impl Event {
     /// # Errors
     ///
     /// If the deadline passes, or as for [`wait`](Event::wait).
+    #[track_caller]
     pub fn wait_deadline(&self, at: Instant) -> Result<()> {
+        point_at(OpKind::Wait, &self.raw);
         wait_deadline(&self.raw, (), Why::signal("event", self), at)
     }
 }

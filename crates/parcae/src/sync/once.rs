@@ -10,6 +10,8 @@ use super::{Mutex, constructor};
 use crate::base::error::Result;
 use crate::base::shim::atomic::{AtomicUsize, Ordering};
 use crate::base::shim::cell::UnsafeCell;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use std::fmt;
 
 /// A cell that is initialised once, by the first caller. Other callers wait meanwhile.
@@ -101,7 +103,9 @@ impl<T> OnceCell<T> {
     }
 
     /// The value, if it is initialised. Not a checkpoint: a polling loop needs one of its own.
+    #[track_caller]
     pub fn get(&self) -> Option<&T> {
+        point_at(OpKind::Load, &self.slot);
         self.slot.get()
     }
 

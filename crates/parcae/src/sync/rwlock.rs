@@ -8,6 +8,8 @@ use super::permits::Permits;
 use super::primitive::{wait_deadline, wait_forever, wait_timeout};
 use super::{MappedReadGuard, MappedWriteGuard, constructor};
 use crate::base::error::Result;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -92,7 +94,9 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     ///
     /// If the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_, T>> {
+        point_at(OpKind::Read, &self.permits);
         wait_forever(&self.permits, 1, self.why("read lock"))?;
         Ok(ReadGuard { lock: self })
     }
@@ -102,7 +106,9 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     ///
     /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn read_timeout(&self, time: Duration) -> Result<ReadGuard<'_, T>> {
+        point_at(OpKind::Read, &self.permits);
         wait_timeout(&self.permits, 1, self.why("read lock"), time)?;
         Ok(ReadGuard { lock: self })
     }
@@ -113,14 +119,18 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     ///
     /// If the deadline passes, or as for [`read`](RwLock::read).
+    #[track_caller]
     pub fn read_deadline(&self, at: Instant) -> Result<ReadGuard<'_, T>> {
+        point_at(OpKind::Read, &self.permits);
         wait_deadline(&self.permits, 1, self.why("read lock"), at)?;
         Ok(ReadGuard { lock: self })
     }
 
     /// Locks for reading if no writer holds the lock and no waiter is queued. Not a checkpoint: a
     /// polling loop needs one of its own.
+    #[track_caller]
     pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
+        point_at(OpKind::Read, &self.permits);
         self.permits.try_take(1).then(|| ReadGuard { lock: self })
     }
 
@@ -129,7 +139,9 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     ///
     /// If the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn write(&self) -> Result<WriteGuard<'_, T>> {
+        point_at(OpKind::Lock, &self.permits);
         wait_forever(&self.permits, self.all, self.why("write lock"))?;
         Ok(self.write_guard())
     }
@@ -139,7 +151,9 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     ///
     /// If the timeout expires, the task is cancelled while it waits, or its budget is exhausted.
+    #[track_caller]
     pub fn write_timeout(&self, time: Duration) -> Result<WriteGuard<'_, T>> {
+        point_at(OpKind::Lock, &self.permits);
         wait_timeout(&self.permits, self.all, self.why("write lock"), time)?;
         Ok(self.write_guard())
     }
@@ -150,14 +164,18 @@ impl<T: ?Sized> RwLock<T> {
     /// # Errors
     ///
     /// If the deadline passes, or as for [`write`](RwLock::write).
+    #[track_caller]
     pub fn write_deadline(&self, at: Instant) -> Result<WriteGuard<'_, T>> {
+        point_at(OpKind::Lock, &self.permits);
         wait_deadline(&self.permits, self.all, self.why("write lock"), at)?;
         Ok(self.write_guard())
     }
 
     /// Locks for writing if the lock is free. Not a checkpoint: a polling loop needs one of its
     /// own.
+    #[track_caller]
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
+        point_at(OpKind::Lock, &self.permits);
         self.permits.try_take(self.all).then(|| self.write_guard())
     }
 
@@ -311,6 +329,7 @@ pub(super) struct SharedHold<'l>(&'l Permits<Waiter>);
 
 impl Drop for SharedHold<'_> {
     fn drop(&mut self) {
+        point_at(OpKind::Unlock, self.0);
         self.0.give(1);
     }
 }
@@ -324,6 +343,7 @@ pub(super) struct ExclusiveHold<'l> {
 
 impl Drop for ExclusiveHold<'_> {
     fn drop(&mut self) {
+        point_at(OpKind::Unlock, self.permits);
         self.writer.leave();
         self.permits.give(self.all);
     }
@@ -356,12 +376,14 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
 
 impl<T: ?Sized> Drop for ReadGuard<'_, T> {
     fn drop(&mut self) {
+        point_at(OpKind::Unlock, &self.lock.permits);
         self.lock.permits.give(1);
     }
 }
 
 impl<T: ?Sized> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
+        point_at(OpKind::Unlock, &self.lock.permits);
         self.lock.writer.leave();
         self.lock.permits.give(self.lock.all);
     }

@@ -5,6 +5,8 @@ use super::permits::Permits;
 use super::primitive;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::scope::cx::Here;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Waiter, Why};
 use std::fmt;
@@ -81,6 +83,7 @@ impl Semaphore {
     ///
     /// If the task is cancelled while it waits, its budget is exhausted, or the semaphore is
     /// [closed](Semaphore::close).
+    #[track_caller]
     pub fn acquire(&self) -> Result<Permit<'_>> {
         self.acquire_many(1)
     }
@@ -92,7 +95,9 @@ impl Semaphore {
     ///
     /// If the task is cancelled while it waits, its budget is exhausted, or the semaphore is
     /// [closed](Semaphore::close).
+    #[track_caller]
     pub fn acquire_many(&self, permits: usize) -> Result<Permit<'_>> {
+        point_at(OpKind::Acquire, &self.permits);
         self.take(permits, || Deadline::Never)?;
         Ok(Permit { semaphore: self, permits })
     }
@@ -102,7 +107,9 @@ impl Semaphore {
     /// # Errors
     ///
     /// If the timeout expires, or as for [`acquire_many`](Semaphore::acquire_many).
+    #[track_caller]
     pub fn acquire_timeout(&self, permits: usize, time: Duration) -> Result<Permit<'_>> {
+        point_at(OpKind::Acquire, &self.permits);
         self.take(permits, || Deadline::after(time))?;
         Ok(Permit { semaphore: self, permits })
     }
@@ -113,14 +120,18 @@ impl Semaphore {
     /// # Errors
     ///
     /// If the deadline passes, or as for [`acquire_many`](Semaphore::acquire_many).
+    #[track_caller]
     pub fn acquire_deadline(&self, permits: usize, at: Instant) -> Result<Permit<'_>> {
+        point_at(OpKind::Acquire, &self.permits);
         self.take(permits, || Deadline::at(at))?;
         Ok(Permit { semaphore: self, permits })
     }
 
     /// Takes permits if they are free, no waiter is queued, and the semaphore is open. Not a
     /// checkpoint: a polling loop needs one of its own.
+    #[track_caller]
     pub fn try_acquire(&self, permits: usize) -> Option<Permit<'_>> {
+        point_at(OpKind::Acquire, &self.permits);
         self.permits.try_take(permits).then(|| Permit { semaphore: self, permits })
     }
 
@@ -131,13 +142,17 @@ impl Semaphore {
     ///
     /// If the task is cancelled while it waits, its budget is exhausted, or the semaphore is
     /// [closed](Semaphore::close).
+    #[track_caller]
     pub fn acquire_owned(self: &Arc<Semaphore>, permits: usize) -> Result<OwnedPermit> {
+        point_at(OpKind::Acquire, &self.permits);
         self.take(permits, || Deadline::Never)?;
         Ok(OwnedPermit { semaphore: Arc::clone(self), permits })
     }
 
     /// Like [`try_acquire`](Semaphore::try_acquire), with owned permits.
+    #[track_caller]
     pub fn try_acquire_owned(self: &Arc<Semaphore>, permits: usize) -> Option<OwnedPermit> {
+        point_at(OpKind::Acquire, &self.permits);
         let taken = self.permits.try_take(permits);
         taken.then(|| OwnedPermit { semaphore: Arc::clone(self), permits })
     }
@@ -166,7 +181,9 @@ impl Semaphore {
     /// })?;
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn close(&self) {
+        point_at(OpKind::Close, &self.permits);
         self.permits.close();
     }
 
@@ -186,12 +203,16 @@ impl Semaphore {
     /// # Panics
     ///
     /// If the number of permits overflows `usize`.
+    #[track_caller]
     pub fn add(&self, permits: usize) {
+        point_at(OpKind::Release, &self.permits);
         self.permits.give(permits);
     }
 
     /// Removes up to `permits` free permits for good. Returns the number removed.
+    #[track_caller]
     pub fn forget(&self, permits: usize) -> usize {
+        point_at(OpKind::Acquire, &self.permits);
         self.permits.forget(permits)
     }
 }
@@ -257,6 +278,7 @@ impl<'s> Permit<'s> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
+        point_at(OpKind::Release, &self.semaphore.permits);
         self.semaphore.permits.give(self.permits);
     }
 }
@@ -302,6 +324,7 @@ impl OwnedPermit {
 
 impl Drop for OwnedPermit {
     fn drop(&mut self) {
+        point_at(OpKind::Release, &self.semaphore.permits);
         self.semaphore.permits.give(self.permits);
     }
 }

@@ -35,6 +35,7 @@ const ROOT: &[(&str, &str)] = &[
     ("checkpoint", "a checkpoint without a `Cx`"),
     ("check", "a test under the lab"),
     ("explore", "a test under many seeds"),
+    ("test", "the attribute of a test under the lab"),
     ("yield_now", "a yield without a `Cx`"),
 ];
 
@@ -67,7 +68,7 @@ const HIDDEN: [&str; 4] = ["__private", "engine", "foreign", "io"];
 
 /// Names of the root that the prelude does not have, because programs name them rarely or because
 /// they would hide names of the standard library.
-const NOT_IN_PRELUDE: [&str; 10] = [
+const NOT_IN_PRELUDE: [&str; 11] = [
     "Allocator",
     "Error",
     "Result",
@@ -77,6 +78,7 @@ const NOT_IN_PRELUDE: [&str; 10] = [
     "check",
     "checkpoint",
     "explore",
+    "test",
     "yield_now",
 ];
 

@@ -1,23 +1,76 @@
 //! The settings of a hunt, and its loop.
+//!
+//! Schedule number i of a hunt depends on the hunt's seed, on i, and on the schedules of the same
+//! strategy before it (what PCT and URW have learnt). The strategies take turns. Three of four
+//! schedules are bare; one of four has virtual workers. Threads divide the schedules of a hunt by
+//! their numbers.
+//!
+//! A failure is repeated in the choice form, shrunk, recorded, and reported with both tokens.
 
-use super::report::{Failure, Report};
-use crate::api::runtime::Runtime;
+use super::failure::{Failure, Found, Report};
+use super::shrink::{REPLAYS, shrink};
+use super::stand::{Oracles, Ran, ScheduleOpts, Stand};
+use super::timeline::Run;
+use super::token::{Token, TokenError, TokenForm, tree};
+use super::watch::Watch;
+use crate::api::runtime::{Builder, Runtime};
 use crate::base::error::{Error, Result};
-use crate::sched::lab::Strategy;
+use crate::base::rng::mix;
+use crate::sched::lab::{Chooser, Deviation, FaultRates, Script, Strategy, chooser};
 use crate::scope::cx::Preempt;
+use crate::scope::profile::Profile;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Faults that the lab injects.
+/// Faults that the lab injects, from the same stream as its choices: a token repeats them.
+///
+/// ```
+/// use parcae::lab::{Explore, Faults};
+///
+/// // Waits may end early: a loop around the condition is needed.
+/// Explore::new().faults(Faults::none().spurious_wakes()).schedules(50).run(|rt| {
+///     rt.run(|cx| cx.nursery(|n| n.spawn(|_| Ok(()))?.join()))
+/// })?;
+/// # Ok::<(), parcae::lab::Failure>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Faults {}
+#[must_use]
+pub struct Faults {
+    rates: FaultRates,
+    cancel: bool,
+}
 
 impl Faults {
     /// No faults.
     pub fn none() -> Faults {
-        Faults {}
+        Faults::default()
+    }
+
+    /// Some waits end early, without their condition.
+    pub fn spurious_wakes(mut self) -> Faults {
+        self.rates.spurious = 8;
+        self
+    }
+
+    /// Some timers come late.
+    pub fn late_timers(mut self) -> Faults {
+        self.rates.late = 4;
+        self
+    }
+
+    /// Some spawns are refused, as if there were no memory.
+    pub fn refused_spawns(mut self) -> Faults {
+        self.rates.spawn = 8;
+        self
+    }
+
+    /// In each schedule, one task is cancelled at one of its waits: in schedule i at the wait with
+    /// number i of the schedule, as long as there are so many.
+    pub fn cancel_at_each_wait(mut self) -> Faults {
+        self.cancel = true;
+        self
     }
 }
 
@@ -30,6 +83,12 @@ impl Faults {
 /// assert_eq!(report.schedules, 50);
 /// # Ok::<(), parcae::lab::Failure>(())
 /// ```
+///
+/// # Environment
+///
+/// Read once per hunt: `PARCAE_REPLAY=token` runs that run alone, `PARCAE_SCHEDULES=n` and
+/// `PARCAE_TIME=seconds` replace the bounds of the hunt (`PARCAE_SCHEDULES=x10` multiplies it),
+/// `PARCAE_STRATEGY=name` the strategies.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Explore {
@@ -40,6 +99,9 @@ pub struct Explore {
     strategies: Vec<Strategy>,
     faults: Faults,
     seed: u64,
+    threads: usize,
+    watchdog: Duration,
+    virtual_time: Duration,
 }
 
 impl Default for Explore {
@@ -48,17 +110,37 @@ impl Default for Explore {
     }
 }
 
+/// The default portfolio. Those that have no weak spot come twice.
+const PORTFOLIO: [Strategy; 10] = [
+    Strategy::RandomSlices,
+    Strategy::Urw,
+    Strategy::Pct,
+    Strategy::RandomWalk,
+    Strategy::Pos,
+    Strategy::Exhaustive,
+    Strategy::Urw,
+    Strategy::Pct,
+    Strategy::Starvation,
+    Strategy::RoundRobin,
+];
+
+/// The longest time that a failure is shrunk.
+const SHRINKING: Duration = Duration::from_secs(2);
+
 impl Explore {
-    /// The defaults: 1000 schedules, 10 seconds, all strategies, no faults.
+    /// The defaults: 1000 schedules, 10 seconds, all strategies, no faults, one thread.
     pub fn new() -> Explore {
         Explore {
             schedules: 1_000,
             time: Duration::from_secs(10),
-            workers: 1..=3,
-            steps: 100_000,
-            strategies: vec![Strategy::RandomWalk, Strategy::RandomSlices],
+            workers: 0..=3,
+            steps: 20_000,
+            strategies: PORTFOLIO.to_vec(),
             faults: Faults::default(),
             seed: 0,
+            threads: 1,
+            watchdog: Duration::from_secs(60),
+            virtual_time: Duration::MAX,
         }
     }
 
@@ -74,13 +156,15 @@ impl Explore {
         self
     }
 
-    /// The numbers of virtual workers that schedules have in turn.
+    /// The numbers of virtual workers. With 0 in the range (the default is `0..=3`), three of four
+    /// schedules have no workers: the strategy chooses the task itself. The others have these
+    /// numbers in turn.
     pub fn workers(mut self, workers: RangeInclusive<usize>) -> Explore {
         self.workers = workers;
         self
     }
 
-    /// The most operations of a schedule, before it counts as a livelock.
+    /// Operations after which a schedule becomes fair; after twice as many it is a livelock.
     pub fn steps(mut self, steps: u64) -> Explore {
         self.steps = steps;
         self
@@ -104,36 +188,381 @@ impl Explore {
         self
     }
 
+    /// Threads that divide the schedules. Default: one, because tests run beside each other anyway.
+    pub fn threads(mut self, threads: usize) -> Explore {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// The longest virtual time of a schedule: one that takes longer has failed. Time passes only
+    /// when all tasks wait. Default: no bound.
+    ///
+    /// ```
+    /// use parcae::lab::{Explore, FailureKind};
+    /// use std::time::Duration;
+    ///
+    /// let hunt = Explore::new().virtual_time(Duration::from_secs(10));
+    /// let slow = |rt: &parcae::Runtime| rt.run(|cx| cx.sleep(Duration::from_secs(20)));
+    /// assert_eq!(hunt.run(slow).unwrap_err().kind(), FailureKind::Late);
+    /// ```
+    pub fn virtual_time(mut self, time: Duration) -> Explore {
+        self.virtual_time = time;
+        self
+    }
+
+    /// The longest real time of one schedule. After that the token is printed and the process
+    /// aborts: a task that neither ends nor reaches a point cannot be stopped. Default: a minute.
+    pub fn watchdog(mut self, time: Duration) -> Explore {
+        self.watchdog = time;
+        self
+    }
+
     /// Runs the test until it fails, or the settings say that it is enough.
     ///
     /// # Errors
     ///
     /// The schedule in which the test failed.
+    ///
+    /// # Panics
+    ///
+    /// If an environment variable of the lab has a value that it cannot have.
     pub fn run(
         &self,
         test: impl Fn(&Runtime) -> Result<()> + Sync,
     ) -> std::result::Result<Report, Failure> {
-        let started = Instant::now();
-        let mut schedule = 0;
-        let workers: Vec<usize> = self.workers.clone().collect();
-        while schedule < self.schedules && started.elapsed() < self.time {
-            let strategy = self.strategies[schedule as usize % self.strategies.len()];
-            let preempt = Preempt::Randomly;
-            let outcome = Runtime::builder()
-                .workers(workers[schedule as usize % workers.len()])
-                .preempt(preempt)
-                .lab(self.seed.wrapping_add(schedule))
-                .build()
-                .map_err(Error::from)
-                .and_then(|rt| {
-                    catch_unwind(AssertUnwindSafe(|| test(&rt)))
-                        .unwrap_or_else(|payload| Err(Error::from_panic(payload)))
-                });
-            if let Err(error) = outcome {
-                return Err(Failure { error, schedule, strategy });
-            }
-            schedule += 1;
+        let hunt = self.clone().with_environment();
+        if let Ok(token) = std::env::var("PARCAE_REPLAY") {
+            return match hunt.replay(&token, &test) {
+                Ok(outcome) => outcome,
+                Err(error) => panic!("PARCAE_REPLAY: {error}"),
+            };
         }
-        Ok(Report { schedules: schedule, time: started.elapsed() })
+        let started = Instant::now();
+        // The lowest number of a schedule that has failed.
+        let failed = AtomicU64::new(u64::MAX);
+        let part = |first: u64| {
+            hunt.hunt(first, started, &failed, Runtime::builder(), Oracles::All, &mut |rt| test(rt))
+        };
+        let results: Vec<_> = if hunt.threads == 1 {
+            vec![part(0)]
+        } else {
+            std::thread::scope(|scope| {
+                let part = &part;
+                let threads: Vec<_> =
+                    (0..hunt.threads as u64).map(|at| scope.spawn(move || part(at))).collect();
+                threads.into_iter().map(|thread| thread.join().expect("a hunt")).collect()
+            })
+        };
+        let mut report = Report::default();
+        let mut first: Option<Failure> = None;
+        for result in results {
+            match result {
+                Ok(part) => report.add(part),
+                Err(failure) => {
+                    if first.as_ref().is_none_or(|first| failure.schedule() < first.schedule()) {
+                        first = Some(failure);
+                    }
+                }
+            }
+        }
+        report.time = started.elapsed();
+        first.map_or(Ok(report), Err)
+    }
+
+    /// Repeats the run of a token.
+    ///
+    /// ```
+    /// use parcae::lab::Explore;
+    /// use parcae::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    ///
+    /// let test = |rt: &parcae::Runtime| {
+    ///     let count = AtomicU64::new(0);
+    ///     rt.run(|cx| {
+    ///         cx.nursery(|n| {
+    ///             for _ in 0..2 {
+    ///                 n.spawn(|_| Ok(count.store(count.load(SeqCst) + 1, SeqCst)))?;
+    ///             }
+    ///             Ok(())
+    ///         })
+    ///     })?;
+    ///     assert_eq!(count.into_inner(), 2);
+    ///     Ok(())
+    /// };
+    /// let found = Explore::new().run(test).unwrap_err();
+    /// let again = Explore::new().replay(found.token(), test)?.unwrap_err();
+    /// assert_eq!(again.signature(), found.signature());
+    /// # Ok::<(), parcae::lab::TokenError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the text is no token. The result is that of [`run`](Explore::run): it fails if the run
+    /// fails. A run that differs from the recorded one has a note that says so.
+    pub fn replay(
+        &self,
+        token: &str,
+        test: impl Fn(&Runtime) -> Result<()>,
+    ) -> std::result::Result<std::result::Result<Report, Failure>, TokenError> {
+        let token: Token = token.parse()?;
+        let stand = Stand::new(Runtime::builder(), Oracles::All);
+        let opts = ScheduleOpts {
+            seed: token.seed,
+            workers: token.workers,
+            preempts: true,
+            limit: token.limit,
+            until: self.virtual_time,
+            faults: token.faults,
+            record: true,
+        };
+        let started = Instant::now();
+        let ran = stand.run(opts, token.chooser(), &mut |rt| test(rt));
+        let Ran { symptom, hash, steps, deviations, record, tasks, .. } = ran;
+        let mut notes = Vec::new();
+        if token.hash != 0 && token.hash != hash {
+            notes.push(String::from(
+                "the operations were not those of the recorded run: the program has changed, or it \
+                 uses a clock, a hash map's order, addresses, threads or statics",
+            ));
+        }
+        let Some(symptom) = symptom else {
+            let mut report = Report { schedules: 1, distinct: 1, steps, ..Report::default() };
+            report.time = started.elapsed();
+            return Ok(Ok(report));
+        };
+        let text = token.to_string();
+        Ok(Err(Failure::from(Found {
+            symptom,
+            schedule: 0,
+            strategy: token.strategy,
+            seed_token: text.clone(),
+            token: text,
+            run: Run { tasks, steps: record },
+            forced: deviations.len(),
+            notes,
+        })))
+    }
+
+    fn with_environment(mut self) -> Explore {
+        let given = |name: &str| std::env::var(name).ok();
+        if let Some(text) = given("PARCAE_SCHEDULES") {
+            let times = text.strip_prefix(['x', '×']);
+            let number: std::result::Result<u64, _> = times.unwrap_or(&text).parse();
+            let Ok(number) = number else {
+                panic!("PARCAE_SCHEDULES is `{text}`; it takes a number, or a factor like x10")
+            };
+            self.schedules = if times.is_some() { self.schedules * number } else { number };
+            self.time = Duration::MAX;
+        }
+        if let Some(text) = given("PARCAE_TIME") {
+            let Ok(seconds) = text.trim_end_matches('s').parse() else {
+                panic!("PARCAE_TIME is `{text}`; it takes seconds, like 60 or 60s")
+            };
+            self.time = Duration::from_secs_f64(seconds);
+            if given("PARCAE_SCHEDULES").is_none() {
+                self.schedules = u64::MAX;
+            }
+        }
+        if let Some(text) = given("PARCAE_STRATEGY") {
+            let named = text.split(',').map(str::parse).collect::<std::result::Result<_, _>>();
+            self.strategies = named.unwrap_or_else(|error| panic!("PARCAE_STRATEGY: {error}"));
+        }
+        assert!(!self.strategies.is_empty(), "a hunt needs a strategy");
+        self
+    }
+
+    /// The schedules `first`, `first + threads` and so on.
+    fn hunt<P: Profile + Clone>(
+        &self,
+        first: u64,
+        started: Instant,
+        failed: &AtomicU64,
+        builder: Builder<P>,
+        oracles: Oracles,
+        test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
+    ) -> std::result::Result<Report, Failure> {
+        let stand = Stand::new(builder, oracles);
+        let watch = Watch::start(self.watchdog);
+        let mut choosers: BTreeMap<Strategy, Box<dyn Chooser>> = BTreeMap::new();
+        let mut seen: HashSet<u64> = HashSet::new();
+        let mut report = Report::default();
+        let mut schedule = first;
+        let mut unfinished: Vec<Strategy> = self.strategies.clone();
+        // Relaxed: a later look finds the number.
+        while schedule < self.schedules
+            && started.elapsed() < self.time
+            && failed.load(Ordering::Relaxed) > schedule
+        {
+            let turn = (schedule / self.threads as u64) as usize;
+            let strategy = unfinished[turn % unfinished.len()];
+            let opts = self.opts(schedule, strategy);
+            let used = choosers.remove(&strategy).unwrap_or_else(|| chooser(strategy));
+            let token = Token {
+                strategy,
+                workers: opts.workers,
+                limit: opts.limit,
+                seed: opts.seed,
+                faults: opts.faults,
+                hash: 0,
+                form: TokenForm::Seed { memory: used.memory() },
+            };
+            watch.begin(&token);
+            let ran = stand.run(opts, used, test);
+            watch.end();
+            report.schedules += 1;
+            report.steps += ran.steps;
+            *report.strategies.entry(strategy).or_default() += 1;
+            if seen.len() < 1 << 20 && seen.insert(ran.hash) {
+                report.distinct += 1;
+            }
+            if ran.symptom.is_some() {
+                failed.fetch_min(schedule, Ordering::Relaxed); // as above
+                let token = Token { hash: ran.hash, ..token };
+                return Err(self.investigate(&stand, schedule, &token, ran, test));
+            }
+            if !ran.more {
+                report.exhausted = true;
+                unfinished.retain(|other| *other != strategy);
+                if unfinished.is_empty() {
+                    break;
+                }
+            }
+            choosers.insert(strategy, ran.chooser);
+            schedule += self.threads as u64;
+        }
+        report.time = started.elapsed();
+        Ok(report)
+    }
+
+    fn opts(&self, schedule: u64, strategy: Strategy) -> ScheduleOpts {
+        let mut numbers = self.workers.clone().filter(|&workers| workers > 0);
+        let count = numbers.clone().count() as u64;
+        let bare = self.workers.contains(&0) && (schedule % 4 != 3 || count == 0);
+        let bare = bare || strategy == Strategy::Exhaustive && self.workers.contains(&0);
+        let workers = match bare || count == 0 {
+            true => 0,
+            false => numbers.nth((schedule / 4 % count) as usize).unwrap_or(1),
+        };
+        let mut faults = self.faults.rates;
+        if self.faults.cancel {
+            faults.cancel_at = Some(schedule);
+        }
+        let seed = mix(self.seed ^ mix(schedule.wrapping_add(1)));
+        let (limit, until) = (self.steps, self.virtual_time);
+        ScheduleOpts { seed, workers, preempts: true, limit, until, faults, record: false }
+    }
+
+    /// Repeats a failure in the choice form, shrinks and records it.
+    fn investigate<P: Profile + Clone>(
+        &self,
+        stand: &Stand<P>,
+        schedule: u64,
+        found: &Token,
+        ran: Ran,
+        test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
+    ) -> Failure {
+        let Ran { symptom, deviations, tasks, hash, .. } = ran;
+        let Some(symptom) = symptom else { unreachable!("it has failed") };
+        let mut notes = Vec::new();
+        let opts = ScheduleOpts {
+            seed: found.seed,
+            workers: found.workers,
+            preempts: true,
+            limit: found.limit,
+            until: self.virtual_time,
+            faults: found.faults,
+            record: false,
+        };
+        let mut again = |list: &[Deviation], record: bool| {
+            let opts = ScheduleOpts { record, ..opts };
+            stand.run(opts, Box::new(Script::new(list)), test)
+        };
+        let same = |ran: &Ran| {
+            ran.symptom.as_ref().is_some_and(|other| other.signature == symptom.signature)
+        };
+        let first = again(&deviations, false);
+        let mut list = deviations;
+        if first.hash != hash || !same(&first) {
+            notes.push(String::from(
+                "the run cannot be repeated exactly: does the test use a clock, a hash map's order, \
+                 addresses, threads, or statics that survive?",
+            ));
+        }
+        if same(&first) {
+            let (started, mut replays) = (Instant::now(), 0);
+            list = shrink(list, |rest| {
+                replays += 1;
+                if replays > REPLAYS || started.elapsed() > SHRINKING {
+                    return None;
+                }
+                let ran = again(rest, false);
+                same(&ran).then_some(ran.deviations)
+            });
+        }
+        let last = again(&list, true);
+        let (run, tasks, hash, symptom) = match same(&last) {
+            true => {
+                let tree = tree(&last.tasks);
+                let run = Run { tasks: last.tasks, steps: last.record };
+                (run, tree, last.hash, last.symptom.unwrap_or(symptom))
+            }
+            false => (Run::default(), tree(&tasks), 0, symptom),
+        };
+        let forced = list.len();
+        let form = TokenForm::Choices { tasks, deviations: list };
+        let token = Token { hash, form, ..found.clone() }.to_string();
+        Failure::from(Found {
+            symptom,
+            schedule,
+            strategy: found.strategy,
+            token,
+            seed_token: found.to_string(),
+            run,
+            forced,
+            notes,
+        })
+    }
+}
+
+/// Runs a test under the given seeds, with the workers of the builder. Returns the first seed that
+/// fails, and its error.
+pub(crate) fn run_seeds<P: Profile + Clone>(
+    builder: Builder<P>,
+    workers: usize,
+    preempt: Preempt,
+    seeds: impl IntoIterator<Item = u64>,
+    test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
+) -> std::result::Result<(), (u64, Error)> {
+    let stand = Stand::new(builder, Oracles::OfTheTest);
+    let mut used = chooser(Strategy::RandomSlices);
+    for seed in seeds {
+        let opts = ScheduleOpts {
+            seed,
+            workers,
+            preempts: preempt == Preempt::Randomly,
+            limit: u64::MAX / 4,
+            until: Duration::MAX,
+            faults: FaultRates::default(),
+            record: false,
+        };
+        let ran = stand.run(opts, used, test);
+        if let Some(symptom) = ran.symptom {
+            return Err((seed, symptom.error));
+        }
+        used = ran.chooser;
+    }
+    Ok(())
+}
+
+impl Token {
+    /// The chooser that repeats the run.
+    fn chooser(&self) -> Box<dyn Chooser> {
+        match &self.form {
+            TokenForm::Choices { deviations, .. } => Box::new(Script::new(deviations)),
+            TokenForm::Seed { memory } => {
+                let mut chooser = chooser(self.strategy);
+                chooser.remember(memory);
+                chooser
+            }
+        }
     }
 }

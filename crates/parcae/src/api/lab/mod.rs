@@ -1,15 +1,37 @@
 //! The lab: runs a test under many schedules, and explains the one in which it fails.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `explore` | settings of a hunt, its loop, the investigation of a failure |
+//! | `stand` | one schedule, and the oracles |
+//! | `token` | a run as text |
+//! | `shrink` | the deviations that matter |
+//! | `timeline` | the steps of a run, for people |
+//! | `invariants` | statements of the program about itself |
+//! | `quiet`, `watch` | silence while schedules fail; the watchdog, and the token that outlives a crash |
 
 mod explore;
-mod report;
+mod failure;
+mod invariants;
+mod quiet;
+mod shrink;
+mod stand;
+mod timeline;
+mod token;
+mod watch;
 
+pub(crate) use explore::run_seeds;
 pub use explore::{Explore, Faults};
-pub use report::{Failure, Report};
+pub use failure::{Failure, FailureKind, Report};
+pub use invariants::{always, eventually};
+pub use timeline::Run;
+pub use token::TokenError;
 
 use crate::api::runtime::Runtime;
 use crate::base::error::Result;
 use crate::sched::lab::OpKind;
 use crate::sched::worker;
+use crate::scope::cx::Cx;
 
 /// Runs a test under the lab with the default settings: up to 1000 schedules, or for 10 seconds.
 ///
@@ -41,11 +63,36 @@ pub fn check(test: impl Fn(&Runtime) -> Result<()> + Sync) {
     }
 }
 
+/// The body of `#[parcae::test]`: the test as a root task, under the lab and once on threads.
+///
+/// # Panics
+///
+/// If the test fails.
+#[doc(hidden)]
+#[track_caller]
+pub fn run_test(schedules: Option<u64>, test: impl Fn(&Cx) -> Result<()> + Sync) {
+    let mut hunt = Explore::new();
+    if let Some(schedules) = schedules {
+        hunt = hunt.schedules(schedules);
+    }
+    if let Err(failure) = hunt.run(|rt| rt.run(&test)) {
+        panic!("{failure}");
+    }
+    if std::env::var_os("PARCAE_REPLAY").is_some() {
+        return;
+    }
+    let outcome = Runtime::builder().build().map_err(Into::into).and_then(|rt| rt.run(&test));
+    if let Err(error) = outcome {
+        panic!("on threads, where no schedule can be repeated: {error}");
+    }
+}
+
 /// A point of the program's own, before an access to shared memory that the lab does not see. The
 /// macro [`point!`](crate::point!) is shorter.
 ///
 /// Outside of the lab it does nothing.
 #[inline]
+#[track_caller]
 pub fn point() {
     worker::point(OpKind::Point, 0);
 }

@@ -6,6 +6,7 @@ use super::{Handle, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
 use crate::sched::Victims;
+use crate::sched::lab::Lab;
 use crate::scope::budget::{Budget, BudgetPool, OnExhausted, Slice};
 use crate::scope::cancel::CancelNode;
 use crate::scope::cap::{AuditLevel, Mint};
@@ -111,12 +112,23 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// A runtime for the lab: deterministic with this seed, whatever the environment says, and a
-    /// lab that chooses at points.
-    pub(crate) fn lab(mut self, seed: u64) -> Builder<P> {
+    /// A runtime for a lab: deterministic with this seed, whatever the environment says.
+    pub(crate) fn lab(mut self, lab: Arc<Lab>, seed: u64) -> Builder<P> {
         self.engine.seed = seed;
         self.engine.deterministic = true;
-        self.engine.lab = true;
+        self.engine.lab = Some(lab);
+        self
+    }
+
+    pub(super) fn worker_count(&self) -> usize {
+        self.engine.workers
+    }
+
+    /// One worker whose tasks the lab chooses, and a point at each checkpoint: turns have one op.
+    pub(crate) fn bare(mut self) -> Builder<P> {
+        self.engine.workers = 1;
+        self.interval = Some(1);
+        self.preempt = Some(Preempt::Never);
         self
     }
 

@@ -2,13 +2,15 @@
 
 use super::builder::seed_of_the_environment;
 use super::{Builder, Runtime};
-use crate::base::error::{Error, Result};
+use crate::api::lab::run_seeds;
+use crate::base::error::Result;
 use crate::scope::cx::Preempt;
 use crate::scope::profile::Profile;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs a test under many seeds, each on a new deterministic runtime with three workers and [random
-/// preemption](Preempt::Randomly). It stops at the first seed with which the test fails, and the
+/// preemption](Preempt::Randomly), at checkpoints and at the [points](crate::lab) of locks, channels
+/// and other shared objects. [`check`](crate::check) has more strategies, and shrinks the run that
+/// fails. It stops at the first seed with which the test fails, and the
 /// error says how to repeat that run: with the environment variable `PARCAE_SEED`.
 ///
 /// A test fails by an error or by a panic. [`Builder::explore`] takes other settings.
@@ -76,17 +78,13 @@ impl<P: Profile + Clone> Builder<P> {
         mut test: impl FnMut(&Runtime<P>) -> Result<()>,
     ) -> Result<()> {
         let preempt = self.preempt.unwrap_or(Preempt::Randomly);
+        let workers = self.worker_count();
         let builder = self.preempt(preempt);
-        if let Some(seed) = seed_of_the_environment()? {
-            return builder.run_seed(seed, &mut test);
-        }
-        seeds.into_iter().try_for_each(|seed| builder.run_seed(seed, &mut test))
-    }
-
-    fn run_seed(&self, seed: u64, test: &mut impl FnMut(&Runtime<P>) -> Result<()>) -> Result<()> {
-        let rt = self.clone().deterministic(seed).build()?;
-        let outcome = catch_unwind(AssertUnwindSafe(|| test(&rt)));
-        outcome.unwrap_or_else(|payload| Err(Error::from_panic(payload))).map_err(|error| {
+        let ran = match seed_of_the_environment()? {
+            Some(seed) => run_seeds(builder, workers, preempt, [seed], &mut test),
+            None => run_seeds(builder, workers, preempt, seeds, &mut test),
+        };
+        ran.map_err(|(seed, error)| {
             error.context(format!("failed with seed {seed}; run it alone with PARCAE_SEED={seed}"))
         })
     }

@@ -357,6 +357,15 @@ impl<P: Profile> Runtime<P> {
         self.inner().mint.audit()
     }
 
+    /// Runs all tasks until they have ended, or wait for ever. Returns the number of those.
+    pub(crate) fn drain_for_lab(&self) -> u64 {
+        let engine = &self.inner().engine;
+        if engine.live() > 0 {
+            engine.drain(Duration::MAX);
+        }
+        engine.live()
+    }
+
     /// For adapters: see [`foreign`](crate::api::foreign).
     pub(crate) fn erase(self) -> Runtime<Service> {
         let this = std::mem::ManuallyDrop::new(self);

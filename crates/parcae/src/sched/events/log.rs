@@ -13,12 +13,14 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct EventLog {
     /// Advanced by the executor alone. Relaxed: its readers are on the same thread.
     now: AtomicU64,
+    /// Whether events are kept; if not, it is only a clock.
+    keeps: bool,
     events: Mutex<Vec<Words>>,
 }
 
 impl EventLog {
-    pub(crate) fn new() -> EventLog {
-        EventLog { now: AtomicU64::new(0), events: Mutex::new(Vec::new()) }
+    pub(crate) fn new(keeps: bool) -> EventLog {
+        EventLog { now: AtomicU64::new(0), keeps, events: Mutex::new(Vec::new()) }
     }
 
     /// The number of the step.
@@ -41,11 +43,16 @@ impl EventLog {
     }
 
     pub(crate) fn push(&self, event: Words) {
-        self.lock().push(event);
+        if self.keeps {
+            self.lock().push(event);
+        }
     }
 
     /// Completes the start event of a task with its name and spawn location.
     pub(crate) fn amend(&self, task: u64, origin: u64) {
+        if !self.keeps {
+            return;
+        }
         if let Some(last) = self.lock().last_mut().filter(|words| is_start_of(words, task)) {
             last[3] = origin;
         }

@@ -9,9 +9,13 @@
 
 use crate::base::rng::Rng;
 use crate::sched::Shared;
+use crate::sched::lab::{Lab, Trouble};
 use crate::sched::worker::{self, Worker};
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
+
+/// Steps by which a timer is late, if the lab makes it so.
+const LATE: u64 = 10_000;
 
 /// All virtual workers of a scheduler.
 pub(crate) struct Conductor {
@@ -41,6 +45,9 @@ impl Conductor {
     /// change that, and it unparks the conductor.
     pub(crate) fn run_until(&self, done: impl Fn() -> bool) {
         self.check_thread();
+        if let Some(lab) = self.bare_lab() {
+            return self.run_bare(lab, done);
+        }
         let mut awake = Vec::with_capacity(self.workers.len());
         let mut stuck = 0;
         while !done() {
@@ -57,14 +64,84 @@ impl Conductor {
                 stuck += 1;
                 continue;
             }
-            let worker: &Worker = awake[self.rng.below(awake.len())];
+            let worker: &Worker = awake[self.choose(awake.len())];
             if let Some(log) = &self.shared.log {
                 log.advance();
             }
-            // A scheduler may run inside of a task of another scheduler.
-            let before = worker::make_current(worker);
-            worker.go();
-            worker::make_current(before);
+            go(worker);
+            self.stop_if_told();
+        }
+    }
+
+    /// A number below `below`: from the lab, or the seed.
+    fn choose(&self, below: usize) -> usize {
+        match &self.shared.lab {
+            Some(lab) => lab.lock().executor_number(below),
+            None => self.rng.below(below),
+        }
+    }
+
+    /// The lab, if it chooses tasks one by one.
+    fn bare_lab(&self) -> Option<&Lab> {
+        self.shared.lab.as_deref().filter(|lab| lab.lock().is_bare())
+    }
+
+    /// As [`run_until`](Conductor::run_until), with one worker whose next task the lab chooses.
+    ///
+    /// Time stands still while a task is ready, except in a schedule that has passed its limit.
+    /// When no task is ready, time jumps to the next deadline. Without one the tasks are
+    /// deadlocked, unless one of them waits for another thread by its own account.
+    fn run_bare(&self, lab: &Lab, done: impl Fn() -> bool) {
+        let worker = &self.workers[0];
+        let mut stuck = 0;
+        while !done() {
+            let next = {
+                let mut state = lab.lock();
+                worker.tell_ready(&mut state);
+                if state.is_fair()
+                    && let Some(log) = &self.shared.log
+                {
+                    log.advance();
+                }
+                state.pick()
+            };
+            self.stop_if_told();
+            if let Some(task) = next {
+                worker.run_next(task);
+                // A spare strand may first have to return from the step in which it became spare.
+                while worker.is_to_run() {
+                    go(worker);
+                }
+                if lab.lock().is_fair() {
+                    self.shared.fire_timers();
+                }
+                continue;
+            }
+            if self.shared.jump_to_next_deadline() {
+                let mut state = lab.lock();
+                if state.is_late()
+                    && let Some(log) = &self.shared.log
+                {
+                    log.advance_to(log.now() + LATE);
+                }
+                state.is_now(self.shared.now());
+                drop(state);
+                self.shared.fire_timers();
+                continue;
+            }
+            lab.lock().has(Trouble::Deadlock);
+            if self.shared.host.all_asleep(&self.shared, stuck) == 0 {
+                self.shared.conductor.park();
+            }
+            stuck += 1;
+        }
+    }
+
+    /// Cancels all tasks, if the lab says that they go on for ever.
+    fn stop_if_told(&self) {
+        let told = self.shared.lab.as_ref().is_some_and(|lab| lab.lock().must_stop());
+        if told {
+            self.shared.host.abandon(&self.shared);
         }
     }
 
@@ -86,9 +163,22 @@ impl Conductor {
 
     /// Whether no task can run, and no deadline is left.
     pub(crate) fn is_stuck(&self) -> bool {
+        if let Some(lab) = self.bare_lab() {
+            let mut state = lab.lock();
+            self.workers[0].tell_ready(&mut state);
+            return state.has_none_ready() && !self.shared.has_deadlines();
+        }
         self.workers.iter().all(|worker| self.shared.idle.is_asleep(worker.index))
             && !self.shared.has_deadlines()
     }
+}
+
+/// One step of a worker, on this thread's own stack.
+fn go(worker: &Worker) {
+    // A scheduler may run inside of a task of another scheduler.
+    let before = worker::make_current(worker);
+    worker.go();
+    worker::make_current(before);
 }
 
 impl Drop for Conductor {

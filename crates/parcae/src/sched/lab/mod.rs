@@ -2,19 +2,43 @@
 //! the task that goes on.
 //!
 //! Everything here is pure: it knows tasks and objects by numbers, and no worker or queue. The
-//! worker reports operations (`worker::point`), the deterministic executor asks for the next task.
+//! worker reports operations (`worker::point`), the deterministic executor asks for the next task
+//! (`executor::deterministic`).
+//!
+//! | file | idea |
+//! |---|---|
+//! | `op` | kinds of operations, and which of them conflict |
+//! | `strategy` | the interface of strategies, and the short ones |
+//! | `pct`, `pos`, `urw`, `exhaustive` | a strategy each |
+//! | `script` | the choices of a recorded run |
+//! | `state` | a schedule: tasks, ready tasks, choices, the rolling hash |
+//! | `record` | steps of a run, for people |
 
+mod exhaustive;
 mod op;
+mod pct;
+mod pos;
+mod record;
+mod script;
+mod state;
 mod strategy;
+mod urw;
 
 pub use op::OpKind;
-pub use strategy::Strategy;
+pub use record::{RunStep, TaskLabel};
+pub(crate) use script::{Deviation, Phase, Script};
+pub(crate) use state::{
+    FaultRates, LabState, Place, Plan, ROOT_PATH, Trouble, Turn, WaitFault, child_path,
+};
+pub(crate) use strategy::{Chooser, chooser};
+pub use strategy::{Strategy, UnknownStrategy};
 
-use crate::base::rng::Rng;
+use crate::stack::{StackError, StackPool};
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Number of schedulers with a lab. While it is 0, a point is one load and one branch.
+/// Number of labs. While it is 0, a point is one load and one branch.
 ///
 /// Relaxed, all accesses: it orders nothing. A task of a lab runs on the thread that made the lab,
 /// which sees its own write.
@@ -26,25 +50,36 @@ pub(crate) fn is_any_alive() -> bool {
     ALIVE.load(Ordering::Relaxed) != 0 // see `ALIVE`
 }
 
-/// The lab of one scheduler. Used by the thread of its executor; locked, because the scheduler is
-/// shared.
-pub(crate) struct Lab {
+/// A lab: it outlives the schedulers of its schedules, and keeps their stacks. Used by one thread;
+/// locked, because a scheduler is shared.
+#[allow(unreachable_pub, reason = "public with the feature `internals`")]
+pub struct Lab {
     state: Mutex<LabState>,
-}
-
-/// The state of a schedule.
-pub(crate) struct LabState {
-    rng: Rng,
+    /// The stacks of the first schedule serve all others: mapping memory takes longer than a
+    /// schedule.
+    stacks: OnceLock<StackPool>,
 }
 
 impl Lab {
-    pub(crate) fn new(seed: u64) -> Lab {
+    pub(crate) fn new() -> Arc<Lab> {
         ALIVE.fetch_add(1, Ordering::Relaxed); // see `ALIVE`
-        Lab { state: Mutex::new(LabState { rng: Rng::new(seed, 1 << 20) }) }
+        Arc::new(Lab { state: Mutex::new(LabState::new()), stacks: OnceLock::new() })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, LabState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stacks of all schedules.
+    pub(crate) fn stacks(
+        &self,
+        make: impl FnOnce() -> Result<StackPool, StackError>,
+    ) -> Result<StackPool, StackError> {
+        if let Some(stacks) = self.stacks.get() {
+            return Ok(stacks.clone());
+        }
+        let made = make()?;
+        Ok(self.stacks.get_or_init(|| made).clone())
     }
 }
 
@@ -54,9 +89,8 @@ impl Drop for Lab {
     }
 }
 
-impl LabState {
-    /// Whether another task goes on at this operation.
-    pub(crate) fn switches(&mut self) -> bool {
-        self.rng.below(3) == 0
+impl fmt::Debug for Lab {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lab").finish_non_exhaustive()
     }
 }

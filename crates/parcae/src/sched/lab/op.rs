@@ -1,9 +1,12 @@
-//! Kinds of operations.
+//! Operations: their kinds, and which of them depend on each other.
 
 /// The kind of an operation that a task is about to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum OpKind {
+    /// The first instruction of a task, or the next one after a wait.
+    #[default]
+    Start,
     /// A [`point!`](crate::point!) of the program.
     Point,
     /// A checkpoint, or a yield.
@@ -44,6 +47,82 @@ pub enum OpKind {
     Cancel,
     /// A sleep or a timer.
     Timer,
-    /// The first instruction of a task.
-    Start,
+}
+
+impl OpKind {
+    /// The name, as timelines show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OpKind::Start => "start",
+            OpKind::Point => "point",
+            OpKind::Checkpoint => "checkpoint",
+            OpKind::Load => "load",
+            OpKind::Store => "store",
+            OpKind::Update => "update",
+            OpKind::Lock => "lock",
+            OpKind::Read => "read lock",
+            OpKind::Unlock => "unlock",
+            OpKind::Acquire => "acquire",
+            OpKind::Release => "release",
+            OpKind::Wait => "wait",
+            OpKind::Notify => "notify",
+            OpKind::Send => "send",
+            OpKind::Receive => "receive",
+            OpKind::Close => "close",
+            OpKind::Select => "select",
+            OpKind::Spawn => "spawn",
+            OpKind::Join => "join",
+            OpKind::Cancel => "cancel",
+            OpKind::Timer => "timer",
+        }
+    }
+
+    /// Whether it touches nothing that another operation could change.
+    pub(super) fn is_local(self) -> bool {
+        matches!(self, OpKind::Start | OpKind::Checkpoint)
+    }
+
+    /// Whether it touches its object and nothing else.
+    fn is_of_object(self) -> bool {
+        use OpKind::*;
+        matches!(
+            self,
+            Load | Store
+                | Update
+                | Lock
+                | Read
+                | Unlock
+                | Acquire
+                | Release
+                | Wait
+                | Notify
+                | Send
+                | Receive
+        )
+    }
+
+    fn only_reads(self) -> bool {
+        matches!(self, OpKind::Load | OpKind::Read)
+    }
+}
+
+/// An operation on an object. Objects are numbered in the order of their first use; 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Op {
+    pub(crate) kind: OpKind,
+    pub(crate) object: u32,
+}
+
+impl Op {
+    /// Whether the order of the two may matter. Of operations whose objects are not known, it
+    /// always may.
+    pub(crate) fn conflicts(self, other: Op) -> bool {
+        if self.kind.is_local() || other.kind.is_local() {
+            return false;
+        }
+        if !self.kind.is_of_object() || !other.kind.is_of_object() {
+            return true;
+        }
+        self.object == other.object && !(self.kind.only_reads() && other.kind.only_reads())
+    }
 }

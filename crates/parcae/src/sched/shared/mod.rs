@@ -45,8 +45,6 @@ pub(crate) struct Config {
     pub(crate) timer_grain: Duration,
     pub(crate) stack_size: StackSize,
     pub(crate) deterministic: bool,
-    /// Whether a lab chooses the next task; with the deterministic executor only.
-    pub(crate) lab: bool,
     /// Slots for temporary workers, and how long such a worker waits for work before it retires.
     pub(crate) temporary: usize,
     pub(crate) temporary_idle: Duration,
@@ -91,7 +89,8 @@ pub(crate) struct Shared {
     /// Where the deterministic executor sleeps when no task can run.
     pub(crate) conductor: Parker,
     pub(crate) log: Option<EventLog>,
-    pub(crate) lab: Option<Lab>,
+    /// The lab that chooses the next task; under the deterministic executor only.
+    pub(crate) lab: Option<Arc<Lab>>,
     pub(crate) tracer: Tracer,
     /// Time zero of the scheduler.
     pub(crate) started: Instant,
@@ -148,8 +147,9 @@ impl Shared {
         stacks: StackPool,
         stealers: Vec<Stealer<Task>>,
         host: Box<dyn Host>,
+        lab: Option<Arc<Lab>>,
     ) -> Arc<Shared> {
-        Arc::new_cyclic(|me| Shared::with(config, stacks, stealers, host, Weak::clone(me)))
+        Arc::new_cyclic(|me| Shared::with(config, stacks, stealers, host, lab, Weak::clone(me)))
     }
 
     fn with(
@@ -157,6 +157,7 @@ impl Shared {
         stacks: StackPool,
         stealers: Vec<Stealer<Task>>,
         host: Box<dyn Host>,
+        lab: Option<Arc<Lab>>,
         me: Weak<Shared>,
     ) -> Shared {
         let grain = Nanos::try_from(config.timer_grain.as_nanos()).unwrap_or(REAL_UNIT).max(1);
@@ -182,8 +183,8 @@ impl Shared {
             stopping: AtomicBool::new(false),
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
-            log: config.deterministic.then(EventLog::new),
-            lab: config.lab.then(|| Lab::new(config.seed)),
+            log: config.deterministic.then(|| EventLog::new(lab.is_none())),
+            lab,
             tracer: Tracer::new(workers, tracer),
             started: Instant::now(),
             timers: Timers::new(config.workers + config.temporary, unit),
@@ -280,6 +281,9 @@ impl Shared {
         // SAFETY: the record is ours; the rest is the caller's obligation.
         let task = unsafe { Task::fill(record, group, traits, id, handle, closure) };
         self.note_outside(EventKind::Spawn, id, 0);
+        if let Some(lab) = &self.lab {
+            lab.lock().spawned(id, 0);
+        }
         spans::spawned(id);
         Ok(task)
     }

@@ -9,7 +9,9 @@ use crate::base::error::TaskInfo;
 use crate::sched::events::spans::Span;
 use crate::sched::events::{TaskTimes, WaitReason};
 use std::ops::Range;
+use std::panic::Location;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Stands for the frame's type in pointers.
 pub(crate) enum OpaqueFrame {}
@@ -37,6 +39,13 @@ pub(crate) trait FrameAccess: Sync {
     ///
     /// See the trait.
     unsafe fn wait_reason(&self, frame: FramePtr) -> WaitReason;
+
+    /// The name of the task, and the place where it was spawned.
+    ///
+    /// # Safety
+    ///
+    /// See the trait.
+    unsafe fn origin(&self, frame: FramePtr) -> (Option<Arc<str>>, &'static Location<'static>);
 
     /// The span of the task.
     ///

@@ -43,6 +43,9 @@ impl Worker {
     pub(crate) fn note_spawn(&self, task: u64) {
         if self.shared.tracer.is_on() {
             self.write(EventKind::Spawn, 0, task, self.acting_task());
+            if let Some(lab) = &self.shared.lab {
+                lab.lock().spawned(task, self.acting_task());
+            }
         }
     }
 

@@ -58,7 +58,7 @@ use crate::stack::fiber::strand::{Strand, ThreadStack};
 pub(crate) use deferred::Deferred;
 use expired::Expired;
 use faults::{FaultPoint, fault_in_loop};
-pub(crate) use point::point;
+pub(crate) use point::{checkpoint_in_lab, lab_number, lab_refuses_spawn, point, point_at};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -3,27 +3,146 @@
 //! A point is *before* an operation, so that the lab knows the operation that each task is about
 //! to do. The functions that wait, wake, lock, unlock, send, receive, spawn and cancel call
 //! [`point`]; without a lab in the process that is one load and one branch.
+//!
+//! A point is never inside of a short lock (`base::lock`): the task that goes on might need it.
+//! While the thread unwinds, a point does nothing: the stack must not be left then. Outside of
+//! tasks, it does nothing either.
 
-use super::with_current;
-use crate::sched::lab::{OpKind, is_any_alive};
+use super::{Worker, with_current, yield_now};
+use crate::sched::lab::{LabState, OpKind, Place, Turn, WaitFault, is_any_alive};
+use crate::sched::task::{Task, TaskRef};
+use crate::sched::worker::events::frame_of;
+use std::panic::{Location, resume_unwind};
+use std::ptr::NonNull;
+
+/// The payload that unwinds a task which the lab stops.
+pub(crate) struct StoppedByLab;
 
 /// The running task is about to do an operation on an object, which is named by its address.
 #[inline(always)]
+#[track_caller]
 pub(crate) fn point(kind: OpKind, object: usize) {
     if is_any_alive() {
-        at_point(kind, object);
+        at_point(kind, object, Location::caller());
+    }
+}
+
+/// [`point`] for an object.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn point_at<T: ?Sized>(kind: OpKind, object: &T) {
+    if is_any_alive() {
+        at_point(kind, (&raw const *object).cast::<()>().addr(), Location::caller());
     }
 }
 
 #[cold]
 #[inline(never)]
-fn at_point(_kind: OpKind, _object: usize) {
-    let switches = with_current(|worker| {
-        worker.current.get().is_some()
-            && !std::thread::panicking()
-            && worker.shared.lab.as_ref().is_some_and(|lab| lab.lock().switches())
-    });
-    if switches == Some(true) {
-        super::yield_now();
+fn at_point(kind: OpKind, object: usize, site: &'static Location<'static>) {
+    if std::thread::panicking() {
+        return;
+    }
+    match with_current(|worker| worker.at_point(kind, object, site)) {
+        None | Some(Turn::GoOn) => {}
+        Some(Turn::Switch) => {
+            yield_now();
+            with_current(Worker::resumed_at_point);
+        }
+        Some(Turn::Stop) => resume_unwind(Box::new(StoppedByLab)),
+    }
+}
+
+/// Whether the lab refuses a spawn of the running task.
+#[cold]
+#[inline(never)]
+pub(crate) fn lab_refuses_spawn() -> bool {
+    let refuses =
+        with_current(|worker| worker.shared.lab.as_ref().map(|lab| lab.lock().refuses_spawn()));
+    refuses.flatten() == Some(true)
+}
+
+/// A checkpoint of the running task; false if no lab chooses its tasks one by one.
+#[cold]
+#[inline(never)]
+pub(crate) fn checkpoint_in_lab() -> bool {
+    let bare = with_current(|worker| worker.shared.lab.as_ref().map(|lab| lab.lock().is_bare()));
+    let bare = bare.flatten() == Some(true);
+    if bare {
+        at_point(OpKind::Checkpoint, 0, Location::caller());
+    }
+    bare
+}
+
+/// A number below `below` from the strategy of the lab; `None` outside of the lab.
+#[cold]
+#[inline(never)]
+pub(crate) fn lab_number(below: usize) -> Option<usize> {
+    with_current(|worker| Some(worker.shared.lab.as_ref()?.lock().number(below))).flatten()
+}
+
+impl Worker {
+    fn at_point(&self, kind: OpKind, object: usize, site: &'static Location<'static>) -> Turn {
+        let (Some(lab), Some(task)) = (&self.shared.lab, self.current.get()) else {
+            return Turn::GoOn;
+        };
+        // SAFETY: the running task.
+        let task = unsafe { task.as_ref() };
+        let mut state = lab.lock();
+        if state.is_bare() {
+            self.tell_ready(&mut state);
+        }
+        if state.wants_label(task.id())
+            && let Some(frame) = frame_of(task)
+        {
+            // SAFETY: the running task's own frame.
+            let (name, at) = unsafe { self.shared.host.frames().origin(frame) };
+            state.label(task.id(), name, at);
+        }
+        state.point(task.id(), kind, object, site)
+    }
+
+    /// The running task goes on after a switch at its point. In a bare schedule the lab knows that
+    /// already: it has chosen the task.
+    fn resumed_at_point(&self) {
+        if let (Some(lab), Some(task)) = (&self.shared.lab, self.current.get()) {
+            let mut state = lab.lock();
+            if !state.is_bare() {
+                // SAFETY: the running task.
+                state.resumed(unsafe { task.as_ref() }.id());
+            }
+        }
+    }
+
+    /// The fault that happens to a task which is about to park, if any. A wake that comes before the
+    /// park is latched, so the wait ends at once.
+    pub(super) fn inject_fault(&self, task: NonNull<Task>) {
+        let Some(fault) = self.shared.lab.as_ref().and_then(|lab| lab.lock().waits()) else {
+            return;
+        };
+        // SAFETY: the task is ours until it is parked.
+        let generation = unsafe { task.as_ref() }.state.generation();
+        let task = TaskRef { task, generation };
+        match fault {
+            WaitFault::Early => self.unpark(task),
+            WaitFault::Cancel => self.shared.ask_to_end(task),
+        }
+    }
+
+    /// Moves all tasks that this worker could run to the lab's list.
+    pub(crate) fn tell_ready(&self, state: &mut LabState) {
+        while let Some(task) = self.queue.pick(self) {
+            // SAFETY: picked, hence ours.
+            state.is_ready(unsafe { task.as_ref() }.id(), Place(task.cast()));
+        }
+    }
+
+    /// The next step runs this task, which was picked.
+    pub(crate) fn run_next(&self, Place(task): Place) {
+        self.handoff.set(Some(task.cast::<Task>()));
+    }
+
+    /// Whether that task has not run yet.
+    pub(crate) fn is_to_run(&self) -> bool {
+        self.handoff.get().is_some()
     }
 }

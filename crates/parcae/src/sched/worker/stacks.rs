@@ -159,6 +159,9 @@ impl Worker {
         if self.shared.config.deterministic {
             self.note_end_of_turn(why, this);
             self.count_ended();
+            if why == EventKind::Park && self.shared.lab.is_some() {
+                self.inject_fault(task);
+            }
             return Next::ThreadStack;
         }
         // Deadlines that have passed are left to the loop: their callbacks may need more stack than

@@ -2,6 +2,8 @@
 
 use super::{CancelNode, CancelReason};
 use crate::base::error::{Error, Result};
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -52,17 +54,21 @@ impl CancelToken {
     /// Cancels this token and all that are derived from it. Later calls do nothing.
     #[track_caller]
     pub fn cancel(&self) {
+        point_at(OpKind::Cancel, &*self.node);
         self.node.cancel_at(Location::caller());
     }
 
     /// As [`cancel`](CancelToken::cancel), with a reason of the caller's choice.
     pub fn cancel_because(&self, reason: CancelReason) {
+        point_at(OpKind::Cancel, &*self.node);
         self.node.cancel(reason);
     }
 
     /// Whether it was cancelled. Not a checkpoint: a loop around it needs one; better is
     /// [`wait`](CancelToken::wait).
+    #[track_caller]
     pub fn is_cancelled(&self) -> bool {
+        point_at(OpKind::Load, &*self.node);
         self.node.is_cancelled()
     }
 

@@ -8,9 +8,11 @@
 use super::{Account, NurseryCore, OnFailure};
 use crate::base::error::{Detail, Error, ErrorKind, Result, TaskId};
 use crate::sched::Shared;
+use crate::sched::lab::OpKind;
 use crate::sched::task::joiner::Joiner;
 use crate::sched::task::state::LetGo;
 use crate::sched::task::{Task, TaskRef, TaskState};
+use crate::sched::worker::point_at;
 use crate::scope::budget::{Budget, BudgetPool};
 use crate::scope::cx::parking::{Deadline, queue_at_end};
 use crate::scope::cx::{self, Here};
@@ -70,7 +72,9 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// # Errors
     ///
     /// The error of the child, or the cancellation of the caller.
+    #[track_caller]
     pub fn join(self) -> Result<T> {
+        point_at(OpKind::Join, self.record());
         self.wait()?;
         self.take()
     }
@@ -81,7 +85,9 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// # Errors
     ///
     /// The handle, if the child has not ended.
+    #[track_caller]
     pub fn try_join(self) -> Result<Result<T>, TaskHandle<'scope, T>> {
+        point_at(OpKind::Join, self.record());
         self.try_take()
     }
 
@@ -112,7 +118,9 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// # Errors
     ///
     /// The handle, if the time is up.
+    #[track_caller]
     pub fn join_timeout(self, time: Duration) -> Result<Result<T>, TaskHandle<'scope, T>> {
+        point_at(OpKind::Join, self.record());
         self.take_within(time)
     }
 
@@ -297,6 +305,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// place of the first call.
     #[track_caller]
     pub fn cancel(&self) {
+        point_at(OpKind::Cancel, self.record());
         let (id, at) = (self.record().id(), Location::caller());
         let mut places = self.core.cancelled_at.lock();
         if places.iter().all(|&(known, _)| known != id) {

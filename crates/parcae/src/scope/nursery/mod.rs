@@ -59,6 +59,8 @@ pub use opts::{NurseryOpts, OnFailure, SpawnOpts};
 pub(crate) use state::NurseryCore;
 
 use crate::base::error::{Error, Result};
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::budget::{Budget, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cx::{self, Frame};
@@ -171,6 +173,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// unless a child has failed before, or the body returns an error of its own.
     #[track_caller]
     pub fn cancel(&self) {
+        point_at(OpKind::Cancel, &*self.core.settings.node);
         self.core.settings.node.cancel_at(Location::caller());
     }
 
@@ -193,6 +196,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn wind_down(&self) {
+        point_at(OpKind::Cancel, &*self.core.settings.node);
         self.core.winding_down.store(true, Ordering::Relaxed);
         self.core.cancel(CancelReason::Explicit);
     }

@@ -4,10 +4,11 @@ use super::opts::NamedBudget;
 use super::{Nursery, NurseryCore, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle};
 use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
 use crate::base::reason::CancelReason;
+use crate::sched::lab::{self, OpKind};
 use crate::sched::task::group::Group;
 use crate::sched::task::state::RecordHandle;
 use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
-use crate::sched::worker;
+use crate::sched::worker::{self, point};
 use crate::scope::budget::{Budget, Ceiling};
 use crate::scope::cap::{CapSpawn, TaskPermit};
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
@@ -385,7 +386,14 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
     }
 
     #[inline]
+    #[track_caller]
     fn check_open(&self) -> Result<()> {
+        if lab::is_any_alive() {
+            point(OpKind::Spawn, 0);
+            if worker::lab_refuses_spawn() {
+                return Err(Error::new(ErrorKind::OutOfMemory));
+            }
+        }
         if self.core.settings.node.is_cancelled() { Err(self.not_open()) } else { Ok(()) }
     }
 

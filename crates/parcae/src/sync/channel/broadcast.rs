@@ -8,6 +8,8 @@
 use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError, SendError};
 use crate::base::lock::Lock;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Queue, Waiter};
@@ -97,6 +99,7 @@ impl<T> Broadcaster<T> {
             Ok(payer) => payer,
             Err(error) => return Err(SendError::new(value, Reason::Interrupted(error))),
         };
+        point_at(OpKind::Send, &self.shared.state);
         let value = Arc::new(value);
         let mut state = self.shared.state.lock();
         let subscribers = state.subscribers;

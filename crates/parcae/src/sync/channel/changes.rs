@@ -12,6 +12,8 @@
 use super::error::{Reason, RecvError};
 use super::operation::{charge, closed_or_cancelled, may_wait, prepare};
 use crate::base::lock::Lock;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::wait::{
@@ -58,6 +60,7 @@ pub(crate) trait Reader: Sized {
         let here = Here::new();
         let payer = prepare(&here).map_err(interrupted)?;
         let (state, cursor) = self.parts();
+        point_at(OpKind::Receive, state);
         let changes = Changes::<Self>(state);
         let node = WaitNode::new(());
         let mut deadline = Some(deadline);

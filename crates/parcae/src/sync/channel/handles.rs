@@ -11,6 +11,8 @@ use super::state::ChannelCore;
 use super::{ChannelOpts, ChannelPermit};
 use crate::base::error::{Error, Result};
 use crate::sched;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{ChannelStats, Channelled, Waiter};
 use std::collections::VecDeque;
@@ -76,8 +78,9 @@ pub(super) fn pair<T>(opts: ChannelOpts) -> (Sender<T>, Receiver<T>) {
 impl<T> ChannelShared<T> {
     /// Step 1. Returns the frame of the paying task, if the caller is a task.
     #[inline]
-    pub(super) fn prepare<'h>(&self, here: &'h Here) -> Result<Option<&'h Frame>> {
+    pub(super) fn prepare<'h>(&self, kind: OpKind, here: &'h Here) -> Result<Option<&'h Frame>> {
         let payer = prepare(here)?;
+        point_at(kind, &self.core);
         if payer.is_none() {
             self.maker.store(0, Ordering::Relaxed); // for reports, as above
         }
@@ -85,6 +88,7 @@ impl<T> ChannelShared<T> {
     }
 
     pub(super) fn close(&self, error: Option<Error>) {
+        point_at(OpKind::Close, &self.core);
         self.core.close(error);
     }
 }

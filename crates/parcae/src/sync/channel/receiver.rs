@@ -8,6 +8,7 @@ use super::handles::{ChannelShared, WeakReceiver};
 use super::operation::{charge, closed_or_cancelled, wait_queued};
 use super::state::{Closed, Locked, Side, Took};
 use crate::base::error::{Error, Result};
+use crate::sched::lab::OpKind;
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{Frame, Here};
 use crate::sync::select::RecvCase;
@@ -82,7 +83,7 @@ impl<T> Receiver<T> {
         let here = Here::new();
         let payer = self
             .shared
-            .prepare(&here)
+            .prepare(OpKind::Receive, &here)
             .map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         let received = self.recv_uncharged(payer, deadline);
         if received.is_ok() {
@@ -99,7 +100,7 @@ impl<T> Receiver<T> {
     #[inline]
     pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
         let here = Here::new();
-        let payer = self.shared.prepare(&here).map_err(Reason::Interrupted)?;
+        let payer = self.shared.prepare(OpKind::Receive, &here).map_err(Reason::Interrupted)?;
         // SAFETY: the caller upholds the contract.
         unsafe {
             match wait {
@@ -206,7 +207,7 @@ impl<T> Receiver<T> {
         let here = Here::new();
         let payer = self
             .shared
-            .prepare(&here)
+            .prepare(OpKind::Receive, &here)
             .map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         let received = self.try_recv_uncharged();
         if received.is_ok() {

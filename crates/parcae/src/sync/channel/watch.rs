@@ -12,6 +12,8 @@
 use super::changes::{Reader, notify_changed};
 use super::error::{Reason, RecvError};
 use crate::base::lock::Lock;
+use crate::sched::lab::OpKind;
+use crate::sched::worker::point_at;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Queue, Waiter};
 use std::fmt;
@@ -66,7 +68,9 @@ pub struct Watched<T> {
 impl<T> Watched<T> {
     /// Replaces the value and wakes the watchers. Returns the old value. Not a checkpoint: a loop
     /// of such calls needs one of its own.
+    #[track_caller]
     pub fn set(&self, value: T) -> Arc<T> {
+        point_at(OpKind::Send, &self.state);
         let value = Arc::new(value);
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.value, value);
@@ -173,6 +177,7 @@ impl<T> Watched<T> {
 
     /// The current value. Not a checkpoint: a polling loop needs one of its own.
     pub fn get(&self) -> Arc<T> {
+        point_at(OpKind::Load, &self.state);
         Arc::clone(&self.state.lock().value)
     }
 
@@ -213,6 +218,7 @@ impl<T> Watcher<T> {
     /// The current value. Does not mark it as seen for [`changed`](Watcher::changed). Not a
     /// checkpoint: a polling loop needs one of its own.
     pub fn get(&self) -> Arc<T> {
+        point_at(OpKind::Load, &self.state);
         Arc::clone(&self.state.lock().value)
     }
 

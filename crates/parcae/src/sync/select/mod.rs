@@ -135,6 +135,7 @@ pub use list::{CaseId, Cases, Select};
 pub use settle::{Pass, Passed, Received, Settle};
 
 use crate::base::error::{Error, Result};
+use crate::sched::lab::{self, OpKind};
 use crate::sched::worker;
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::{Deadline, Ended, wait};
@@ -164,6 +165,11 @@ enum Bias {
 fn random(count: usize) -> usize {
     if count < 2 {
         return 0;
+    }
+    if lab::is_any_alive()
+        && let Some(number) = worker::lab_number(count)
+    {
+        return number;
     }
     worker::with_current(|worker| worker.rng.below(count))
         .unwrap_or_else(|| RandomState::new().build_hasher().finish() as usize % count)
@@ -244,6 +250,7 @@ fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> 
     }
     let here = Here::new();
     let payer = Payer::prepare(&here)?;
+    worker::point(OpKind::Select, 0);
     let otherwise = cases.iter().position(|case| case.is_default());
     let mut turns = Turns::new(count, bias);
     let mut timeout = None;

@@ -1,4 +1,5 @@
 //! Runs that can be repeated.
 
 mod explore;
+mod lab;
 mod random;

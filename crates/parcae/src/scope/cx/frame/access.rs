@@ -7,7 +7,9 @@ use crate::sched::events::{TaskTimes, WaitReason};
 use crate::sched::task::Task;
 use crate::sched::task::frame::{FrameAccess, FramePtr};
 use std::ops::Range;
+use std::panic::Location;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// The implementation for [`Frame`]: every frame pointer in a record was set by `Frame::enter`.
 pub(crate) struct FrameReader;
@@ -21,6 +23,12 @@ impl FrameAccess for FrameReader {
     unsafe fn wait_reason(&self, frame: FramePtr) -> WaitReason {
         // SAFETY: as above.
         unsafe { (*frame.cast::<Frame>()).wait_reason() }
+    }
+
+    unsafe fn origin(&self, frame: FramePtr) -> (Option<Arc<str>>, &'static Location<'static>) {
+        // SAFETY: as above.
+        let origin = unsafe { &(*frame.cast::<Frame>()).origin };
+        (origin.name.clone(), origin.spawned_at)
     }
 
     unsafe fn span<'f>(&self, frame: FramePtr) -> &'f Span {

@@ -1,0 +1,239 @@
+//! The results of a hunt.
+
+use super::timeline::Run;
+use crate::base::error::{Error, ErrorKind};
+use crate::sched::lab::{Strategy, Trouble};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// The result of a hunt in which no schedule failed.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Schedules that ran.
+    pub schedules: u64,
+    /// Those of them that differ in the order of operations.
+    pub distinct: u64,
+    /// Operations and switches of all schedules.
+    pub steps: u64,
+    /// Whether all schedules of the test were tried, up to the order of independent operations.
+    pub exhausted: bool,
+    /// Schedules of each strategy.
+    pub strategies: BTreeMap<Strategy, u64>,
+    /// Duration of the hunt.
+    pub time: Duration,
+}
+
+impl Report {
+    /// Schedules per second.
+    pub fn rate(&self) -> f64 {
+        self.schedules as f64 / self.time.as_secs_f64().max(1e-9)
+    }
+
+    pub(super) fn add(&mut self, other: Report) {
+        self.schedules += other.schedules;
+        self.distinct += other.distinct;
+        self.steps += other.steps;
+        self.exhausted |= other.exhausted;
+        for (strategy, schedules) in other.strategies {
+            *self.strategies.entry(strategy).or_default() += schedules;
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { schedules, distinct, steps, .. } = self;
+        write!(
+            f,
+            "{schedules} schedules, {distinct} distinct, {steps} steps, {:.0} per second",
+            self.rate()
+        )?;
+        if self.exhausted {
+            f.write_str("; all were tried")?;
+        }
+        Ok(())
+    }
+}
+
+/// The way in which a test failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// A panic.
+    Panic,
+    /// An error of the test.
+    Error,
+    /// All tasks waited, and no task was left to end a wait.
+    Deadlock,
+    /// The tasks went on beyond the limit of steps, also with a fair schedule.
+    Livelock,
+    /// A task was left when the test had returned.
+    Leak,
+    /// The virtual time passed its bound.
+    Late,
+    /// Something that should have happened did not: see [`eventually`](crate::lab::eventually).
+    NotReached,
+    /// Amounts of the runtime's budget have vanished, or came from nowhere.
+    Budget,
+}
+
+impl FailureKind {
+    /// The name, as messages show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureKind::Panic => "panic",
+            FailureKind::Error => "error",
+            FailureKind::Deadlock => "deadlock",
+            FailureKind::Livelock => "livelock",
+            FailureKind::Leak => "leak",
+            FailureKind::Late => "late",
+            FailureKind::NotReached => "not reached",
+            FailureKind::Budget => "budget",
+        }
+    }
+}
+
+/// What went wrong in one schedule.
+#[derive(Debug)]
+pub(super) struct Symptom {
+    pub(super) kind: FailureKind,
+    /// Equal for equal bugs: kind and place.
+    pub(super) signature: String,
+    pub(super) error: Error,
+}
+
+impl Symptom {
+    pub(super) fn new(kind: FailureKind, place: &str, error: Error) -> Symptom {
+        let signature = match place {
+            "" => kind.name().to_owned(),
+            place => format!("{} at {place}", kind.name()),
+        };
+        Symptom { kind, signature, error }
+    }
+
+    /// Of an error of the test. `panicked`: the place of the first panic of the schedule.
+    pub(super) fn of(error: Error, panicked: Option<String>, trouble: Option<Trouble>) -> Symptom {
+        match trouble {
+            Some(Trouble::Deadlock) if panicked.is_none() => {
+                return Symptom::new(FailureKind::Deadlock, "", error);
+            }
+            Some(Trouble::Livelock) => return Symptom::new(FailureKind::Livelock, "", error),
+            Some(Trouble::Late) => return Symptom::new(FailureKind::Late, "", error),
+            Some(Trouble::Deadlock) | None => {}
+        }
+        if error.is_panic() {
+            return Symptom::new(FailureKind::Panic, &panicked.unwrap_or_default(), error);
+        }
+        if let ErrorKind::Deadlock(_) = error.kind() {
+            return Symptom::new(FailureKind::Deadlock, "", error);
+        }
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default().to_owned();
+        Symptom::new(FailureKind::Error, &first, error)
+    }
+}
+
+/// A schedule in which the test failed, reduced to the switches that matter.
+#[derive(Debug)]
+pub struct Failure {
+    found: Box<Found>,
+}
+
+/// The contents of a failure.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) symptom: Symptom,
+    pub(super) schedule: u64,
+    pub(super) strategy: Strategy,
+    pub(super) token: String,
+    pub(super) seed_token: String,
+    pub(super) run: Run,
+    pub(super) forced: usize,
+    pub(super) notes: Vec<String>,
+}
+
+impl From<Found> for Failure {
+    fn from(found: Found) -> Failure {
+        Failure { found: Box::new(found) }
+    }
+}
+
+impl Failure {
+    /// The error of the test; of a panic, an error with its message.
+    pub fn error(&self) -> &Error {
+        &self.found.symptom.error
+    }
+
+    /// The way in which it failed.
+    pub fn kind(&self) -> FailureKind {
+        self.found.symptom.kind
+    }
+
+    /// Kind and place of the failure: equal for equal bugs.
+    pub fn signature(&self) -> &str {
+        &self.found.symptom.signature
+    }
+
+    /// The number of the schedule, from 0.
+    pub fn schedule(&self) -> u64 {
+        self.found.schedule
+    }
+
+    /// The strategy that found it.
+    pub fn strategy(&self) -> Strategy {
+        self.found.strategy
+    }
+
+    /// Repeats the shrunk run: `PARCAE_REPLAY` takes it, and [`Explore::replay`].
+    ///
+    /// [`Explore::replay`]: crate::lab::Explore::replay
+    pub fn token(&self) -> &str {
+        &self.found.token
+    }
+
+    /// The token of the run that was found, before it was shrunk: short, and valid for this build
+    /// of the program.
+    pub fn seed_token(&self) -> &str {
+        &self.found.seed_token
+    }
+
+    /// Choices of the shrunk run that differ from the default policy.
+    pub fn forced_switches(&self) -> usize {
+        self.found.forced
+    }
+
+    /// The steps of the shrunk run.
+    pub fn run(&self) -> &Run {
+        &self.found.run
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let strategy = self.found.strategy.name();
+        writeln!(
+            f,
+            "{} (schedule {}, {strategy})",
+            self.found.symptom.signature, self.found.schedule
+        )?;
+        writeln!(f, "  {}", self.found.symptom.error)?;
+        for note in &self.found.notes {
+            writeln!(f, "  note: {note}")?;
+        }
+        write!(f, "{}", self.found.run)?;
+        writeln!(f, "  {} forced switches; repeat it with", self.found.forced)?;
+        write!(f, "  PARCAE_REPLAY={} {}", self.found.token, command())
+    }
+}
+
+/// The command that runs the present test again.
+fn command() -> String {
+    match std::thread::current().name() {
+        Some(name) if name != "main" => format!("cargo test {name}"),
+        _ => "and the same command".to_owned(),
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,58 @@
+//! Statements of the program about itself, which the lab checks.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+thread_local! {
+    /// Of the schedule that runs on this thread: what should become true, and whether it did.
+    static EXPECTED: RefCell<Option<BTreeMap<&'static str, bool>>> = const { RefCell::new(None) };
+}
+
+/// A schedule begins on this thread.
+pub(super) fn begin() {
+    EXPECTED.set(Some(BTreeMap::new()));
+}
+
+/// A statement that did not become true. The schedule ends.
+pub(super) fn missed() -> Option<String> {
+    let expected = EXPECTED.take()?;
+    let missed = expected.into_iter().find(|(_, became)| !became);
+    missed.map(|(what, _)| what.to_owned())
+}
+
+/// States that `holds` is always true here. In a test under the lab, the schedule fails if it is
+/// false. Everywhere else nothing happens, so that the statement may stay in the program.
+///
+/// ```
+/// use parcae::lab::{Explore, FailureKind, always};
+///
+/// let failure = Explore::new().run(|rt| rt.run(|_| Ok(always("one is two", 1 == 2)))).unwrap_err();
+/// assert_eq!(failure.kind(), FailureKind::Panic);
+/// always("one is two", 1 == 2); // nothing: this is no test under the lab
+/// ```
+///
+/// # Panics
+///
+/// In a test under the lab, if it is false.
+#[track_caller]
+pub fn always(what: &'static str, holds: bool) {
+    let tested = !holds && EXPECTED.with_borrow(Option::is_some);
+    assert!(!tested, "`{what}` should always be true");
+}
+
+/// States that `holds` becomes true at some time: in a test under the lab, a schedule fails if this
+/// was called with `false`, and not once with `true`. Everywhere else nothing happens.
+///
+/// ```
+/// use parcae::lab::{Explore, FailureKind, eventually};
+///
+/// let failure = Explore::new().run(|rt| rt.run(|_| Ok(eventually("rain", false)))).unwrap_err();
+/// assert_eq!(failure.kind(), FailureKind::NotReached);
+/// ```
+pub fn eventually(what: &'static str, holds: bool) {
+    EXPECTED.with_borrow_mut(|expected| {
+        if let Some(expected) = expected {
+            *expected.entry(what).or_default() |= holds;
+        }
+    });
+}

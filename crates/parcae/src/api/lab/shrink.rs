@@ -1,0 +1,84 @@
+//! Shrinking: the deviations without which the failure is another one, or none.
+//!
+//! A. Zeller, R. Hildebrandt: Simplifying and isolating failure-inducing input (2002). The list of
+//! deviations is cut into parts; a part, or everything without it, that fails with the same
+//! signature replaces the list. When no part of the finest cut can go, the list is minimal: without
+//! any one of its elements the failure does not appear.
+
+use crate::sched::lab::Deviation;
+
+/// Bounds of the search.
+pub(super) const REPLAYS: usize = 2_000;
+
+/// Reduces a list that fails. `fails` returns the deviations of the repeated run, if it failed in
+/// the same way, and `None` if it did not, or if it may not be asked any more.
+pub(super) fn shrink(
+    found: Vec<Deviation>,
+    mut fails: impl FnMut(&[Deviation]) -> Option<Vec<Deviation>>,
+) -> Vec<Deviation> {
+    let mut list = found;
+    if let Some(shorter) = fails(&[]) {
+        return shorter;
+    }
+    let mut parts = 2;
+    while list.len() >= 2 && parts <= list.len() {
+        let size = list.len().div_ceil(parts);
+        let mut reduced = None;
+        for at in 0..parts {
+            let (from, to) = ((at * size).min(list.len()), ((at + 1) * size).min(list.len()));
+            if from == to {
+                continue;
+            }
+            let rest: Vec<Deviation> = [&list[..from], &list[to..]].concat();
+            if let Some(used) = fails(&rest) {
+                // Deviations that name a task or a point which no longer exists are gone, too.
+                reduced = Some(if used.len() < rest.len() { used } else { rest });
+                break;
+            }
+        }
+        match reduced {
+            Some(rest) => {
+                list = rest;
+                parts = parts.saturating_sub(1).max(2);
+            }
+            None if parts == list.len() => break,
+            None => parts = (parts * 2).min(list.len()),
+        }
+    }
+    list
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sched::lab::Phase;
+
+    fn list(numbers: impl IntoIterator<Item = u32>) -> Vec<Deviation> {
+        let one = |ops| Deviation { path: 7, ops, phase: Phase::Before, target: 8 };
+        numbers.into_iter().map(one).collect()
+    }
+
+    #[test]
+    fn only_what_is_needed_is_left() {
+        let mut asked = 0;
+        let found = shrink(list(0..100), |rest| {
+            asked += 1;
+            let has = |ops| rest.iter().any(|deviation| deviation.ops == ops);
+            (has(17) && has(63) && has(64)).then(|| rest.to_vec())
+        });
+        assert_eq!(found, list([17, 63, 64]));
+        assert!(asked < 200, "{asked}");
+    }
+
+    #[test]
+    fn a_failure_without_deviations_needs_none() {
+        assert_eq!(shrink(list(0..9), |rest| Some(rest.to_vec())), list([]));
+    }
+
+    #[test]
+    fn nothing_is_taken_away_when_everything_is_needed() {
+        let all = list(0..7);
+        let found = shrink(all.clone(), |rest| (rest.len() == 7).then(|| rest.to_vec()));
+        assert_eq!(found, all);
+    }
+}

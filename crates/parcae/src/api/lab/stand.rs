@@ -1,0 +1,152 @@
+//! One schedule: the runtime is made, the test runs, the oracles look.
+//!
+//! # A runtime for each schedule, on memory that stays
+//!
+//! Each schedule has a new runtime, so that nothing of one schedule can reach the next. The stacks
+//! outlive it (`Lab::stacks`), because mapping them took most of the time, and settings that come
+//! from files or the environment were read once, when the builder was made.
+//!
+//! # Oracles
+//!
+//! The first trouble in the order of the schedule counts: a panic, an error of the test, a deadlock
+//! that the test did not see, a livelock, a late clock; then tasks that are left when the test has
+//! returned, amounts that the budget has lost, and things that never became true.
+
+use super::failure::{FailureKind, Symptom};
+use super::invariants;
+use super::quiet::Quiet;
+use crate::api::runtime::{Builder, Runtime};
+use crate::base::error::{Error, Result};
+use crate::sched::lab::{Chooser, Deviation, FaultRates, Lab, Plan, RunStep, TaskLabel, Trouble};
+use crate::scope::budget::{Resource, Standing, UNLIMITED};
+use crate::scope::profile::Profile;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The place where schedules run, on one thread.
+pub(super) struct Stand<P: Profile> {
+    lab: Arc<Lab>,
+    builder: Builder<P>,
+    quiet: Quiet,
+    oracles: Oracles,
+}
+
+/// The trouble that counts as a failure although the test returns no error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Oracles {
+    All,
+    /// Only the test's own errors and panics.
+    OfTheTest,
+}
+
+/// The settings of one schedule.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ScheduleOpts {
+    pub(super) seed: u64,
+    /// 0: the strategy chooses the task itself.
+    pub(super) workers: usize,
+    /// With workers: whether tasks may be switched at points.
+    pub(super) preempts: bool,
+    pub(super) limit: u64,
+    /// The longest virtual time.
+    pub(super) until: Duration,
+    pub(super) faults: FaultRates,
+    pub(super) record: bool,
+}
+
+/// A schedule that has run.
+pub(super) struct Ran {
+    pub(super) symptom: Option<Symptom>,
+    pub(super) hash: u64,
+    pub(super) steps: u64,
+    pub(super) deviations: Vec<Deviation>,
+    pub(super) record: Vec<RunStep>,
+    pub(super) tasks: Vec<TaskLabel>,
+    pub(super) chooser: Box<dyn Chooser>,
+    /// Whether the strategy has more schedules.
+    pub(super) more: bool,
+}
+
+impl<P: Profile + Clone> Stand<P> {
+    pub(super) fn new(builder: Builder<P>, oracles: Oracles) -> Stand<P> {
+        Stand { lab: Lab::new(), builder, quiet: Quiet::begin(), oracles }
+    }
+
+    /// Runs the test once.
+    pub(super) fn run(
+        &self,
+        opts: ScheduleOpts,
+        chooser: Box<dyn Chooser>,
+        test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
+    ) -> Ran {
+        let ScheduleOpts { seed, workers, preempts, limit, until, faults, record } = opts;
+        let bare = workers == 0;
+        let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
+        let plan = Plan { seed, bare, preempts, limit, until, record, faults };
+        self.lab.lock().begin(chooser, plan);
+        self.quiet.take();
+        invariants::begin();
+        let builder = self.builder.clone().lab(Arc::clone(&self.lab), seed);
+        let builder = if bare { builder.bare() } else { builder.workers(workers) };
+        let symptom = match builder.build() {
+            Ok(rt) => self.examine(&rt, test),
+            Err(error) => Some(Symptom::new(FailureKind::Error, "build", error.into())),
+        };
+        let mut state = self.lab.lock();
+        let (hash, steps) = (state.hash(), state.steps());
+        let failed = symptom.is_some() || record;
+        let deviations = if failed { state.deviations().to_vec() } else { Vec::new() };
+        let tasks = if failed { state.labels() } else { Vec::new() };
+        let record = state.take_record();
+        let (chooser, more) = state.end();
+        Ran { symptom, hash, steps, deviations, record, tasks, chooser, more }
+    }
+
+    fn examine(
+        &self,
+        rt: &Runtime<P>,
+        test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
+    ) -> Option<Symptom> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| test(rt)));
+        let outcome = outcome.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
+        let (trouble, panicked) = (self.lab.lock().trouble(), self.quiet.take());
+        if let Err(error) = outcome {
+            return Some(Symptom::of(error, panicked, trouble));
+        }
+        if self.oracles == Oracles::OfTheTest {
+            return None;
+        }
+        if let Some(trouble) = trouble {
+            let text = match trouble {
+                Trouble::Deadlock => "all tasks waited, and the test has ignored the errors",
+                Trouble::Livelock => "the tasks went on and on",
+                Trouble::Late => "the clock has passed its bound",
+            };
+            return Some(Symptom::of(Error::msg(text), panicked, Some(trouble)));
+        }
+        // Tasks that only need more time are no leak.
+        let left = rt.drain_for_lab();
+        if left > 0 {
+            let text = format!("{left} tasks are left, and wait for ever");
+            return Some(Symptom::new(FailureKind::Leak, "", Error::msg(text)));
+        }
+        if !is_conserved(&rt.budget()) {
+            let text = format!("the runtime's budget is not conserved: {:?}", rt.budget());
+            return Some(Symptom::new(FailureKind::Budget, "", Error::msg(text)));
+        }
+        let missed = invariants::missed()?;
+        let error = Error::msg(format!("`{missed}` should have become true, and did not"));
+        Some(Symptom::new(FailureKind::NotReached, &missed, error))
+    }
+}
+
+/// Whether all that was granted is left, held or spent.
+fn is_conserved(state: &Standing) -> bool {
+    Resource::ALL.iter().filter(|&&resource| resource != Resource::Memory).all(|&resource| {
+        let Standing { granted, left, held, spent, .. } = state;
+        let known = [left, held, spent].map(|part| part.get(resource));
+        let sum = known.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
+        granted.get(resource) == UNLIMITED || granted.get(resource) == sum
+    })
+}

@@ -1,0 +1,561 @@
+//! A schedule: its tasks, the choices, the rolling hash.
+//!
+//! # Bare schedules
+//!
+//! There is one virtual worker. Before each operation of the running task, and whenever it has left
+//! the worker, all tasks that the worker could run are moved to the list `ready`; the strategy
+//! chooses from it. The worker's own queues, with their order, take no part in the choice. Time
+//! stands still while a task is ready, so no deadline passes because a schedule is long.
+//!
+//! # Schedules with workers
+//!
+//! There are several virtual workers with their queues, as in production. The strategy draws the
+//! worker that takes the next step, and whether a task goes on at a point.
+//!
+//! # The end of a schedule that does not end
+//!
+//! After `limit` operations the schedule becomes fair: all ready tasks in turn, and time passes with
+//! each operation. A test that only needed an unfair strategy to end now ends. After twice as many
+//! operations the tasks are *stopped*: the runtime's token is cancelled, and a point unwinds the
+//! task that reaches it.
+
+use super::op::{Op, OpKind};
+use super::record::{RunStep, TaskLabel};
+use super::script::{Deviation, Phase};
+use super::strategy::{Choice, Chooser, Enabled, Strategy, chooser};
+use crate::base::rng::mix;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::panic::Location;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// How a schedule is to run.
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    /// Whether there is one worker, for which the strategy chooses the task.
+    pub(crate) bare: bool,
+    /// In a schedule with workers: whether tasks may be switched at points.
+    pub(crate) preempts: bool,
+    /// Operations before the schedule becomes fair.
+    pub(crate) limit: u64,
+    /// Virtual time, in nanoseconds, after which the schedule has failed.
+    pub(crate) until: u64,
+    /// Whether steps are recorded.
+    pub(crate) record: bool,
+    /// Chances of faults, in 1 of so many operations; 0 for never.
+    pub(crate) faults: FaultRates,
+}
+
+/// How often a fault happens: once in so many places where it could; 0 for never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FaultRates {
+    /// A wait ends early, without its condition.
+    pub(crate) spurious: u32,
+    /// Time stands still although no task is ready: a timer comes late.
+    pub(crate) late: u32,
+    /// A spawn is refused.
+    pub(crate) spawn: u32,
+    /// The running task is cancelled before its wait with this number, counted over the schedule.
+    pub(crate) cancel_at: Option<u64>,
+}
+
+/// A fault at a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitFault {
+    /// The wait ends at once, without its condition.
+    Early,
+    /// The task is cancelled.
+    Cancel,
+}
+
+/// Trouble that the schedule itself shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// All tasks waited, for nothing.
+    Deadlock,
+    /// The tasks went on for ever.
+    Livelock,
+    /// Virtual time passed its bound.
+    Late,
+}
+
+/// What a task does at a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    GoOn,
+    /// Another task goes on.
+    Switch,
+    /// The task unwinds.
+    Stop,
+}
+
+/// The record of a task. The lab keeps it for the executor, and does not look into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place(pub(crate) NonNull<()>);
+
+// SAFETY: only the executor uses the pointer, on its own thread.
+unsafe impl Send for Place {}
+
+/// Hashes numbers and addresses.
+#[derive(Default)]
+pub(crate) struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+}
+
+type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+
+/// A task of the schedule.
+struct LabTask {
+    parent: Option<u32>,
+    /// The number of its parent's children before it.
+    nth: u32,
+    children: u32,
+    path: u64,
+    /// Its operations so far, and the times that it was resumed.
+    ops: u32,
+    /// Numbers drawn since the last of them.
+    numbers: u32,
+    pending: Op,
+    site: Option<&'static Location<'static>>,
+}
+
+/// The path above all root tasks.
+pub(crate) const ROOT_PATH: u64 = 1;
+
+/// The path of a task that its parent spawned after `nth` others.
+pub(crate) fn child_path(parent: u64, nth: u32) -> u64 {
+    mix(parent ^ mix(u64::from(nth) + 1)).max(2)
+}
+
+/// The state of a schedule.
+pub(crate) struct LabState {
+    chooser: Box<dyn Chooser>,
+    plan: Plan,
+    tasks: Vec<LabTask>,
+    labels: Vec<(Option<Arc<str>>, Option<&'static Location<'static>>)>,
+    /// Root tasks that were spawned by no task.
+    roots: u32,
+    /// The number of a task, by its id in the scheduler.
+    ids: NumberMap<u64, u32>,
+    objects: NumberMap<usize, u32>,
+    /// Ready tasks, and their records.
+    ready: Vec<Enabled>,
+    places: Vec<Place>,
+    running: Option<u32>,
+    /// The record of the task that was chosen at a point.
+    next: Option<Place>,
+    yields: bool,
+    last: (u64, u32),
+    steps: u64,
+    hash: u64,
+    deviations: Vec<Deviation>,
+    /// The path of the task that was made to go on last.
+    forced: Option<u64>,
+    record: Vec<RunStep>,
+    trouble: Option<Trouble>,
+    stopped: bool,
+    waits: u64,
+    /// Numbers that the executor has drawn.
+    drawn: u32,
+}
+
+impl LabState {
+    pub(crate) fn new() -> LabState {
+        LabState {
+            chooser: chooser(Strategy::RandomWalk),
+            plan: Plan {
+                seed: 0,
+                bare: true,
+                preempts: true,
+                limit: u64::MAX / 4,
+                until: u64::MAX,
+                record: false,
+                faults: FaultRates::default(),
+            },
+            tasks: Vec::new(),
+            labels: Vec::new(),
+            roots: 0,
+            ids: NumberMap::default(),
+            objects: NumberMap::default(),
+            ready: Vec::new(),
+            places: Vec::new(),
+            running: None,
+            next: None,
+            yields: false,
+            last: (0, 0),
+            steps: 0,
+            hash: 0,
+            deviations: Vec::new(),
+            forced: None,
+            record: Vec::new(),
+            trouble: None,
+            stopped: false,
+            waits: 0,
+            drawn: 0,
+        }
+    }
+
+    /// Begins a schedule. The tasks of the last one have ended.
+    pub(crate) fn begin(&mut self, mut chooser: Box<dyn Chooser>, plan: Plan) {
+        chooser.begin(plan.seed);
+        self.chooser = chooser;
+        self.plan = plan;
+        self.tasks.clear();
+        self.labels.clear();
+        self.ids.clear();
+        self.objects.clear();
+        self.ready.clear();
+        self.places.clear();
+        self.deviations.clear();
+        self.record.clear();
+        (self.running, self.next, self.yields, self.last) = (None, None, false, (0, 0));
+        (self.steps, self.hash, self.roots, self.waits, self.drawn) = (0, 0, 0, 0, 0);
+        (self.trouble, self.stopped, self.forced) = (None, false, None);
+    }
+
+    /// Ends the schedule: gives back the chooser, and whether it has more schedules.
+    pub(crate) fn end(&mut self) -> (Box<dyn Chooser>, bool) {
+        let mut used = std::mem::replace(&mut self.chooser, chooser(Strategy::RandomWalk));
+        let more = used.end();
+        (used, more)
+    }
+
+    pub(crate) fn is_bare(&self) -> bool {
+        self.plan.bare
+    }
+
+    // ----- tasks ------------------------------------------------------------------------
+
+    /// A task was spawned, by another one or from outside.
+    pub(crate) fn spawned(&mut self, id: u64, parent: u64) {
+        let parent = self.ids.get(&parent).copied();
+        let (path, nth) = match parent {
+            Some(parent) => {
+                let parent = &mut self.tasks[parent as usize];
+                parent.children += 1;
+                (parent.path, parent.children - 1)
+            }
+            None => {
+                self.roots += 1;
+                (ROOT_PATH, self.roots - 1)
+            }
+        };
+        let path = child_path(path, nth);
+        let number = self.tasks.len() as u32;
+        self.ids.insert(id, number);
+        self.tasks.push(LabTask {
+            parent,
+            nth,
+            children: 0,
+            path,
+            ops: 0,
+            numbers: 0,
+            pending: Op::default(),
+            site: None,
+        });
+        self.chooser.spawned(number, path, parent);
+    }
+
+    /// Whether the lab knows the name of this task.
+    pub(crate) fn wants_label(&self, id: u64) -> bool {
+        self.plan.record
+            && self.ids.get(&id).is_some_and(|&at| {
+                self.labels.get(at as usize).is_none_or(|label| label.1.is_none())
+            })
+    }
+
+    /// The name of a task, and the place of its spawn.
+    pub(crate) fn label(
+        &mut self,
+        id: u64,
+        name: Option<Arc<str>>,
+        spawned_at: &'static Location<'static>,
+    ) {
+        let Some(&at) = self.ids.get(&id) else { return };
+        if self.labels.len() <= at as usize {
+            self.labels.resize(at as usize + 1, (None, None));
+        }
+        self.labels[at as usize] = (name, Some(spawned_at));
+    }
+
+    /// A task is ready.
+    pub(crate) fn is_ready(&mut self, id: u64, place: Place) {
+        if !self.ids.contains_key(&id) {
+            self.spawned(id, 0);
+        }
+        let task = self.ids[&id];
+        let LabTask { path, ops, pending, .. } = self.tasks[task as usize];
+        self.ready.push(Enabled { task, path, ops, op: pending });
+        self.places.push(place);
+    }
+
+    /// Whether no task is ready, as far as the lab was told.
+    pub(crate) fn has_none_ready(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    // ----- choices ----------------------------------------------------------------------
+
+    /// The running task is about to do an operation.
+    pub(crate) fn point(
+        &mut self,
+        id: u64,
+        kind: OpKind,
+        object: usize,
+        site: &'static Location<'static>,
+    ) -> Turn {
+        if self.stopped {
+            return Turn::Stop;
+        }
+        let Some(&task) = self.ids.get(&id) else { return Turn::GoOn };
+        let object = self.number_of(object);
+        self.steps += 1;
+        let this = &mut self.tasks[task as usize];
+        this.ops += 1;
+        this.numbers = 0;
+        this.pending = Op { kind, object };
+        this.site = Some(site);
+        self.running = Some(task);
+        self.last = (this.path, this.ops);
+        if !self.plan.bare {
+            let switches = self.plan.preempts && self.number(3) == 1;
+            if !switches {
+                self.does(task);
+            }
+            return if switches { Turn::Switch } else { Turn::GoOn };
+        }
+        if self.ready.is_empty() {
+            self.does(task);
+            return Turn::GoOn;
+        }
+        let this = &self.tasks[task as usize];
+        let current = self.ready.len();
+        self.ready.push(Enabled { task, path: this.path, ops: this.ops, op: this.pending });
+        let chosen = self.decide(Some(current));
+        self.ready.pop();
+        if chosen == current {
+            self.does(task);
+            return Turn::GoOn;
+        }
+        self.next = Some(self.places[chosen]);
+        Turn::Switch
+    }
+
+    /// The record of the task that goes on; none if no task is ready.
+    pub(crate) fn pick(&mut self) -> Option<Place> {
+        if self.ready.is_empty() {
+            self.next = None;
+            return None;
+        }
+        self.steps += 1;
+        self.yields =
+            self.next.is_none() && self.ready.iter().any(|e| Some(e.task) == self.running);
+        let chosen = match self.next.take() {
+            Some(place) => self.places.iter().position(|&at| at == place).unwrap_or(0),
+            None if self.ready.len() == 1 => 0,
+            None => self.decide(None),
+        };
+        self.yields = false;
+        let task = self.ready.remove(chosen).task;
+        let place = self.places.remove(chosen);
+        let this = &mut self.tasks[task as usize];
+        this.ops += 1;
+        this.numbers = 0;
+        self.last = (this.path, this.ops);
+        self.running = Some(task);
+        self.does(task);
+        self.tasks[task as usize].pending = Op::default();
+        if self.steps > self.plan.limit.saturating_mul(2) && !self.stopped {
+            self.trouble.get_or_insert(Trouble::Livelock);
+        }
+        Some(place)
+    }
+
+    /// The position in `ready` of the task that goes on.
+    fn decide(&mut self, current: Option<usize>) -> usize {
+        let choice = Choice { enabled: &self.ready, current, yields: self.yields, last: self.last };
+        let usual = choice.usual();
+        // After the limit, all in turn.
+        let chosen = if self.is_fair() { 0 } else { self.chooser.choose(&choice) };
+        if chosen != usual && !self.is_fair() {
+            let phase = if current.is_some() { Phase::Before } else { Phase::Left };
+            let (path, ops) = self.last;
+            let target = self.ready[chosen].path;
+            self.deviations.push(Deviation { path, ops, phase, target });
+            self.forced = Some(target);
+        }
+        chosen
+    }
+
+    /// A task that was preempted goes on; only told in schedules with workers.
+    pub(crate) fn resumed(&mut self, id: u64) {
+        if let Some(&task) = self.ids.get(&id) {
+            self.running = Some(task);
+            self.does(task);
+        }
+    }
+
+    /// A number below `below`; 0 by the default policy.
+    pub(crate) fn number(&mut self, below: usize) -> usize {
+        if below < 2 || self.is_fair() {
+            return 0;
+        }
+        let at = match self.running.map(|task| &mut self.tasks[task as usize]) {
+            Some(task) => {
+                task.numbers += 1;
+                (task.path, task.ops, task.numbers)
+            }
+            None => self.executor(),
+        };
+        self.number_at(at, below)
+    }
+
+    /// As [`number`](LabState::number), for a choice of the executor.
+    pub(crate) fn executor_number(&mut self, below: usize) -> usize {
+        if below < 2 || self.is_fair() {
+            return 0;
+        }
+        self.steps += 1;
+        let at = self.executor();
+        self.number_at(at, below)
+    }
+
+    fn executor(&mut self) -> (u64, u32, u32) {
+        self.drawn += 1;
+        (0, self.drawn, 0)
+    }
+
+    fn number_at(&mut self, at: (u64, u32, u32), below: usize) -> usize {
+        let number = self.chooser.number(at, below);
+        if number != 0 {
+            let (path, ops, nth) = at;
+            let phase = Phase::Number(nth);
+            self.deviations.push(Deviation { path, ops, phase, target: number as u64 });
+        }
+        number
+    }
+
+    /// The number of an object.
+    fn number_of(&mut self, address: usize) -> u32 {
+        if address == 0 {
+            return 0;
+        }
+        let next = self.objects.len() as u32 + 1;
+        *self.objects.entry(address).or_insert(next)
+    }
+
+    /// A task does its pending operation.
+    fn does(&mut self, task: u32) {
+        let LabTask { path, pending, site, .. } = self.tasks[task as usize];
+        self.hash = mix(self.hash.rotate_left(5) ^ path ^ pending.kind as u64);
+        self.chooser.does(task, pending);
+        // After a deadlock the tasks only clean up.
+        if self.plan.record && pending.kind != OpKind::Start && self.trouble.is_none() {
+            let forced = self.forced.take() == Some(path);
+            let (op, object) = (pending.kind, pending.object);
+            self.record.push(RunStep { task, op, object, site, forced });
+        }
+    }
+
+    // ----- faults -----------------------------------------------------------------------
+
+    /// The running task is about to wait: the fault that happens to it, if any.
+    pub(crate) fn waits(&mut self) -> Option<WaitFault> {
+        let FaultRates { spurious, cancel_at, .. } = self.plan.faults;
+        let number = self.waits;
+        self.waits += 1;
+        if cancel_at == Some(number) {
+            return Some(WaitFault::Cancel);
+        }
+        self.strikes(spurious).then_some(WaitFault::Early)
+    }
+
+    /// Whether a spawn of the running task is refused.
+    pub(crate) fn refuses_spawn(&mut self) -> bool {
+        self.strikes(self.plan.faults.spawn)
+    }
+
+    /// Whether the next deadline is late.
+    pub(crate) fn is_late(&mut self) -> bool {
+        let rate = self.plan.faults.late as usize;
+        rate > 0 && self.executor_number(rate + 1) == 1
+    }
+
+    /// Whether a fault with this rate happens.
+    fn strikes(&mut self, rate: u32) -> bool {
+        rate > 0 && !self.stopped && self.number(rate as usize + 1) == 1
+    }
+
+    /// Time has jumped.
+    pub(crate) fn is_now(&mut self, now: u64) {
+        if now > self.plan.until {
+            self.has(Trouble::Late);
+        }
+    }
+
+    // ----- the end ----------------------------------------------------------------------
+
+    /// Whether the limit of operations has passed.
+    pub(crate) fn is_fair(&self) -> bool {
+        self.steps > self.plan.limit
+    }
+
+    /// Whether the tasks have to be stopped, and have not been yet. Asked by the executor, which
+    /// then stops them.
+    pub(crate) fn must_stop(&mut self) -> bool {
+        let stops = matches!(self.trouble, Some(Trouble::Livelock | Trouble::Late));
+        stops && !std::mem::replace(&mut self.stopped, stops)
+    }
+
+    /// The schedule has this trouble; only the first counts.
+    pub(crate) fn has(&mut self, trouble: Trouble) {
+        self.trouble.get_or_insert(trouble);
+    }
+
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.trouble
+    }
+
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Equal runs have equal hashes.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(crate) fn deviations(&self) -> &[Deviation] {
+        &self.deviations
+    }
+
+    pub(crate) fn take_record(&mut self) -> Vec<RunStep> {
+        std::mem::take(&mut self.record)
+    }
+
+    /// The tasks of the schedule.
+    pub(crate) fn labels(&self) -> Vec<TaskLabel> {
+        let label = |(at, task): (usize, &LabTask)| {
+            let (name, spawned_at) = self.labels.get(at).cloned().unwrap_or((None, None));
+            TaskLabel { parent: task.parent, nth: task.nth, name, spawned_at }
+        };
+        self.tasks.iter().enumerate().map(label).collect()
+    }
+}
