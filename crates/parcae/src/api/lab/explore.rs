@@ -125,7 +125,7 @@ const PORTFOLIO: [Strategy; 10] = [
 ];
 
 /// The longest time that a failure is shrunk.
-const SHRINKING: Duration = Duration::from_secs(2);
+const SHRINKING: Duration = Duration::from_secs(5);
 
 impl Explore {
     /// The defaults: 1000 schedules, 10 seconds, all strategies, no faults, one thread.

@@ -5,8 +5,10 @@
 //! signature replaces the list. When no part of the finest cut can go, the list is minimal: without
 //! any one of its elements the failure does not appear.
 
-use crate::sched::lab::Deviation;
+use crate::sched::lab::{Deviation, Phase};
 
+/// The most switches, and the most tasks, for which other targets are tried.
+const MOST_REDIRECTED: usize = 6;
 /// Bounds of the search.
 pub(super) const REPLAYS: usize = 2_000;
 
@@ -45,13 +47,51 @@ pub(super) fn shrink(
             None => parts = (parts * 2).min(list.len()),
         }
     }
+    redirect(list, fails)
+}
+
+/// Replaces the list by one or two of its elements with other targets, if they fail as well. A
+/// strategy that switches often leaves detours: from one task to a second and then to a third,
+/// where a switch to the third would do.
+fn redirect(
+    list: Vec<Deviation>,
+    mut fails: impl FnMut(&[Deviation]) -> Option<Vec<Deviation>>,
+) -> Vec<Deviation> {
+    let is_switch = |one: &&Deviation| !matches!(one.phase, Phase::Number(_));
+    let switches: Vec<Deviation> = list.iter().filter(is_switch).copied().collect();
+    let mut targets: Vec<u64> = switches.iter().flat_map(|one| [one.path, one.target]).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    if list.len() < 2 || switches.len() > MOST_REDIRECTED || targets.len() > MOST_REDIRECTED {
+        return list;
+    }
+    let to = |one: &Deviation, target: u64| Deviation { target, ..*one };
+    let turned = |one: Deviation| targets.iter().map(move |&target| to(&one, target));
+    for candidate in switches.iter().copied().flat_map(turned) {
+        if fails(&[candidate]).is_some() {
+            return vec![candidate];
+        }
+    }
+    if list.len() < 3 {
+        return list;
+    }
+    for (at, first) in switches.iter().enumerate() {
+        for second in &switches[at + 1..] {
+            for one in turned(*first) {
+                for other in turned(*second) {
+                    if fails(&[one, other]).is_some() {
+                        return vec![one, other];
+                    }
+                }
+            }
+        }
+    }
     list
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::sched::lab::Phase;
 
     fn list(numbers: impl IntoIterator<Item = u32>) -> Vec<Deviation> {
         let one = |ops| Deviation { path: 7, ops, phase: Phase::Before, target: 8 };
@@ -73,6 +113,16 @@ mod tests {
     #[test]
     fn a_failure_without_deviations_needs_none() {
         assert_eq!(shrink(list(0..9), |rest| Some(rest.to_vec())), list([]));
+    }
+
+    #[test]
+    fn a_detour_becomes_one_switch() {
+        let switch = |path, target| Deviation { path, ops: 3, phase: Phase::Before, target };
+        let detour = vec![switch(1, 2), switch(2, 1), switch(1, 3)];
+        let found = shrink(detour.clone(), |rest| {
+            (rest == detour || rest == [switch(2, 3)]).then(|| rest.to_vec())
+        });
+        assert_eq!(found, [switch(2, 3)]);
     }
 
     #[test]

@@ -83,7 +83,9 @@ impl<P: Profile + Clone> Stand<P> {
         let ScheduleOpts { seed, workers, preempts, limit, until, faults, record } = opts;
         let bare = workers == 0;
         let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
-        let plan = Plan { seed, bare, preempts, limit, until, record, faults };
+        // The last run of a failure is the one that is recorded and shown.
+        let brief = self.oracles == Oracles::All && !record;
+        let plan = Plan { seed, bare, preempts, limit, until, record, brief, faults };
         self.lab.lock().begin(chooser, plan);
         self.quiet.take();
         invariants::begin();

@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) until: u64,
     /// Whether steps are recorded.
     pub(crate) record: bool,
+    /// Whether a deadlock is reported without backtraces.
+    pub(crate) brief: bool,
     /// Chances of faults, in 1 of so many operations; 0 for never.
     pub(crate) faults: FaultRates,
 }
@@ -187,6 +189,7 @@ impl LabState {
                 limit: u64::MAX / 4,
                 until: u64::MAX,
                 record: false,
+                brief: false,
                 faults: FaultRates::default(),
             },
             tasks: Vec::new(),
@@ -531,6 +534,10 @@ impl LabState {
 
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.trouble
+    }
+
+    pub(crate) fn is_brief(&self) -> bool {
+        self.plan.brief
     }
 
     pub(crate) fn steps(&self) -> u64 {

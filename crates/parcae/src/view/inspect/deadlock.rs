@@ -231,7 +231,9 @@ fn examine(
     }
     let all = guilty.len() == tasks.len();
     // Once more, for the backtraces; a task that has run meanwhile was not deadlocked.
-    let tasks: Vec<TaskSnapshot> = look::all(shared, Stacks::Walked)
+    let brief = shared.lab.as_ref().is_some_and(|lab| lab.lock().is_brief());
+    let stacks = if brief { Stacks::Left } else { Stacks::Walked };
+    let tasks: Vec<TaskSnapshot> = look::all(shared, stacks)
         .into_iter()
         .filter(|task| guilty.get(&task.id) == Some(&task.waits))
         .collect();
