@@ -2,8 +2,8 @@
 //!
 //! Left out are the programs for which Shuttle has no counterpart: tokens that can be waited for,
 //! `select!`, semaphores with a guard, virtual time, tasks that outlive the program. Its `RwLock`
-//! admits a reader while a writer waits, so that the two programs about reading twice have no bug
-//! there.
+//! refuses every read by a task that reads already, so that the two programs about reading twice
+//! fail there in every schedule.
 //!
 //! Shuttle ends at the first failure. [`share`] therefore starts it again for each seed. PCT and
 //! URW use their first schedule to count steps; only the second one is counted for them.
