@@ -14,7 +14,6 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use shuttle::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use shuttle::sync::{Arc, Barrier, Condvar, Mutex};
 use shuttle::{Config, FailurePersistence, Runner, thread};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -94,12 +93,18 @@ impl PeerStrategy {
         config.max_time = Some(bounds.time);
         let runs = std::sync::Arc::new(AtomicU64::new(0));
         let counted = runs.clone();
-        let runner = Runner::new(self.scheduler(seed, bounds.schedules as usize), config);
         let run = move || {
             counted.fetch_add(1, Relaxed);
             program();
         };
-        let failed = quietly(|| catch_unwind(AssertUnwindSafe(|| runner.run(run))).is_err());
+        let hunt = || {
+            let scheduler = self.scheduler(seed, bounds.schedules as usize);
+            Runner::new(scheduler, config).run(run)
+        };
+        // A thread of its own: after a panic of a task that holds two locks, each later run on the
+        // same thread fails at once.
+        let hunt = || std::thread::scope(|scope| scope.spawn(hunt).join().is_err());
+        let failed = quietly(hunt);
         (failed, runs.load(Relaxed))
     }
 }
