@@ -33,7 +33,7 @@ pub mod measure;
 pub mod peer;
 pub mod programs;
 
-pub use programs::{CORPUS, Entry, Failing};
+pub use programs::{CORPUS, Entry};
 
 /// The atomics of the programs: the lab sees them.
 mod atomic {

@@ -117,7 +117,7 @@ fn buggy(options: &Options, programs: &[&Entry], figures: &mut Figures) {
         row.number(
             "defaults",
             "other",
-            found.filter(|first| first.failing != entry.failing).count() as f64,
+            found.filter(|first| first.kind != entry.failing).count() as f64,
         );
         row.maybe(
             "defaults",
@@ -132,7 +132,12 @@ fn buggy(options: &Options, programs: &[&Entry], figures: &mut Figures) {
         row.maybe(
             "defaults",
             "switches",
-            median(firsts.iter().map(|first| Some(first.as_ref()?.switches? as f64))),
+            median(firsts.iter().map(|first| Some(first.as_ref()?.switches as f64))),
+        );
+        row.maybe(
+            "defaults",
+            "shrink ms",
+            median(firsts.iter().map(|first| Some(first.as_ref()?.shrinking.as_secs_f64() * 1e3))),
         );
         row.maybe("fifo", "%", measure::fifo_share(entry, 200).percent());
         for (strategy, name) in STRATEGIES {

@@ -16,8 +16,8 @@
 //! A bug that the order of arrival finds says nothing about a strategy. Read the share of FIFO
 //! first.
 
-use crate::{Entry, Failing};
-use parcae::lab::{Explore, Strategy};
+use crate::Entry;
+use parcae::lab::{Explore, FailureKind, Strategy};
 use parcae::prelude::*;
 use parcae::runtime::Preempt;
 use parcae::{Error, Result};
@@ -84,9 +84,9 @@ pub struct First {
     /// Time until then.
     pub time: Duration,
     /// The kind of failure.
-    pub failing: Failing,
-    /// Forced switches after shrinking, if it was shrunk.
-    pub switches: Option<usize>,
+    pub kind: FailureKind,
+    /// Forced switches after shrinking.
+    pub switches: usize,
     /// Time that shrinking took.
     pub shrinking: Duration,
 }
@@ -105,14 +105,8 @@ pub fn first_failures(
         // A leak or a livelock: found by the lab, at the end of the last run.
         let at_the_end = || (tally.runs.load(Relaxed), whole);
         let (schedules, time) = tally.first.get().copied().unwrap_or_else(at_the_end);
-        let failing = failing_of(&failure);
-        Some(First {
-            schedules,
-            time,
-            failing,
-            switches: switches_of(&failure),
-            shrinking: whole - time,
-        })
+        let (kind, switches) = (failure.kind(), failure.forced_switches());
+        Some(First { schedules, time, kind, switches, shrinking: whole - time })
     };
     seeds.into_iter().map(hunt).collect()
 }
@@ -175,7 +169,7 @@ pub fn fifo_share(entry: &Entry, seeds: u64) -> Share {
         let outcome = outcome_of(|| (entry.buggy)(&rt));
         let rest = || rt.run(|cx| cx.sleep(Duration::from_secs(3600)));
         outcome.is_err()
-            || (entry.failing == Failing::Leak && (rest().is_err() || rt.live_tasks() > 0))
+            || (entry.failing == FailureKind::Leak && (rest().is_err() || rt.live_tasks() > 0))
     };
     Share { failed: quietly(|| (0..seeds).filter(fails).count() as u64), of: seeds }
 }
@@ -216,15 +210,6 @@ pub fn yields(rt: &Runtime) -> Result<()> {
             Ok(())
         })
     })
-}
-
-/// The kind of a failure that a hunt has found.
-pub fn failing_of(failure: &parcae::lab::Failure) -> Failing {
-    Failing::of(failure.error())
-}
-
-fn switches_of(_failure: &parcae::lab::Failure) -> Option<usize> {
-    None
 }
 
 /// The middle of some figures; a figure that is missing counts as larger than all others.

@@ -29,49 +29,8 @@ pub mod stringbuffer;
 pub mod token_ring;
 pub mod wronglock;
 
-use parcae::{Error, ErrorKind, Result, Runtime};
-
-/// A failure, as the lab reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Failing {
-    /// Tasks that wait for each other, or for an event that cannot come.
-    Deadlock,
-    /// A task that is alive after the program's end.
-    Leak,
-    /// Tasks that run and do not come to an end.
-    Livelock,
-    /// An assertion, or another panic.
-    Panic,
-    /// An error that is none of these.
-    Error,
-}
-
-impl Failing {
-    /// The kind of failure that an error reports.
-    pub fn of(error: &Error) -> Failing {
-        match error.kind() {
-            ErrorKind::Deadlock(_) => Failing::Deadlock,
-            ErrorKind::Several(errors) => match errors.first() {
-                Some(first) => Failing::of(first),
-                None => Failing::Error,
-            },
-            _ if error.is_panic() => Failing::Panic,
-            _ => Failing::Error,
-        }
-    }
-
-    /// In a word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Failing::Deadlock => "deadlock",
-            Failing::Leak => "leak",
-            Failing::Livelock => "livelock",
-            Failing::Panic => "panic",
-            Failing::Error => "error",
-        }
-    }
-}
+use parcae::lab::FailureKind;
+use parcae::{Result, Runtime};
 
 /// A program of the corpus.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +43,7 @@ pub struct Entry {
     /// Its tasks, the root not counted.
     pub tasks: usize,
     /// The failure to be found.
-    pub failing: Failing,
+    pub failing: FailureKind,
     /// The program with the bug.
     pub buggy: fn(&Runtime) -> Result<()>,
     /// The program without it.
@@ -99,7 +58,7 @@ macro_rules! corpus {
             name: $name,
             kind: $kind,
             tasks: $tasks,
-            failing: Failing::$failing,
+            failing: FailureKind::$failing,
             buggy: $module::buggy $(::<$seats>)?,
             fixed: $module::fixed $(::<$seats>)?,
         }),*];
