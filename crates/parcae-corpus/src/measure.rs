@@ -22,27 +22,28 @@ use parcae::prelude::*;
 use parcae::runtime::Preempt;
 use parcae::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A program of the corpus, buggy or fixed.
 pub type Program = fn(&Runtime) -> Result<()>;
 
-/// Runs of a program in a hunt, counted from inside.
+/// Runs of a program in a hunt, counted from inside. After a failure that the lab sees, shrinking
+/// repeats the run; those runs are counted too, and come last.
 #[derive(Debug)]
 struct Tally {
     started: Instant,
     runs: AtomicU64,
-    failures: AtomicU64,
+    /// The runs that failed, from 1.
+    failed: Mutex<Vec<u64>>,
     first: OnceLock<(u64, Duration)>,
 }
 
 impl Tally {
     fn new() -> Tally {
-        let zero = AtomicU64::new(0);
-        let failures = AtomicU64::new(0);
-        Tally { started: Instant::now(), runs: zero, failures, first: OnceLock::new() }
+        let (started, first) = (Instant::now(), OnceLock::new());
+        Tally { started, runs: AtomicU64::new(0), failed: Mutex::default(), first }
     }
 
     /// Runs the program and counts.
@@ -50,10 +51,16 @@ impl Tally {
         let run = self.runs.fetch_add(1, Relaxed) + 1;
         let outcome = outcome_of(|| program(rt));
         if outcome.is_err() {
-            self.failures.fetch_add(1, Relaxed);
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).push(run);
             self.first.get_or_init(|| (run, self.started.elapsed()));
         }
         outcome
+    }
+
+    /// Failures among the first runs.
+    fn failed_of(&self, runs: u64) -> u64 {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.iter().filter(|run| **run <= runs).count() as u64
     }
 }
 
@@ -102,8 +109,8 @@ pub fn first_failures(
         let explore = Explore::new().seed(seed).schedules(bounds.schedules).time(bounds.time);
         let failure = quietly(|| explore.run(|rt| tally.run(program, rt))).err()?;
         let whole = tally.started.elapsed();
-        // A leak or a livelock: found by the lab, at the end of the last run.
-        let at_the_end = || (tally.runs.load(Relaxed), whole);
+        // A leak: seen by the lab, after the run.
+        let at_the_end = || (failure.schedule() + 1, whole);
         let (schedules, time) = tally.first.get().copied().unwrap_or_else(at_the_end);
         let (kind, switches) = (failure.kind(), failure.forced_switches());
         Some(First { schedules, time, kind, switches, shrinking: whole - time })
@@ -127,35 +134,34 @@ impl Share {
     }
 }
 
-/// The share of failing schedules of one strategy.
+/// The share of failing schedules of one strategy. The hunt goes on after a panic, which the test
+/// keeps to itself. It ends at a deadlock, a leak or a livelock, which the lab sees anyway; then
+/// another one begins with another seed.
 pub fn share(entry: &Entry, strategy: Strategy, bounds: Bounds) -> Share {
-    let tally = Tally::new();
-    let mut seed = 0;
-    let left = || bounds.schedules.saturating_sub(tally.runs.load(Relaxed));
-    while left() > 0 && tally.started.elapsed() < bounds.time {
-        let before = tally.runs.load(Relaxed);
-        let explore = Explore::new()
-            .seed(seed)
-            .strategies([strategy])
-            .schedules(left())
-            .time(bounds.time.saturating_sub(tally.started.elapsed()));
+    let (started, mut share) = (Instant::now(), Share::default());
+    for seed in 0.. {
+        let (left, time) = (bounds.schedules - share.of, bounds.time);
+        let Some(time) = time.checked_sub(started.elapsed()) else { break };
+        let tally = Tally::new();
+        let explore = Explore::new().seed(seed << 32).strategies([strategy]);
         let hunt = quietly(|| {
-            explore.run(|rt| {
+            explore.schedules(left).time(time).run(|rt| {
                 tally.run(entry.buggy, rt).ok(); // counted, and the hunt goes on
                 Ok(())
             })
         });
-        if hunt.is_err() {
-            tally.failures.fetch_add(1, Relaxed);
+        let (schedules, at_least) = match &hunt {
+            Ok(report) => (report.schedules, 0),
+            Err(failure) => (failure.schedule() + 1, 1),
+        };
+        share.of += schedules;
+        share.failed += tally.failed_of(schedules).max(at_least);
+        let exhausted = hunt.is_ok() && strategy == Strategy::Exhaustive;
+        if schedules == 0 || exhausted || share.of >= bounds.schedules {
+            break;
         }
-        if tally.runs.load(Relaxed) == before || (hunt.is_ok() && strategy == Strategy::Exhaustive)
-        {
-            break; // no schedules are left
-        }
-        seed += 1 << 32;
     }
-    let (failed, of) = (tally.failures.load(Relaxed), tally.runs.load(Relaxed));
-    Share { failed: failed.min(of), of }
+    share
 }
 
 /// The share of runs that fail in the order of arrival: one worker, no preemption. The seed decides

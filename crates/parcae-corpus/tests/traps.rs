@@ -51,7 +51,10 @@ fn loops_that_wait_are_no_livelock() {
                         }
                         Ok(())
                     })?;
-                    n.spawn(|_| Ok(ready.store(true, SeqCst)))?;
+                    n.spawn(|_| {
+                        ready.store(true, SeqCst);
+                        Ok(())
+                    })?;
                     Ok(())
                 })
             })
@@ -207,7 +210,8 @@ fn time_does_not_pass_by_steps() {
                 })?;
                 n.spawn(|cx| {
                     (0..50).try_for_each(|_| cx.yield_now())?;
-                    Ok(worked.store(true, SeqCst))
+                    worked.store(true, SeqCst);
+                    Ok(())
                 })?;
                 Ok(())
             })
