@@ -95,7 +95,7 @@ impl FailureKind {
     }
 }
 
-/// What went wrong in one schedule.
+/// The failure of one schedule.
 #[derive(Debug)]
 pub(super) struct Symptom {
     pub(super) kind: FailureKind,

@@ -26,7 +26,8 @@ pub(super) fn missed() -> Option<String> {
 /// ```
 /// use parcae::lab::{Explore, FailureKind, always};
 ///
-/// let failure = Explore::new().run(|rt| rt.run(|_| Ok(always("one is two", 1 == 2)))).unwrap_err();
+/// let test = |rt: &parcae::Runtime| rt.run(|_| Ok(always("one is two", 1 == 2)));
+/// let failure = Explore::new().run(test).unwrap_err();
 /// assert_eq!(failure.kind(), FailureKind::Panic);
 /// always("one is two", 1 == 2); // nothing: this is no test under the lab
 /// ```

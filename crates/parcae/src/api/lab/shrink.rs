@@ -5,7 +5,7 @@
 //! signature replaces the list. When no part of the finest cut can go, the list is minimal: without
 //! any one of its elements the failure does not appear.
 
-use crate::sched::lab::{Deviation, Phase};
+use crate::sched::lab::{ChoicePhase, Deviation};
 
 /// The most switches, and the most tasks, for which other targets are tried.
 const MOST_REDIRECTED: usize = 6;
@@ -57,7 +57,7 @@ fn redirect(
     list: Vec<Deviation>,
     mut fails: impl FnMut(&[Deviation]) -> Option<Vec<Deviation>>,
 ) -> Vec<Deviation> {
-    let is_switch = |one: &&Deviation| !matches!(one.phase, Phase::Number(_));
+    let is_switch = |one: &&Deviation| !matches!(one.phase, ChoicePhase::Number(_));
     let switches: Vec<Deviation> = list.iter().filter(is_switch).copied().collect();
     let mut targets: Vec<u64> = switches.iter().flat_map(|one| [one.path, one.target]).collect();
     targets.sort_unstable();
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn list(numbers: impl IntoIterator<Item = u32>) -> Vec<Deviation> {
-        let one = |ops| Deviation { path: 7, ops, phase: Phase::Before, target: 8 };
+        let one = |ops| Deviation { path: 7, ops, phase: ChoicePhase::Before, target: 8 };
         numbers.into_iter().map(one).collect()
     }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_detour_becomes_one_switch() {
-        let switch = |path, target| Deviation { path, ops: 3, phase: Phase::Before, target };
+        let switch = |path, target| Deviation { path, ops: 3, phase: ChoicePhase::Before, target };
         let detour = vec![switch(1, 2), switch(2, 1), switch(1, 3)];
         let found = shrink(detour.clone(), |rest| {
             (rest == detour || rest == [switch(2, 3)]).then(|| rest.to_vec())

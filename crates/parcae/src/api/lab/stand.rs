@@ -17,7 +17,9 @@ use super::invariants;
 use super::quiet::Quiet;
 use crate::api::runtime::{Builder, Runtime};
 use crate::base::error::{Error, Result};
-use crate::sched::lab::{Chooser, Deviation, FaultRates, Lab, Plan, RunStep, TaskLabel, Trouble};
+use crate::sched::lab::{
+    Chooser, Deviation, FaultRates, Lab, RunStep, SchedulePlan, TaskLabel, Trouble,
+};
 use crate::scope::budget::{Resource, Standing, UNLIMITED};
 use crate::scope::profile::Profile;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -85,7 +87,7 @@ impl<P: Profile + Clone> Stand<P> {
         let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
         // The last run of a failure is the one that is recorded and shown.
         let brief = self.oracles == Oracles::All && !record;
-        let plan = Plan { seed, bare, preempts, limit, until, record, brief, faults };
+        let plan = SchedulePlan { seed, bare, preempts, limit, until, record, brief, faults };
         self.lab.lock().begin(chooser, plan);
         self.quiet.take();
         invariants::begin();

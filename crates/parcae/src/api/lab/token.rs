@@ -15,7 +15,9 @@
 //! A task is its parent and the number of siblings before it, so a token says nothing about
 //! addresses, and is valid as long as the tasks do the same operations.
 
-use crate::sched::lab::{Deviation, FaultRates, Phase, ROOT_PATH, Strategy, TaskLabel, child_path};
+use crate::sched::lab::{
+    ChoicePhase, Deviation, FaultRates, ROOT_PATH, Strategy, TaskLabel, child_path,
+};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
@@ -134,8 +136,8 @@ impl Token {
                 let of = |path: u64| known.get(&path).copied().unwrap_or(0);
                 // Only tasks that a deviation names, and those above them.
                 let used = deviations.iter().flat_map(|d| match d.phase {
-                    Phase::Number(_) => [of(d.path), 0],
-                    Phase::Before | Phase::Left => [of(d.path), of(d.target)],
+                    ChoicePhase::Number(_) => [of(d.path), 0],
+                    ChoicePhase::Before | ChoicePhase::Left => [of(d.path), of(d.target)],
                 });
                 let count = used.max().unwrap_or(0);
                 out.number(count);
@@ -146,9 +148,9 @@ impl Token {
                 for deviation in deviations {
                     out.number(of(deviation.path)).number(deviation.ops.into());
                     match deviation.phase {
-                        Phase::Before => out.number(0).number(of(deviation.target)),
-                        Phase::Left => out.number(1).number(of(deviation.target)),
-                        Phase::Number(nth) => {
+                        ChoicePhase::Before => out.number(0).number(of(deviation.target)),
+                        ChoicePhase::Left => out.number(1).number(of(deviation.target)),
+                        ChoicePhase::Number(nth) => {
                             out.number(2 + u64::from(nth)).number(deviation.target)
                         }
                     };
@@ -224,9 +226,9 @@ fn parse(text: &str) -> Option<Token> {
                 let acting = path(read.number()?)?;
                 let ops = u32::try_from(read.number()?).ok()?;
                 let (phase, target) = match (read.number()?, read.number()?) {
-                    (0, target) => (Phase::Before, path(target)?),
-                    (1, target) => (Phase::Left, path(target)?),
-                    (nth, target) => (Phase::Number(u32::try_from(nth - 2).ok()?), target),
+                    (0, target) => (ChoicePhase::Before, path(target)?),
+                    (1, target) => (ChoicePhase::Left, path(target)?),
+                    (nth, target) => (ChoicePhase::Number(u32::try_from(nth - 2).ok()?), target),
                 };
                 deviations.push(Deviation { path: acting, ops, phase, target });
             }

@@ -22,12 +22,12 @@ const SIZE: usize = 4096;
 
 /// Watches the schedules of one thread.
 pub(super) struct Watch {
-    shared: Arc<WatchState>,
+    shared: Arc<ScheduleWatch>,
     thread: Option<std::thread::JoinHandle<()>>,
     map: Option<TokenFile>,
 }
 
-struct WatchState {
+struct ScheduleWatch {
     /// Schedules that have begun, times two; odd while one runs. Relaxed: the thread only compares.
     count: AtomicU64,
     over: Mutex<bool>,
@@ -44,7 +44,7 @@ struct TokenFile {
 impl TokenFile {
     fn new() -> Option<TokenFile> {
         static NEXT: AtomicU64 = AtomicU64::new(0); // Relaxed: only its uniqueness counts
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed); // see `NEXT`
         let name = format!("parcae-lab-{}-{number}.token", std::process::id());
         let path = std::env::temp_dir().join(name);
         let file = File::options().read(true).write(true).create_new(true).open(&path).ok()?;
@@ -81,7 +81,7 @@ impl Drop for TokenFile {
 impl Watch {
     pub(super) fn start(limit: Duration) -> Watch {
         let map = TokenFile::new();
-        let shared = Arc::new(WatchState {
+        let shared = Arc::new(ScheduleWatch {
             count: AtomicU64::new(0),
             over: Mutex::new(false),
             wake: Condvar::new(),
@@ -117,7 +117,7 @@ impl Drop for Watch {
     }
 }
 
-impl WatchState {
+impl ScheduleWatch {
     fn look(&self, limit: Duration) {
         let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut seen, mut since) = (0, Instant::now());

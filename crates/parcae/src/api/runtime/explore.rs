@@ -8,10 +8,10 @@ use crate::scope::cx::Preempt;
 use crate::scope::profile::Profile;
 
 /// Runs a test under many seeds, each on a new deterministic runtime with three workers and [random
-/// preemption](Preempt::Randomly), at checkpoints and at the [points](crate::lab) of locks, channels
-/// and other shared objects. [`check`](crate::check) has more strategies, and shrinks the run that
-/// fails. It stops at the first seed with which the test fails, and the
-/// error says how to repeat that run: with the environment variable `PARCAE_SEED`.
+/// preemption](Preempt::Randomly), at checkpoints and at the [points](crate::lab) of locks,
+/// channels and other shared objects. [`check`](crate::check) has more strategies, and shrinks the
+/// run that fails. It stops at the first seed with which the test fails, and the error says how to
+/// repeat that run: with the environment variable `PARCAE_SEED`.
 ///
 /// A test fails by an error or by a panic. [`Builder::explore`] takes other settings.
 ///

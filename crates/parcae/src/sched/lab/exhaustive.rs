@@ -13,7 +13,7 @@ use super::op::Op;
 use super::strategy::{Choice, Chooser};
 
 #[derive(Default)]
-pub(super) struct Search {
+pub(super) struct ExhaustiveSearch {
     nodes: Vec<Node>,
     depth: usize,
     /// Tasks that sleep now, with the operation that they are about to do.
@@ -33,9 +33,9 @@ struct Node {
 /// The longest path that is searched; further choices follow the default policy.
 const DEEPEST: usize = 10_000;
 
-impl Search {
-    pub(super) fn new() -> Search {
-        Search::default()
+impl ExhaustiveSearch {
+    pub(super) fn new() -> ExhaustiveSearch {
+        ExhaustiveSearch::default()
     }
 
     fn step(&mut self, choices: impl FnOnce() -> Vec<(u32, Op)>, usual: usize) -> usize {
@@ -59,7 +59,7 @@ impl Search {
     }
 }
 
-impl Chooser for Search {
+impl Chooser for ExhaustiveSearch {
     fn begin(&mut self, _seed: u64) {
         self.depth = 0;
         self.redundant = self.complete;

@@ -26,9 +26,9 @@ mod urw;
 
 pub use op::OpKind;
 pub use record::{RunStep, TaskLabel};
-pub(crate) use script::{Deviation, Phase, Script};
+pub(crate) use script::{ChoicePhase, Deviation, Script};
 pub(crate) use state::{
-    FaultRates, LabState, Place, Plan, ROOT_PATH, Trouble, Turn, WaitFault, child_path,
+    FaultRates, LabState, ROOT_PATH, ReadyPlace, SchedulePlan, Trouble, Turn, WaitFault, child_path,
 };
 pub(crate) use strategy::{Chooser, chooser};
 pub use strategy::{Strategy, UnknownStrategy};

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// When a choice is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub(crate) enum ChoicePhase {
     /// Before an operation of the acting task.
     Before,
     /// The acting task waits, yields or has ended.
@@ -26,14 +26,14 @@ pub(crate) struct Deviation {
     pub(crate) path: u64,
     /// The count of its operations.
     pub(crate) ops: u32,
-    pub(crate) phase: Phase,
+    pub(crate) phase: ChoicePhase,
     /// The path of the task that goes on, or the number.
     pub(crate) target: u64,
 }
 
 /// Repeats a run.
 pub(crate) struct Script {
-    choices: HashMap<(u64, u32, Phase), u64>,
+    choices: HashMap<(u64, u32, ChoicePhase), u64>,
 }
 
 impl Script {
@@ -47,7 +47,7 @@ impl Chooser for Script {
     fn begin(&mut self, _seed: u64) {}
 
     fn choose(&mut self, choice: &Choice<'_>) -> usize {
-        let phase = if choice.current.is_some() { Phase::Before } else { Phase::Left };
+        let phase = if choice.current.is_some() { ChoicePhase::Before } else { ChoicePhase::Left };
         let target = self.choices.get(&(choice.last.0, choice.last.1, phase));
         let found = target.and_then(|&path| choice.enabled.iter().position(|e| e.path == path));
         found.unwrap_or(choice.usual())
@@ -55,7 +55,7 @@ impl Chooser for Script {
 
     fn number(&mut self, at: (u64, u32, u32), below: usize) -> usize {
         let (path, ops, nth) = at;
-        let number = self.choices.get(&(path, ops, Phase::Number(nth))).copied().unwrap_or(0);
+        let number = self.choices.get(&(path, ops, ChoicePhase::Number(nth))).copied().unwrap_or(0);
         (number as usize).min(below - 1)
     }
 }

@@ -14,14 +14,14 @@
 //!
 //! # The end of a schedule that does not end
 //!
-//! After `limit` operations the schedule becomes fair: all ready tasks in turn, and time passes with
-//! each operation. A test that only needed an unfair strategy to end now ends. After twice as many
-//! operations the tasks are *stopped*: the runtime's token is cancelled, and a point unwinds the
-//! task that reaches it.
+//! After `limit` operations the schedule becomes fair: all ready tasks in turn, and time passes
+//! with each operation. A test that only needed an unfair strategy to end now ends. After twice as
+//! many operations the tasks are *stopped*: the runtime's token is cancelled, and a point unwinds
+//! the task that reaches it.
 
 use super::op::{Op, OpKind};
 use super::record::{RunStep, TaskLabel};
-use super::script::{Deviation, Phase};
+use super::script::{ChoicePhase, Deviation};
 use super::strategy::{Choice, Chooser, Enabled, Strategy, chooser};
 use crate::base::rng::mix;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// How a schedule is to run.
-pub(crate) struct Plan {
+pub(crate) struct SchedulePlan {
     pub(crate) seed: u64,
     /// Whether there is one worker, for which the strategy chooses the task.
     pub(crate) bare: bool,
@@ -82,7 +82,7 @@ pub(crate) enum Trouble {
     Late,
 }
 
-/// What a task does at a point.
+/// The next step of a task at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     GoOn,
@@ -94,10 +94,10 @@ pub(crate) enum Turn {
 
 /// The record of a task. The lab keeps it for the executor, and does not look into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) NonNull<()>);
+pub(crate) struct ReadyPlace(pub(crate) NonNull<()>);
 
 // SAFETY: only the executor uses the pointer, on its own thread.
-unsafe impl Send for Place {}
+unsafe impl Send for ReadyPlace {}
 
 /// Hashes numbers and addresses.
 #[derive(Default)]
@@ -149,7 +149,7 @@ pub(crate) fn child_path(parent: u64, nth: u32) -> u64 {
 /// The state of a schedule.
 pub(crate) struct LabState {
     chooser: Box<dyn Chooser>,
-    plan: Plan,
+    plan: SchedulePlan,
     tasks: Vec<LabTask>,
     labels: Vec<(Option<Arc<str>>, Option<&'static Location<'static>>)>,
     /// Root tasks that were spawned by no task.
@@ -159,10 +159,10 @@ pub(crate) struct LabState {
     objects: NumberMap<usize, u32>,
     /// Ready tasks, and their records.
     ready: Vec<Enabled>,
-    places: Vec<Place>,
+    places: Vec<ReadyPlace>,
     running: Option<u32>,
     /// The record of the task that was chosen at a point.
-    next: Option<Place>,
+    next: Option<ReadyPlace>,
     yields: bool,
     last: (u64, u32),
     steps: u64,
@@ -182,7 +182,7 @@ impl LabState {
     pub(crate) fn new() -> LabState {
         LabState {
             chooser: chooser(Strategy::RandomWalk),
-            plan: Plan {
+            plan: SchedulePlan {
                 seed: 0,
                 bare: true,
                 preempts: true,
@@ -216,7 +216,7 @@ impl LabState {
     }
 
     /// Begins a schedule. The tasks of the last one have ended.
-    pub(crate) fn begin(&mut self, mut chooser: Box<dyn Chooser>, plan: Plan) {
+    pub(crate) fn begin(&mut self, mut chooser: Box<dyn Chooser>, plan: SchedulePlan) {
         chooser.begin(plan.seed);
         self.chooser = chooser;
         self.plan = plan;
@@ -299,7 +299,7 @@ impl LabState {
     }
 
     /// A task is ready.
-    pub(crate) fn is_ready(&mut self, id: u64, place: Place) {
+    pub(crate) fn is_ready(&mut self, id: u64, place: ReadyPlace) {
         if !self.ids.contains_key(&id) {
             self.spawned(id, 0);
         }
@@ -362,7 +362,7 @@ impl LabState {
     }
 
     /// The record of the task that goes on; none if no task is ready.
-    pub(crate) fn pick(&mut self) -> Option<Place> {
+    pub(crate) fn pick(&mut self) -> Option<ReadyPlace> {
         if self.ready.is_empty() {
             self.next = None;
             return None;
@@ -398,7 +398,7 @@ impl LabState {
         // After the limit, all in turn.
         let chosen = if self.is_fair() { 0 } else { self.chooser.choose(&choice) };
         if chosen != usual && !self.is_fair() {
-            let phase = if current.is_some() { Phase::Before } else { Phase::Left };
+            let phase = if current.is_some() { ChoicePhase::Before } else { ChoicePhase::Left };
             let (path, ops) = self.last;
             let target = self.ready[chosen].path;
             self.deviations.push(Deviation { path, ops, phase, target });
@@ -449,7 +449,7 @@ impl LabState {
         let number = self.chooser.number(at, below);
         if number != 0 {
             let (path, ops, nth) = at;
-            let phase = Phase::Number(nth);
+            let phase = ChoicePhase::Number(nth);
             self.deviations.push(Deviation { path, ops, phase, target: number as u64 });
         }
         number

@@ -162,7 +162,7 @@ pub(crate) fn chooser(strategy: Strategy) -> Box<dyn Chooser> {
         Strategy::Urw => Box::new(super::urw::UrwChooser::new()),
         Strategy::RoundRobin => Box::new(Rounds { rng: rng(0), quantum: 1, left: 0, last: 0 }),
         Strategy::Starvation => Box::new(Starve { rng: rng(0), victim: 0, left: 0 }),
-        Strategy::Exhaustive => Box::new(super::exhaustive::Search::new()),
+        Strategy::Exhaustive => Box::new(super::exhaustive::ExhaustiveSearch::new()),
     }
 }
 

@@ -9,7 +9,7 @@
 //! tasks, it does nothing either.
 
 use super::{Worker, with_current, yield_now};
-use crate::sched::lab::{LabState, OpKind, Place, Turn, WaitFault, is_any_alive};
+use crate::sched::lab::{LabState, OpKind, ReadyPlace, Turn, WaitFault, is_any_alive};
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::worker::events::frame_of;
 use std::panic::{Location, resume_unwind};
@@ -113,8 +113,8 @@ impl Worker {
         }
     }
 
-    /// The fault that happens to a task which is about to park, if any. A wake that comes before the
-    /// park is latched, so the wait ends at once.
+    /// The fault that happens to a task which is about to park, if any. A wake that comes before
+    /// the park is latched, so the wait ends at once.
     pub(super) fn inject_fault(&self, task: NonNull<Task>) {
         let Some(fault) = self.shared.lab.as_ref().and_then(|lab| lab.lock().waits()) else {
             return;
@@ -132,12 +132,12 @@ impl Worker {
     pub(crate) fn tell_ready(&self, state: &mut LabState) {
         while let Some(task) = self.queue.pick(self) {
             // SAFETY: picked, hence ours.
-            state.is_ready(unsafe { task.as_ref() }.id(), Place(task.cast()));
+            state.is_ready(unsafe { task.as_ref() }.id(), ReadyPlace(task.cast()));
         }
     }
 
     /// The next step runs this task, which was picked.
-    pub(crate) fn run_next(&self, Place(task): Place) {
+    pub(crate) fn run_next(&self, ReadyPlace(task): ReadyPlace) {
         self.handoff.set(Some(task.cast::<Task>()));
     }
 

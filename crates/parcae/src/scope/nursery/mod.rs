@@ -196,8 +196,8 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn wind_down(&self) {
-        point_at(OpKind::Cancel, &*self.core.settings.node);
         self.core.winding_down.store(true, Ordering::Relaxed);
+        point_at(OpKind::Cancel, &*self.core.settings.node);
         self.core.cancel(CancelReason::Explicit);
     }
 
