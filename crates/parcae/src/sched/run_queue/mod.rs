@@ -270,8 +270,6 @@ impl RunQueue {
         if self.must_look_further(tick) {
             return None;
         }
-        // SAFETY: the reference ends before any other use of the queues.
-        let pinned = unsafe { self.pinned() };
         let streak = self.lifo_streak.get();
         if streak < LIFO_STREAK
             && let Some(task) = self.lifo.get()
@@ -284,7 +282,9 @@ impl RunQueue {
         if !self.deque.is_empty() {
             return None;
         }
-        let task = pinned[Priority::Normal as usize].pop_front().or_else(|| self.lifo.take())?;
+        // SAFETY: the reference ends with the statement.
+        let first = unsafe { self.pinned()[Priority::Normal as usize].pop_front() };
+        let task = first.or_else(|| self.lifo.take())?;
         self.lifo_streak.set(0);
         self.tick.set(tick);
         Some(task)
@@ -313,9 +313,15 @@ impl RunQueue {
     fn must_look_further(&self, tick: u32) -> bool {
         tick == 0
             || tick.is_multiple_of(INBOX_INTERVAL) && !self.own().inbox_pinned.is_empty()
-            // SAFETY: the reference ends with the expression.
-            || !unsafe { self.pinned() }[Priority::High as usize].is_empty()
-            || !self.all().global(Priority::High).is_empty()
+            || self.all().may_have_high() && self.has_high()
+    }
+
+    /// Whether there is a High task to be picked.
+    #[cold]
+    fn has_high(&self) -> bool {
+        // SAFETY: the reference ends with the statement.
+        let pinned = unsafe { !self.pinned()[Priority::High as usize].is_empty() };
+        pinned || !self.all().global(Priority::High).is_empty()
     }
 
     /// The look that is due every [`FAIRNESS`] picks.

@@ -4,7 +4,7 @@ use crate::sched::deque::Stealer;
 use crate::sched::queue::{Inbox, Inject};
 use crate::sched::task::{Priority, Task};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How a worker without work chooses the workers that it steals from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,6 +61,8 @@ pub(crate) struct RunQueues {
     workers: Box<[WorkerQueues]>,
     /// One for each priority.
     global: [Inject<Task>; 3],
+    /// Whether there ever was a High task: every such task is pushed here first.
+    had_high: AtomicBool,
 }
 
 impl RunQueues {
@@ -76,6 +78,7 @@ impl RunQueues {
             active: AtomicUsize::new(active),
             workers: stealers.into_iter().map(queues).collect(),
             global: [Inject::new(), Inject::new(), Inject::new()],
+            had_high: AtomicBool::new(false),
         }
     }
 
@@ -120,8 +123,19 @@ impl RunQueues {
     /// The task is live, in no queue, the caller's to hand over, and has not started or may move.
     #[inline]
     pub(crate) unsafe fn push_global(&self, priority: Priority, task: NonNull<Task>) {
+        if priority == Priority::High {
+            self.had_high.store(true, Ordering::Relaxed); // see `may_have_high`
+        }
         // SAFETY: as the caller says.
         unsafe { self.global(priority).push(task) };
+    }
+
+    /// Whether there may be a High task in any queue. False if the program has none.
+    #[inline(always)]
+    pub(super) fn may_have_high(&self) -> bool {
+        // Relaxed: a worker that misses the first push takes the task at a later pick, as it would
+        // if it looked at the queue a moment too early. The last look before sleep does not ask.
+        self.had_high.load(Ordering::Relaxed)
     }
 
     /// Adds a task that was woken and that only `worker` may run. The caller then announces it to

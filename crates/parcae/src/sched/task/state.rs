@@ -113,6 +113,17 @@ const GENERATION: u64 = !0 << GENERATION_SHIFT;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
+/// The state of a parked task that only one worker may resume, without the generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OwnParked(u64);
+
+impl OwnParked {
+    /// For the tasks of this worker.
+    pub(crate) fn of(worker: usize) -> OwnParked {
+        OwnParked(LOCAL | owner_bits(worker) | PARKED)
+    }
+}
+
 /// The next step of a waker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
@@ -273,6 +284,20 @@ impl StateWord {
         }
     }
 
+    /// The quick form of [`park`](StateWord::park) for its most common case: true if the task has
+    /// parked before, may not move, and was not woken; it is PARKED now. False if not; then nothing
+    /// has happened.
+    #[inline(always)]
+    pub(crate) fn park_again(&self) -> bool {
+        let seen = self.0.load(Ordering::Relaxed); // the CAS decides
+        if seen & (LOCAL | WAKE | PHASE) != LOCAL | OWNED {
+            return false;
+        }
+        let parked = seen + (PARKED - OWNED);
+        // AcqRel: pairs with `unpark`, as in `park`.
+        self.0.compare_exchange(seen, parked, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// Wakes the task of this generation, from anywhere, at any time.
     pub(crate) fn unpark(&self, generation: Generation) -> Woken {
         self.wake(generation, 0, 0)
@@ -289,13 +314,12 @@ impl StateWord {
     /// task was parked, LOCAL, and last ran on this worker, which owns it now. False if not; then
     /// nothing has happened.
     #[inline(always)]
-    pub(crate) fn unpark_own(&self, worker: usize, generation: Generation) -> bool {
+    pub(crate) fn unpark_own(&self, own: OwnParked, generation: Generation) -> bool {
         let seen = self.0.load(Ordering::Relaxed); // the CAS decides
-        let parked = generation.0 | LOCAL | owner_bits(worker) | PARKED;
-        if seen & (GENERATION | LOCAL | OWNER | PHASE) != parked {
+        if seen & (GENERATION | LOCAL | OWNER | PHASE) != generation.0 | own.0 {
             return false;
         }
-        let owned = seen & !PHASE | OWNED;
+        let owned = seen - (PARKED - OWNED);
         // Release: pairs with the Acquire in `park`. Acquire: pairs with the Release of `park`, and
         // with that of an observer's `unobserve`.
         self.0.compare_exchange(seen, owned, Ordering::AcqRel, Ordering::Relaxed).is_ok()

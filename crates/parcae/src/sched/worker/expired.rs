@@ -25,7 +25,7 @@
 //! tolerates all of that (`timers::deadlines`, *firing*). A worker does not sleep while there are
 //! tasks in here (`wait_for_work`). If it is stuck in a task, these tasks could not run anyway.
 
-use super::Worker;
+use super::{DueWork, Worker};
 #[cfg(doc)]
 use crate::sched::run_queue::FAIRNESS;
 use crate::sched::run_queue::RunQueue;
@@ -99,7 +99,7 @@ impl Worker {
     #[inline(never)]
     pub(super) fn fire_timers(&self, now: Nanos) {
         // If more are due than one pass takes, the next look finds them.
-        self.deadlines_passed.set(false);
+        self.due.clear(DueWork::DEADLINES);
         self.events.act_for_worker();
         let note = |task| self.expired.push(task);
         self.shared.fire_own(self.index, now, DEADLINES, note);

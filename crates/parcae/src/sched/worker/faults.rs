@@ -285,6 +285,7 @@ impl Drop for CountGuard<'_> {
         self.worker
             .ended
             .set(super::EndedChildren { group: Some(group), children: ended.children + 1 });
+        self.worker.due.set(super::DueWork::ENDED);
     }
 }
 

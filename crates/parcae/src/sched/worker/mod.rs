@@ -30,6 +30,7 @@
 //! `with_current` again.
 
 mod deferred;
+mod due;
 pub(crate) mod events;
 mod expired;
 pub(crate) mod faults;
@@ -50,12 +51,13 @@ use crate::sched::idle::SpinPolicy;
 use crate::sched::run_queue::RunQueue;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
-use crate::sched::task::state::RecordHandle;
+use crate::sched::task::state::{OwnParked, RecordHandle};
 use crate::sched::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::{Remote, Shared};
 use crate::stack::StackCache;
 use crate::stack::fiber::strand::{Strand, ThreadStack};
 pub(crate) use deferred::Deferred;
+use due::DueWork;
 use expired::Expired;
 use faults::{FaultPoint, fault_in_loop};
 pub(crate) use point::{checkpoint_in_lab, lab_number, lab_refuses_spawn, point, point_at};
@@ -70,6 +72,8 @@ const SPARES: usize = 16;
 /// A worker. It stays at one address as long as its scheduler exists, and is used by one thread.
 pub(crate) struct Worker {
     pub(crate) index: usize,
+    /// The state of its parked tasks.
+    own_parked: OwnParked,
     pub(crate) shared: Arc<Shared>,
     /// The part of this worker that other threads see, in `shared`.
     remote: NonNull<Remote>,
@@ -87,8 +91,8 @@ pub(crate) struct Worker {
     ended: Cell<EndedChildren>,
     /// A joiner of one of them, to be woken when they are counted.
     told: Told,
-    /// Whether `Remote::deferred` may have work in it.
-    has_deferred: Cell<bool>,
+    /// Work that is due before the worker turns to another task.
+    due: DueWork,
     /// A task that was picked on a stack that could not run it.
     handoff: Cell<Option<NonNull<Task>>>,
     /// Under the deterministic executor: the worker fell asleep.
@@ -96,8 +100,6 @@ pub(crate) struct Worker {
     /// Under the deterministic executor: the worker was chosen while it slept, and counts
     /// as a searcher until it has found something.
     searching: Cell<bool>,
-    /// Some of the worker's deadlines have passed: the loop acts on them before anything else.
-    deadlines_passed: Cell<bool>,
     /// Tasks whose timers have fired and that are not woken yet.
     expired: Expired,
     spin: SpinPolicy,
@@ -205,9 +207,24 @@ pub(crate) fn running() -> Option<NonNull<Task>> {
 /// Yields the task that runs on this thread to others. Does nothing if there is none, or no other.
 #[inline(never)] // the address of the variable is used before the switch only
 pub(crate) fn yield_now() {
-    // SAFETY: as in `with_current`.
-    if let Some(worker) = unsafe { CURRENT.with(Cell::get).as_ref() } {
-        worker.yield_task();
+    if let Some(task) = running() {
+        // SAFETY: it runs here; the address of the variable is not used after the switch.
+        unsafe { yield_inlined(task) };
+    }
+}
+
+/// As [`yield_now`], without a call.
+///
+/// # Safety
+///
+/// The task runs on this thread. The caller is a function that is never inlined, calls this once,
+/// not in a loop, and uses no thread-local variable after it.
+#[inline(always)]
+pub(crate) unsafe fn yield_inlined(task: NonNull<Task>) {
+    if !must_not_switch() {
+        // SAFETY: as the caller says.
+        let (worker, here) = unsafe { place_of(task) };
+        worker.yield_task(task, here);
     }
 }
 
@@ -215,11 +232,37 @@ pub(crate) fn yield_now() {
 /// return early. The caller has made sure that it may [switch](must_not_switch).
 #[inline(never)] // as above
 pub(crate) fn wait() {
-    // SAFETY: as in `with_current`.
-    if let Some(worker) = unsafe { CURRENT.with(Cell::get).as_ref() }
-        && let Some(task) = worker.current.get()
-    {
-        worker.leave(task, AfterSwitch::Park(task), EventKind::Park);
+    if let Some(task) = running() {
+        // SAFETY: it runs here; the address of the variable is not used after the switch.
+        unsafe { wait_inlined(task) };
+    }
+}
+
+/// As [`wait`], without a call.
+///
+/// # Safety
+///
+/// As for [`yield_inlined`].
+#[inline(always)]
+pub(crate) unsafe fn wait_inlined(task: NonNull<Task>) {
+    // SAFETY: as the caller says.
+    let (worker, here) = unsafe { place_of(task) };
+    worker.leave(task, here, AfterSwitch::Park(task), EventKind::Park);
+}
+
+/// The worker and the strand of the running task.
+///
+/// # Safety
+///
+/// The task runs on this thread. The worker is not used after a switch.
+#[inline(always)]
+unsafe fn place_of<'w>(task: NonNull<Task>) -> (&'w Worker, NonNull<Strand>) {
+    // SAFETY: the thread of a running task is a worker, as in `with_current`, and the task is on a
+    // strand.
+    unsafe {
+        let worker = CURRENT.with(Cell::get);
+        debug_assert!(worker.as_ref().is_some_and(|worker| worker.current.get() == Some(task)));
+        (&*worker, (*worker).strand.get().unwrap_unchecked())
     }
 }
 
@@ -260,6 +303,7 @@ impl Worker {
         let seed = shared.config.seed;
         Worker {
             index,
+            own_parked: OwnParked::of(index),
             remote: NonNull::from(&shared.remotes[index]),
             // SAFETY: a part of `shared`, which the worker keeps. Executors hand each worker the
             // deque of its stealer.
@@ -272,11 +316,10 @@ impl Worker {
             after_switch: Cell::new(AfterSwitch::Nothing),
             ended: Cell::new(EndedChildren::NONE),
             told: Told::new(),
-            has_deferred: Cell::new(false),
+            due: DueWork::new(),
             handoff: Cell::new(None),
             asleep: Cell::new(false),
             searching: Cell::new(false),
-            deadlines_passed: Cell::new(false),
             expired: Expired::new(),
             spin: SpinPolicy::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
@@ -315,15 +358,20 @@ impl Worker {
     }
 
     /// Wakes a task of the same scheduler. Called on the worker's thread.
-    #[inline(never)] // small, and called by generic code
+    #[inline(always)]
     pub(crate) fn unpark(&self, task: TaskRef) {
         // SAFETY: records live as long as the scheduler.
         let this = unsafe { task.task.as_ref() };
-        if !self.shared.tracer.is_on() && this.state.unpark_own(self.index, task.generation) {
+        if !self.shared.tracer.is_on() && this.state.unpark_own(self.own_parked, task.generation) {
             self.woken_here(task.task);
         } else {
-            self.shared.unpark_from(Some(self), task);
+            self.unpark_otherwise(task);
         }
+    }
+
+    #[cold]
+    fn unpark_otherwise(&self, task: TaskRef) {
+        self.shared.unpark_from(Some(self), task);
     }
 
     /// Whether this task runs here.
@@ -415,10 +463,7 @@ impl Worker {
     /// if there were none.
     #[inline]
     pub(crate) fn count_ended(&self) -> Option<()> {
-        if !self.has_deferred.get() && self.ended.get().group.is_none() {
-            return None;
-        }
-        self.count_those_ended()
+        if self.due.has_ended() { self.count_those_ended() } else { None }
     }
 
     #[inline(never)]
@@ -426,6 +471,7 @@ impl Worker {
         fault_in_loop(&self.shared, FaultPoint::Count);
         self.tell_kept();
         self.flush_deferred();
+        self.due.clear(DueWork::ENDED);
         let EndedChildren { group, children } = self.ended.replace(EndedChildren::NONE);
         // SAFETY: the group waits for these children; it is not touched after `complete`.
         if let Some(owner) = unsafe { Group::complete(group?.as_ptr(), children) } {
@@ -438,26 +484,23 @@ impl Worker {
     /// flushed by `count_ended`: the child's nursery waits at least until then.
     #[inline]
     pub(crate) fn defer(&self) -> &dyn Deferred {
-        self.has_deferred.set(true);
+        self.due.set(DueWork::DEFERRED);
         &*self.remote().deferred
     }
 
     #[inline]
     fn flush_deferred(&self) {
-        if self.has_deferred.take() {
+        if self.due.take(DueWork::DEFERRED) {
             self.remote().deferred.flush();
         }
     }
 
     // ----- called by tasks -------------------------------------------------------------
 
-    /// Yields to other tasks. Does nothing if there are none.
+    /// Yields the running task, which is on the strand `here`, to other tasks. Does nothing if there
+    /// are none.
     #[inline(always)]
-    fn yield_task(&self) {
-        let Some(task) = self.current.get() else { return };
-        if must_not_switch() {
-            return;
-        }
+    fn yield_task(&self, task: NonNull<Task>, here: NonNull<Strand>) {
         self.stats().yielded.bump();
         // SAFETY: the running task.
         let traits = unsafe { (*task.as_ptr()).traits.get() };
@@ -469,7 +512,7 @@ impl Worker {
             unsafe { self.queue.push_pinned(task, traits.priority) };
             AfterSwitch::Nothing
         };
-        self.leave(task, after, EventKind::Yield);
+        self.leave(task, here, after, EventKind::Yield);
     }
 
     /// Waits to be unparked; may return early. Fails if the task was cancelled.
@@ -480,8 +523,10 @@ impl Worker {
         if state.is_cancelled() {
             return Err(Cancelled);
         }
-        if !must_not_switch() {
-            self.leave(task, AfterSwitch::Park(task), EventKind::Park);
+        if !must_not_switch()
+            && let Some(here) = self.strand.get()
+        {
+            self.leave(task, here, AfterSwitch::Park(task), EventKind::Park);
         }
         if state.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }

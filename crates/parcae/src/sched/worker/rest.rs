@@ -1,8 +1,8 @@
 //! Picking the next task, and waiting for work: spin first (`idle::SpinPolicy`), then sleep in the
 //! poller (`idle::Poller`).
 
-use super::Worker;
 use super::faults::{FaultPoint, IdleGuard};
+use super::{DueWork, Worker};
 use crate::sched::events::EventKind;
 use crate::sched::idle::{Slept, Spin};
 use crate::sched::run_queue::{PickHooks, TaskSource};
@@ -22,7 +22,7 @@ impl PickHooks for Worker {
         if self.expired.has_batch(&self.queue)
             || next != NEVER && self.shared.log.is_none() && next <= self.shared.now()
         {
-            self.deadlines_passed.set(true);
+            self.due.set(DueWork::DEADLINES);
         }
     }
 

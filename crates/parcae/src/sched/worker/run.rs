@@ -1,7 +1,7 @@
 //! One step of a worker: picks a task, starts or resumes it, and finishes it.
 
 use super::faults::{CountGuard, FaultPoint, FinishGuard};
-use super::{AfterSwitch, Stepped, Worker, with_current};
+use super::{AfterSwitch, DueWork, Stepped, Worker, with_current};
 use crate::base::error::discard;
 use crate::sched::events::EventKind;
 use crate::sched::run_queue::TaskGuard;
@@ -19,7 +19,7 @@ impl Worker {
     fn step(&self) -> Stepped {
         self.leave_odd_strand();
         self.fault(FaultPoint::Begin);
-        if self.deadlines_passed.get() {
+        if self.due.has(DueWork::DEADLINES) {
             self.fire_timers(self.shared.now());
         }
         let next = self.handoff.take().or_else(|| self.pick());

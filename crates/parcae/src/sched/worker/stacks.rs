@@ -2,7 +2,7 @@
 
 use super::faults::{AfterSwitchGuard, FaultPoint, contain};
 use super::run::strand_main;
-use super::{AfterSwitch, SPARES, Stepped, Worker, with_current};
+use super::{AfterSwitch, DueWork, SPARES, Stepped, Worker, current, with_current};
 use crate::base::error::discard;
 use crate::sched::events::EventKind;
 use crate::sched::run_queue::TaskGuard;
@@ -35,22 +35,34 @@ impl Worker {
         // SAFETY: as the caller says.
         unsafe { here.as_ref().switch_to(to.as_ref()) };
         // It may be another thread by now.
-        with_current(|worker| worker.settle());
+        // SAFETY: as in `with_current`; a strand is only ever on the thread of a worker.
+        unsafe { &*current() }.settle();
     }
 
-    /// Leaves the stack of the running task, because it yields or parks. Returns when the task is
-    /// resumed.
+    /// Leaves the stack of the running task, the strand `here`, because it yields or parks. Returns
+    /// when the task is resumed.
     #[inline(always)]
-    pub(super) fn leave(&self, task: NonNull<Task>, after: AfterSwitch, why: EventKind) {
+    pub(super) fn leave(
+        &self,
+        task: NonNull<Task>,
+        here: NonNull<Strand>,
+        after: AfterSwitch,
+        why: EventKind,
+    ) {
         let span = self.span_of(task);
         span.inspect(|span| span.exit());
-        self.leave_stack(task, after, why);
+        self.leave_stack(task, here, after, why);
         span.inspect(|span| span.enter());
     }
 
     #[inline(always)]
-    fn leave_stack(&self, task: NonNull<Task>, after: AfterSwitch, why: EventKind) {
-        let Some(here) = self.strand.get() else { return };
+    fn leave_stack(
+        &self,
+        task: NonNull<Task>,
+        here: NonNull<Strand>,
+        after: AfterSwitch,
+        why: EventKind,
+    ) {
         // SAFETY: the task runs here, so it is ours until `settle`.
         let this = unsafe { task.as_ref() };
         // SAFETY: as above; it has started.
@@ -60,7 +72,7 @@ impl Worker {
             self.pinned.set(self.pinned.get() + 1);
         }
         self.after_switch.set(after);
-        let to = match self.choose_quickly(task).unwrap_or_else(|| self.choose(task, why)) {
+        let to = match self.choose_quickly(task, why).unwrap_or_else(|| self.choose(task, why)) {
             Next::Same => return,
             Next::Strand(to) => to,
             Next::ThreadStack => return self.leave_for_thread(here),
@@ -82,8 +94,8 @@ impl Worker {
     /// worker may run: no event to write, no deadline, no children to count. Cannot panic. Under
     /// the deterministic executor there always is an event to write.
     #[inline(always)]
-    fn choose_quickly(&self, task: NonNull<Task>) -> Option<Next> {
-        if self.has_duties() { None } else { self.choose_private(task, |_| ()) }
+    fn choose_quickly(&self, task: NonNull<Task>, why: EventKind) -> Option<Next> {
+        if self.has_duties() { None } else { self.choose_private(task, why, |_| ()) }
     }
 
     /// The next task, if it is one that only this worker may run. Cannot panic, unless `note` does,
@@ -92,12 +104,14 @@ impl Worker {
     fn choose_private(
         &self,
         task: NonNull<Task>,
+        why: EventKind,
         note: impl FnOnce(NonNull<Task>),
     ) -> Option<Next> {
         let next = self.queue.pick_private()?;
         note(next);
-        if next == task {
-            // It yielded, and there is no other.
+        debug_assert!(next != task || why == EventKind::Yield, "a task that waits is in no queue");
+        if why == EventKind::Yield && next == task {
+            // There is no other.
             self.after_switch.set(AfterSwitch::Nothing);
             return Some(Next::Same);
         }
@@ -124,10 +138,7 @@ impl Worker {
 
     #[inline(always)]
     fn has_other_duties(&self) -> bool {
-        self.deadlines_passed.get()
-            || self.has_deferred.get()
-            || self.ended.get().group.is_some()
-            || self.is_to_fail()
+        self.due.is_any() || self.is_to_fail()
     }
 
     /// Where the worker continues when a task leaves its stack. A panic of the runtime itself must
@@ -139,7 +150,7 @@ impl Worker {
             && self.shared.tracer.only_traces()
             && !self.has_other_duties()
             // SAFETY: both tasks are ours.
-            && let Some(next) = self.choose_private(task, |next| unsafe {
+            && let Some(next) = self.choose_private(task, why, |next| unsafe {
                 self.note_switch(task.as_ref(), next.as_ref());
             })
         {
@@ -166,7 +177,7 @@ impl Worker {
         }
         // Deadlines that have passed are left to the loop: their callbacks may need more stack than
         // a task has left.
-        let next = if self.deadlines_passed.get() { None } else { self.pick() };
+        let next = if self.due.has(DueWork::DEADLINES) { None } else { self.pick() };
         match next {
             Some(next) if next == task => {
                 // The task yielded and is the only one here: an owner of a group may still wait for
@@ -229,15 +240,42 @@ impl Worker {
     #[inline]
     pub(crate) fn settle(&self) {
         match self.after_switch.get() {
-            AfterSwitch::Nothing => {}
             AfterSwitch::Park(task) if !self.is_to_fail() => {
                 self.after_switch.set(AfterSwitch::Nothing);
                 // SAFETY: the task has left its stack.
-                if unsafe { self.park_left(task) } == Parking::Woken {
-                    self.settle_woken(task);
-                }
+                unsafe { self.settle_park(task) };
             }
+            AfterSwitch::Nothing => {}
             _ => self.settle_slow(),
+        }
+    }
+
+    /// Publishes a task that has left its stack as parked, or queues it if a wake came first.
+    ///
+    /// # Safety
+    ///
+    /// As for [`park_left`](Worker::park_left).
+    #[inline(always)]
+    unsafe fn settle_park(&self, task: NonNull<Task>) {
+        // SAFETY: as the caller says.
+        if unsafe { task.as_ref() }.state.park_again() {
+            self.stats().parked.bump();
+        } else {
+            // SAFETY: as the caller says; nothing has happened yet.
+            unsafe { self.settle_first_park(task) };
+        }
+    }
+
+    /// As `settle_park`, for a task that parks for the first time, may move, or was woken.
+    ///
+    /// # Safety
+    ///
+    /// As for [`park_left`](Worker::park_left).
+    #[cold]
+    unsafe fn settle_first_park(&self, task: NonNull<Task>) {
+        // SAFETY: as the caller says.
+        if unsafe { self.park_left(task) } == Parking::Woken {
+            self.settle_woken(task);
         }
     }
 
@@ -246,7 +284,7 @@ impl Worker {
     /// # Safety
     ///
     /// The task is OWNED by this worker, and has left its stack. It is not touched after `Parked`.
-    #[inline(always)]
+    #[inline]
     unsafe fn park_left(&self, task: NonNull<Task>) -> Parking {
         // SAFETY: as the caller says.
         let this = unsafe { &*task.as_ptr() };

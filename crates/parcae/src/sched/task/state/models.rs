@@ -51,6 +51,9 @@ fn run_as(task: &Modelled, worker: usize, mobility: Mobility, more: impl Fn() ->
             task.word.finish(|| ());
             return true;
         }
+        if mobility == Mobility::Pinned && task.word.park_again() {
+            return false;
+        }
         match task.word.park(mobility) {
             Parking::Parked => return false,
             Parking::Woken => {}
@@ -125,7 +128,7 @@ fn a_local_wake_against_a_remote_one() {
         let mut ends = usize::from(run());
         assert_eq!(ends, 0, "one of its conditions does not hold");
         local.set(true);
-        let own = task.word.unpark_own(0, generation);
+        let own = task.word.unpark_own(OwnParked::of(0), generation);
         if own || matches!(task.word.unpark_on(0, generation), Woken::Enqueue { owner: 0 }) {
             ends += usize::from(run());
         }

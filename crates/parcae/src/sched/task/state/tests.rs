@@ -258,23 +258,45 @@ fn a_task_that_may_not_move_is_owned_at_once_when_its_worker_wakes_it() {
 fn a_worker_wakes_only_its_own_parked_tasks_quickly() {
     let word = StateWord::new();
     let generation = word.spawn(RecordHandle::None);
-    assert!(!word.unpark_own(3, generation), "queued");
+    assert!(!word.unpark_own(OwnParked::of(3), generation), "queued");
     word.claim(3);
-    assert!(!word.unpark_own(3, generation), "running");
+    assert!(!word.unpark_own(OwnParked::of(3), generation), "running");
     word.park(Mobility::Movable);
-    assert!(!word.unpark_own(3, generation), "it may move");
+    assert!(!word.unpark_own(OwnParked::of(3), generation), "it may move");
     word.unpark(generation);
     word.claim(3);
     word.park(Mobility::Pinned);
-    assert!(!word.unpark_own(2, generation), "the task of another worker");
-    assert!(word.unpark_own(3, generation));
+    assert!(!word.unpark_own(OwnParked::of(2), generation), "the task of another worker");
+    assert!(word.unpark_own(OwnParked::of(3), generation));
     assert_eq!(word.look().phase, Phase::Owned(3));
-    assert!(!word.unpark_own(3, generation), "woken already");
+    assert!(!word.unpark_own(OwnParked::of(3), generation), "woken already");
     word.finish(|| ());
     word.recycle();
     let next = word.spawn(RecordHandle::None);
     word.claim(3);
     word.park(Mobility::Pinned);
-    assert!(!word.unpark_own(3, generation), "the last task of the record");
-    assert!(word.unpark_own(3, next));
+    assert!(!word.unpark_own(OwnParked::of(3), generation), "the last task of the record");
+    assert!(word.unpark_own(OwnParked::of(3), next));
+}
+
+#[test]
+fn only_a_task_that_has_parked_before_and_was_not_woken_parks_quickly() {
+    let word = StateWord::new();
+    let generation = word.spawn(RecordHandle::None);
+    word.claim(3);
+    assert!(!word.park_again(), "it has not parked yet");
+    assert_eq!(word.park(Mobility::Pinned), Parking::Parked);
+    assert!(!word.park_again(), "parked already");
+    assert!(word.unpark_own(OwnParked::of(3), generation));
+    assert!(word.park_again());
+    assert_eq!(word.look().phase, Phase::Parked(3));
+    assert!(word.unpark_own(OwnParked::of(3), generation));
+    word.unpark(generation);
+    assert!(!word.park_again(), "it was woken");
+    assert_eq!(word.park(Mobility::Pinned), Parking::Woken);
+    word.cancel(generation);
+    assert!(!word.park_again(), "a cancellation wakes it");
+    assert_eq!(word.park(Mobility::Pinned), Parking::Woken);
+    assert!(word.park_again(), "in a shield a cancelled task waits");
+    assert!(word.is_cancelled());
 }

@@ -115,13 +115,16 @@ impl Frame {
     }
 
     /// Yields to other tasks. A cancel point.
+    #[inline(never)]
     pub(crate) fn yield_now(&self) -> Result<()> {
         self.check_cancelled()?;
         if let Err(error) = self.pay_for_memory() {
             self.yield_to_others();
             return Err(error);
         }
-        worker::yield_now();
+        // SAFETY: the frame is that of the running task. This function is never inlined, and uses
+        // no thread-local variable below.
+        unsafe { worker::yield_inlined(self.record) };
         self.check_cancelled()
     }
 
