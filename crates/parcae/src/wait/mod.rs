@@ -39,7 +39,7 @@ pub use end::Ends;
 pub(crate) use end::{End, Polled, TaskEnd};
 pub(crate) use queue::{CaseClaim, Grant, NodeState, Queue, Removed, WaitNode, WaitStanding};
 pub(crate) use wake::{Batch, Waiter, Wake, Wakes, wake_all};
-pub(crate) use why::{ChannelStats, Channelled, Holder, Why};
+pub(crate) use why::{ChannelStats, Channelled, Holder, Why, WhyLink};
 
 /// An object with a wait queue. `W` is the type of its waiters: [`Waiter`], or a thread of a model.
 pub(crate) trait Waitable<W> {

@@ -134,6 +134,12 @@ impl NodeState {
         self.0.load(Ordering::Acquire) >= LOST // pairs with the Release in `publish`
     }
 
+    /// Whether the wait was ended by this grant.
+    #[inline(always)]
+    pub(crate) fn is_granted(&self, grant: Grant) -> bool {
+        self.0.load(Ordering::Acquire) == grant.code() // pairs with the Release in `publish`
+    }
+
     /// A state that is not final: under the lock, or by the owner of an unlinked node.
     #[inline(always)]
     fn set(&self, state: usize) {
@@ -385,6 +391,35 @@ impl<W, K> Queue<W, K> {
         self.last = Some(node);
     }
 
+    /// Makes a node and puts it at the end: as [`push`](Queue::push) of a new node, with each field
+    /// written once.
+    ///
+    /// # Safety
+    ///
+    /// `place` is memory for a node, owned by the caller and valid as [`push`](Queue::push)
+    /// requires. There is a node afterwards.
+    #[inline(always)]
+    pub(crate) unsafe fn push_new(&mut self, place: NonNull<WaitNode<W, K>>, key: K, waiter: W) {
+        let (last, arrival) = (self.last, self.arrivals);
+        self.arrivals += 1;
+        let waiter = ManuallyDrop::new(Some(waiter));
+        let inner = NodeFields { waiter, claim: None, key, arrival, previous: last, next: None };
+        // SAFETY: the memory is the caller's.
+        unsafe {
+            place.write(WaitNode {
+                state: NodeState(AtomicUsize::new(QUEUED)),
+                links: UnsafeCell::new(inner),
+                _pinned: PhantomPinned,
+            });
+        }
+        match last {
+            // SAFETY: linked.
+            Some(last) => unsafe { self.at(last) }.next = Some(place),
+            None => self.first = Some(place),
+        }
+        self.last = Some(place);
+    }
+
     /// Removes a node for its owner, in whatever state it is, and makes it `Idle`.
     ///
     /// # Safety
@@ -528,9 +563,11 @@ impl<W: Wake, K> Queue<W, K> {
         let first = self.first?;
         // SAFETY: linked.
         let inner = unsafe { self.at(first) };
+        if inner.claim.is_some() {
+            return None;
+        }
         // A waiter that was called has been taken out.
-        let waiter = inner.waiter.as_ref().filter(|_| inner.claim.is_none())?;
-        let woken = hand_over(&inner.key, waiter)?;
+        let woken = hand_over(&inner.key, inner.waiter.as_ref()?)?;
         inner.waiter = ManuallyDrop::new(None);
         let next = inner.next;
         self.first = next;

@@ -13,6 +13,7 @@ use crate::sched::events::WaitReason;
 use crate::sched::events::kind::A_TASK;
 use crate::sched::timers::Nanos;
 use parcae_core::Resource;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -72,6 +73,72 @@ impl<'w> Why<'w> {
             #[cfg(feature = "io")]
             Why::Io(word, _) => WaitReason::Word(word),
         }
+    }
+}
+
+/// The reason of a wait as two words, which are cheap to write: an object, and a function that
+/// makes the reason of it.
+#[derive(Clone, Copy)]
+pub(crate) struct WhyLink<'w> {
+    object: NonNull<()>,
+    read: unsafe fn(NonNull<()>) -> Why<'w>,
+}
+
+impl<'w> WhyLink<'w> {
+    /// A reason that is in memory.
+    #[inline(always)]
+    pub(crate) fn to(why: &'w Why<'w>) -> WhyLink<'w> {
+        /// # Safety
+        ///
+        /// There is a reason at the address.
+        unsafe fn read<'w>(object: NonNull<()>) -> Why<'w> {
+            // SAFETY: as the caller says.
+            unsafe { object.cast::<Why<'w>>().read() }
+        }
+        WhyLink { object: NonNull::from(why).cast(), read }
+    }
+
+    /// Waits to receive from a channel.
+    #[inline(always)]
+    pub(crate) fn receive<C: Channelled + 'w>(channel: &'w C) -> WhyLink<'w> {
+        /// # Safety
+        ///
+        /// There is a channel at the address, for as long as the reason is used.
+        unsafe fn read<'w, C: Channelled + 'w>(object: NonNull<()>) -> Why<'w> {
+            // SAFETY: as the caller says.
+            Why::Channel("receive", unsafe { object.cast::<C>().as_ref() })
+        }
+        WhyLink { object: NonNull::from(channel).cast(), read: read::<C> }
+    }
+
+    /// Waits to send into a channel.
+    #[inline(always)]
+    pub(crate) fn send<C: Channelled + 'w>(channel: &'w C) -> WhyLink<'w> {
+        /// # Safety
+        ///
+        /// As above.
+        unsafe fn read<'w, C: Channelled + 'w>(object: NonNull<()>) -> Why<'w> {
+            // SAFETY: as the caller says.
+            Why::Channel("send", unsafe { object.cast::<C>().as_ref() })
+        }
+        WhyLink { object: NonNull::from(channel).cast(), read: read::<C> }
+    }
+
+    /// The reason. The objects that it refers to outlive `'w`.
+    pub(crate) fn why(self) -> Why<'w> {
+        // SAFETY: the object outlives `'w`, as the constructors require.
+        unsafe { (self.read)(self.object) }
+    }
+
+    /// The link with another lifetime.
+    ///
+    /// # Safety
+    ///
+    /// It is not used after its objects have ended.
+    #[inline(always)]
+    pub(crate) unsafe fn detach(self) -> WhyLink<'static> {
+        // SAFETY: the types differ in the lifetime alone; the rest is the caller's obligation.
+        unsafe { std::mem::transmute::<WhyLink<'w>, WhyLink<'static>>(self) }
     }
 }
 

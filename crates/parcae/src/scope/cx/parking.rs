@@ -165,7 +165,9 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
                 _ => None,
             };
             frame.seen().timed.set(left.is_some());
-            frame.park(why)?;
+            let parked = frame.park(why);
+            frame.seen().timed.set(false);
+            parked?;
         }
         (None, Some(left)) => std::thread::park_timeout(left),
         (None, None) => std::thread::park(),
@@ -177,20 +179,6 @@ fn wait_until(frame: Option<&Frame>, deadline: Deadline, why: Why<'_>) -> Result
 pub(crate) struct QueuedNode<'w, O: Waitable<Waiter>> {
     object: &'w O,
     node: &'w WaitNode<Waiter, O::Key>,
-}
-
-impl<'w, O: Waitable<Waiter>> QueuedNode<'w, O> {
-    /// # Safety
-    ///
-    /// The caller owns the node, which is or was in the queue of this object, and does not move
-    /// before the result is dropped.
-    #[inline(always)]
-    pub(crate) unsafe fn new(
-        object: &'w O,
-        node: &'w WaitNode<Waiter, O::Key>,
-    ) -> QueuedNode<'w, O> {
-        QueuedNode { object, node }
-    }
 }
 
 impl<O: Waitable<Waiter>> Drop for QueuedNode<'_, O> {

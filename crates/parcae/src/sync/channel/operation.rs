@@ -23,9 +23,10 @@
 use super::error::Reason;
 use super::state::{ChannelCore, ChannelNode, Closed, Locked, Side, ValueAddress};
 use crate::base::error::{Error, Result};
-use crate::scope::cx::parking::{Deadline, Ended, QueuedNode, borrowed_waiter, wait_in_queue};
+use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::scope::cx::{Frame, Here};
-use crate::wait::{Grant, WaitNode, WaitStanding, Waitable, Waiter, Wakes, Why};
+use crate::wait::{Grant, WaitNode, Waitable, Waiter, Wakes, WhyLink};
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 
 /// Step 1. Returns the frame of the paying task, if the caller is a task.
@@ -92,44 +93,109 @@ pub(super) unsafe fn wait_queued<T>(
     address: NonNull<T>,
     frame: Option<&Frame>,
     deadline: Deadline,
-    why: Why<'_>,
+    why: WhyLink<'_>,
 ) -> Result<(), Reason> {
-    let node: ChannelNode<T, Waiter> = WaitNode::new(ValueAddress::of(address));
-    let waiters = core.waiters(side);
-    // SAFETY: node and waiter stay here until the node is granted or withdrawn, by `QueuedNode` at
+    // SAFETY: the caller upholds the contract.
+    unsafe {
+        if let (Some(frame), Deadline::Never) = (frame, deadline) {
+            wait_on_task(core, locked, side, address, frame, why)
+        } else {
+            wait_otherwise(core, locked, side, address, frame, deadline, why)
+        }
+    }
+}
+
+/// As [`wait_queued`], on a task, without a deadline.
+///
+/// # Safety
+///
+/// As for [`wait_queued`].
+#[inline(always)]
+unsafe fn wait_on_task<T>(
+    core: &ChannelCore<T, Waiter>,
+    locked: Locked<'_, T, Waiter>,
+    side: Side,
+    address: NonNull<T>,
+    frame: &Frame,
+    why: WhyLink<'_>,
+) -> Result<(), Reason> {
+    let mut place = MaybeUninit::<ChannelNode<T, Waiter>>::uninit();
+    let at = NonNull::from(&mut place).cast();
+    // SAFETY: node and waiter stay here until the node is granted or withdrawn, by `Withdraw` at
     // the latest. The caller upholds the rest.
     unsafe {
-        locked.join(side, &node, borrowed_waiter(frame));
-        let _queued = QueuedNode::new(&waiters, &node);
-        if let (Some(frame), Deadline::Never) = (frame, deadline) {
-            let waited = frame.wait_until_final(node.state(), &why);
-            if waited.is_ok() && node.standing() == WaitStanding::Granted(Grant::Own) {
-                return Ok(());
-            }
-            let grant = waiters.withdraw(&node);
-            return not_granted(core, Some(frame), (grant, waited.map(|()| Ended::Woken)));
+        locked.join_new(side, at, ValueAddress::of(address), borrowed_waiter(Some(frame)));
+        let node = place.assume_init_ref();
+        let unwinding = Withdraw { core, side, node };
+        // Without a drop of the result on the usual way.
+        let waited = ManuallyDrop::new(frame.wait_until_final(node.state(), why));
+        std::mem::forget(unwinding);
+        if waited.is_ok() && node.state().is_granted(Grant::Own) {
+            return Ok(());
         }
-        wait_otherwise(core, side, &node, frame, deadline, why)
+        not_served(core, side, node, frame, ManuallyDrop::into_inner(waited))
     }
+}
+
+/// Withdraws the node of a wait that unwinds.
+struct Withdraw<'n, T> {
+    core: &'n ChannelCore<T, Waiter>,
+    side: Side,
+    node: &'n ChannelNode<T, Waiter>,
+}
+
+impl<T> Drop for Withdraw<'_, T> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: the node was queued by the caller, to whose wait it belongs.
+        unsafe { self.core.waiters(self.side).withdraw(self.node) };
+    }
+}
+
+/// The outcome of a wait without a deadline that failed, or did not end with a value.
+///
+/// # Safety
+///
+/// The node was queued by the caller, whose frame this is, and does not move.
+#[cold]
+unsafe fn not_served<T>(
+    core: &ChannelCore<T, Waiter>,
+    side: Side,
+    node: &ChannelNode<T, Waiter>,
+    frame: &Frame,
+    waited: Result<()>,
+) -> Result<(), Reason> {
+    // SAFETY: as the caller says.
+    let grant = unsafe { core.waiters(side).withdraw(node) };
+    not_granted(core, Some(frame), (grant, waited.map(|()| Ended::Woken)))
 }
 
 /// As [`wait_queued`], on a thread, or with a deadline.
 ///
 /// # Safety
 ///
-/// The node was queued by the caller, whose frame this is, and does not move.
+/// As for [`wait_queued`].
 #[cold]
+#[inline(never)]
 unsafe fn wait_otherwise<T>(
     core: &ChannelCore<T, Waiter>,
+    locked: Locked<'_, T, Waiter>,
     side: Side,
-    node: &ChannelNode<T, Waiter>,
+    address: NonNull<T>,
     frame: Option<&Frame>,
     deadline: Deadline,
-    why: Why<'_>,
+    why: WhyLink<'_>,
 ) -> Result<(), Reason> {
+    let node: ChannelNode<T, Waiter> = WaitNode::new(ValueAddress::of(address));
     let refused = || may_wait(frame).err().map(Err);
-    // SAFETY: as the caller says.
-    match unsafe { wait_in_queue(&core.waiters(side), node, frame, why, || deadline, refused) } {
+    let (object, why) = (core.waiters(side), why.why());
+    // SAFETY: node and waiter stay here until the node is granted or withdrawn, by `wait_in_queue`
+    // at the latest. The caller upholds the rest.
+    let waited = unsafe {
+        locked.join(side, &node, borrowed_waiter(frame));
+        wait_in_queue(&object, &node, frame, why, || deadline, refused)
+    };
+    match waited {
         (Some(Grant::Own), Ok(_)) => Ok(()),
         waited => not_granted(core, frame, waited),
     }

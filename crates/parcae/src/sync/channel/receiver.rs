@@ -12,7 +12,7 @@ use crate::sched::lab::OpKind;
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{Frame, Here};
 use crate::sync::select::RecvCase;
-use crate::wait::{Waiter, Why};
+use crate::wait::{Waiter, WhyLink};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl<T> Receiver<T> {
     /// # Safety
     ///
     /// As for [`recv_to`](Receiver::recv_to); the lock is this channel's.
-    #[inline(never)]
+    #[inline(always)]
     unsafe fn recv_waiting(
         &self,
         into: NonNull<T>,
@@ -165,7 +165,7 @@ impl<T> Receiver<T> {
         frame: Option<&Frame>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
-        let why = Why::Channel("receive", &*self.shared);
+        let why = WhyLink::receive(&*self.shared);
         let core = &self.shared.core;
         // SAFETY: the caller upholds the contract. While the node is queued, the memory belongs to
         // the channel.

@@ -14,7 +14,7 @@ use crate::sched::lab::OpKind;
 use crate::sched::worker::{self, Worker};
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{Frame, Here};
-use crate::wait::{Waiter, Why};
+use crate::wait::{Waiter, WhyLink};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,7 +126,7 @@ impl<T> Sender<T> {
     ///
     /// There is an initialised value at the address, which has moved on success. The lock is this
     /// channel's.
-    #[inline(never)]
+    #[inline(always)]
     unsafe fn hand_over<'c>(
         &self,
         address: NonNull<T>,
@@ -170,7 +170,7 @@ impl<T> Sender<T> {
         unsafe {
             match core.send_locked(address, &mut locked) {
                 Put::Full => {
-                    let why = Why::Channel("send", &*self.shared);
+                    let why = WhyLink::send(&*self.shared);
                     wait_queued(core, locked, Side::Senders, address, payer, deadline(), why)?;
                     mark_empty(value); // moved away by a receiver
                     charge(payer);

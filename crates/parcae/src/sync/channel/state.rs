@@ -431,7 +431,7 @@ impl<T, W: Wake> Locked<'_, T, W> {
     ) -> Option<TaskRef> {
         // By invariant 1 the channel is open and empty if there is a receiver.
         self.0.receivers.grant_first(Grant::Own, |into, waiter| {
-            let (into, task) = (into.0?, waiter.task_for(worker)?);
+            let (task, into) = (waiter.task_for(worker)?, into.0?);
             // SAFETY: an initialised value, and the memory of a queued receiver.
             unsafe { ptr::copy_nonoverlapping(value.as_ptr(), into.as_ptr(), 1) };
             Some(task)
@@ -452,16 +452,38 @@ impl<T, W: Wake> Locked<'_, T, W> {
     ///
     /// As for [`Queue::push`]. The memory at the address belongs to the channel while the node is
     /// queued.
-    #[inline(always)]
     pub(crate) unsafe fn join(self, side: Side, node: &ChannelNode<T, W>, waiter: W) {
+        // SAFETY: the caller upholds the contract.
+        self.join_by(side, |own| unsafe { own.push(node, waiter, None) });
+    }
+
+    /// As [`join`](Locked::join), with a node that is made at `place`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Queue::push_new`]. The memory at the address belongs to the channel while the node
+    /// is queued.
+    #[inline(always)]
+    pub(crate) unsafe fn join_new(
+        self,
+        side: Side,
+        place: NonNull<ChannelNode<T, W>>,
+        address: ValueAddress<T>,
+        waiter: W,
+    ) {
+        // SAFETY: the caller upholds the contract.
+        self.join_by(side, |own| unsafe { own.push_new(place, address, waiter) });
+    }
+
+    #[inline(always)]
+    fn join_by(self, side: Side, push: impl FnOnce(&mut Queue<W, ValueAddress<T>>)) {
         let Locked(mut state) = self;
         let ChannelState { senders, receivers, .. } = &mut *state;
         let (own, other) = match side {
             Side::Senders => (senders, receivers),
             Side::Receivers => (receivers, senders),
         };
-        // SAFETY: the caller upholds the contract.
-        unsafe { own.push(node, waiter, None) };
+        push(own);
         if !other.is_empty() {
             let watchers = notify_all_watchers(other, None);
             drop(state);

@@ -11,7 +11,7 @@ use crate::sched::worker;
 use crate::scope::budget::Resource;
 use crate::scope::cancel::{CancelNode, OwnNode};
 use crate::scope::nursery::NurseryCore;
-use crate::wait::{NodeState, Waiter, Why};
+use crate::wait::{NodeState, Waiter, Why, WhyLink};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Everything is written by the task itself.
 pub(crate) struct Seen {
     /// The reason of the present wait.
-    why: Cell<Option<NonNull<Why<'static>>>>,
+    why: Cell<Option<WhyLink<'static>>>,
     /// Whether the wait has a deadline.
     pub(crate) timed: Cell<bool>,
     /// Number of waits so far: distinguishes one wait from the next.
@@ -62,8 +62,7 @@ pub(super) mod marks {
 impl Seen {
     /// The reason of the present wait. Asked by the task, or by an observer while it is parked.
     pub(crate) fn why(&self) -> Option<Why<'static>> {
-        // SAFETY: the reason is on the stack of the waiting call, which has not returned.
-        self.why.get().map(|why| unsafe { *why.as_ref() })
+        self.why.get().map(WhyLink::why) // its objects are there until the waiting call returns
     }
 
     #[inline]
@@ -302,28 +301,60 @@ impl Frame {
     ///
     /// If the task cannot wait, or was cancelled. The node is perhaps granted all the same: the
     /// caller withdraws it.
+    ///
+    /// The first park of a task that is subscribed to its node comes without a look at the mark of
+    /// the node: see the header of `watch`.
     #[inline(never)]
-    pub(crate) fn wait_until_final(&self, node: &NodeState, why: &Why<'_>) -> Result<()> {
+    pub(crate) fn wait_until_final(&self, node: &NodeState, why: WhyLink<'_>) -> Result<()> {
+        if std::thread::panicking()
+            || self.overdraft() != 0
+            || self.record().state.is_cancelled()
+            || !self.watch.is_subscribed()
+        {
+            return self.wait_with_care(node, why);
+        }
+        self.begin_wait(why);
+        // SAFETY: this function is never inlined, and uses no thread-local variable below. The
+        // frame is that of the running task, which does not unwind.
+        unsafe { worker::wait_inlined(self.record) };
+        if !node.is_final() {
+            return self.wait_again(node);
+        }
+        self.end_wait();
+        Ok(())
+    }
+
+    /// Continues `wait_until_final` after an early wake.
+    #[cold]
+    #[inline(never)]
+    fn wait_again(&self, node: &NodeState) -> Result<()> {
+        let why = self.seen.why.get();
+        self.end_wait();
+        self.wait_with_care(node, why.unwrap_or_else(|| WhyLink::to(&Why::Wake)))
+    }
+
+    /// As `wait_until_final`, for a task that is perhaps cancelled, is not subscribed, owes memory
+    /// or was woken early.
+    #[cold]
+    #[inline(never)]
+    fn wait_with_care(&self, node: &NodeState, why: WhyLink<'_>) -> Result<()> {
         if std::thread::panicking() {
             return Err(Error::new(ErrorKind::Unwinding)); // as in `park`
         }
-        while self.overdraft() == 0 {
-            // SAFETY: as in `park_as_it_is`.
-            unsafe { self.watch.begin(self) }?;
-            self.leave_unchecked(why);
+        loop {
+            if self.overdraft() == 0 {
+                // SAFETY: as in `park_as_it_is`.
+                unsafe { self.watch.begin(self) }?;
+                self.leave_by(why, worker::wait);
+            } else {
+                // This may wait, and so consume the wake that the task waits for: the node is
+                // looked at after it.
+                self.pay_for_memory()?;
+            }
             if node.is_final() {
                 return Ok(());
             }
         }
-        self.wait_in_debt(node, why)
-    }
-
-    /// As `wait_until_final`, for a task that owes memory. Paying may wait, and so consume the wake
-    /// that the task waits for: the node is looked at after it.
-    #[cold]
-    fn wait_in_debt(&self, node: &NodeState, why: &Why<'_>) -> Result<()> {
-        self.pay_for_memory()?;
-        if node.is_final() { Ok(()) } else { self.wait_until_final(node, why) }
     }
 
     /// As `park`, without paying for memory.
@@ -337,19 +368,31 @@ impl Frame {
     #[inline(always)]
     pub(crate) fn leave_to_others(&self, why: &Why<'_>) {
         if !worker::must_not_switch() {
-            self.leave_unchecked(why);
+            self.leave_by(WhyLink::to(why), worker::wait);
         }
     }
 
-    /// As `leave_to_others`, on a task that does not unwind.
+    /// Records the reason of a wait for its time. On a task that does not unwind.
     #[inline(always)]
-    fn leave_unchecked(&self, why: &Why<'_>) {
-        self.seen.why.set(Some(NonNull::from(why).cast())); // taken back before this returns
+    fn leave_by(&self, why: WhyLink<'_>, wait: impl FnOnce()) {
+        self.begin_wait(why);
+        wait();
+        self.end_wait();
+    }
+
+    /// Records the reason of a wait, until `end_wait`, which is called before the objects of the
+    /// reason end.
+    #[inline(always)]
+    fn begin_wait(&self, why: WhyLink<'_>) {
+        // SAFETY: taken back by `end_wait`.
+        self.seen.why.set(Some(unsafe { why.detach() }));
         self.seen.waits.set(self.seen.waits.get().wrapping_add(1));
         self.seen.since.set(self.settings().shared.coarse_now());
-        worker::wait();
+    }
+
+    #[inline(always)]
+    fn end_wait(&self) {
         self.seen.why.set(None);
-        self.seen.timed.set(false);
         self.flush_times();
     }
 

@@ -20,6 +20,13 @@
 //! The subscription stays in the queue when the wait is over, so that later waits take no lock.
 //! [`CancelWatch::unsubscribe`] removes it before the task changes its node, or ends.
 //!
+//! For the same reason a task whose subscription is `Queued` may leave step 1 out: the pass that
+//! marks the node has not come to the subscription yet, so it wakes the task later. That wake finds
+//! the task running or parked, never in a queue, and is latched or ends the park; then step 1
+//! follows. (A wake that found the task in a queue would be cleared when the task is taken out, but
+//! it has `Granted` the subscription before.) A request to end this task alone has no subscription:
+//! it may have come while the task was in a queue, so that the task looks at it before each park.
+//!
 //! # Shields
 //!
 //! An open shield hides the mark of the nodes around it from the task, until the shield is closed
@@ -125,7 +132,7 @@ impl<W: Wake> CancelWatch<W> {
 
     /// Whether the task is in the queue of its node.
     #[inline(always)]
-    fn is_subscribed(&self) -> bool {
+    pub(super) fn is_subscribed(&self) -> bool {
         self.subscription.standing() == WaitStanding::Queued
     }
 
