@@ -40,6 +40,12 @@ impl<T> Buffer<T> {
         self.len
     }
 
+    /// Whether it holds neither a value nor memory.
+    #[inline]
+    pub(super) fn is_new(&self) -> bool {
+        self.len == 0 && (self.slots.is_empty() || size_of::<T>() == 0)
+    }
+
     /// Number of values that fit the allocated memory.
     #[cfg(all(test, not(loom)))]
     pub(super) fn room(&self) -> usize {

@@ -63,15 +63,21 @@ pub(super) fn pair<T>(opts: ChannelOpts) -> (Sender<T>, Receiver<T>) {
     let ChannelOpts { capacity, overflow, permit, name } = opts;
     let here = Here::new();
     let maker = here.frame();
-    let shared = Arc::new(ChannelShared {
-        core: ChannelCore::new(capacity, overflow),
-        senders: AtomicUsize::new(1),
-        receivers: AtomicUsize::new(1),
-        maker: AtomicU64::new(maker.map_or(0, |frame| frame.record().id())),
-        home: maker.map_or(0, |frame| Arc::as_ptr(&frame.settings().shared).addr()),
-        _permit: permit,
-        name,
-    });
+    // Memory first: otherwise the state would be built on the stack, and copied.
+    let mut place = Arc::new_uninit();
+    if let Some(place) = Arc::get_mut(&mut place) {
+        place.write(ChannelShared {
+            core: ChannelCore::new(capacity, overflow),
+            senders: AtomicUsize::new(1),
+            receivers: AtomicUsize::new(1),
+            maker: AtomicU64::new(maker.map_or(0, |frame| frame.record().id())),
+            home: maker.map_or(0, |frame| Arc::as_ptr(&frame.settings().shared).addr()),
+            _permit: permit,
+            name,
+        });
+    }
+    // SAFETY: written above: there is no other handle to it yet.
+    let shared = unsafe { place.assume_init() };
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
 

@@ -337,8 +337,10 @@ impl<T, W> ChannelCore<T, W> {
 
     /// Takes out the values that can no longer be received, to be dropped outside of the lock.
     #[must_use = "it is dropped outside of the lock"]
-    pub(super) fn drain(&self) -> Buffer<T> {
-        std::mem::replace(&mut self.lock().buffer, Buffer::new())
+    pub(super) fn drain(&self) -> Option<Buffer<T>> {
+        let mut state = self.lock();
+        let buffer = &mut state.buffer;
+        (!buffer.is_new()).then(|| std::mem::replace(buffer, Buffer::new()))
     }
 }
 
@@ -628,13 +630,21 @@ impl<T, W: Wake> ChannelCore<T, W> {
 
     /// Closes the channel. The values in the buffer remain. Only the first call has an effect.
     pub(crate) fn close(&self, error: Option<Error>) {
-        let mut woken = Vec::new();
         let mut state = self.lock();
         if state.closed.is_none() {
             state.closed = Some(Closed(error));
-            state.senders.grant_all(Grant::Closed, None, |_| true, &mut woken);
-            state.receivers.grant_all(Grant::Closed, None, |_| true, &mut woken);
+            if !state.senders.is_empty() || !state.receivers.is_empty() {
+                ChannelCore::end_waits(state);
+            }
         }
+    }
+
+    /// Ends the waits of all at a channel that was closed.
+    #[cold]
+    fn end_waits(mut state: Guard<'_, ChannelState<T, W>>) {
+        let mut woken = Vec::new();
+        state.senders.grant_all(Grant::Closed, None, |_| true, &mut woken);
+        state.receivers.grant_all(Grant::Closed, None, |_| true, &mut woken);
         drop(state);
         wake_all(woken);
     }
