@@ -384,6 +384,15 @@ impl<T> Stealer<T> {
         first
     }
 
+    /// The index of the oldest task, which no other task ever has, and the number of tasks. `None`
+    /// if there seems to be no task.
+    pub(crate) fn oldest(&self) -> Option<(u64, u64)> {
+        // Two figures that need not belong together: order nothing.
+        let top = self.deque.top.0.load(Relaxed);
+        let bottom = self.deque.bottom.0.load(Relaxed);
+        (bottom > top).then(|| (top, bottom - top))
+    }
+
     /// How many tasks there are, more or less. For choosing a victim.
     pub(crate) fn len_hint(&self) -> usize {
         // Two figures that need not belong together: order nothing, hence the clamps.

@@ -28,6 +28,24 @@
 //! inboxes; the global Normal queue; Low tasks; the deques of at most [`VICTIMS`] other workers. A
 //! task that yields goes to the back of `pinned`, or of the global queue if it may move.
 //!
+//! # Which tasks are stolen
+//!
+//! A started task stays on its worker, so the thread that takes a task first decides how it talks
+//! to others: by a switch, or from one processor to another at ten times the cost. A task that is
+//! spawned as the partner of its spawner runs when the spawner waits, a fraction of a microsecond
+//! later. Therefore a thief passes over a task until it has seen it at the top of the same deque
+//! for [`GRACE`] ([`RunQueue::is_ripe`]). Partners stay together unless one of them computes for
+//! longer than that; then the other one is better off elsewhere. More than [`FEW`] tasks are no
+//! pair, and are taken at once.
+//!
+//! Index `top` of a deque names one task and never another one, so a thief recognises a task
+//! without touching its record.
+//!
+//! No work is stranded by that. A thief that passes over a task has found none, but the last look
+//! before sleep knows no grace: it finds the deque not empty, and the worker stays awake and
+//! searches again. So a worker that left a task alone is awake until it or another worker has taken
+//! the task, and time passes: it is a searcher for at most `GRACE` longer than without this rule.
+//!
 //! # Fairness
 //!
 //! Two rules bound the wait of a task behind queues that never become empty:
@@ -64,11 +82,14 @@
 
 mod guards;
 mod shared;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub(crate) use guards::{ChainGuard, TaskGuard};
 pub use shared::Victims;
 pub(crate) use shared::{RunQueues, TaskSource};
 
+use crate::base::time::Nanos;
 use crate::sched::deque::{DequeOwner, Steal};
 use crate::sched::queue::Chain;
 use crate::sched::task::{Priority, Task};
@@ -90,6 +111,12 @@ const GLOBAL_BATCH: usize = 32;
 /// The most tasks that are stolen at once; at most half of the victim's.
 const STEAL_BATCH: usize = 256;
 
+/// How long a thief leaves a task alone that it sees in the deque of another worker: longer than a
+/// task takes from a spawn to its next wait. A steal takes about as long, a wake-up tens of times.
+const GRACE: Nanos = 2_000;
+/// A deque with more tasks than this has enough for both, and a thief takes them at once.
+const FEW: u64 = 3;
+
 /// The worker's part in a pick: it records the origin of tasks, and wakes other workers.
 pub(crate) trait PickHooks {
     /// Called every [`FAIRNESS`] picks, with no task in hand: the worker looks at its clock. A
@@ -101,6 +128,8 @@ pub(crate) trait PickHooks {
     fn missed(&self);
     /// The deque has tasks that others may take and that no queue showed for a moment.
     fn announce(&self);
+    /// The time of the scheduler's clock.
+    fn now(&self) -> Nanos;
     /// A random number below `bound`, from the worker's seed.
     fn random_below(&self, bound: usize) -> usize;
 }
@@ -122,6 +151,9 @@ pub(crate) struct RunQueue {
     fairness_turn: Cell<u32>,
     /// The last victim of [`Victims::RoundRobin`].
     last_victim: Cell<usize>,
+    /// For each worker, the oldest task that was last seen in its deque, and when it was seen
+    /// first.
+    seen: Box<[Cell<(u64, Nanos)>]>,
 }
 
 impl RunQueue {
@@ -143,6 +175,7 @@ impl RunQueue {
             tick: Cell::new(FAIRNESS),
             fairness_turn: Cell::new(0),
             last_victim: Cell::new(worker),
+            seen: (0..all.slots()).map(|_| Cell::new((u64::MAX, 0))).collect(),
         }
     }
 
@@ -553,11 +586,25 @@ impl RunQueue {
         }
     }
 
+    /// Whether this worker first saw the oldest task of a victim at least [`GRACE`] ago.
+    fn is_ripe(&self, victim: usize, oldest: u64, now: Nanos) -> bool {
+        let seen = &self.seen[victim];
+        let (task, since) = seen.get();
+        if task != oldest {
+            seen.set((oldest, now));
+        }
+        task == oldest && now.saturating_sub(since) >= GRACE
+    }
+
     fn steal_from(&self, victim: usize, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
         if !self.all().steals() {
             return None;
         }
         let stealer = &self.all().of(victim).stealer;
+        let (oldest, tasks) = stealer.oldest()?;
+        if tasks <= FEW && !self.is_ripe(victim, oldest, hooks.now()) {
+            return None;
+        }
         // A lost race means that another worker made progress; once more, then elsewhere.
         for _ in 0..2 {
             match stealer.steal_batch(&self.deque, STEAL_BATCH) {

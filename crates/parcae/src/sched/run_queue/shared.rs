@@ -43,7 +43,9 @@ pub(crate) enum TaskSource {
     },
 }
 
-/// The queues of one worker that other threads use.
+/// The queues of one worker that other threads use. On cache lines of their own: a wake of one
+/// worker must not disturb another one that looks at its inbox.
+#[repr(align(128))]
 pub(super) struct WorkerQueues {
     pub(super) stealer: Stealer<Task>,
     /// Woken tasks that only this worker may run.
@@ -85,6 +87,11 @@ impl RunQueues {
     #[inline]
     pub(super) fn of(&self, worker: usize) -> &WorkerQueues {
         &self.workers[worker]
+    }
+
+    /// How many workers and temporary workers there may be.
+    pub(super) fn slots(&self) -> usize {
+        self.workers.len()
     }
 
     #[inline]

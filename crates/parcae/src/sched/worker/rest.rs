@@ -55,6 +55,10 @@ impl PickHooks for Worker {
         self.shared.notify_any();
     }
 
+    fn now(&self) -> Nanos {
+        self.shared.now()
+    }
+
     #[inline(always)]
     fn random_below(&self, bound: usize) -> usize {
         self.rng.below(bound)
