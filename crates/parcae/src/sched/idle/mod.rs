@@ -52,10 +52,12 @@
 //! A condition variable over one mutex: every submit takes it. Waking on every push: nine of ten
 //! wake-ups found nothing.
 
+mod linger;
 mod parker;
 mod poller;
 mod spin;
 
+pub(crate) use linger::Linger;
 pub(crate) use parker::Parker;
 #[cfg(feature = "io")]
 pub use poller::KernelEvents;
@@ -170,6 +172,13 @@ impl Idle {
     /// Whether any worker sleeps or searches, at this moment.
     pub(crate) fn anybody(&self) -> bool {
         self.counts.load(Ordering::Relaxed) != 0 // a hint, which orders nothing
+    }
+
+    /// Whether one of so many workers is awake besides the caller, at this moment.
+    pub(crate) fn is_another_awake(&self, workers: usize) -> bool {
+        // Relaxed: a hint, which orders nothing.
+        let sleeping = self.counts.load(Ordering::Relaxed) % SEARCHING;
+        (sleeping as usize) + 1 < workers
     }
 
     /// Chooses a sleeper for work that any worker can take and that was published before. The

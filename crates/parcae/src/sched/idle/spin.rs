@@ -7,6 +7,9 @@
 //! [`Builder::spin`](crate::runtime::Builder::spin) as long as that pays, and half as long each
 //! time that it did not.
 //!
+//! A pause between two searches grows up to 64 spin-loop hints, since a search takes lines from
+//! other caches. A look at the worker's own inboxes takes none, so it comes after every hint.
+//!
 //! # Two workers that wait for each other
 //!
 //! Two tasks on two workers that talk to each other can keep both workers asleep: each waits until
@@ -110,13 +113,16 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// Pauses; false once the time is up.
-    pub(crate) fn pause(&mut self) -> bool {
+    /// Pauses, until `early` at the latest; false once the time is up.
+    pub(crate) fn pause(&mut self, early: impl Fn() -> bool) -> bool {
         if self.time.is_zero() || self.started.elapsed() >= self.time {
             return false;
         }
         for _ in 0..self.pause {
             std::hint::spin_loop();
+            if early() {
+                break;
+            }
         }
         self.pause = (self.pause * 2).min(64);
         true

@@ -298,6 +298,21 @@ impl StateWord {
         self.0.compare_exchange(seen, parked, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Takes a wake out of the word of a task that runs, if there is one. Called by the owner: the
+    /// task goes on as if it had parked and been resumed.
+    #[inline]
+    pub(crate) fn take_wake(&self) -> bool {
+        // Relaxed: the look of a spinning owner. Only the owner takes WAKE out while it is OWNED.
+        if self.0.load(Ordering::Relaxed) & WAKE == 0 {
+            return false;
+        }
+        // Acquire: pairs with the Release of an `unpark` that set WAKE: the task sees the writes
+        // before the wake.
+        let before = self.0.fetch_and(!WAKE, Ordering::Acquire);
+        debug_assert_eq!(before & (PHASE | WAKE), OWNED | WAKE, "took the wake of another");
+        true
+    }
+
     /// Wakes the task of this generation, from anywhere, at any time.
     pub(crate) fn unpark(&self, generation: Generation) -> Woken {
         self.wake(generation, 0, 0)

@@ -47,7 +47,7 @@ use crate::base::error::TaskId;
 use crate::base::rng::Rng;
 use crate::sched::deque::DequeOwner;
 use crate::sched::events::{EventKind, EventWriter, spans};
-use crate::sched::idle::SpinPolicy;
+use crate::sched::idle::{Linger, SpinPolicy};
 use crate::sched::run_queue::RunQueue;
 use crate::sched::task::group::Group;
 use crate::sched::task::slab::{FreeRecords, OutOfRecords};
@@ -103,6 +103,7 @@ pub(crate) struct Worker {
     /// Tasks whose timers have fired and that are not woken yet.
     expired: Expired,
     spin: SpinPolicy,
+    lingering: Linger,
     records: UnsafeCell<FreeRecords>,
     stacks: UnsafeCell<StackCache>,
     pub(crate) rng: Rng,
@@ -322,6 +323,7 @@ impl Worker {
             searching: Cell::new(false),
             expired: Expired::new(),
             spin: SpinPolicy::new(shared.config.spin),
+            lingering: Linger::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),

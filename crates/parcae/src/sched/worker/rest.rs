@@ -66,6 +66,28 @@ impl PickHooks for Worker {
 }
 
 impl Worker {
+    /// Waits for a moment for the wake of a task that is about to leave its stack, while there is
+    /// nothing else to do (`idle::Linger`). True if it came: then the task goes on.
+    pub(super) fn linger(&self, task: &Task) -> bool {
+        let shared = &self.shared;
+        if shared.tracer.is_on()
+            || self.due.has(DueWork::DEADLINES)
+            || !shared.idle.is_another_awake(shared.active_slots())
+            || !self.lingering.is_worth_it()
+            || self.count_ended().is_some()
+        {
+            return false;
+        }
+        let woken = self.lingering.look(|| {
+            if task.state.take_wake() {
+                Some(true)
+            } else {
+                self.queue.has_inbox().then_some(false)
+            }
+        });
+        woken == Some(true)
+    }
+
     /// The next task.
     pub(super) fn pick(&self) -> Option<NonNull<Task>> {
         self.fault(FaultPoint::Pick);
@@ -180,7 +202,7 @@ impl Worker {
             }
             // While there are enough searchers, only the inboxes are checked.
             loop {
-                if shared.is_stopping() || !spin.pause() {
+                if shared.is_stopping() || !spin.pause(|| self.queue.has_inbox()) {
                     return None;
                 }
                 searching.set(searching.get() || shared.idle.try_search());

@@ -215,6 +215,13 @@ impl Worker {
                     }
                 }
             }
+            None if matches!(self.after_switch.get(), AfterSwitch::Park(_))
+                && self.linger(this) =>
+            {
+                self.after_switch.set(AfterSwitch::Nothing);
+                self.current.set(Some(task));
+                Next::Same
+            }
             None => {
                 self.note_end_of_turn(why, this);
                 Next::Strand(self.spare())

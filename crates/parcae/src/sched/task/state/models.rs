@@ -35,11 +35,24 @@ fn modelled() -> (Arc<Modelled>, Generation) {
 /// A worker with a task that it dequeued: runs it until its condition holds.
 /// Returns whether the task ended; otherwise it is parked.
 fn run(task: &Modelled, worker: usize) -> bool {
-    run_as(task, worker, Mobility::Movable, || true)
+    run_as(task, worker, Mobility::Movable, || true, Waiting::Parks)
+}
+
+/// Whether a task that waits looks for a wake before it leaves its stack.
+#[derive(PartialEq)]
+enum Waiting {
+    Lingers,
+    Parks,
 }
 
 /// As [`run`], for a task that may move or not, and that has one more condition.
-fn run_as(task: &Modelled, worker: usize, mobility: Mobility, more: impl Fn() -> bool) -> bool {
+fn run_as(
+    task: &Modelled,
+    worker: usize,
+    mobility: Mobility,
+    more: impl Fn() -> bool,
+    waiting: Waiting,
+) -> bool {
     task.word.claim(worker);
     loop {
         task.stack.with_mut(|stack| {
@@ -50,6 +63,9 @@ fn run_as(task: &Modelled, worker: usize, mobility: Mobility, more: impl Fn() ->
         if task.condition.load(std::sync::atomic::Ordering::Relaxed) && more() {
             task.word.finish(|| ());
             return true;
+        }
+        if waiting == Waiting::Lingers && task.word.take_wake() {
+            continue;
         }
         if mobility == Mobility::Pinned && task.word.park_again() {
             return false;
@@ -83,6 +99,22 @@ fn park_against_unpark() {
             thread::spawn(move || wake(&task, generation, 1))
         };
         let here = run(&task, 0);
+        let there = waker.join().unwrap();
+        assert!(here != there, "ended {}", if here { "twice" } else { "never" });
+    });
+}
+
+/// A task that looks for a wake before it leaves its stack, against an unpark: the task ends
+/// exactly once, and a wake that it takes on its stack shows what the waker wrote before.
+#[test]
+fn linger_against_unpark() {
+    explore("state::linger_against_unpark", BOUND, || {
+        let (task, generation) = modelled();
+        let waker = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || wake(&task, generation, 1))
+        };
+        let here = run_as(&task, 0, Mobility::Movable, || true, Waiting::Lingers);
         let there = waker.join().unwrap();
         assert!(here != there, "ended {}", if here { "twice" } else { "never" });
     });
@@ -124,7 +156,7 @@ fn a_local_wake_against_a_remote_one() {
                 matches!(task.word.unpark(generation), Woken::Enqueue { .. })
             })
         };
-        let run = || run_as(&task, 0, Mobility::Pinned, || local.get());
+        let run = || run_as(&task, 0, Mobility::Pinned, || local.get(), Waiting::Parks);
         let mut ends = usize::from(run());
         assert_eq!(ends, 0, "one of its conditions does not hold");
         local.set(true);

@@ -300,3 +300,18 @@ fn only_a_task_that_has_parked_before_and_was_not_woken_parks_quickly() {
     assert!(word.park_again(), "in a shield a cancelled task waits");
     assert!(word.is_cancelled());
 }
+
+#[test]
+fn a_wake_that_comes_while_the_task_runs_is_taken_once() {
+    let word = StateWord::new();
+    let generation = word.spawn(RecordHandle::None);
+    word.claim(3);
+    assert!(!word.take_wake(), "there is none");
+    word.unpark(generation);
+    word.cancel(generation);
+    assert!(word.take_wake());
+    assert!(!word.take_wake(), "taken");
+    assert!(word.is_cancelled(), "only the wake is taken");
+    assert_eq!(word.look().phase, Phase::Owned(3));
+    assert_eq!(word.park(Mobility::Pinned), Parking::Parked);
+}
