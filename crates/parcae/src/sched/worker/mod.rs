@@ -499,8 +499,8 @@ impl Worker {
 
     // ----- called by tasks -------------------------------------------------------------
 
-    /// Yields the running task, which is on the strand `here`, to other tasks. Does nothing if there
-    /// are none.
+    /// Yields the running task, which is on the strand `here`, to other tasks. Does nothing if
+    /// there are none.
     #[inline(always)]
     fn yield_task(&self, task: NonNull<Task>, here: NonNull<Strand>) {
         self.stats().yielded.bump();

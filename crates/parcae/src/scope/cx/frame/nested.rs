@@ -118,3 +118,15 @@ pub(super) fn gain(balance: &mut Budget, part: Budget) {
     sum.absorb(part);
     *balance = sum.zip(part, |sum, part| if part == UNLIMITED { UNLIMITED } else { sum });
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_without_limit_makes_a_counted_resource_unlimited() {
+        let mut balance = Budget { ops: 5, syscalls: 7, ..Budget::ZERO };
+        gain(&mut balance, Budget { ops: 1, syscalls: UNLIMITED, ..Budget::ZERO });
+        assert_eq!(balance, Budget { ops: 6, syscalls: UNLIMITED, ..Budget::ZERO });
+    }
+}

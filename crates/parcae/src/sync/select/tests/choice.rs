@@ -249,3 +249,70 @@ fn with_a_bias_the_first_that_is_possible_happens() {
         Ok(())
     });
 }
+
+/// A case that is impossible when it is looked at, and has become possible when it is registered:
+/// as a value that moves from one channel to another, always ahead of the looks.
+struct Elusive<'l> {
+    was_registered: &'l std::cell::Cell<bool>,
+}
+
+impl Case for Elusive<'_> {
+    fn attempt(&mut self, _: &Payer<'_>) -> bool {
+        self.was_registered.get()
+    }
+
+    fn is_possible(&mut self) -> bool {
+        self.was_registered.get()
+    }
+
+    fn register(&mut self, _: &Round<'_>) -> bool {
+        self.was_registered.set(true);
+        false
+    }
+
+    fn unregister(&mut self) {}
+
+    fn conclude(&mut self, _: &Payer<'_>) -> bool {
+        true
+    }
+
+    fn is_fleeting(&self) -> bool {
+        true
+    }
+}
+
+/// The case that happens if no other one is possible.
+struct Otherwise;
+
+impl Case for Otherwise {
+    fn attempt(&mut self, _: &Payer<'_>) -> bool {
+        false
+    }
+
+    fn is_possible(&mut self) -> bool {
+        false
+    }
+
+    fn register(&mut self, _: &Round<'_>) -> bool {
+        true
+    }
+
+    fn unregister(&mut self) {}
+
+    fn conclude(&mut self, _: &Payer<'_>) -> bool {
+        true
+    }
+
+    fn is_default(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn default_waits_for_a_second_look_at_fleeting_cases() {
+    let was_registered = std::cell::Cell::new(false);
+    let mut elusive = [0, 1].map(|_| Elusive { was_registered: &was_registered });
+    let [first, second] = &mut elusive;
+    let chosen = run_biased(&mut [first, second, &mut Otherwise]).unwrap();
+    assert_eq!(chosen, 0, "one of them was possible at every moment");
+}
