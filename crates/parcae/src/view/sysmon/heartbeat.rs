@@ -36,7 +36,7 @@ impl Heartbeat {
         self.pulse
     }
 
-    /// The worker has no thread.
+    /// The worker has no thread, or has rested until now.
     pub(super) fn forget(&mut self, now: Instant) {
         *self = Heartbeat { pulse: self.pulse, ..Heartbeat::new(now) };
     }

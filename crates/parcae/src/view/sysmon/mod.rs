@@ -176,6 +176,9 @@ impl Monitor {
                     // but then no task waits for time any more, and may be deadlocked.
                     parker.park(threads.shared().until_next_deadline());
                     self.patrol.wake();
+                    // All workers rested meanwhile: none has been still since the last check.
+                    let now = Instant::now();
+                    self.heartbeats.iter_mut().for_each(|heartbeat| heartbeat.forget(now));
                 }
                 NextCheck::WhenWoken => {}
             }

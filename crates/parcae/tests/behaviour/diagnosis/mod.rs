@@ -2,3 +2,4 @@
 
 mod deadlock;
 mod dump_signal;
+mod idle;
