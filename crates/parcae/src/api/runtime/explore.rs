@@ -46,8 +46,8 @@ use crate::scope::profile::Profile;
 ///
 /// # Errors
 ///
-/// The error of the test with the seed as its [context](Error::context), or the error of building
-/// the runtime.
+/// The error of the test with the seed as its [context](crate::Error::context), or the error of
+/// building the runtime.
 pub fn explore(
     seeds: impl IntoIterator<Item = u64>,
     test: impl FnMut(&Runtime) -> Result<()>,

@@ -89,8 +89,9 @@ enum Doing {
 
 impl Trace {
     /// Checks the trace. Timestamps of a worker do not decrease, and its turns do not overlap. If
-    /// no event was lost, each task also goes through its states in order: it has no event before
-    /// its spawn or after its end, and resumes only after it has yielded or was woken.
+    /// no event was lost and the recording was stopped, each task also goes through its states in
+    /// order: it has no event before its spawn or after its end, and resumes only after it has
+    /// yielded or was woken.
     ///
     /// # Errors
     ///
@@ -116,7 +117,7 @@ impl Trace {
                 doing[worker] = turn(doing[worker], kind, words[2])
                     .map_err(|what| flaw(format!("worker {worker}: {what}")))?;
             }
-            if self.lost() == 0 {
+            if self.lost() == 0 && self.causal {
                 self.step(&mut tasks, kind, words).map_err(flaw)?;
             }
         }

@@ -171,6 +171,9 @@ pub(crate) fn start(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Recording, 
 impl Recording {
     /// The events so far, as far as there was room for them. The recording goes on.
     ///
+    /// While tasks run on several threads, their rings are read one after the other: an event may be
+    /// there without its cause, which another worker wrote a moment before.
+    ///
     /// ```
     /// use parcae::prelude::*;
     /// use parcae::trace::TraceOpts;
@@ -183,6 +186,11 @@ impl Recording {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     pub fn snapshot(&mut self) -> Trace {
+        let causal = self.source.shared.log.is_some(); // one log, on one thread
+        self.collect(causal)
+    }
+
+    fn collect(&mut self, causal: bool) -> Trace {
         let source = &mut self.source;
         (source.workers, source.outside, source.log) = self.began.clone();
         let mut batch = source.read();
@@ -190,7 +198,8 @@ impl Recording {
             batch.spread();
         }
         Trace {
-            complete: source.from_the_start && batch.lost.is_empty(),
+            complete: causal && source.from_the_start && batch.lost.is_empty(),
+            causal,
             batch,
             rate: source.shared.rate(),
             table: Arc::clone(source.shared.tracer.names()),
@@ -202,7 +211,7 @@ impl Recording {
     /// Ends the recording.
     pub fn stop(mut self) -> Trace {
         self.source.shared.tracer.stop();
-        self.snapshot()
+        self.collect(true)
     }
 }
 
@@ -237,6 +246,8 @@ pub struct Trace {
     pub(super) known: Arc<Known>,
     /// The recording began before the first task, and no event was lost.
     pub(super) complete: bool,
+    /// No event is there without the events that caused it, apart from lost ones.
+    pub(super) causal: bool,
 }
 
 impl Trace {
@@ -260,8 +271,8 @@ impl Trace {
         self.batch.lost.iter().map(|lost| lost.1).sum()
     }
 
-    /// Whether no event is missing: the recording began before the first task, and no event was
-    /// lost.
+    /// Whether no event is missing: the recording began before the first task, was stopped, and no
+    /// event was lost.
     pub fn is_complete(&self) -> bool {
         self.complete
     }

@@ -250,6 +250,7 @@ fn a_flaw_is_found() {
             table: std::sync::Arc::clone(&whole.table),
             workers: whole.workers,
             complete: true,
+            causal: true,
         };
         change(&mut trace.batch.events);
         trace.check()
