@@ -9,7 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most bytes of one call: larger ones fail on some systems.
-const MOST: usize = 1 << 30;
+pub(crate) const MOST: usize = 1 << 30;
+/// The most buffers of one call: the kernel refuses more.
+const BUFFERS: usize = 1024;
+
+/// The bytes that one call can take of buffers with these lengths.
+pub(crate) fn offered(lengths: impl Iterator<Item = usize>) -> usize {
+    lengths.take(BUFFERS).fold(0, usize::saturating_add)
+}
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -189,9 +196,9 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 pub(crate) fn send_vectored(fd: BorrowedFd<'_>, bytes: &[io::IoSlice<'_>]) -> io::Result<usize> {
     // SAFETY: all zeros is a message without address and control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    // `IoSlice` has the layout of `iovec` by contract. The kernel takes at most 1024.
+    // `IoSlice` has the layout of `iovec` by contract.
     message.msg_iov = bytes.as_ptr().cast_mut().cast();
-    message.msg_iovlen = bytes.len().min(1024) as _;
+    message.msg_iovlen = bytes.len().min(BUFFERS) as _;
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the kernel reads the buffers, which are ours.
     counted(unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, flags) })
@@ -205,7 +212,7 @@ pub(crate) fn recv_vectored(
     // SAFETY: as in `send_vectored`.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = buffers.as_mut_ptr().cast();
-    message.msg_iovlen = buffers.len().min(1024) as _;
+    message.msg_iovlen = buffers.len().min(BUFFERS) as _;
     // SAFETY: the kernel writes into the buffers, which are ours alone.
     counted(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
 }

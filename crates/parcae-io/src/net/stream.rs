@@ -90,10 +90,11 @@ pub(crate) enum Backend<S: AsFd> {
     Sim(sim::SimStream),
 }
 
-/// An attempt that took so many bytes of so much room.
+/// An attempt that took so many bytes of so much room: that which was offered to the kernel.
 fn attempt(taken: usize, room: usize) -> Attempt<usize> {
     // Nothing: the end of the stream, which stays ready.
-    if taken == 0 || taken >= room { Attempt::Full(taken) } else { Attempt::Short(taken) }
+    let full = taken == 0 || taken >= room.min(sys::MOST);
+    if full { Attempt::Full(taken) } else { Attempt::Short(taken) }
 }
 
 impl<S: AsFd> Stream<S> {
@@ -149,7 +150,7 @@ impl<S: AsFd> Stream<S> {
     }
 
     pub(crate) fn read_vectored(&self, buffers: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
-        let room = buffers.iter().map(|buffer| buffer.len()).sum();
+        let room = sys::offered(buffers.iter().map(|buffer| buffer.len()));
         match &self.backend {
             Backend::Os(source) if room > 0 => source.operate(self.reading(room), |io| {
                 sys::recv_vectored(io.as_fd(), buffers).map(|taken| attempt(taken, room))
@@ -189,7 +190,7 @@ impl<S: AsFd> Stream<S> {
     }
 
     pub(crate) fn write_vectored(&self, bytes: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        let given = bytes.iter().map(|bytes| bytes.len()).sum();
+        let given = sys::offered(bytes.iter().map(|bytes| bytes.len()));
         match &self.backend {
             Backend::Os(source) if given > 0 => source.operate(self.writing(given), |io| {
                 sys::send_vectored(io.as_fd(), bytes).map(|taken| attempt(taken, given))
