@@ -136,6 +136,15 @@ impl<S: AsFd> Stream<S> {
         }
     }
 
+    /// A read that took so many bytes of so much room. A Unix socket ends a read behind bytes that
+    /// came with descriptors, whatever follows them.
+    fn has_read(&self, taken: usize, room: usize) -> Attempt<usize> {
+        match self.peer {
+            Name::Inet(_) => attempt(taken, room),
+            Name::Unix(_) | Name::Unnamed => Attempt::Full(taken),
+        }
+    }
+
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0); // not the end of the stream
@@ -143,7 +152,7 @@ impl<S: AsFd> Stream<S> {
         let operation = self.reading(buffer.len());
         match &self.backend {
             Backend::Os(source) => source.operate(operation, |io| {
-                sys::recv(io.as_fd(), buffer, 0).map(|taken| attempt(taken, buffer.len()))
+                sys::recv(io.as_fd(), buffer, 0).map(|taken| self.has_read(taken, buffer.len()))
             }),
             Backend::Sim(stream) => stream.read(operation, buffer, sim::Taking::Consume),
         }
@@ -153,7 +162,7 @@ impl<S: AsFd> Stream<S> {
         let room = sys::offered(buffers.iter().map(|buffer| buffer.len()));
         match &self.backend {
             Backend::Os(source) if room > 0 => source.operate(self.reading(room), |io| {
-                sys::recv_vectored(io.as_fd(), buffers).map(|taken| attempt(taken, room))
+                sys::recv_vectored(io.as_fd(), buffers).map(|taken| self.has_read(taken, room))
             }),
             _ => match buffers.iter_mut().find(|buffer| !buffer.is_empty()) {
                 Some(buffer) => self.read(buffer),

@@ -6,10 +6,10 @@
 //!
 //! # Events
 //!
-//! A descriptor is registered once, edge-triggered, for input, output and the end of the peer's
-//! output. The data of its events is the [`Key`] of its slot: its place in the slab and the slot's
-//! generation. An event of a descriptor that was closed while the event was on its way finds
-//! another generation, and is dropped.
+//! A descriptor is registered once, edge-triggered, for input, urgent input, output and the end of
+//! the peer's output. The data of its events is the [`Key`] of its slot: its place in the slab and
+//! the slot's generation. An event of a descriptor that was closed while the event was on its way
+//! finds another generation, and is dropped.
 //!
 //! # The bell
 //!
@@ -57,7 +57,8 @@ impl Epoll {
 
     /// Registers a descriptor for good. If it is ready already, that is the first event.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
-        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        let input = libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDHUP;
+        let events = input | libc::EPOLLOUT | libc::EPOLLET;
         sys::epoll_add(self.fd.as_fd(), fd, events, key.0)?;
         self.watched.fetch_add(1, Ordering::Relaxed); // a hint for the worker
         Ok(())
