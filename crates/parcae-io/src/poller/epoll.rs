@@ -99,4 +99,10 @@ impl KernelEvents for Epoll {
     fn is_watching(&self) -> bool {
         self.watched.load(Ordering::Relaxed) > 0 // as in `add`
     }
+
+    fn close(&self) {
+        if self.is_watching() {
+            slot::leave_home(self);
+        }
+    }
 }

@@ -41,7 +41,14 @@
 //! moves the home there (remove, add: 0.8 µs; a wake across workers costs more, every time), unless
 //! a task waits for the other direction at home and the user is not the reader: home follows the
 //! reader. Adding reports a descriptor that is ready, so an event that the old home has not
-//! delivered is not lost; if both deliver it, it is counted twice, which does no harm.
+//! delivered is not lost; if both deliver it, it is counted twice, which does no harm. It is added
+//! before it is removed: if the kernel refuses, the tasks that wait at home are served as before.
+//!
+//! The worker of a home may end while a task of another runtime waits there: the writer stays where
+//! the reader is, and the reader takes the home away from the writer. So a worker that ends leaves
+//! all its slots without a home and wakes their waiters, which then register where they are
+//! ([`leave_home`]). A waiter that is published before that, under the slot's lock, is woken; one
+//! that comes later finds no home.
 
 use crate::poller::epoll::Epoll;
 use parcae::io::IoWaiter;
@@ -271,11 +278,10 @@ impl Slot {
             return Ok(());
         }
         let here = parcae::io::events(Epoll::new)?;
-        if let Some(home) = state.home.take() {
+        here.add(fd, Key::new(self.index, state.generation))?;
+        if let Some(home) = state.home.replace(here) {
             home.remove(fd);
         }
-        here.add(fd, Key::new(self.index, state.generation))?;
-        state.home = Some(here);
         Ok(())
     }
 
@@ -326,6 +332,20 @@ pub(crate) fn deliver(key: Key, events: u32) {
     let writers = (bits & WRITE != 0).then(|| state.writers.take());
     drop(state);
     readers.into_iter().chain(writers).for_each(Woken::wake);
+}
+
+/// The worker of this poller has ended: the slots that it is the home of have none any more, and
+/// their waiters look again.
+#[cold]
+pub(crate) fn leave_home(home: &Epoll) {
+    for slot in (0..).map_while(|index| SLAB.get(index)) {
+        let mut state = slot.lock();
+        if state.home.take_if(|at| at.address() == home.address()).is_some() {
+            let woken = [state.readers.take(), state.writers.take()];
+            drop(state);
+            woken.into_iter().for_each(Woken::wake);
+        }
+    }
 }
 
 /// Slots in the first chunk; each further one is twice as large.

@@ -134,6 +134,7 @@ impl ThreadSet {
         self.shared.monitor.back_to_work(&thread.resting);
         worker.go();
         worker::make_current(std::ptr::null());
+        self.shared.remotes[worker.index].poller.close();
     }
 
     /// The thread of this worker ends; the worker is not used any more.

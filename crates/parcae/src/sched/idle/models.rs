@@ -245,6 +245,8 @@ impl KernelEvents for Bell {
     fn is_watching(&self) -> bool {
         true
     }
+
+    fn close(&self) {}
 }
 
 /// A poller with events, and a flag that its wakers set first.

@@ -61,6 +61,10 @@ pub trait KernelEvents: Any + Send + Sync {
 
     /// Whether any descriptor is registered: a worker stays for its descriptors.
     fn is_watching(&self) -> bool;
+
+    /// The worker has ended, and its tasks with it. Wakes the tasks of other schedulers that wait
+    /// for events here: they wait elsewhere. Called on the worker's thread.
+    fn close(&self);
 }
 
 /// The sleeping place of one worker.
@@ -123,6 +127,13 @@ impl Poller {
     #[cfg(any(feature = "io", all(test, loom)))]
     pub(crate) fn install(&self, events: Arc<dyn KernelEvents>) {
         let _ = self.events.set(events); // the worker has looked before: there was none
+    }
+
+    /// The worker has ended. Called on its thread.
+    pub(crate) fn close(&self) {
+        if let Some(events) = self.events.get() {
+            events.close();
+        }
     }
 
     /// Ends the present sleep or the next one. Called by any thread.
