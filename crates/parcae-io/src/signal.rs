@@ -109,8 +109,9 @@ pub fn channel(signal: i32) -> io::Result<Receiver<i32>> {
     if registry.bell.is_none() {
         let bell = sys::eventfd()?;
         let number = bell.as_raw_fd();
-        registry.bell = Some(bell); // never closed: a handler may be about to write
+        // If there is no thread, the next subscription tries again.
         std::thread::Builder::new().name("parcae-signals".into()).spawn(move || pass_on(number))?;
+        registry.bell = Some(bell); // never closed: a handler may be about to write
         BELL.store(number, Ordering::Release); // pairs with the Acquire in `note`
     }
     if registry.caught & (1 << signal) == 0 {

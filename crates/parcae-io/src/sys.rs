@@ -88,7 +88,8 @@ pub(crate) fn epoll_delete(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Res
     check(deleted).map(drop)
 }
 
-/// How the kernel takes timeouts: to the nanosecond, or before Linux 5.11 to the millisecond.
+/// How the kernel takes timeouts: to the nanosecond, or before Linux 5.11 to the millisecond. So
+/// does a sandbox that does not know the newer call, whatever error it returns.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
     coarse: AtomicBool,
@@ -131,7 +132,7 @@ impl Timeouts {
                         0_usize,
                     )
                 };
-                if taken < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+                if taken < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
                     self.coarse.store(true, Ordering::Relaxed); // as above
                     return self.epoll_wait(epoll, events, timeout);
                 }
