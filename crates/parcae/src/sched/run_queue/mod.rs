@@ -377,6 +377,11 @@ impl RunQueue {
         })
     }
 
+    /// Whether there are tasks in the deque, which thieves may take at any time.
+    pub(crate) fn has_unstarted(&self) -> bool {
+        !self.deque.is_empty()
+    }
+
     /// Whether other threads have put tasks into this worker's inboxes.
     pub(crate) fn has_inbox(&self) -> bool {
         let own = self.own();

@@ -91,6 +91,7 @@ impl Worker {
     /// The next task.
     pub(super) fn pick(&self) -> Option<NonNull<Task>> {
         self.fault(FaultPoint::Pick);
+        self.tell_before_pick();
         self.queue.pick(self)
     }
 

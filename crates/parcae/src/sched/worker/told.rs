@@ -11,11 +11,14 @@
 //! - Before the worker turns to anything else than an unstarted child of the same group: another
 //!   task, a search for work, sleep. It is told where those children are counted
 //!   (`Worker::count_ended`).
+//! - Before a pick, if no unstarted task is in the worker's deque: no child that is there is likely
+//!   to be next, and the pick may come to tasks of Low priority, which go behind the joiner.
 //! - After [`MOST`] children, or once [`LONG`] ticks have passed, which is looked at before the
 //!   2nd, 4th, 8th and 16th child starts. So a joiner waits for one child more than it has to, or
 //!   for several that were short.
 //! - At once, for [`PROMPT`] joins after a child that took long; if another worker could run the
-//!   joiner meanwhile; if the joiner is not a task; under the deterministic executor.
+//!   joiner meanwhile; if the joiner is not a task, or not of Normal priority: a High one goes
+//!   before the children; under the deterministic executor.
 //!
 //! # Correctness
 //!
@@ -25,6 +28,7 @@
 //! spurious one for the task that has its record, as it is for any joiner.
 
 use super::Worker;
+use crate::sched::task::Priority;
 use crate::sched::task::group::Group;
 use crate::sched::task::joiner::Joiner;
 use std::cell::Cell;
@@ -104,9 +108,14 @@ impl Worker {
         self.tell_kept(); // at most one is kept
         let waits_here = joiner.as_task().is_some_and(|task| {
             // SAFETY: records live as long as the scheduler.
-            unsafe { task.as_ref() }.state.is_parked_on(self.index)
+            let task = unsafe { task.as_ref() };
+            // Parked here, so only this thread could end it: its traits stay as they are.
+            task.state.is_parked_on(self.index) && task.traits.get().priority == Priority::Normal
         });
-        let may_wait = group.is_some() && waits_here && !self.shared.config.deterministic;
+        let may_wait = group.is_some()
+            && waits_here
+            && self.queue.has_unstarted()
+            && !self.shared.config.deterministic;
         if may_wait && self.told.may_keep() {
             self.told.keep(joiner, self.shared.tracer.clock.ticks());
         } else {
@@ -121,6 +130,14 @@ impl Worker {
         if let Some(joiner) = self.told.joiner.take() {
             // SAFETY: JOIN was taken out by the end of the child for which it was kept.
             unsafe { joiner.tell(&self.shared) };
+        }
+    }
+
+    /// Called before a pick: wakes the joiner if no child of its group is likely to be next.
+    #[inline]
+    pub(super) fn tell_before_pick(&self) {
+        if self.told.is_some() && !self.queue.has_unstarted() {
+            self.count_ended();
         }
     }
 
