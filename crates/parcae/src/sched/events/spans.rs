@@ -6,6 +6,9 @@
 //! of the span itself: cancelled, out of budget, recharged, and how the task ended. An event of the
 //! spawning task's span: spawned.
 //!
+//! A subscriber is code of the program, and is called in the middle of waits, where a panic would
+//! unwind an operation that has happened: its panics end there.
+//!
 //! Without the feature, the twin below is empty.
 
 #[cfg(feature = "tracing")]
@@ -16,11 +19,18 @@ pub(crate) use off::{Span, spawned};
 
 #[cfg(feature = "tracing")]
 mod on {
-    use crate::base::error::{Error, ErrorKind};
+    use crate::base::error::{Error, ErrorKind, discard};
     use crate::sched::events::EventKind;
     use std::cell::OnceCell;
-    use std::panic::Location;
+    use std::panic::{AssertUnwindSafe, Location, catch_unwind};
     use tracing::{Level, event, span};
+
+    /// Calls a subscriber, whose panic ends here.
+    fn contained(call: impl FnOnce()) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
+            discard(payload);
+        }
+    }
 
     /// The span of a task. Part of the task's frame.
     #[derive(Debug)]
@@ -55,14 +65,18 @@ mod on {
         /// The task runs on this thread from now on.
         pub(crate) fn enter(&self) {
             if let Some(span) = self.0.get() {
-                span.with_subscriber(|(id, dispatch)| dispatch.enter(id));
+                contained(|| {
+                    span.with_subscriber(|(id, dispatch)| dispatch.enter(id));
+                });
             }
         }
 
         /// The task leaves this thread, for now.
         pub(crate) fn exit(&self) {
             if let Some(span) = self.0.get() {
-                span.with_subscriber(|(id, dispatch)| dispatch.exit(id));
+                contained(|| {
+                    span.with_subscriber(|(id, dispatch)| dispatch.exit(id));
+                });
             }
         }
 
@@ -70,7 +84,7 @@ mod on {
         pub(crate) fn note(&self, kind: EventKind, resource: Option<crate::budget::Resource>) {
             let Some(span) = self.0.get() else { return };
             let resource = resource.map(tracing::field::display);
-            match kind {
+            contained(|| match kind {
                 EventKind::Cancel => {
                     event!(target: "parcae", parent: span, Level::DEBUG, "cancelled");
                 }
@@ -81,7 +95,7 @@ mod on {
                     event!(target: "parcae", parent: span, Level::DEBUG, resource, "recharged");
                 }
                 _ => {}
-            }
+            });
         }
 
         /// The task ends.
