@@ -1,6 +1,6 @@
 //! A stream is used on several workers: its registration follows its reader.
 
-use crate::support::{everywhere, runtime, threads};
+use crate::support::{Watchdog, everywhere, runtime, threads};
 use crate::{connected, echo, pattern};
 use parcae::prelude::*;
 use parcae_io::net::TcpStream;
@@ -112,4 +112,35 @@ fn streams_outlive_their_runtime() {
         drop(rt);
         drop(streams);
     }
+}
+
+/// A writer waits where a reader of another runtime waits, and that runtime ends.
+#[test]
+fn a_writer_outlives_the_runtime_of_the_reader() {
+    const BYTES: usize = 32 << 20;
+    let _watchdog = Watchdog::start();
+    let (one, two) = (runtime(1), runtime(1));
+    let (ours, mut theirs) = one.run(|_| Ok(connected()?)).unwrap();
+    let (bytes, stop) = (pattern(BYTES, 3), CancelToken::new());
+    let is_waiting = |rt: &Runtime, what: &str| {
+        while !rt.dump().to_string().contains(what) {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|s| {
+        let (rt, ours, stop) = (Arc::clone(&one), &ours, &stop);
+        let reader = s.spawn(move || {
+            rt.run(|cx| cx.nursery_with(crate::under(stop), |_| Ok((&*ours).read(&mut [0])?)))
+        });
+        is_waiting(&one, "reading from");
+        let writer = s.spawn(|| two.run(|_| Ok((&*ours).write_all(&bytes)?)));
+        is_waiting(&two, "writing to");
+        stop.cancel();
+        assert!(reader.join().unwrap().unwrap_err().is_cancelled());
+        drop(one);
+        let mut got = vec![0; BYTES];
+        theirs.read_exact(&mut got).unwrap(); // on a thread
+        assert!(got == bytes);
+        writer.join().unwrap().unwrap();
+    });
 }

@@ -9,6 +9,7 @@ mod budgets;
 mod cancelling;
 mod datagrams;
 mod echo;
+mod edges;
 mod homes;
 mod inspecting;
 mod outside;

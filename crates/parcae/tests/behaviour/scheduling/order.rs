@@ -275,3 +275,25 @@ fn urgent_children_run_first() {
         assert_eq!(order, [Priority::High, Priority::Normal, Priority::Low]);
     }
 }
+
+/// A task that joins a child goes on before tasks of a lower priority, also those of its own
+/// nursery.
+#[test]
+fn a_joiner_goes_before_tasks_of_a_lower_priority() {
+    for (joiner, other) in [(Priority::Normal, Priority::Low), (Priority::High, Priority::Normal)] {
+        let rt = runtime(1);
+        let ran = AtomicUsize::new(0);
+        let joined = rt.run_with(SpawnOpts::new().priority(joiner), |cx| {
+            cx.nursery(|n| {
+                n.spawn_with(SpawnOpts::new().priority(other), |_| {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                })?;
+                n.spawn(|_| Ok(()))?.join()?; // the newest is picked first
+                assert_eq!(ran.load(Ordering::Relaxed), 0, "{joiner:?} waits for {other:?}");
+                Ok(())
+            })
+        });
+        succeed(joined);
+    }
+}
