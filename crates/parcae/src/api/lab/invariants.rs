@@ -8,16 +8,27 @@ thread_local! {
     static EXPECTED: RefCell<Option<BTreeMap<&'static str, bool>>> = const { RefCell::new(None) };
 }
 
+/// A schedule that runs on this thread, until it is dropped.
+pub(super) struct Statements(());
+
 /// A schedule begins on this thread.
-pub(super) fn begin() {
+pub(super) fn begin() -> Statements {
     EXPECTED.set(Some(BTreeMap::new()));
+    Statements(())
 }
 
-/// A statement that did not become true. The schedule ends.
+impl Drop for Statements {
+    fn drop(&mut self) {
+        EXPECTED.set(None);
+    }
+}
+
+/// A statement of the present schedule that did not become true.
 pub(super) fn missed() -> Option<String> {
-    let expected = EXPECTED.take()?;
-    let missed = expected.into_iter().find(|(_, became)| !became);
-    missed.map(|(what, _)| what.to_owned())
+    EXPECTED.with_borrow(|expected| {
+        let missed = expected.as_ref()?.iter().find(|(_, became)| !**became);
+        missed.map(|(what, _)| (*what).to_owned())
+    })
 }
 
 /// States that `holds` is always true here. In a test under the lab, the schedule fails if it is

@@ -90,7 +90,7 @@ impl<P: Profile + Clone> Stand<P> {
         let plan = SchedulePlan { seed, bare, preempts, limit, until, record, brief, faults };
         self.lab.lock().begin(chooser, plan);
         self.quiet.take();
-        invariants::begin();
+        let _statements = invariants::begin();
         let builder = self.builder.clone().lab(Arc::clone(&self.lab), seed);
         let builder = if bare { builder.bare() } else { builder.workers(workers) };
         let symptom = match builder.build() {

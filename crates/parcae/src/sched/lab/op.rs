@@ -32,9 +32,9 @@ pub enum OpKind {
     /// A notification.
     Notify,
     /// A send on a channel.
-    Send,
+    ChannelSend,
     /// A receive from a channel.
-    Receive,
+    ChannelReceive,
     /// A channel or one of its ends is closed.
     Close,
     /// A select over several operations.
@@ -66,8 +66,8 @@ impl OpKind {
             OpKind::Release => "release",
             OpKind::Wait => "wait",
             OpKind::Notify => "notify",
-            OpKind::Send => "send",
-            OpKind::Receive => "receive",
+            OpKind::ChannelSend => "send",
+            OpKind::ChannelReceive => "receive",
             OpKind::Close => "close",
             OpKind::Select => "select",
             OpKind::Spawn => "spawn",
@@ -96,8 +96,8 @@ impl OpKind {
                 | Release
                 | Wait
                 | Notify
-                | Send
-                | Receive
+                | ChannelSend
+                | ChannelReceive
         )
     }
 

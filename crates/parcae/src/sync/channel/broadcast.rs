@@ -99,7 +99,7 @@ impl<T> Broadcaster<T> {
             Ok(payer) => payer,
             Err(error) => return Err(SendError::new(value, Reason::Interrupted(error))),
         };
-        point_at(OpKind::Send, &self.shared.state);
+        point_at(OpKind::ChannelSend, &self.shared.state);
         let value = Arc::new(value);
         let mut state = self.shared.state.lock();
         let subscribers = state.subscribers;

@@ -60,7 +60,7 @@ pub(crate) trait Reader: Sized {
         let here = Here::new();
         let payer = prepare(&here).map_err(interrupted)?;
         let (state, cursor) = self.parts();
-        point_at(OpKind::Receive, state);
+        point_at(OpKind::ChannelReceive, state);
         let changes = Changes::<Self>(state);
         let node = WaitNode::new(());
         let mut deadline = Some(deadline);

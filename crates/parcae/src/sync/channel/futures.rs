@@ -183,7 +183,7 @@ impl<T> Future for RecvFuture<'_, T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let (shared, here) = (this.receiver.shared(), Here::new());
-        let payer = match shared.prepare(OpKind::Receive, &here) {
+        let payer = match shared.prepare(OpKind::ChannelReceive, &here) {
             Ok(payer) => payer,
             Err(error) => return Poll::Ready(Err(RecvError::new(Reason::Interrupted(error)))),
         };
@@ -352,7 +352,7 @@ impl<T> Future for SendFuture<'_, T> {
         let this = &mut *self;
         let (shared, here) = (this.sender.shared(), Here::new());
         let offer = this.offer.as_mut().expect("polled after it was ready");
-        let prepared = shared.prepare(OpKind::Send, &here);
+        let prepared = shared.prepare(OpKind::ChannelSend, &here);
         let sent = match prepared {
             Err(error) => match offer.withdraw(&shared.core) {
                 Some(Grant::Own) => Ok(()), // sent before the cancellation was seen

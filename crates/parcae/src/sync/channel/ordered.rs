@@ -199,7 +199,8 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
 
     fn recv_until(&mut self, until: Deadline) -> Result<Result<T>, RecvError> {
         let here = Here::new();
-        let payer = self.receiver.shared().prepare(OpKind::Receive, &here).map_err(interrupted)?;
+        let payer =
+            self.receiver.shared().prepare(OpKind::ChannelReceive, &here).map_err(interrupted)?;
         // Charged when the result is received, which may be in a later call.
         let first = match self.first.take() {
             Some(task) => task,
@@ -219,7 +220,8 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     /// As for [`recv`](OrderedReceiver::recv), or the call would have to wait.
     pub fn try_recv(&mut self) -> Result<Result<T>, RecvError> {
         let here = Here::new();
-        let payer = self.receiver.shared().prepare(OpKind::Receive, &here).map_err(interrupted)?;
+        let payer =
+            self.receiver.shared().prepare(OpKind::ChannelReceive, &here).map_err(interrupted)?;
         if self.first.is_none() {
             self.first = Some(self.receiver.try_recv_uncharged()?);
         }

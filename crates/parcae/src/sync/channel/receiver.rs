@@ -83,7 +83,7 @@ impl<T> Receiver<T> {
         let here = Here::new();
         let payer = self
             .shared
-            .prepare(OpKind::Receive, &here)
+            .prepare(OpKind::ChannelReceive, &here)
             .map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         let received = self.recv_uncharged(payer, deadline);
         if received.is_ok() {
@@ -100,7 +100,8 @@ impl<T> Receiver<T> {
     #[inline]
     pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
         let here = Here::new();
-        let payer = self.shared.prepare(OpKind::Receive, &here).map_err(Reason::Interrupted)?;
+        let payer =
+            self.shared.prepare(OpKind::ChannelReceive, &here).map_err(Reason::Interrupted)?;
         // SAFETY: the caller upholds the contract.
         unsafe {
             match wait {
@@ -207,7 +208,7 @@ impl<T> Receiver<T> {
         let here = Here::new();
         let payer = self
             .shared
-            .prepare(OpKind::Receive, &here)
+            .prepare(OpKind::ChannelReceive, &here)
             .map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
         let received = self.try_recv_uncharged();
         if received.is_ok() {

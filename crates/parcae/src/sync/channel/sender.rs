@@ -96,7 +96,7 @@ impl<T> Sender<T> {
     ) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let here = Here::new();
-        let payer = self.shared.prepare(OpKind::Send, &here).map_err(Reason::Interrupted)?;
+        let payer = self.shared.prepare(OpKind::ChannelSend, &here).map_err(Reason::Interrupted)?;
         // SAFETY: an initialised value, which is marked as moved once it is.
         unsafe {
             match self.shared.core.push(address) {
@@ -201,7 +201,7 @@ impl<T> Sender<T> {
     fn try_send_from(&self, value: &mut Option<T>) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let here = Here::new();
-        let payer = self.shared.prepare(OpKind::Send, &here).map_err(Reason::Interrupted)?;
+        let payer = self.shared.prepare(OpKind::ChannelSend, &here).map_err(Reason::Interrupted)?;
         // SAFETY: an initialised value that is not touched until the outcome is known.
         unsafe { sent(self.shared.core.try_send(address), payer, value) }
     }

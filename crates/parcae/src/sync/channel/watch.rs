@@ -70,7 +70,7 @@ impl<T> Watched<T> {
     /// of such calls needs one of its own.
     #[track_caller]
     pub fn set(&self, value: T) -> Arc<T> {
-        point_at(OpKind::Send, &self.state);
+        point_at(OpKind::ChannelSend, &self.state);
         let value = Arc::new(value);
         let mut state = self.state.lock();
         let old = std::mem::replace(&mut state.value, value);

@@ -171,8 +171,8 @@ pub(crate) fn start(shared: Arc<Shared>, opts: &TraceOpts) -> Result<Recording, 
 impl Recording {
     /// The events so far, as far as there was room for them. The recording goes on.
     ///
-    /// While tasks run on several threads, their rings are read one after the other: an event may be
-    /// there without its cause, which another worker wrote a moment before.
+    /// While tasks run on several threads, their rings are read one after the other: an event may
+    /// be there without its cause, which another worker wrote a moment before.
     ///
     /// ```
     /// use parcae::prelude::*;
