@@ -3,6 +3,7 @@
 #![cfg(feature = "tracing")]
 
 use parcae::channel::channel;
+use parcae::inspect::TaskState;
 use parcae::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +50,9 @@ fn a_panic_of_a_subscriber_undoes_no_send() {
         let sent = Arc::clone(&value);
         cx.nursery(|n| {
             let sender = n.spawn(move |_| Ok(tx.send(sent)?))?;
-            cx.yield_now()?; // the sender waits
+            while sender.state() != TaskState::Waiting {
+                cx.yield_now()?;
+            }
             let received = rx.recv()?;
             PANIC.store(true, Ordering::Relaxed);
             sender.join()?;
