@@ -109,7 +109,7 @@ fn no_other_task_sees_a_panic() {
 fn turns_of_a_task_that_is_alone_are_paid_for() {
     let builder = || Runtime::builder().workers(1).yield_interval(7);
     let rts = [builder().build().unwrap(), builder().deterministic(0).build().unwrap()];
-    for ops in [10, 16, 17, 18, 100] {
+    for ops in [10, 16, 17, 18, 100, 5_000] {
         let steps = rts.each_ref().map(|rt| steps_with(rt, ops));
         assert!(steps[0] + 10 > ops && steps[0] <= ops, "{} of {ops}", steps[0]);
         assert_eq!(steps[0], steps[1]);
@@ -173,6 +173,36 @@ fn a_task_that_is_alone_lets_others_run_when_they_come() {
         })
     })
     .unwrap();
+}
+
+/// Two tasks that only compute share their worker turn by turn.
+#[test]
+fn two_tasks_that_compute_take_turns() {
+    const TURNS: usize = 200;
+    let rt = Runtime::builder().workers(1).yield_interval(16).build().unwrap();
+    let (begun, last, changes) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    rt.run(|cx| {
+        cx.nursery(|n| {
+            for me in [1, 2] {
+                let (begun, last, changes) = (&begun, &last, &changes);
+                n.spawn(move |cx| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    until_some(cx, || (begun.load(Ordering::Relaxed) == 2).then_some(()))?;
+                    for _ in 0..16 * TURNS {
+                        cx.checkpoint()?;
+                        if last.swap(me, Ordering::Relaxed) != me {
+                            changes.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
+    })
+    .unwrap();
+    let changes = changes.into_inner();
+    assert!(changes >= TURNS, "{changes} changes in {} turns", 2 * TURNS);
 }
 
 fn until_some<T>(cx: &Cx, mut look: impl FnMut() -> Option<T>) -> Result<T> {
