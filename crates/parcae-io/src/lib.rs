@@ -62,6 +62,7 @@ pub mod sim;
 
 mod error;
 mod poller;
+mod shim;
 mod source;
 mod sys;
 

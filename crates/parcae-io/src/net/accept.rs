@@ -1,4 +1,4 @@
-//! The loop of a listener, and the errors that it survives.
+//! Listeners on either backend, their loop, and the errors that it survives.
 //!
 //! | error of `accept` | means | the loop |
 //! |---|---|---|
@@ -10,11 +10,82 @@
 //! Waiting keeps a server that has run out of descriptors from using a whole core, and lets its
 //! connections end. They stay in the kernel's queue meanwhile.
 
+use super::stream::{Name, Stream};
+use crate::error::not_replayable;
+use crate::sim;
+use crate::source::ready::Direction;
+use crate::source::{Attempt, Operation, Source};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// The first pause of a listener that has run out of descriptors, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+
+/// A listener: a descriptor, or one of the simulated network.
+#[derive(Debug)]
+pub(super) struct Listening<L: AsFd> {
+    backend: Backend<L>,
+    name: Name,
+}
+
+#[derive(Debug)]
+enum Backend<L: AsFd> {
+    Os(Source<L>),
+    Sim(sim::SimListener),
+}
+
+impl<L: AsFd> Listening<L> {
+    pub(super) fn real(io: L, name: Name) -> Listening<L> {
+        Listening { backend: Backend::Os(Source::new(io)), name }
+    }
+
+    pub(super) fn simulated(listener: sim::SimListener) -> Listening<L> {
+        let name = listener.local().clone();
+        Listening { backend: Backend::Sim(listener), name }
+    }
+
+    pub(super) fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Waits for a connection.
+    pub(super) fn accept<S: AsFd>(
+        &self,
+        mut real: impl FnMut(&L) -> io::Result<Stream<S>>,
+    ) -> io::Result<Stream<S>> {
+        let operation = Operation {
+            direction: Direction::Read,
+            cost: 1,
+            timeout: None,
+            what: "accepting at",
+            object: &self.name,
+        };
+        match &self.backend {
+            // Not short: there may be more connections until the kernel says otherwise.
+            Backend::Os(source) => source.operate(operation, |io| real(io).map(Attempt::Full)),
+            Backend::Sim(listener) => listener.accept(operation).map(Stream::simulated),
+        }
+    }
+
+    /// The socket, registered nowhere.
+    pub(super) fn into_real(self) -> io::Result<L>
+    where
+        L: From<OwnedFd> + Into<OwnedFd>,
+    {
+        match self.backend {
+            Backend::Os(source) => Ok(source.into_inner()),
+            Backend::Sim(_) => Err(not_replayable("into_std of", &self.name)),
+        }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.backend {
+            Backend::Os(source) => source.get().as_fd(),
+            Backend::Sim(_) => panic!("a socket of the simulated network has no descriptor"),
+        }
+    }
+}
 
 /// The connections of a listener: see `incoming` of the listeners.
 ///

@@ -1,10 +1,10 @@
 //! Datagrams on either backend, and UDP.
 
-use super::stream::{Name, Timeout};
-use super::tcp::{first_of, refuse_simulated};
+use super::stream::{Name, Timeout, refuse_simulated};
+use super::tcp::first_of;
 use crate::error::not_replayable;
 use crate::sim;
-use crate::source::slot::Direction;
+use crate::source::ready::Direction;
 use crate::source::{Attempt, Operation, Source};
 use parcae::io::IoPlace;
 use std::io;

@@ -1,4 +1,112 @@
-//! Halves of a stream: one task reads, another writes.
+//! The part that TCP and Unix streams share: methods, reading and writing, and halves, of which one
+//! task reads and another writes.
+
+/// Defines the methods that all streams have, their halves, and reading and writing. `$real` is the
+/// type of the standard library, `$peer` the name of its peer.
+macro_rules! stream_methods {
+    ($stream:ident, $real:ty, |$io:ident| $peer:expr) => {
+        impl $stream {
+            /// Takes a connection over from the standard library. Its flags stay as they are.
+            ///
+            /// # Errors
+            ///
+            /// Under the deterministic executor, whose runs real sockets would make unrepeatable.
+            pub fn from_std($io: $real) -> std::io::Result<$stream> {
+                let peer = $peer;
+                crate::net::stream::refuse_simulated(&peer)?;
+                Ok($stream { stream: Stream::real($io, peer) })
+            }
+
+            /// Gives the connection to the standard library, as a blocking one.
+            ///
+            /// # Errors
+            ///
+            /// For a simulated connection; or if the kernel refuses.
+            pub fn into_std(self) -> std::io::Result<$real> {
+                let stream = self.stream.into_real()?;
+                stream.set_nonblocking(false)?;
+                Ok(stream)
+            }
+
+            /// Reads without taking the bytes out: the next read returns them again.
+            ///
+            /// # Errors
+            ///
+            /// As for reading.
+            pub fn peek(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                self.stream.peek(buffer)
+            }
+
+            /// Ends reading, writing or both. The peer reads to the end of what was written. Ending
+            /// what has ended already is no error.
+            ///
+            /// # Errors
+            ///
+            /// If the kernel refuses.
+            pub fn shutdown(&self, how: std::net::Shutdown) -> std::io::Result<()> {
+                self.stream.shutdown(how, |io| io.shutdown(how))
+            }
+
+            /// Ends the output, then reads and drops the peer's rest until its end, for at most
+            /// `grace`. Closing at once instead, with unread input, would make the kernel reset the
+            /// connection, and the peer might lose what it has not read yet.
+            ///
+            /// # Errors
+            ///
+            /// If the task is cancelled meanwhile. A peer that is gone or slow is no error.
+            pub fn close_gracefully(self, grace: std::time::Duration) -> std::io::Result<()> {
+                let how = std::net::Shutdown::Write;
+                self.stream.close_gracefully(grace, |io| io.shutdown(how))
+            }
+
+            /// The longest time that a read waits; `None`: any time. An error `TimedOut` says that
+            /// it has passed, and no byte was taken.
+            ///
+            /// # Errors
+            ///
+            /// For a timeout of zero.
+            pub fn set_read_timeout(
+                &self,
+                time: Option<std::time::Duration>,
+            ) -> std::io::Result<()> {
+                self.stream.read_timeout.set(time)
+            }
+
+            /// As [`set_read_timeout`](Self::set_read_timeout), for writes.
+            ///
+            /// # Errors
+            ///
+            /// For a timeout of zero.
+            pub fn set_write_timeout(
+                &self,
+                time: Option<std::time::Duration>,
+            ) -> std::io::Result<()> {
+                self.stream.write_timeout.set(time)
+            }
+
+            /// The timeout of reads.
+            pub fn read_timeout(&self) -> Option<std::time::Duration> {
+                self.stream.read_timeout.get()
+            }
+
+            /// The timeout of writes.
+            pub fn write_timeout(&self) -> Option<std::time::Duration> {
+                self.stream.write_timeout.get()
+            }
+        }
+
+        /// The descriptor of a real connection.
+        ///
+        /// # Panics
+        ///
+        /// A simulated connection has none.
+        impl std::os::fd::AsFd for $stream {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                self.stream.as_fd()
+            }
+        }
+    };
+}
 
 /// Defines the halves of a stream type, and the reading and writing of the stream itself.
 macro_rules! stream_halves {
@@ -149,4 +257,4 @@ macro_rules! writes {
     };
 }
 
-pub(super) use {reads, stream_halves, writes};
+pub(super) use {reads, stream_halves, stream_methods, writes};

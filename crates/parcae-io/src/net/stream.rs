@@ -1,13 +1,15 @@
 //! A stream of bytes on either backend: a descriptor, or a stream of the simulated network.
 
+use crate::error::not_replayable;
 use crate::sim;
-use crate::source::slot::Direction;
+use crate::source::ready::Direction;
 use crate::source::{Attempt, Operation, Source};
 use crate::sys;
+use parcae::io::IoPlace;
 use std::fmt;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -48,6 +50,14 @@ impl fmt::Display for Name {
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// Refuses a real socket under the deterministic executor.
+pub(super) fn refuse_simulated(name: &Name) -> io::Result<()> {
+    match parcae::io::place() {
+        IoPlace::Simulated => Err(not_replayable("from_std of", name)),
+        IoPlace::Task | IoPlace::Thread => Ok(()),
     }
 }
 
@@ -114,6 +124,17 @@ impl<S: AsFd> Stream<S> {
     fn new(backend: Backend<S>, peer: Name) -> Stream<S> {
         let (read_timeout, write_timeout) = (Timeout::default(), Timeout::default());
         Stream { backend, peer, read_timeout, write_timeout }
+    }
+
+    /// The socket, registered nowhere.
+    pub(crate) fn into_real(self) -> io::Result<S>
+    where
+        S: From<OwnedFd> + Into<OwnedFd>,
+    {
+        match self.backend {
+            Backend::Os(source) => Ok(source.into_inner()),
+            Backend::Sim(_) => Err(not_replayable("into_std of a connection to", &self.peer)),
+        }
     }
 
     fn reading(&self, bytes: usize) -> Operation<'_> {

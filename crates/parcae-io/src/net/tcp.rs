@@ -1,16 +1,15 @@
 //! TCP streams and listeners.
 
-use super::accept::{Accepts, Incoming};
-use super::halves::stream_halves;
-use super::stream::{Backend, Name, Stream};
-use crate::error::not_replayable;
+use super::accept::{Accepts, Incoming, Listening};
+use super::halves::{stream_halves, stream_methods};
+use super::stream::{Backend, Name, Stream, refuse_simulated};
 use crate::sim;
-use crate::source::slot::Direction;
+use crate::source::ready::Direction;
 use crate::source::{Attempt, Charge, Operation, Source};
 use crate::sys::{self, Connecting};
 use parcae::io::IoPlace;
 use std::io;
-use std::net::{self, Shutdown, SocketAddr, ToSocketAddrs};
+use std::net::{self, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -113,64 +112,6 @@ impl TcpStream {
         Ok(TcpStream { stream: Stream::of_source(socket, peer) })
     }
 
-    /// Takes a connection over from the standard library. Its flags stay as they are.
-    ///
-    /// # Errors
-    ///
-    /// Under the deterministic executor, whose runs real sockets would make unrepeatable.
-    pub fn from_std(stream: net::TcpStream) -> io::Result<TcpStream> {
-        let peer = stream.peer_addr().map_or(Name::Unnamed, Name::Inet);
-        refuse_simulated(&peer)?;
-        Ok(TcpStream { stream: Stream::real(stream, peer) })
-    }
-
-    /// Gives the connection to the standard library, as a blocking one.
-    ///
-    /// # Errors
-    ///
-    /// For a simulated connection; or if the kernel refuses.
-    pub fn into_std(self) -> io::Result<net::TcpStream> {
-        let peer = self.stream.peer.clone();
-        match self.stream.backend {
-            Backend::Os(source) => {
-                let stream = source.into_inner();
-                stream.set_nonblocking(false)?;
-                Ok(stream)
-            }
-            Backend::Sim(_) => Err(not_replayable("into_std of a connection to", &peer)),
-        }
-    }
-
-    /// Reads without taking the bytes out: the next read returns them again.
-    ///
-    /// # Errors
-    ///
-    /// As for reading.
-    pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.peek(buffer)
-    }
-
-    /// Ends reading, writing or both. The peer reads to the end of what was written. Ending what
-    /// has ended already is no error.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.stream.shutdown(how, |io| io.shutdown(how))
-    }
-
-    /// Ends the output, then reads and drops the peer's rest until its end, for at most `grace`.
-    /// Closing at once instead, with unread input, would make the kernel reset the connection, and
-    /// the peer might lose what it has not read yet.
-    ///
-    /// # Errors
-    ///
-    /// If the task is cancelled meanwhile. A peer that is gone or slow is no error.
-    pub fn close_gracefully(self, grace: Duration) -> io::Result<()> {
-        self.stream.close_gracefully(grace, |io| io.shutdown(Shutdown::Write))
-    }
-
     /// The address of the peer.
     ///
     /// # Errors
@@ -192,35 +133,6 @@ impl TcpStream {
         }
     }
 
-    /// The longest time that a read waits; `None`: any time. An error `TimedOut` says that it has
-    /// passed, and no byte was taken.
-    ///
-    /// # Errors
-    ///
-    /// For a timeout of zero.
-    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.stream.read_timeout.set(time)
-    }
-
-    /// As [`set_read_timeout`](TcpStream::set_read_timeout), for writes.
-    ///
-    /// # Errors
-    ///
-    /// For a timeout of zero.
-    pub fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.stream.write_timeout.set(time)
-    }
-
-    /// The timeout of reads.
-    pub fn read_timeout(&self) -> Option<Duration> {
-        self.stream.read_timeout.get()
-    }
-
-    /// The timeout of writes.
-    pub fn write_timeout(&self) -> Option<Duration> {
-        self.stream.write_timeout.get()
-    }
-
     /// Whether small messages leave at once. No effect on a simulated connection, where all do.
     ///
     /// # Errors
@@ -240,18 +152,8 @@ impl TcpStream {
     }
 }
 
+stream_methods!(TcpStream, net::TcpStream, |io| io.peer_addr().map_or(Name::Unnamed, Name::Inet));
 stream_halves!(TcpStream, TcpReadHalf, TcpWriteHalf, OwnedTcpReadHalf, OwnedTcpWriteHalf);
-
-/// The descriptor of a real connection.
-///
-/// # Panics
-///
-/// A simulated connection has none.
-impl AsFd for TcpStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
 
 /// Whether a socket is still connecting: it has neither a peer nor an error.
 fn is_pending(socket: &net::TcpStream) -> io::Result<bool> {
@@ -259,14 +161,6 @@ fn is_pending(socket: &net::TcpStream) -> io::Result<bool> {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(true),
         Err(error) => Err(error),
-    }
-}
-
-/// Refuses a real socket under the deterministic executor.
-pub(super) fn refuse_simulated(name: &Name) -> io::Result<()> {
-    match parcae::io::place() {
-        IoPlace::Simulated => Err(not_replayable("from_std of", name)),
-        IoPlace::Task | IoPlace::Thread => Ok(()),
     }
 }
 
@@ -321,14 +215,7 @@ pub(super) fn first_of<A: ToSocketAddrs, T>(
 /// ```
 #[derive(Debug)]
 pub struct TcpListener {
-    listener: Listener,
-    name: Name,
-}
-
-#[derive(Debug)]
-enum Listener {
-    Os(Source<net::TcpListener>),
-    Sim(sim::SimListener),
+    listening: Listening<net::TcpListener>,
 }
 
 impl TcpListener {
@@ -340,9 +227,8 @@ impl TcpListener {
     pub fn bind<A: ToSocketAddrs>(to: A) -> io::Result<TcpListener> {
         first_of(to, |to| {
             if parcae::io::place() == IoPlace::Simulated {
-                let listener = sim::listen(Name::Inet(to))?;
-                let name = listener.local().clone();
-                return Ok(TcpListener { listener: Listener::Sim(listener), name });
+                let listening = Listening::simulated(sim::listen(Name::Inet(to))?);
+                return Ok(TcpListener { listening });
             }
             TcpListener::from_real(net::TcpListener::bind(to)?)
         })
@@ -363,7 +249,7 @@ impl TcpListener {
         listener.set_nonblocking(true)?;
         sys::set_nodelay(listener.as_fd())?; // its connections inherit it
         let name = Name::Inet(listener.local_addr()?);
-        Ok(TcpListener { listener: Listener::Os(Source::new(listener)), name })
+        Ok(TcpListener { listening: Listening::real(listener, name) })
     }
 
     /// Gives the listener to the standard library, as a blocking one.
@@ -372,14 +258,9 @@ impl TcpListener {
     ///
     /// For a simulated listener; or if the kernel refuses.
     pub fn into_std(self) -> io::Result<net::TcpListener> {
-        match self.listener {
-            Listener::Os(source) => {
-                let listener = source.into_inner();
-                listener.set_nonblocking(false)?;
-                Ok(listener)
-            }
-            Listener::Sim(_) => Err(not_replayable("into_std of", &self.name)),
-        }
+        let listener = self.listening.into_real()?;
+        listener.set_nonblocking(false)?;
+        Ok(listener)
     }
 
     /// Waits for a connection. A cancel point: a cancelled call has taken none.
@@ -388,26 +269,12 @@ impl TcpListener {
     ///
     /// Those of the kernel, also passing ones; [`incoming`](TcpListener::incoming) survives them.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let operation = Operation {
-            direction: Direction::Read,
-            cost: 1,
-            timeout: None,
-            what: "accepting at",
-            object: &self.name,
+        let real = |io: &net::TcpListener| {
+            io.accept().map(|(stream, peer)| Stream::real(stream, Name::Inet(peer)))
         };
-        match &self.listener {
-            Listener::Os(source) => {
-                // Not short: there may be more connections until the kernel says otherwise.
-                let accepted = source.operate(operation, |io| io.accept().map(Attempt::Full));
-                let (stream, peer) = accepted?;
-                Ok((TcpStream { stream: Stream::real(stream, Name::Inet(peer)) }, peer))
-            }
-            Listener::Sim(listener) => {
-                let stream = listener.accept(operation)?;
-                let peer = stream.peer().inet()?;
-                Ok((TcpStream { stream: Stream::simulated(stream) }, peer))
-            }
-        }
+        let stream = self.listening.accept(real)?;
+        let peer = stream.peer.inet()?;
+        Ok((TcpStream { stream }, peer))
     }
 
     /// Connections, for a loop that goes on: errors of single connections are passed over, and
@@ -423,7 +290,7 @@ impl TcpListener {
     ///
     /// If the socket has none.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.name.inet()
+        self.listening.name().inet()
     }
 }
 
@@ -442,9 +309,6 @@ impl Accepts for TcpListener {
 /// A simulated listener has none.
 impl AsFd for TcpListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.listener {
-            Listener::Os(source) => source.get().as_fd(),
-            Listener::Sim(_) => panic!("a socket of the simulated network has no descriptor"),
-        }
+        self.listening.as_fd()
     }
 }

@@ -1,18 +1,15 @@
 //! Unix sockets: streams, listeners and datagrams.
 
-use super::accept::{Accepts, Incoming};
+use super::accept::{Accepts, Incoming, Listening};
 use super::datagram::Datagrams;
-use super::halves::stream_halves;
-use super::stream::{Backend, Name, Stream};
-use super::tcp::refuse_simulated;
-use crate::error::not_replayable;
+use super::halves::{stream_halves, stream_methods};
+use super::stream::{Name, Stream, refuse_simulated};
 use crate::sim;
-use crate::source::slot::Direction;
-use crate::source::{Attempt, Charge, Operation, Source};
+use crate::source::ready::Direction;
+use crate::source::{Charge, Operation};
 use crate::sys;
 use parcae::io::IoPlace;
 use std::io;
-use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net;
 use std::path::Path;
@@ -96,96 +93,15 @@ impl UnixStream {
         let stream = |end| UnixStream { stream: Stream::real(end, Name::Unnamed) };
         Ok((stream(left), stream(right)))
     }
-
-    /// Takes a connection over from the standard library. Its flags stay as they are.
-    ///
-    /// # Errors
-    ///
-    /// Under the deterministic executor.
-    pub fn from_std(stream: net::UnixStream) -> io::Result<UnixStream> {
-        let peer = Name::of_unix(stream.peer_addr());
-        refuse_simulated(&peer)?;
-        Ok(UnixStream { stream: Stream::real(stream, peer) })
-    }
-
-    /// Gives the connection to the standard library, as a blocking one.
-    ///
-    /// # Errors
-    ///
-    /// For a simulated connection; or if the kernel refuses.
-    pub fn into_std(self) -> io::Result<net::UnixStream> {
-        let peer = self.stream.peer.clone();
-        match self.stream.backend {
-            Backend::Os(source) => {
-                let stream = source.into_inner();
-                stream.set_nonblocking(false)?;
-                Ok(stream)
-            }
-            Backend::Sim(_) => Err(not_replayable("into_std of a connection to", &peer)),
-        }
-    }
-
-    /// Reads without taking the bytes out: the next read returns them again.
-    ///
-    /// # Errors
-    ///
-    /// As for reading.
-    pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.peek(buffer)
-    }
-
-    /// Ends reading, writing or both.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.stream.shutdown(how, |io| io.shutdown(how))
-    }
-
-    /// The longest time that a read waits; `None`: any time.
-    ///
-    /// # Errors
-    ///
-    /// For a timeout of zero.
-    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.stream.read_timeout.set(time)
-    }
-
-    /// The longest time that a write waits; `None`: any time.
-    ///
-    /// # Errors
-    ///
-    /// For a timeout of zero.
-    pub fn set_write_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.stream.write_timeout.set(time)
-    }
 }
 
+stream_methods!(UnixStream, net::UnixStream, |io| Name::of_unix(io.peer_addr()));
 stream_halves!(UnixStream, UnixReadHalf, UnixWriteHalf, OwnedUnixReadHalf, OwnedUnixWriteHalf);
-
-/// The descriptor of a real connection.
-///
-/// # Panics
-///
-/// A simulated connection has none.
-impl AsFd for UnixStream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
 
 /// A Unix listener, as `std::os::unix::net::UnixListener`. The file stays when it is dropped.
 #[derive(Debug)]
 pub struct UnixListener {
-    listener: Listener,
-    name: Name,
-}
-
-#[derive(Debug)]
-enum Listener {
-    Os(Source<net::UnixListener>),
-    Sim(sim::SimListener),
+    listening: Listening<net::UnixListener>,
 }
 
 impl UnixListener {
@@ -197,14 +113,14 @@ impl UnixListener {
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
         let path = path.as_ref();
         let name = Name::Unix(path.into());
-        let listener = if parcae::io::place() == IoPlace::Simulated {
-            Listener::Sim(sim::listen(name.clone())?)
+        let listening = if parcae::io::place() == IoPlace::Simulated {
+            Listening::simulated(sim::listen(name)?)
         } else {
             let listener = net::UnixListener::bind(path)?;
             listener.set_nonblocking(true)?;
-            Listener::Os(Source::new(listener))
+            Listening::real(listener, name)
         };
-        Ok(UnixListener { listener, name })
+        Ok(UnixListener { listening })
     }
 
     /// Takes a listener over from the standard library. It is made non-blocking, also for others
@@ -217,7 +133,18 @@ impl UnixListener {
         let name = Name::of_unix(listener.local_addr());
         refuse_simulated(&name)?;
         listener.set_nonblocking(true)?;
-        Ok(UnixListener { listener: Listener::Os(Source::new(listener)), name })
+        Ok(UnixListener { listening: Listening::real(listener, name) })
+    }
+
+    /// Gives the listener to the standard library, as a blocking one.
+    ///
+    /// # Errors
+    ///
+    /// For a simulated listener; or if the kernel refuses.
+    pub fn into_std(self) -> io::Result<net::UnixListener> {
+        let listener = self.listening.into_real()?;
+        listener.set_nonblocking(false)?;
+        Ok(listener)
     }
 
     /// Waits for a connection. A cancel point: a cancelled call has taken none.
@@ -226,22 +153,10 @@ impl UnixListener {
     ///
     /// Those of the kernel, also passing ones; [`incoming`](UnixListener::incoming) survives them.
     pub fn accept(&self) -> io::Result<UnixStream> {
-        let operation = Operation {
-            direction: Direction::Read,
-            cost: 1,
-            timeout: None,
-            what: "accepting at",
-            object: &self.name,
+        let real = |io: &net::UnixListener| {
+            io.accept().map(|(stream, _)| Stream::real(stream, Name::Unnamed))
         };
-        match &self.listener {
-            Listener::Os(source) => {
-                let accepted = source.operate(operation, |io| io.accept().map(Attempt::Full));
-                Ok(UnixStream { stream: Stream::real(accepted?.0, Name::Unnamed) })
-            }
-            Listener::Sim(listener) => {
-                Ok(UnixStream { stream: Stream::simulated(listener.accept(operation)?) })
-            }
-        }
+        Ok(UnixStream { stream: self.listening.accept(real)? })
     }
 
     /// Connections, for a loop that goes on: see
@@ -256,6 +171,17 @@ impl Accepts for UnixListener {
 
     fn accept_one(&self) -> io::Result<UnixStream> {
         self.accept()
+    }
+}
+
+/// The descriptor of a real listener.
+///
+/// # Panics
+///
+/// A simulated listener has none.
+impl AsFd for UnixListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listening.as_fd()
     }
 }
 

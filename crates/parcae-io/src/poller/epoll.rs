@@ -106,3 +106,36 @@ impl KernelEvents for Epoll {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::source::slot;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::process::{Command, Stdio};
+
+    /// A child process has a duplicate of a registered descriptor, which we close: the kernel would
+    /// report its events for as long as the child has it.
+    #[test]
+    fn a_descriptor_that_a_child_holds_is_heard_of_no_more() {
+        let epoll = Epoll::new().unwrap();
+        let (ours, mut peer) = UnixStream::pair().unwrap();
+        let slot = slot::take().unwrap();
+        slot.settle_in(&epoll, ours.as_fd()).unwrap();
+        let inherited: OwnedFd = ours.as_fd().try_clone_to_owned().unwrap();
+        let mut child = Command::new("sleep")
+            .arg("600")
+            .stdin(Stdio::from(inherited))
+            .spawn()
+            .expect("sleep is installed");
+        assert_eq!(epoll.poll(Some(Duration::ZERO)), 1, "it is writable");
+        slot.close(ours.as_fd());
+        drop(ours);
+        peer.write_all(b"a ghost?").unwrap(); // into the buffer of the child's descriptor
+        assert_eq!(epoll.poll(Some(Duration::ZERO)), 0);
+        assert!(!epoll.is_watching());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -22,12 +22,14 @@
 //! closed afterwards, because a child process may have inherited the descriptor and would keep the
 //! registration alive.
 
+pub(crate) mod ready;
 pub(crate) mod slot;
 
 use crate::error::{self, from_task};
 use crate::sys;
 use parcae::io::{IoPlace, WaitEnd};
-use slot::{Direction, Slot};
+use ready::Direction;
+use slot::Slot;
 use std::cell::Cell;
 use std::fmt;
 use std::io;
@@ -155,16 +157,16 @@ impl<S: AsFd> Source<S> {
         let mut until = None;
         loop {
             let slot = self.slot.get();
-            let seen = slot.map(|slot| slot.readiness());
+            let seen = slot.map(|slot| slot.ready.word());
             // Without a slot no one keeps a record: the kernel is asked.
             if seen.is_none_or(|seen| seen & direction.bit() != 0) {
                 let outcome = attempt(&self.io);
                 if let (Some(slot), Some(seen)) = (slot, seen) {
                     match &outcome {
                         Ok(Attempt::Full(_)) => {}
-                        Ok(Attempt::Short(_)) => slot.came_short(direction, seen),
+                        Ok(Attempt::Short(_)) => slot.ready.came_short(direction, seen),
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                            slot.drained(direction, seen);
+                            slot.ready.drained(direction, seen);
                         }
                         Err(_) => {}
                     }
@@ -219,8 +221,9 @@ impl<S: AsFd> Source<S> {
         self.streak.store(streak, Ordering::Relaxed);
         if streak >= STREAK {
             self.streak.store(0, Ordering::Relaxed);
-            // The operation has happened: a cancellation is for the next one.
-            let _ = parcae::yield_now();
+            // Not a cancel point: the operation has happened, and the task must not count as told
+            // of a cancellation that its next operation reports.
+            parcae::io::let_others_run();
         }
     }
 

@@ -9,31 +9,7 @@
 //! several runtimes. Its memory is that of the most descriptors that were registered at one time,
 //! 192 bytes for each.
 //!
-//! # The readiness word
-//!
-//! ```text
-//!  63                    8 7     5      4      3     2     1      0
-//! ┌───────────────────────┬───┬──────┬──────┬──────┬─────┬──────┬──────┐
-//! │ events so far         │ – │ PRI  │ ERROR│ HUP  │RDHUP│ WRITE│ READ │
-//! └───────────────────────┴───┴──────┴──────┴──────┴─────┴──────┴──────┘
-//! ```
-//!
-//! READ and WRITE say that an attempt in that direction may succeed. The poller sets them, and
-//! counts the event in the same read-modify-write. A user clears one after an attempt has shown
-//! that there is no more: by a CAS from the word as it was *before the attempt*. If an event came
-//! in between, its count makes the CAS fail, and the bit stays. The other bits are never cleared:
-//! a connection does not open again.
-//!
-//! # Waiting, and why no event is lost
-//!
-//! A user that finds its bit clear takes the slot's lock, looks again, and publishes its waiter
-//! under the lock. The poller takes the lock, sets the bits and takes the waiters out under it. So
-//! either the user sees the bit, or the poller sees the waiter. Before the descriptor is registered
-//! there are no events to miss: registering one that is ready is an event.
-//!
-//! A waiter that gives up takes the lock and removes itself, or finds that the poller has taken it.
-//! The thread that has taken a waiter makes it independent of its task under the lock
-//! (`IoWaiter::taken`).
+//! The word, the waiters and why no event is lost: `ready`.
 //!
 //! # Home
 //!
@@ -50,49 +26,13 @@
 //! ([`leave_home`]). A waiter that is published before that, under the slot's lock, is woken; one
 //! that comes later finds no home.
 
+use super::ready::{Direction, Readiness, State, bits_of};
 use crate::poller::epoll::Epoll;
 use parcae::io::IoWaiter;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The direction of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Read,
-    Write,
-}
-
-impl Direction {
-    /// The bit of the readiness word.
-    pub(crate) fn bit(self) -> u64 {
-        match self {
-            Direction::Read => READ,
-            Direction::Write => WRITE,
-        }
-    }
-
-    /// The events of `poll(2)`.
-    pub(crate) fn poll_events(self) -> libc::c_short {
-        match self {
-            Direction::Read => libc::POLLIN | libc::POLLRDHUP,
-            Direction::Write => libc::POLLOUT,
-        }
-    }
-}
-
-const READ: u64 = 1;
-const WRITE: u64 = 1 << 1;
-const RDHUP: u64 = 1 << 2;
-const HUP: u64 = 1 << 3;
-const ERROR: u64 = 1 << 4;
-const PRIORITY: u64 = 1 << 5;
-/// One event, in the count.
-const EVENT: u64 = 1 << 8;
-/// With one of these, a short attempt says nothing about the next one: the end of the stream, an
-/// error or urgent data is not announced a second time.
-const SPECIAL: u64 = RDHUP | HUP | ERROR | PRIORITY;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A slot and its generation, as the data of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,73 +55,8 @@ impl Key {
 /// The shared state of a registered descriptor.
 #[repr(align(64))]
 pub(crate) struct Slot {
-    ready: AtomicU64,
+    pub(super) ready: Readiness<IoWaiter, Arc<Epoll>>,
     index: u32,
-    state: Mutex<SlotState>,
-}
-
-#[derive(Default)]
-struct SlotState {
-    /// Counts the lives of the slot.
-    generation: u32,
-    /// The number of the next waiter.
-    tickets: u64,
-    readers: Waiters,
-    writers: Waiters,
-    /// Where it is registered.
-    home: Option<Arc<Epoll>>,
-}
-
-/// The waiters for one direction: mostly none or one.
-#[derive(Default)]
-struct Waiters {
-    first: Option<(u64, IoWaiter)>,
-    others: Vec<(u64, IoWaiter)>,
-}
-
-impl Waiters {
-    fn push(&mut self, ticket: u64, waiter: IoWaiter) {
-        if self.first.is_none() {
-            self.first = Some((ticket, waiter));
-        } else {
-            self.others.push((ticket, waiter));
-        }
-    }
-
-    fn remove(&mut self, ticket: u64) -> Option<IoWaiter> {
-        if self.first.as_ref().is_some_and(|(own, _)| *own == ticket) {
-            return self.first.take().map(|(_, waiter)| waiter);
-        }
-        let place = self.others.iter().position(|(own, _)| *own == ticket)?;
-        Some(self.others.remove(place).1)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.first.is_none() && self.others.is_empty()
-    }
-
-    /// Takes all out, ready to be woken.
-    fn take(&mut self) -> Woken {
-        Woken {
-            first: self.first.take().map(|(_, waiter)| waiter.taken()),
-            others: self.others.drain(..).map(|(_, waiter)| waiter.taken()).collect(),
-        }
-    }
-}
-
-/// Waiters that were taken out under the lock, to be woken after it is released.
-struct Woken {
-    first: Option<IoWaiter>,
-    others: Vec<IoWaiter>,
-}
-
-impl Woken {
-    fn wake(self) {
-        if let Some(waiter) = self.first {
-            waiter.wake_behind();
-        }
-        self.others.into_iter().for_each(IoWaiter::wake_behind);
-    }
 }
 
 /// A waiter's place in a slot. It leaves when this is dropped.
@@ -193,51 +68,11 @@ pub(crate) struct Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        let mut state = self.slot.lock();
-        let removed = state.waiters(self.direction).remove(self.ticket);
-        drop(state);
-        drop(removed);
-    }
-}
-
-impl SlotState {
-    fn waiters(&mut self, direction: Direction) -> &mut Waiters {
-        match direction {
-            Direction::Read => &mut self.readers,
-            Direction::Write => &mut self.writers,
-        }
+        self.slot.ready.withdraw(self.direction, self.ticket);
     }
 }
 
 impl Slot {
-    fn lock(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The readiness word, to be looked at and passed to [`drained`](Slot::drained).
-    #[inline]
-    pub(crate) fn readiness(&self) -> u64 {
-        // Acquire: pairs with the Release in `deliver`. The attempt that follows asks the kernel.
-        self.ready.load(Ordering::Acquire)
-    }
-
-    /// An attempt has shown that there is no more, by the readiness word `seen` before it.
-    #[inline]
-    pub(crate) fn drained(&self, direction: Direction, seen: u64) {
-        let cleared = seen & !direction.bit();
-        // Relaxed: if it fails, an event has come and the bit stays. The waiter looks again under
-        // the lock.
-        let _ = self.ready.compare_exchange(seen, cleared, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// As [`drained`](Slot::drained), after an attempt that took less than it could have.
-    #[inline]
-    pub(crate) fn came_short(&self, direction: Direction, seen: u64) {
-        if seen & SPECIAL == 0 {
-            self.drained(direction, seen);
-        }
-    }
-
     /// Publishes the running task as a waiter, and makes sure that its worker or the home delivers
     /// events. `None` if the direction is ready after all.
     pub(crate) fn publish(
@@ -245,20 +80,18 @@ impl Slot {
         fd: BorrowedFd<'_>,
         direction: Direction,
     ) -> io::Result<Option<Published>> {
-        let mut state = self.lock();
-        let here = parcae::io::events_here();
-        if state.home.as_ref().is_none_or(|home| home.address() != here) {
-            self.move_home(&mut state, fd, direction)?;
-        }
-        if self.ready.load(Ordering::Relaxed) & direction.bit() != 0 {
-            return Ok(None); // Relaxed: ordered by the lock
-        }
-        let ticket = state.tickets;
-        state.tickets += 1;
+        let settle = |state: &mut State<IoWaiter, Arc<Epoll>>| {
+            let here = parcae::io::events_here();
+            if state.home.as_ref().is_none_or(|home| home.address() != here) {
+                return self.move_home(state, fd, direction);
+            }
+            Ok(())
+        };
         // SAFETY: removed by the drop of `Published`, which the caller keeps until its wait is
-        // over; or by `deliver`, which calls `taken`. Both under the lock.
-        state.waiters(direction).push(ticket, unsafe { IoWaiter::here() });
-        Ok(Some(Published { slot: self, direction, ticket }))
+        // over; or by `deliver` or `leave_home`, which call `taken`. All under the lock.
+        let waiter = || unsafe { IoWaiter::here() };
+        let ticket = self.ready.publish(direction, settle, waiter)?;
+        Ok(ticket.map(|ticket| Published { slot: self, direction, ticket }))
     }
 
     /// Registers the descriptor here, unless a task waits at home for the other direction and the
@@ -266,13 +99,13 @@ impl Slot {
     #[cold]
     fn move_home(
         &self,
-        state: &mut SlotState,
+        state: &mut State<IoWaiter, Arc<Epoll>>,
         fd: BorrowedFd<'_>,
         direction: Direction,
     ) -> io::Result<()> {
         let stays = match direction {
             Direction::Read => false,
-            Direction::Write => state.home.is_some() && !state.readers.is_empty(),
+            Direction::Write => state.home.is_some() && state.has_readers(),
         };
         if stays {
             return Ok(());
@@ -285,14 +118,19 @@ impl Slot {
         Ok(())
     }
 
+    /// Registers the descriptor in this poller, for a test without a worker.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn settle_in(&self, home: &Arc<Epoll>, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let mut state = self.ready.lock();
+        home.add(fd, Key::new(self.index, state.generation))?;
+        state.home = Some(Arc::clone(home));
+        Ok(())
+    }
+
     /// Takes the descriptor out of its poller and frees the slot. The descriptor is still open.
     pub(crate) fn close(&'static self, fd: BorrowedFd<'_>) {
-        let mut state = self.lock();
-        state.generation = state.generation.wrapping_add(1);
-        let home = state.home.take();
-        drop(state);
-        if let Some(home) = home {
-            home.remove(fd);
+        if let Some(home) = self.ready.end() {
+            home.remove(fd); // before it is closed
         }
         SLAB.free.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
@@ -300,38 +138,9 @@ impl Slot {
 
 /// An event of the kernel: sets the bits, and wakes the waiters for them.
 pub(crate) fn deliver(key: Key, events: u32) {
-    let Some(slot) = SLAB.get(key.index()) else { return };
-    let mut bits = 0;
-    for (event, bit) in [
-        (libc::EPOLLIN, READ),
-        (libc::EPOLLOUT, WRITE),
-        (libc::EPOLLRDHUP, READ | RDHUP),
-        (libc::EPOLLHUP, READ | WRITE | HUP),
-        (libc::EPOLLERR, READ | WRITE | ERROR),
-        (libc::EPOLLPRI, READ | PRIORITY),
-    ] {
-        if events & event as u32 != 0 {
-            bits |= bit;
-        }
+    if let Some(slot) = SLAB.get(key.index()) {
+        slot.ready.deliver(key.generation(), bits_of(events));
     }
-    let mut state = slot.lock();
-    if state.generation != key.generation() {
-        return; // of a descriptor that was closed
-    }
-    let mut seen = slot.ready.load(Ordering::Relaxed); // the CAS decides
-    // Release: pairs with the Acquire in `readiness`.
-    while let Err(now) = slot.ready.compare_exchange_weak(
-        seen,
-        (seen | bits).wrapping_add(EVENT),
-        Ordering::Release,
-        Ordering::Relaxed,
-    ) {
-        seen = now;
-    }
-    let readers = (bits & READ != 0).then(|| state.readers.take());
-    let writers = (bits & WRITE != 0).then(|| state.writers.take());
-    drop(state);
-    readers.into_iter().chain(writers).for_each(Woken::wake);
 }
 
 /// The worker of this poller has ended: the slots that it is the home of have none any more, and
@@ -339,12 +148,7 @@ pub(crate) fn deliver(key: Key, events: u32) {
 #[cold]
 pub(crate) fn leave_home(home: &Epoll) {
     for slot in (0..).map_while(|index| SLAB.get(index)) {
-        let mut state = slot.lock();
-        if state.home.take_if(|at| at.address() == home.address()).is_some() {
-            let woken = [state.readers.take(), state.writers.take()];
-            drop(state);
-            woken.into_iter().for_each(Woken::wake);
-        }
+        slot.ready.leave_home(|at| at.address() == home.address());
     }
 }
 
@@ -396,11 +200,7 @@ impl Slab {
         let place = self.chunks.get(chunk).ok_or(io::ErrorKind::OutOfMemory)?;
         let first = FIRST * ((1_u32 << chunk) - 1);
         let slots: Box<[Slot]> = (0..FIRST << chunk)
-            .map(|slot| Slot {
-                ready: AtomicU64::new(0),
-                index: first + slot,
-                state: Mutex::default(),
-            })
+            .map(|slot| Slot { ready: Readiness::new(), index: first + slot })
             .collect();
         let slots: &'static [Slot] = Box::leak(slots);
         place.store(slots.as_ptr().cast_mut(), Ordering::Release); // pairs with `get`'s Acquire
@@ -413,14 +213,13 @@ impl Slab {
 /// A slot for a descriptor that is about to wait: not registered, and nothing is ready.
 pub(crate) fn take() -> io::Result<&'static Slot> {
     let slot = SLAB.take()?;
-    // Relaxed: the slot is ours until it is registered. A late event of its last life has another
-    // generation.
-    slot.ready.store(0, Ordering::Relaxed);
+    slot.ready.begin();
     Ok(slot)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::ready::{READ, WRITE};
     use super::*;
     use crate::sys;
     use std::os::fd::AsFd;
@@ -439,39 +238,39 @@ mod tests {
     #[test]
     fn an_event_of_an_earlier_life_is_dropped() {
         let slot = take().unwrap();
-        let generation = slot.lock().generation;
+        let generation = slot.ready.lock().generation;
         deliver(Key::new(slot.index, generation), libc::EPOLLIN as u32);
-        assert_eq!(slot.readiness() & (READ | WRITE), READ);
+        assert_eq!(slot.ready.word() & (READ | WRITE), READ);
         let fd = sys::eventfd().unwrap();
         slot.close(fd.as_fd());
-        let before = slot.readiness();
+        let before = slot.ready.word();
         deliver(Key::new(slot.index, generation), libc::EPOLLOUT as u32);
-        assert_eq!(slot.readiness(), before, "the slot may belong to another descriptor");
+        assert_eq!(slot.ready.word(), before, "the slot may belong to another descriptor");
     }
 
     #[test]
     fn an_event_during_an_attempt_keeps_the_bit() {
         let slot = take().unwrap();
-        let key = Key::new(slot.index, slot.lock().generation);
+        let key = Key::new(slot.index, slot.ready.lock().generation);
         deliver(key, libc::EPOLLIN as u32);
-        let seen = slot.readiness();
+        let seen = slot.ready.word();
         deliver(key, libc::EPOLLIN as u32); // after the attempt has found nothing
-        slot.drained(Direction::Read, seen);
-        assert_eq!(slot.readiness() & READ, READ);
-        slot.drained(Direction::Read, slot.readiness());
-        assert_eq!(slot.readiness() & READ, 0);
+        slot.ready.drained(Direction::Read, seen);
+        assert_eq!(slot.ready.word() & READ, READ);
+        slot.ready.drained(Direction::Read, slot.ready.word());
+        assert_eq!(slot.ready.word() & READ, 0);
     }
 
     #[test]
     fn after_the_end_of_the_peers_output_a_short_read_keeps_the_bit() {
         let slot = take().unwrap();
-        let key = Key::new(slot.index, slot.lock().generation);
+        let key = Key::new(slot.index, slot.ready.lock().generation);
         deliver(key, (libc::EPOLLIN | libc::EPOLLRDHUP) as u32);
-        slot.came_short(Direction::Read, slot.readiness());
-        assert_eq!(slot.readiness() & READ, READ, "the end is not announced again");
+        slot.ready.came_short(Direction::Read, slot.ready.word());
+        assert_eq!(slot.ready.word() & READ, READ, "the end is not announced again");
         // The end of input says nothing about output; an error concerns both.
-        assert_eq!(slot.readiness() & WRITE, 0);
+        assert_eq!(slot.ready.word() & WRITE, 0);
         deliver(key, libc::EPOLLERR as u32);
-        assert_eq!(slot.readiness() & WRITE, WRITE);
+        assert_eq!(slot.ready.word() & WRITE, WRITE);
     }
 }

@@ -183,3 +183,30 @@ fn a_storm_of_cancelled_readers() {
         Ok(())
     });
 }
+
+/// A task that lets others run after many operations is not told there that it is cancelled: the
+/// operation succeeded, so an error of its own that follows is no consequence.
+#[test]
+fn an_operation_that_succeeds_does_not_tell_of_a_cancellation() {
+    threads(|cx| {
+        for writes in 0..64 {
+            let (client, _server) = connected()?;
+            let mut succeeded = 0;
+            let outcome = cx.nursery(|n| {
+                // Fails when the other task lets it run, which cancels the nursery. Its error may
+                // follow from that of another task, so it is no better cause.
+                let (sender, receiver) = parcae::channel::channel::<()>(1);
+                drop(sender);
+                n.spawn(move |_| Ok(receiver.recv()?))?;
+                for _ in 0..writes {
+                    (&client).write_all(b"x")?;
+                    succeeded += 1;
+                }
+                Err::<(), _>(std::io::Error::other("the disk is full").into())
+            });
+            let text = outcome.unwrap_err().to_string();
+            assert_eq!(text.contains("the disk"), succeeded == writes, "{writes} writes: {text}");
+        }
+        Ok(())
+    });
+}

@@ -144,6 +144,11 @@ pub fn refund(cost: u64) {
     }
 }
 
+/// Lets other tasks run. Not a cancel point: the task is not told that it is cancelled.
+pub fn let_others_run() {
+    worker::yield_now();
+}
+
 /// The address of the kernel's events of this worker; 0 if there are none.
 #[inline]
 pub fn events_here() -> usize {
