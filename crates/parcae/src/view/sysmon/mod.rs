@@ -175,14 +175,18 @@ impl Monitor {
                     // Until a worker goes back to work. Or until a deadline: it may wake no task,
                     // but then no task waits for time any more, and may be deadlocked.
                     parker.park(threads.shared().until_next_deadline());
-                    self.patrol.wake();
-                    // All workers rested meanwhile: none has been still since the last check.
-                    let now = Instant::now();
-                    self.heartbeats.iter_mut().for_each(|heartbeat| heartbeat.forget(now));
+                    self.wake(Instant::now());
                 }
                 NextCheck::WhenWoken => {}
             }
         }
+    }
+
+    /// Goes back to regular checks. All workers rested until now: none has been still since the
+    /// last check.
+    fn wake(&mut self, now: Instant) {
+        self.patrol.wake();
+        self.heartbeats.iter_mut().for_each(|heartbeat| heartbeat.forget(now));
     }
 
     fn check(&mut self, now: Instant) -> NextCheck {

@@ -558,3 +558,17 @@ fn a_watch_tells_rest_motion_and_standstill_apart() {
     heartbeat.forget(after(70));
     assert_eq!(heartbeat.check(after(90), 2, false), Verdict::Still(Duration::from_millis(20)));
 }
+
+/// The monitor sleeps while all workers rest. The first worker that goes back to work has not been
+/// still meanwhile.
+#[test]
+fn a_rest_of_all_workers_is_no_stall_of_the_first_that_works() {
+    let engine = engine(2, 0);
+    let mut monitor = monitor_of(&engine.shared());
+    let woken = Instant::now() + LONG;
+    monitor.wake(woken);
+    for heartbeat in &mut monitor.heartbeats {
+        let pulse = heartbeat.pulse();
+        assert_eq!(heartbeat.check(woken, pulse, false), Verdict::Still(Duration::ZERO));
+    }
+}
