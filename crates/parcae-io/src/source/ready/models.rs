@@ -91,7 +91,11 @@ fn an_event_meets_a_user_that_is_about_to_wait() {
             let world = Arc::clone(&world);
             thread::spawn(move || world.arrive())
         };
-        let got = world.read(&flag);
+        let user = {
+            let (world, flag) = (Arc::clone(&world), flag.clone());
+            thread::spawn(move || world.read(&flag))
+        };
+        let got = user.join().unwrap();
         poller.join().unwrap();
         assert!(got || flag.woken() == 1, "parked, and no one wakes it");
     });
