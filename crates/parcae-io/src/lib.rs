@@ -53,13 +53,14 @@
 //!
 //! # Limits
 //!
-//! Linux only, by epoll. Names of hosts are resolved by the standard library, which blocks the
-//! worker: pass addresses.
+//! Linux only, by epoll. Names of hosts are resolved by `getaddrinfo` on the runtime's threads for
+//! blocking calls; a question that was left by a cancelled task holds up the end of the runtime.
 
 pub mod net;
 pub mod signal;
 pub mod sim;
 
+mod dns;
 mod error;
 mod poller;
 mod shim;

@@ -1,5 +1,6 @@
 //! Datagrams on either backend, and UDP.
 
+use super::addr::ToSocketAddrs;
 use super::stream::{Name, Timeout, refuse_simulated};
 use super::tcp::first_of;
 use crate::error::not_replayable;
@@ -8,7 +9,7 @@ use crate::source::ready::Direction;
 use crate::source::{Attempt, Operation, Source};
 use parcae::io::IoPlace;
 use std::io;
-use std::net::{self, SocketAddr, ToSocketAddrs};
+use std::net::{self, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -109,7 +110,7 @@ impl UdpSocket {
     ///
     /// That of the last address.
     pub fn bind<A: ToSocketAddrs>(to: A) -> io::Result<UdpSocket> {
-        first_of(to, |to| {
+        first_of(to.resolve()?, |to| {
             if parcae::io::place() == IoPlace::Simulated {
                 let socket = Datagrams::simulated(sim::mailbox(Name::Inet(to))?);
                 return Ok(UdpSocket { socket, peer: OnceLock::new() });
@@ -158,7 +159,7 @@ impl UdpSocket {
     ///
     /// If there is a peer already, or the kernel refuses.
     pub fn connect<A: ToSocketAddrs>(&self, to: A) -> io::Result<()> {
-        first_of(to, |to| {
+        first_of(to.resolve()?, |to| {
             if let Backend::Os(source) = &self.socket.backend {
                 source.get().connect(to)?;
             }
@@ -172,7 +173,9 @@ impl UdpSocket {
     ///
     /// Those of the kernel; if the task is cancelled, it was not sent.
     pub fn send_to<A: ToSocketAddrs>(&self, bytes: &[u8], to: A) -> io::Result<usize> {
-        first_of(to, |to| self.socket.send_to(bytes, &Name::Inet(to), |io| io.send_to(bytes, to)))
+        first_of(to.resolve()?, |to| {
+            self.socket.send_to(bytes, &Name::Inet(to), |io| io.send_to(bytes, to))
+        })
     }
 
     /// Sends a datagram to the only peer.

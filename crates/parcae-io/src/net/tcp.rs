@@ -1,6 +1,8 @@
 //! TCP streams and listeners.
 
 use super::accept::{Accepts, Incoming, Listening};
+use super::addr::{Addresses, ToSocketAddrs};
+use super::connect;
 use super::halves::{stream_halves, stream_methods};
 use super::stream::{Backend, Name, Stream, refuse_simulated};
 use crate::sim;
@@ -9,7 +11,7 @@ use crate::source::{Attempt, Charge, Operation, Source};
 use crate::sys::{self, Connecting};
 use parcae::io::IoPlace;
 use std::io;
-use std::net::{self, SocketAddr, ToSocketAddrs};
+use std::net::{self, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -51,15 +53,21 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// Connects to the first of the addresses that accepts. A cancel point: a cancelled attempt is
-    /// given up, and its socket closed.
+    /// Connects to one of the addresses. If there are several, each one has 250 ms before the next
+    /// is tried as well, and the first connection wins (RFC 8305); outside of tasks one is tried
+    /// after the other. A cancel point: a cancelled attempt is given up, and its socket closed.
     ///
     /// # Errors
     ///
-    /// That of the last address; if there is none, `InvalidInput`; if the task is cancelled, see
-    /// [`is_cancelled`](crate::is_cancelled).
+    /// That of the last attempt; if there is no address, `InvalidInput`; if the name is not known;
+    /// if the task is cancelled, see [`is_cancelled`](crate::is_cancelled).
     pub fn connect<A: ToSocketAddrs>(to: A) -> io::Result<TcpStream> {
-        first_of(to, |to| TcpStream::connect_to(to, None))
+        let addresses = to.resolve()?;
+        if addresses.len() > 1 && parcae::io::place() != IoPlace::Thread {
+            let addresses: Vec<_> = addresses.collect();
+            return Ok(TcpStream { stream: connect::race(&addresses, CONNECT)? });
+        }
+        first_of(addresses, |to| TcpStream::connect_to(to, None))
     }
 
     /// As [`connect`](TcpStream::connect), to one address and with a timeout.
@@ -96,20 +104,10 @@ impl TcpStream {
                 asked = true;
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            match socket.take_error()? {
-                Some(error) => Err(error),
-                None if is_pending(socket)? => Err(io::ErrorKind::WouldBlock.into()),
-                None => Ok(Attempt::Full(())),
-            }
+            connect::connected(socket).map(Attempt::Full)
         })?;
         charge.keep();
-        let io = socket.get();
-        if io.local_addr()? == to {
-            // The kernel has given the socket its own peer's port: it talks to itself.
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        io.set_nodelay(true)?;
-        Ok(TcpStream { stream: Stream::of_source(socket, peer) })
+        Ok(TcpStream { stream: connect::finish(socket, to)? })
     }
 
     /// The address of the peer.
@@ -155,29 +153,19 @@ impl TcpStream {
 stream_methods!(TcpStream, net::TcpStream, |io| io.peer_addr().map_or(Name::Unnamed, Name::Inet));
 stream_halves!(TcpStream, TcpReadHalf, TcpWriteHalf, OwnedTcpReadHalf, OwnedTcpWriteHalf);
 
-/// Whether a socket is still connecting: it has neither a peer nor an error.
-fn is_pending(socket: &net::TcpStream) -> io::Result<bool> {
-    match socket.peer_addr() {
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
 /// The first success with one of the addresses.
-pub(super) fn first_of<A: ToSocketAddrs, T>(
-    addresses: A,
+pub(super) fn first_of<T>(
+    addresses: Addresses,
     mut with: impl FnMut(SocketAddr) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut last = None;
-    for address in addresses.to_socket_addrs()? {
+    for address in addresses {
         match with(address) {
             Err(error) if !crate::is_cancelled(&error) => last = Some(error),
             done => return done,
         }
     }
-    Err(last
-        .unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")))
+    Err(last.unwrap_or_else(connect::no_address))
 }
 
 /// A TCP listener, as `std::net::TcpListener`.
@@ -225,7 +213,7 @@ impl TcpListener {
     ///
     /// That of the last address.
     pub fn bind<A: ToSocketAddrs>(to: A) -> io::Result<TcpListener> {
-        first_of(to, |to| {
+        first_of(to.resolve()?, |to| {
             if parcae::io::place() == IoPlace::Simulated {
                 let listening = Listening::simulated(sim::listen(Name::Inet(to))?);
                 return Ok(TcpListener { listening });

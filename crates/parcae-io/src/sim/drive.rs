@@ -28,6 +28,7 @@ impl From<io::ErrorKind> for Stop {
 #[derive(Debug, Default)]
 pub(super) struct WaitList(Mutex<(u64, Vec<(u64, IoWaiter)>)>);
 
+/// A task's place in a list, which it leaves when this is dropped.
 struct Listed<'l> {
     list: &'l WaitList,
     ticket: u64,
@@ -35,20 +36,29 @@ struct Listed<'l> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        let mut list = self.list.0.lock().unwrap_or_else(PoisonError::into_inner);
-        list.1.retain(|(ticket, _)| *ticket != self.ticket);
+        self.list.leave(self.ticket);
     }
 }
 
 impl WaitList {
     fn publish(&self) -> Listed<'_> {
+        Listed { list: self, ticket: self.enter() }
+    }
+
+    /// Enters the running task, which leaves before its wait returns.
+    pub(super) fn enter(&self) -> u64 {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ticket = list.0;
         list.0 += 1;
-        // SAFETY: removed by the drop of the result, which lives as long as the wait, or by
-        // `wake`; both under the lock.
+        // SAFETY: removed by `leave`, which the callers call in a destructor, or by `wake`; both
+        // under the lock.
         list.1.push((ticket, unsafe { IoWaiter::here() }));
-        Listed { list: self, ticket }
+        ticket
+    }
+
+    pub(super) fn leave(&self, ticket: u64) {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.1.retain(|(other, _)| *other != ticket);
     }
 
     /// Wakes all: they try again.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Connections that wait for `accept`.
 const LONGEST: usize = 128;
@@ -110,45 +110,100 @@ impl Drop for SimListener {
 
 /// Connects to a listener.
 pub(crate) fn connect(operation: Operation<'_>, to: Name) -> io::Result<SimStream> {
-    let world = World::here()?;
-    let key = to.at(host());
-    let from = local_for(&world, &to);
-    let mut random = world.link(&from, &to);
-    let mut latency = || world.net().latency(&mut random);
-    let (there, back) = (latency(), latency());
-    let arrival = parcae::time::now() + there;
-    let list = WaitList::default();
-    let mut state = Connecting::Sent;
-    let mut near = None;
-    let backlog = world.net().listeners.get(&key).cloned();
-    let room = backlog.as_ref().map_or(&list, |backlog| &backlog.room);
-    operate(operation, room, || {
+    let mut connecting = SimConnecting::begin(to)?;
+    let (unused, backlog) = (WaitList::default(), connecting.backlog.clone());
+    let room = backlog.as_ref().map_or(&unused, |backlog| &backlog.room);
+    operate(operation, room, || connecting.step())
+}
+
+/// A connection attempt that has begun.
+#[derive(Debug)]
+pub(crate) struct SimConnecting {
+    world: Arc<World>,
+    from: Name,
+    to: Name,
+    /// When the first segment arrives, and the time of the answer's way back.
+    arrival: Instant,
+    back: Duration,
+    state: Connecting,
+    near: Option<SimStream>,
+    backlog: Option<Arc<Backlog>>,
+}
+
+/// A task's place in the line of a listener whose queue is full.
+#[derive(Debug)]
+pub(crate) struct InLine {
+    backlog: Arc<Backlog>,
+    ticket: u64,
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        self.backlog.room.leave(self.ticket);
+    }
+}
+
+impl SimConnecting {
+    pub(crate) fn begin(to: Name) -> io::Result<SimConnecting> {
+        let world = World::here()?;
+        let key = to.at(host());
+        let from = local_for(&world, &to);
+        let mut random = world.link(&from, &to);
+        let mut latency = || world.net().latency(&mut random);
+        let (there, back) = (latency(), latency());
+        let arrival = parcae::time::now() + there;
+        let backlog = world.net().listeners.get(&key).cloned();
+        let (state, near) = (Connecting::Sent, None);
+        Ok(SimConnecting { world, from, to, arrival, back, state, near, backlog })
+    }
+
+    /// An attempt of a task that waits for several: if it has to wait, it stands in line.
+    #[expect(clippy::type_complexity, reason = "a place in line, and the time of the answer")]
+    pub(crate) fn try_or_join(
+        &mut self,
+    ) -> io::Result<Result<SimStream, (Option<InLine>, Option<Instant>)>> {
+        match self.step() {
+            Ok(stream) => Ok(Ok(stream)),
+            Err(Stop::Failed(error)) => Err(error),
+            Err(Stop::Wait(due)) => {
+                let in_line = |backlog: &Arc<Backlog>| InLine {
+                    ticket: backlog.room.enter(),
+                    backlog: Arc::clone(backlog),
+                };
+                Ok(Err((self.backlog.as_ref().map(in_line), due)))
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<SimStream, Stop> {
         loop {
-            match state {
+            match self.state {
                 Connecting::Sent => {
-                    let Some(backlog) = &backlog else {
-                        state = Connecting::Refused(arrival + back);
+                    let refused = Connecting::Refused(self.arrival + self.back);
+                    let Some(backlog) = &self.backlog else {
+                        self.state = refused;
                         continue;
                     };
                     let mut queue = backlog.lock();
                     if queue.closed {
-                        state = Connecting::Refused(arrival + back);
+                        self.state = refused;
                     } else if queue.waiting.len() >= LONGEST {
                         return Err(Stop::Wait(None));
                     } else {
-                        let due = arrival.max(parcae::time::now());
-                        let (client, server) = ends(&world, from.clone(), to.clone());
+                        let due = self.arrival.max(parcae::time::now());
+                        let (client, server) =
+                            ends(&self.world, self.from.clone(), self.to.clone());
                         // In the order of arrival, whatever the order of departure.
                         let place = queue.waiting.partition_point(|(other, _)| *other <= due);
                         queue.waiting.insert(place, (due, server));
-                        near = Some(client);
-                        state = Connecting::Queued(due + back);
+                        self.near = Some(client);
+                        self.state = Connecting::Queued(due + self.back);
                         drop(queue);
                         backlog.arrivals.wake();
                     }
                 }
                 Connecting::Queued(done) if done <= parcae::time::now() => {
-                    return near.take().ok_or(Stop::Wait(None));
+                    return self.near.take().ok_or(Stop::Wait(None));
                 }
                 Connecting::Refused(done) if done <= parcae::time::now() => {
                     return Err(io::ErrorKind::ConnectionRefused.into());
@@ -158,7 +213,7 @@ pub(crate) fn connect(operation: Operation<'_>, to: Name) -> io::Result<SimStrea
                 }
             }
         }
-    })
+    }
 }
 
 /// Where a connection attempt is.

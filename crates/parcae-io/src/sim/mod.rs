@@ -51,11 +51,14 @@
 mod drive;
 mod listener;
 mod mailbox;
+mod names;
 mod pipe;
 mod random;
 
-pub(crate) use listener::{SimListener, connect, listen};
+pub(crate) use listener::{InLine, SimConnecting, SimListener, connect, listen};
 pub(crate) use mailbox::{Mailbox, mailbox};
+pub(crate) use names::lookup;
+pub use names::set_name;
 pub(crate) use pipe::{SimStream, Taking, pair};
 
 use crate::net::Name;
@@ -92,8 +95,10 @@ struct Net {
     mailboxes: BTreeMap<Name, Arc<Mail>>,
     /// The next port of each host.
     ports: BTreeMap<IpAddr, u16>,
-    /// Connections and mailboxes made so far between two hosts.
-    links: BTreeMap<(Name, Name), u64>,
+    /// Connections and mailboxes made so far between two hosts, and questions for a name.
+    links: BTreeMap<String, u64>,
+    /// Addresses by name of the host.
+    names: BTreeMap<String, Vec<IpAddr>>,
     /// Subscriptions to signals.
     signals: Vec<(i32, parcae::channel::Sender<i32>)>,
 }
@@ -115,6 +120,7 @@ impl World {
                 mailboxes: BTreeMap::new(),
                 ports: BTreeMap::new(),
                 links: BTreeMap::new(),
+                names: BTreeMap::new(),
                 signals: Vec::new(),
             }),
         }
@@ -134,10 +140,15 @@ impl World {
 
     /// The random numbers of a new link between two ends.
     fn link(&self, from: &Name, to: &Name) -> Random {
+        self.stream(&format!("{} {}", from.host(), to.host()))
+    }
+
+    /// Random numbers for the next use of this name.
+    fn stream(&self, name: &str) -> Random {
         let mut net = self.net();
-        let number = net.links.entry((from.host(), to.host())).or_insert(0);
+        let number = net.links.entry(name.into()).or_insert(0);
         *number += 1;
-        Random::of(self.seed, &format!("{} {} {number}", from.host(), to.host()))
+        Random::of(self.seed, &format!("{name} {number}"))
     }
 }
 

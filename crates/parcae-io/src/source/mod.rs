@@ -192,18 +192,42 @@ impl<S: AsFd> Source<S> {
         }
     }
 
+    /// The slot of the source, taken by the first call.
+    fn slot(&self) -> io::Result<&'static Slot> {
+        if let Some(slot) = self.slot.get() {
+            return Ok(slot);
+        }
+        let fresh = slot::take()?;
+        if self.slot.set(fresh).is_err() {
+            fresh.close(self.fd()); // another thread was faster
+        }
+        Ok(self.slot.get().copied().unwrap_or(fresh))
+    }
+
+    /// An attempt of a task that waits for several sources: if it would have to wait, the task
+    /// becomes a waiter of this source, and leaves when the result is dropped.
+    pub(crate) fn try_or_publish(
+        &self,
+        direction: Direction,
+        mut attempt: impl FnMut(&S) -> io::Result<()>,
+    ) -> io::Result<Option<slot::Published>> {
+        let slot = self.slot()?;
+        loop {
+            let seen = slot.ready.word();
+            match attempt(&self.io) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done.map(|()| None),
+            }
+            slot.ready.drained(direction, seen);
+            if let Some(published) = slot.publish(self.fd(), direction)? {
+                return Ok(Some(published));
+            }
+        }
+    }
+
     /// Waits in a task until the direction is ready, as far as is known. May return early.
     fn wait(&self, operation: &Operation<'_>, until: &mut Option<Instant>) -> io::Result<WaitEnd> {
-        let slot = match self.slot.get() {
-            Some(slot) => slot,
-            None => {
-                let fresh = slot::take()?;
-                if self.slot.set(fresh).is_err() {
-                    fresh.close(self.fd()); // another thread was faster
-                }
-                self.slot.get().copied().unwrap_or(fresh)
-            }
-        };
+        let slot = self.slot()?;
         if until.is_none() {
             *until = operation.timeout.and_then(parcae::io::after);
         }

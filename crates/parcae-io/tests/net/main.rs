@@ -12,6 +12,7 @@ mod echo;
 mod edges;
 mod homes;
 mod inspecting;
+mod names;
 mod outside;
 mod replay;
 mod signals;
