@@ -1,5 +1,5 @@
-//! Names of hosts: resolved by the C library on the runtime's threads for blocking calls, so that no
-//! worker waits for a name server.
+//! Names of hosts: resolved by the C library on the runtime's threads for blocking calls, so that
+//! no worker waits for a name server.
 //!
 //! # A question
 //!
@@ -18,8 +18,8 @@
 //! The call's [`Pilot`] makes each transition when it is dropped, under the lock of the table: the
 //! flight leaves the table before its event is set. So no task joins a flight that has ended.
 //!
-//! At most [`CALLS`] calls run at one time: a name server that is slow must not take all threads for
-//! blocking calls. Nothing is cached: that is the business of the system's resolver.
+//! At most [`CALLS`] calls run at one time: a name server that is slow must not take all threads
+//! for blocking calls. Nothing is cached: that is the business of the system's resolver.
 //!
 //! Under the deterministic executor names are those of [`sim::set_name`](crate::sim::set_name).
 

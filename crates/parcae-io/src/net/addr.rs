@@ -75,8 +75,8 @@ impl Iterator for Addresses {
 
 impl ExactSizeIterator for Addresses {}
 
-/// The addresses of a host, with the families in turn (RFC 8305, section 4): if one of them does not
-/// work, the second attempt tries the other.
+/// The addresses of a host, with the families in turn (RFC 8305, section 4): if one of them does
+/// not work, the second attempt tries the other.
 fn of_host(host: &str, port: u16) -> io::Result<Addresses> {
     if let Some(ip) = dns::literal(host) {
         return Ok(Addresses::one(SocketAddr::new(ip, port)));
