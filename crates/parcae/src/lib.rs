@@ -115,9 +115,12 @@ pub mod lab {
     //! [`Explore`] the settings.
 
     pub use crate::api::lab::{
-        Explore, Failure, FailureKind, Faults, Report, Run, TokenError, always, eventually, point,
+        Explore, Failure, FailureKind, Faults, Report, Run, RunState, TaskStatus, TokenError,
+        always, eventually, point,
     };
-    pub use crate::sched::lab::{OpKind, RunStep, Strategy, TaskLabel, UnknownStrategy};
+    pub use crate::sched::lab::{
+        OpKind, RunEvent, RunStep, Strategy, TaskChange, TaskLabel, UnknownStrategy,
+    };
 }
 
 pub mod runtime {

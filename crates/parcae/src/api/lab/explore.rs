@@ -8,15 +8,18 @@
 //! A failure is repeated in the choice form, shrunk, recorded, and reported with both tokens.
 
 use super::failure::{Failure, Found, Report};
+use super::probe::Probe;
+use super::publish::{Publication, publish};
+use super::replay;
 use super::shrink::{REPLAYS, shrink};
 use super::stand::{Oracles, Ran, ScheduleOpts, Stand};
 use super::timeline::Run;
-use super::token::{Token, TokenError, TokenForm, tree};
+use super::token::{Token, TokenForm, tree};
 use super::watch::Watch;
 use crate::api::runtime::{Builder, Runtime};
 use crate::base::error::{Error, Result};
 use crate::base::rng::mix;
-use crate::sched::lab::{Chooser, Deviation, FaultRates, Script, Strategy, chooser};
+use crate::sched::lab::{Chooser, Deviation, FaultRates, Fork, Script, Strategy, chooser};
 use crate::scope::cx::Preempt;
 use crate::scope::profile::Profile;
 use std::collections::{BTreeMap, HashSet};
@@ -89,6 +92,11 @@ impl Faults {
 /// Read once per hunt: `PARCAE_REPLAY=token` runs that run alone, `PARCAE_SCHEDULES=n` and
 /// `PARCAE_TIME=seconds` replace the bounds of the hunt (`PARCAE_SCHEDULES=x10` multiplies it),
 /// `PARCAE_STRATEGY=name` the strategies.
+///
+/// `PARCAE_HTML=file` writes a picture of the failure, `PARCAE_RECORD=file` appends the run as a line
+/// of JSON. With `PARCAE_REPLAY`: `PARCAE_UNTIL=step` adds a dump of all tasks before that step to
+/// the recording, `PARCAE_SHRINK=1` shrinks the run first, `PARCAE_PROBE=samples` looks longer for
+/// the step that decides. The program `parcae` sets these (`parcae replay`, `shrink`, `explain`).
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Explore {
@@ -101,7 +109,7 @@ pub struct Explore {
     seed: u64,
     threads: usize,
     watchdog: Duration,
-    virtual_time: Duration,
+    pub(super) virtual_time: Duration,
 }
 
 impl Default for Explore {
@@ -232,10 +240,7 @@ impl Explore {
     ) -> std::result::Result<Report, Failure> {
         let hunt = self.clone().with_environment();
         if let Ok(token) = std::env::var("PARCAE_REPLAY") {
-            return match hunt.replay(&token, &test) {
-                Ok(outcome) => outcome,
-                Err(error) => panic!("PARCAE_REPLAY: {error}"),
-            };
+            return replay::from_environment(&hunt, &token, &test);
         }
         let started = Instant::now();
         // The lowest number of a schedule that has failed.
@@ -266,80 +271,13 @@ impl Explore {
             }
         }
         report.time = started.elapsed();
-        first.map_or(Ok(report), Err)
-    }
-
-    /// Repeats the run of a token.
-    ///
-    /// ```
-    /// use parcae::lab::Explore;
-    /// use parcae::sync::atomic::{AtomicU64, Ordering::SeqCst};
-    ///
-    /// let test = |rt: &parcae::Runtime| {
-    ///     let count = AtomicU64::new(0);
-    ///     rt.run(|cx| {
-    ///         cx.nursery(|n| {
-    ///             for _ in 0..2 {
-    ///                 n.spawn(|_| Ok(count.store(count.load(SeqCst) + 1, SeqCst)))?;
-    ///             }
-    ///             Ok(())
-    ///         })
-    ///     })?;
-    ///     assert_eq!(count.into_inner(), 2);
-    ///     Ok(())
-    /// };
-    /// let found = Explore::new().run(test).unwrap_err();
-    /// let again = Explore::new().replay(found.token(), test)?.unwrap_err();
-    /// assert_eq!(again.signature(), found.signature());
-    /// # Ok::<(), parcae::lab::TokenError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the text is no token. The result is that of [`run`](Explore::run): it fails if the run
-    /// fails. A run that differs from the recorded one has a note that says so.
-    pub fn replay(
-        &self,
-        token: &str,
-        test: impl Fn(&Runtime) -> Result<()>,
-    ) -> std::result::Result<std::result::Result<Report, Failure>, TokenError> {
-        let token: Token = token.parse()?;
-        let stand = Stand::new(Runtime::builder(), Oracles::All);
-        let opts = ScheduleOpts {
-            seed: token.seed,
-            workers: token.workers,
-            preempts: true,
-            limit: token.limit,
-            until: self.virtual_time,
-            faults: token.faults,
-            record: true,
-        };
-        let started = Instant::now();
-        let ran = stand.run(opts, token.chooser(), &mut |rt| test(rt));
-        let Ran { symptom, hash, steps, deviations, record, tasks, .. } = ran;
-        let mut notes = Vec::new();
-        if token.hash != 0 && token.hash != hash {
-            notes.push(String::from(
-                "the operations were not those of the recorded run: the program has changed, or it \
-                 uses a clock, a hash map's order, addresses, threads or statics",
-            ));
+        match first {
+            Some(failure) => {
+                publish(&Publication::of(&failure));
+                Err(failure)
+            }
+            None => Ok(report),
         }
-        let Some(symptom) = symptom else {
-            let mut report = Report { schedules: 1, distinct: 1, steps, ..Report::default() };
-            report.time = started.elapsed();
-            return Ok(Ok(report));
-        };
-        let text = token.to_string();
-        Ok(Err(Failure::from(Found {
-            symptom,
-            schedule: 0,
-            strategy: token.strategy,
-            seed_token: text.clone(),
-            token: text,
-            run: Run { tasks, steps: record },
-            forced: deviations.len(),
-            notes,
-        })))
     }
 
     fn with_environment(mut self) -> Explore {
@@ -452,7 +390,7 @@ impl Explore {
     }
 
     /// Repeats a failure in the choice form, shrinks and records it.
-    fn investigate<P: Profile + Clone>(
+    pub(super) fn investigate<P: Profile + Clone>(
         &self,
         stand: &Stand<P>,
         schedule: u64,
@@ -460,7 +398,7 @@ impl Explore {
         ran: Ran,
         test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
     ) -> Failure {
-        let Ran { symptom, deviations, tasks, hash, .. } = ran;
+        let Ran { symptom, deviations, run, hash, .. } = ran;
         let Some(symptom) = symptom else { unreachable!("it has failed") };
         let mut notes = Vec::new();
         let opts = ScheduleOpts {
@@ -501,11 +439,16 @@ impl Explore {
         let last = again(&list, true);
         let (run, tasks, hash, symptom) = match same(&last) {
             true => {
-                let tree = tree(&last.tasks);
-                let run = Run { tasks: last.tasks, steps: last.record };
+                let tree = tree(&last.run.tasks);
+                let mut run = last.run;
+                run.lost_after = Probe::brief().find(run.steps.len(), |before, then| {
+                    let script = Box::new(Script::new(&list));
+                    let fork = Box::new(Fork::new(script, before, then));
+                    stand.run(opts, fork, test).symptom.is_some()
+                });
                 (run, tree, last.hash, last.symptom.unwrap_or(symptom))
             }
-            false => (Run::default(), tree(&tasks), 0, symptom),
+            false => (Run::default(), tree(&run.tasks), 0, symptom),
         };
         let forced = list.len();
         let form = TokenForm::Choices { tasks, deviations: list };
@@ -551,18 +494,4 @@ pub(crate) fn run_seeds<P: Profile + Clone>(
         used = ran.chooser;
     }
     Ok(())
-}
-
-impl Token {
-    /// The chooser that repeats the run.
-    fn chooser(&self) -> Box<dyn Chooser> {
-        match &self.form {
-            TokenForm::Choices { deviations, .. } => Box::new(Script::new(deviations)),
-            TokenForm::Seed { memory } => {
-                let mut chooser = chooser(self.strategy);
-                chooser.remember(memory);
-                chooser
-            }
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! The results of a hunt.
 
+use super::picture;
+use super::publish::Publication;
 use super::timeline::Run;
 use crate::base::error::{Error, ErrorKind};
 use crate::sched::lab::{Strategy, Trouble};
@@ -208,6 +210,27 @@ impl Failure {
     pub fn run(&self) -> &Run {
         &self.found.run
     }
+
+    pub(super) fn run_mut(&mut self) -> &mut Run {
+        &mut self.found.run
+    }
+
+    /// The shrunk run as a picture: one page of HTML without references to anything else. The
+    /// environment variable `PARCAE_HTML=file` writes it for every failure.
+    pub fn to_html(&self) -> String {
+        picture::page(&Publication::of(self))
+    }
+
+    /// The shrunk run with all steps, as one line of JSON, for the program `parcae` and others. The
+    /// environment variable `PARCAE_RECORD=file` appends it to a file.
+    pub fn to_json(&self) -> String {
+        Publication::of(self).to_json()
+    }
+
+    /// Remarks about the run: that it differs from the recorded one, for example.
+    pub fn notes(&self) -> &[String] {
+        &self.found.notes
+    }
 }
 
 impl fmt::Display for Failure {
@@ -223,17 +246,32 @@ impl fmt::Display for Failure {
             writeln!(f, "  note: {note}")?;
         }
         write!(f, "{}", self.found.run)?;
-        writeln!(f, "  {} forced switches; repeat it with", self.found.forced)?;
-        write!(f, "  PARCAE_REPLAY={} {}", self.found.token, command())
+        let switches = match self.found.forced {
+            0 => "no forced switch".to_owned(),
+            1 => "1 forced switch".to_owned(),
+            forced => format!("{forced} forced switches"),
+        };
+        writeln!(f, "  {switches}; repeat it with")?;
+        write!(f, "  PARCAE_REPLAY={} {}", self.found.token, command())?;
+        if let Some(command) = test_command() {
+            write!(f, "\n  or step through it: parcae replay {} -- {command}", self.found.token)?;
+        }
+        Ok(())
     }
 }
 
-/// The command that runs the present test again.
+/// The name of the test that runs on this thread.
+pub(super) fn test_name() -> Option<String> {
+    std::thread::current().name().filter(|name| *name != "main").map(str::to_owned)
+}
+
+/// The command that runs the present test again, and no other one.
+fn test_command() -> Option<String> {
+    test_name().map(|name| format!("cargo test {name} -- --exact"))
+}
+
 fn command() -> String {
-    match std::thread::current().name() {
-        Some(name) if name != "main" => format!("cargo test {name}"),
-        _ => "and the same command".to_owned(),
-    }
+    test_command().unwrap_or_else(|| "and the same command".to_owned())
 }
 
 impl std::error::Error for Failure {}

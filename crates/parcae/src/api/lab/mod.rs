@@ -6,16 +6,25 @@
 //! | `stand` | one schedule, and the oracles |
 //! | `token` | a run as text |
 //! | `shrink` | the deviations that matter |
+//! | `replay`, `probe` | the run of a token; the step after which it was lost |
+//! | `record`, `states` | the changes of tasks in a recorded run, and their states at a step |
 //! | `timeline` | the steps of a run, for people |
+//! | `picture`, `publish` | a run as a page of HTML, and as JSON; the files that a user asked for |
 //! | `invariants` | statements of the program about itself |
 //! | `quiet`, `watch` | silence while schedules fail; the watchdog, and the token that outlives a crash |
 
 mod explore;
 mod failure;
 mod invariants;
+mod picture;
+mod probe;
+mod publish;
 mod quiet;
+mod record;
+mod replay;
 mod shrink;
 mod stand;
+mod states;
 mod timeline;
 mod token;
 mod watch;
@@ -24,6 +33,7 @@ pub(crate) use explore::run_seeds;
 pub use explore::{Explore, Faults};
 pub use failure::{Failure, FailureKind, Report};
 pub use invariants::{always, eventually};
+pub use states::{RunState, TaskStatus};
 pub use timeline::Run;
 pub use token::TokenError;
 

@@ -15,15 +15,16 @@
 use super::failure::{FailureKind, Symptom};
 use super::invariants;
 use super::quiet::Quiet;
+use super::record;
+use super::timeline::Run;
 use crate::api::runtime::{Builder, Runtime};
 use crate::base::error::{Error, Result};
-use crate::sched::lab::{
-    Chooser, Deviation, FaultRates, Lab, RunStep, SchedulePlan, TaskLabel, Trouble,
-};
+use crate::sched::lab::{Chooser, Deviation, FaultRates, Lab, SchedulePlan, Trouble};
 use crate::scope::budget::{Resource, Standing, UNLIMITED};
 use crate::scope::profile::Profile;
+use crate::view::inspect::Dump;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The place where schedules run, on one thread.
@@ -32,6 +33,8 @@ pub(super) struct Stand<P: Profile> {
     builder: Builder<P>,
     quiet: Quiet,
     oracles: Oracles,
+    /// The recorded step before which the tasks are dumped, and the text of the dump.
+    dump_before: Option<(usize, Arc<Mutex<String>>)>,
 }
 
 /// The trouble that counts as a failure although the test returns no error.
@@ -63,8 +66,8 @@ pub(super) struct Ran {
     pub(super) hash: u64,
     pub(super) steps: u64,
     pub(super) deviations: Vec<Deviation>,
-    pub(super) record: Vec<RunStep>,
-    pub(super) tasks: Vec<TaskLabel>,
+    /// Empty, unless the schedule has failed or was recorded.
+    pub(super) run: Run,
     pub(super) chooser: Box<dyn Chooser>,
     /// Whether the strategy has more schedules.
     pub(super) more: bool,
@@ -72,7 +75,14 @@ pub(super) struct Ran {
 
 impl<P: Profile + Clone> Stand<P> {
     pub(super) fn new(builder: Builder<P>, oracles: Oracles) -> Stand<P> {
-        Stand { lab: Lab::new(), builder, quiet: Quiet::begin(), oracles }
+        Stand { lab: Lab::new(), builder, quiet: Quiet::begin(), oracles, dump_before: None }
+    }
+
+    /// Dumps all tasks before this step of recorded runs, into the text that is returned.
+    pub(super) fn dump_before(&mut self, step: usize) -> Arc<Mutex<String>> {
+        let text = Arc::new(Mutex::new(String::new()));
+        self.dump_before = Some((step, Arc::clone(&text)));
+        text
     }
 
     /// Runs the test once.
@@ -83,18 +93,35 @@ impl<P: Profile + Clone> Stand<P> {
         test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
     ) -> Ran {
         let ScheduleOpts { seed, workers, preempts, limit, until, faults, record } = opts;
+        let dump_before = self.dump_before.as_ref().map(|dump| dump.0);
         let bare = workers == 0;
         let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
         // The last run of a failure is the one that is recorded and shown.
         let brief = self.oracles == Oracles::All && !record;
-        let plan = SchedulePlan { seed, bare, preempts, limit, until, record, brief, faults };
+        let plan =
+            SchedulePlan { seed, bare, preempts, limit, until, record, dump_before, brief, faults };
         self.lab.lock().begin(chooser, plan);
         self.quiet.take();
         let _statements = invariants::begin();
         let builder = self.builder.clone().lab(Arc::clone(&self.lab), seed);
         let builder = if bare { builder.bare() } else { builder.workers(workers) };
+        let mut log = Vec::new();
         let symptom = match builder.build() {
-            Ok(rt) => self.examine(&rt, test),
+            Ok(rt) => {
+                if let Some((_, text)) = &self.dump_before {
+                    let (text, shared) = (Arc::clone(text), rt.shared());
+                    self.lab.on_dump(Box::new(move || {
+                        let dump = shared.upgrade().map(|shared| Dump::of(&shared).to_string());
+                        *text.lock().unwrap_or_else(PoisonError::into_inner) =
+                            dump.unwrap_or_default();
+                    }));
+                }
+                let symptom = self.examine(&rt, test);
+                if record {
+                    log = rt.event_list();
+                }
+                symptom
+            }
             Err(error) => Some(Symptom::new(FailureKind::Error, "build", error.into())),
         };
         let mut state = self.lab.lock();
@@ -102,9 +129,11 @@ impl<P: Profile + Clone> Stand<P> {
         let failed = symptom.is_some() || record;
         let deviations = if failed { state.deviations().to_vec() } else { Vec::new() };
         let tasks = if failed { state.labels() } else { Vec::new() };
-        let record = state.take_record();
+        let events = record::events(&mut state, &log);
+        let steps_of_run = state.recorder().map(|recorder| std::mem::take(&mut recorder.steps));
+        let run = Run { tasks, steps: steps_of_run.unwrap_or_default(), events, lost_after: None };
         let (chooser, more) = state.end();
-        Ran { symptom, hash, steps, deviations, record, tasks, chooser, more }
+        Ran { symptom, hash, steps, deviations, run, chooser, more }
     }
 
     fn examine(

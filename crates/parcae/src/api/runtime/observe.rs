@@ -7,7 +7,7 @@ use crate::scope::profile::Profile;
 use crate::view::attach::{self, AttachOpts, Attached};
 use crate::view::inspect::{self, Deadlock, Detector, Dump, DumpOnSignal, PAUSE};
 use crate::view::stats::Snapshot;
-use crate::view::trace::{self, Recording, Streaming, TraceError, TraceOpts};
+use crate::view::trace::{self, Recording, Streaming, TraceError, TraceEvent, TraceOpts};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -66,6 +66,11 @@ impl<P: Profile> Runtime<P> {
     /// workers and program. Empty under threads.
     pub fn event_log(&self) -> Vec<u8> {
         self.inner().engine.log()
+    }
+
+    /// The event log, decoded.
+    pub(crate) fn event_list(&self) -> Vec<TraceEvent> {
+        self.inner().engine.with_shared(trace::logged)
     }
 
     /// All tasks: their waits, places and times. It works on a runtime that is stuck, too. See

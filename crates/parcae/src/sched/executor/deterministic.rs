@@ -95,16 +95,20 @@ impl Conductor {
         let worker = &self.workers[0];
         let mut stuck = 0;
         while !done() {
-            let next = {
+            let (next, recording) = {
                 let mut state = lab.lock();
                 worker.tell_ready(&mut state);
+                worker.tell_events(&mut state);
                 if state.is_fair()
                     && let Some(log) = &self.shared.log
                 {
                     log.advance();
                 }
-                state.pick()
+                (state.pick(), state.recorder().is_some())
             };
+            if recording {
+                lab.dump_if_due();
+            }
             self.stop_if_told();
             if let Some(task) = next {
                 worker.run_next(task);

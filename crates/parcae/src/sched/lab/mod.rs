@@ -11,10 +11,12 @@
 //! | `strategy` | the interface of strategies, and the short ones |
 //! | `pct`, `pos`, `urw`, `exhaustive` | a strategy each |
 //! | `script` | the choices of a recorded run |
+//! | `fork` | the beginning of one run and the end of another |
 //! | `state` | a schedule: tasks, ready tasks, choices, the rolling hash |
 //! | `record` | steps of a run, for people |
 
 mod exhaustive;
+mod fork;
 mod op;
 mod pct;
 mod pos;
@@ -24,8 +26,10 @@ mod state;
 mod strategy;
 mod urw;
 
+pub(crate) use fork::Fork;
 pub use op::OpKind;
-pub use record::{RunStep, TaskLabel};
+pub(crate) use record::Recorder;
+pub use record::{RunEvent, RunStep, TaskChange, TaskLabel};
 pub(crate) use script::{ChoicePhase, Deviation, Script};
 pub(crate) use state::{
     FaultRates, LabState, ROOT_PATH, ReadyPlace, SchedulePlan, Trouble, Turn, WaitFault, child_path,
@@ -58,16 +62,40 @@ pub struct Lab {
     /// The stacks of the first schedule serve all others: mapping memory takes longer than a
     /// schedule.
     stacks: OnceLock<StackPool>,
+    /// Called where [`SchedulePlan::dump_before`] says so.
+    on_dump: Mutex<Option<DumpCallback>>,
 }
+
+/// Looks at all tasks of a scheduler.
+pub(crate) type DumpCallback = Box<dyn FnOnce() + Send>;
 
 impl Lab {
     pub(crate) fn new() -> Arc<Lab> {
         ALIVE.fetch_add(1, Ordering::Relaxed); // see `ALIVE`
-        Arc::new(Lab { state: Mutex::new(LabState::new()), stacks: OnceLock::new() })
+        Arc::new(Lab {
+            state: Mutex::new(LabState::new()),
+            stacks: OnceLock::new(),
+            on_dump: Mutex::new(None),
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, LabState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the function that is called where the plan of the schedule says so.
+    pub(crate) fn on_dump(&self, callback: DumpCallback) {
+        *self.on_dump.lock().unwrap_or_else(PoisonError::into_inner) = Some(callback);
+    }
+
+    /// Calls that function, if a step for which the plan wants it has just begun. Not under a lock:
+    /// the function may look at any task.
+    pub(crate) fn dump_if_due(&self) {
+        let due = self.lock().recorder().is_some_and(Recorder::takes_dump);
+        let take = || self.on_dump.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if due && let Some(callback) = take() {
+            callback();
+        }
     }
 
     /// The stacks of all schedules.

@@ -20,7 +20,7 @@
 //! the task that reaches it.
 
 use super::op::{Op, OpKind};
-use super::record::{RunStep, TaskLabel};
+use super::record::{Recorder, RunStep, TaskLabel};
 use super::script::{ChoicePhase, Deviation};
 use super::strategy::{Choice, Chooser, Enabled, Strategy, chooser};
 use crate::base::rng::mix;
@@ -43,6 +43,8 @@ pub(crate) struct SchedulePlan {
     pub(crate) until: u64,
     /// Whether steps are recorded.
     pub(crate) record: bool,
+    /// The recorded step before which [`Lab::on_dump`](super::Lab::on_dump) is called.
+    pub(crate) dump_before: Option<usize>,
     /// Whether a deadlock is reported without backtraces.
     pub(crate) brief: bool,
     /// Chances of faults, in 1 of so many operations; 0 for never.
@@ -170,7 +172,7 @@ pub(crate) struct LabState {
     deviations: Vec<Deviation>,
     /// The path of the task that was made to go on last.
     forced: Option<u64>,
-    record: Vec<RunStep>,
+    recorder: Recorder,
     trouble: Option<Trouble>,
     stopped: bool,
     waits: u64,
@@ -189,6 +191,7 @@ impl LabState {
                 limit: u64::MAX / 4,
                 until: u64::MAX,
                 record: false,
+                dump_before: None,
                 brief: false,
                 faults: FaultRates::default(),
             },
@@ -207,7 +210,7 @@ impl LabState {
             hash: 0,
             deviations: Vec::new(),
             forced: None,
-            record: Vec::new(),
+            recorder: Recorder::default(),
             trouble: None,
             stopped: false,
             waits: 0,
@@ -227,7 +230,7 @@ impl LabState {
         self.ready.clear();
         self.places.clear();
         self.deviations.clear();
-        self.record.clear();
+        self.recorder.begin(self.plan.dump_before);
         (self.running, self.next, self.yields, self.last) = (None, None, false, (0, 0));
         (self.steps, self.hash, self.roots, self.waits, self.drawn) = (0, 0, 0, 0, 0);
         (self.trouble, self.stopped, self.forced) = (None, false, None);
@@ -386,7 +389,7 @@ impl LabState {
         self.does(task);
         self.tasks[task as usize].pending = Op::default();
         if self.steps > self.plan.limit.saturating_mul(2) && !self.stopped {
-            self.trouble.get_or_insert(Trouble::Livelock);
+            self.has(Trouble::Livelock);
         }
         Some(place)
     }
@@ -473,7 +476,7 @@ impl LabState {
         if self.plan.record && pending.kind != OpKind::Start && self.trouble.is_none() {
             let forced = self.forced.take() == Some(path);
             let (op, object) = (pending.kind, pending.object);
-            self.record.push(RunStep { task, op, object, site, forced });
+            self.recorder.push(RunStep { task, op, object, site, forced });
         }
     }
 
@@ -530,6 +533,7 @@ impl LabState {
     /// The schedule has this trouble; only the first counts.
     pub(crate) fn has(&mut self, trouble: Trouble) {
         self.trouble.get_or_insert(trouble);
+        self.recorder.ends();
     }
 
     pub(crate) fn trouble(&self) -> Option<Trouble> {
@@ -553,8 +557,16 @@ impl LabState {
         &self.deviations
     }
 
-    pub(crate) fn take_record(&mut self) -> Vec<RunStep> {
-        std::mem::take(&mut self.record)
+    // ----- the record -------------------------------------------------------------------
+
+    /// The record, if steps are recorded.
+    pub(crate) fn recorder(&mut self) -> Option<&mut Recorder> {
+        self.plan.record.then_some(&mut self.recorder)
+    }
+
+    /// The number of a task, by its id in the scheduler.
+    pub(crate) fn number_of_task(&self, id: u64) -> Option<u32> {
+        self.ids.get(&id).copied()
     }
 
     /// The tasks of the schedule.

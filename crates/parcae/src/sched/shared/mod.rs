@@ -169,6 +169,8 @@ impl Shared {
             deferred: host.deferred(),
         };
         let workers = stealers.len();
+        // The lab compares hashes, and needs the log only of a run that is shown.
+        let keeps_log = lab.as_ref().is_none_or(|lab| lab.lock().recorder().is_some());
         let tracer = TracerOpts { log: config.deterministic, times: config.measure_times };
         Shared {
             remotes: (0..workers).map(remote).collect(),
@@ -183,7 +185,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             outside: AtomicU64::new(OUTSIDE),
             conductor: Parker::default(),
-            log: config.deterministic.then(|| EventLog::new(lab.is_none())),
+            log: config.deterministic.then(|| EventLog::new(keeps_log)),
             lab,
             tracer: Tracer::new(workers, tracer),
             started: Instant::now(),

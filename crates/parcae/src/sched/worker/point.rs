@@ -91,6 +91,7 @@ impl Worker {
         if state.is_bare() {
             self.tell_ready(&mut state);
         }
+        self.tell_events(&mut state);
         if state.wants_label(task.id())
             && let Some(frame) = frame_of(task)
         {
@@ -98,7 +99,20 @@ impl Worker {
             let (name, at) = unsafe { self.shared.host.frames().origin(frame) };
             state.label(task.id(), name, at);
         }
-        state.point(task.id(), kind, object, site)
+        let turn = state.point(task.id(), kind, object, site);
+        let recording = state.recorder().is_some();
+        drop(state);
+        if recording {
+            lab.dump_if_due();
+        }
+        turn
+    }
+
+    /// Tells the lab how long the event log is, if it records the run.
+    pub(crate) fn tell_events(&self, state: &mut LabState) {
+        if let (Some(recorder), Some(log)) = (state.recorder(), &self.shared.log) {
+            recorder.heard(log.len());
+        }
     }
 
     /// The running task goes on after a switch at its point. In a bare schedule the lab knows that
@@ -107,6 +121,7 @@ impl Worker {
         if let (Some(lab), Some(task)) = (&self.shared.lab, self.current.get()) {
             let mut state = lab.lock();
             if !state.is_bare() {
+                self.tell_events(&mut state);
                 // SAFETY: the running task.
                 state.resumed(unsafe { task.as_ref() }.id());
             }

@@ -55,7 +55,7 @@ pub use event::{TraceEvent, What};
 pub use recording::{Recording, Trace, TraceError};
 pub use stream::{Streamed, Streaming};
 
-pub(crate) use recording::start;
+pub(crate) use recording::{logged, start};
 pub(crate) use stream::start as start_streaming;
 
 /// Options of a recording.

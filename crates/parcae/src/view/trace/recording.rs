@@ -289,6 +289,14 @@ pub(super) fn decode(words: &Words, table: &NameTable, rate: Rate) -> Option<Tra
     })
 }
 
+/// All events that the deterministic executor has logged. Positions are those of the log: events
+/// that cannot be decoded are none, because the executor writes no others.
+pub(crate) fn logged(shared: &Shared) -> Vec<TraceEvent> {
+    let (table, rate) = (Arc::clone(shared.tracer.names()), shared.rate());
+    let events = shared.log.as_ref().map(|log| log.since(0)).unwrap_or_default();
+    events.iter().filter_map(|words| decode(words, &table, rate)).collect()
+}
+
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trace").field("events", &self.len()).field("lost", &self.lost()).finish()

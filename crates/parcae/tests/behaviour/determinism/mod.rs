@@ -2,4 +2,5 @@
 
 mod explore;
 mod lab;
+mod lab_run;
 mod random;
