@@ -94,9 +94,9 @@ impl Faults {
 /// `PARCAE_STRATEGY=name` the strategies.
 ///
 /// `PARCAE_HTML=file` writes a picture of the failure, `PARCAE_RECORD=file` appends the run as a
-/// line of JSON. With `PARCAE_REPLAY`: `PARCAE_UNTIL=step` adds a dump of all tasks before that step
-/// to the recording, `PARCAE_SHRINK=1` shrinks the run first, `PARCAE_PROBE=samples` looks longer
-/// for the step that decides. The program `parcae` sets these (`parcae replay`, `shrink`,
+/// line of JSON. With `PARCAE_REPLAY`: `PARCAE_UNTIL=step` adds a dump of all tasks before that
+/// step to the recording, `PARCAE_SHRINK=1` shrinks the run first, `PARCAE_PROBE=samples` looks
+/// longer for the step that decides. The program `parcae` sets these (`parcae replay`, `shrink`,
 /// `explain`).
 #[derive(Debug, Clone)]
 #[must_use]
