@@ -1,5 +1,5 @@
-//! Sockets and signals for the tasks of [`parcae`]: calls as in `std::net`, which park the task
-//! instead of the thread.
+//! Sockets, files and signals for the tasks of [`parcae`]: calls as in `std::net`, which park the
+//! task instead of the thread.
 //!
 //! # A first server
 //!
@@ -56,6 +56,7 @@
 //! Linux only, by epoll. Names of hosts are resolved by `getaddrinfo` on the runtime's threads for
 //! blocking calls; a question that was left by a cancelled task holds up the end of the runtime.
 
+pub mod fs;
 pub mod net;
 pub mod signal;
 pub mod sim;

@@ -218,6 +218,23 @@ pub(crate) fn recv_vectored(
     counted(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
 }
 
+/// Reads from a file at its cursor, or at an offset, if the bytes are in the page cache:
+/// `WouldBlock` if they are not. `Unsupported` if the file system cannot say.
+pub(crate) fn read_cached(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: Option<u64>,
+) -> io::Result<usize> {
+    let part =
+        libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len().min(MOST) };
+    // -1: at the cursor, which moves.
+    let offset = offset.map_or(Ok(-1), libc::off_t::try_from);
+    let offset = offset.map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let flags = libc::RWF_NOWAIT;
+    // SAFETY: the kernel writes at most so many bytes into the buffer.
+    counted(unsafe { libc::preadv2(fd.as_raw_fd(), &raw const part, 1, offset, flags) })
+}
+
 /// The result of a connection attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connecting {

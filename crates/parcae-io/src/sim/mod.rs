@@ -1,4 +1,4 @@
-//! The simulated network of a deterministic runtime.
+//! The simulated world of a deterministic runtime: network, names, disks, signals.
 //!
 //! Under the deterministic executor the sockets of [`net`](crate::net) talk to this network. Each
 //! runtime has one of its own, made from the runtime's seed. It has TCP connections with buffers of
@@ -48,6 +48,7 @@
 //! Loss, duplication, partitions, crashes of hosts. Descriptors: [`as_fd`](std::os::fd::AsFd)
 //! panics and `into_std` fails. A real socket under the deterministic executor is an error.
 
+mod disk;
 mod drive;
 mod listener;
 mod mailbox;
@@ -55,6 +56,9 @@ mod names;
 mod pipe;
 mod random;
 
+pub(crate) use disk::{
+    Removed, SimFile, create_dir, create_dir_all, metadata, open_file, read_dir, remove, rename,
+};
 pub(crate) use listener::{InLine, SimConnecting, SimListener, connect, listen};
 pub(crate) use mailbox::{Mailbox, mailbox};
 pub(crate) use names::lookup;
@@ -99,6 +103,8 @@ struct Net {
     links: BTreeMap<String, u64>,
     /// Addresses by name of the host.
     names: BTreeMap<String, Vec<IpAddr>>,
+    /// The disks of the hosts that have used one.
+    disks: BTreeMap<IpAddr, disk::Disk>,
     /// Subscriptions to signals.
     signals: Vec<(i32, parcae::channel::Sender<i32>)>,
 }
@@ -121,6 +127,7 @@ impl World {
                 ports: BTreeMap::new(),
                 links: BTreeMap::new(),
                 names: BTreeMap::new(),
+                disks: BTreeMap::new(),
                 signals: Vec::new(),
             }),
         }
@@ -141,6 +148,11 @@ impl World {
     /// The random numbers of a new link between two ends.
     fn link(&self, from: &Name, to: &Name) -> Random {
         self.stream(&format!("{} {}", from.host(), to.host()))
+    }
+
+    /// Random numbers that belong to this name.
+    fn seeded(&self, name: &str) -> Random {
+        Random::of(self.seed, name)
     }
 
     /// Random numbers for the next use of this name.

@@ -1,5 +1,5 @@
-//! Sockets: each test body is written once and runs on the simulated network under many seeds, and
-//! on epoll with threads.
+//! Sockets, files and children: each test body is written once and runs on the simulated network
+//! under many seeds, and on epoll with threads.
 
 #[path = "../../../parcae/tests/support/mod.rs"]
 mod support;
@@ -10,6 +10,7 @@ mod cancelling;
 mod datagrams;
 mod echo;
 mod edges;
+mod files;
 mod homes;
 mod inspecting;
 mod names;

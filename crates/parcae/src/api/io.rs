@@ -16,7 +16,7 @@
 
 pub use crate::sched::idle::KernelEvents;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::worker;
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::{self, Deadline, borrowed_waiter};
@@ -142,6 +142,29 @@ pub fn refund(cost: u64) {
     if let Some(frame) = Here::new().frame() {
         frame.refund_io(cost);
     }
+}
+
+/// Makes a call on a thread of the runtime's pool for blocking calls; directly outside of tasks.
+/// The result of a call that was made is returned in any case: a cancellation that came meanwhile
+/// is for the next cancel point. Costs nothing: the caller has [charged](charge) the operation.
+///
+/// # Errors
+///
+/// If the task is cancelled before the call has begun; if the call panics.
+pub fn blocking<R: Send>(call: impl FnOnce() -> R + Send) -> Result<R> {
+    let mut made = None;
+    let place = &mut made;
+    let outcome = crate::sync::blocking::blocking(move || *place = Some(call()));
+    let Some(result) = made else {
+        return Err(outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Unwinding)));
+    };
+    if let Some(frame) = Here::new().frame() {
+        frame.refund_op(); // that of the checkpoint in it
+        if outcome.is_err() {
+            frame.untell();
+        }
+    }
+    Ok(result)
 }
 
 /// Lets other tasks run. Not a cancel point: the task is not told that it is cancelled.

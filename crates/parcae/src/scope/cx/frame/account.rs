@@ -116,6 +116,13 @@ impl Frame {
         }
     }
 
+    /// Takes the op of a checkpoint back, which was part of an operation that is charged as a
+    /// whole.
+    #[cfg(feature = "io")]
+    pub(crate) fn refund_op(&self) {
+        self.slice.set(self.slice.get() + 1);
+    }
+
     /// Sets the rest of the account. The turn goes on: a new slice is cut from it, which may be
     /// shorter.
     pub(super) fn set_balance(&self, balance: Budget) {
