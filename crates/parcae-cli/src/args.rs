@@ -40,6 +40,79 @@ pub(crate) enum Command {
     Top(TopArgs),
     Dump(DumpArgs),
     Trace(TraceArgs),
+    Replay(ReplayArgs),
+    Shrink(ShrinkArgs),
+    Explain(ExplainArgs),
+}
+
+/// Step through the run of a token, forwards and backwards
+///
+/// A test under the lab that fails prints a token. This runs the test again with that token, and
+/// shows each step: the operation, the states of all tasks, the object that each waits for. Without
+/// a terminal, or with `--until`, it prints the steps up to there, and all tasks with backtraces.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = REPLAY_KEYS)]
+pub(crate) struct ReplayArgs {
+    /// The token, or a file that a test has written with PARCAE_RECORD
+    #[arg(value_name = "TOKEN|FILE")]
+    pub(crate) run: OsString,
+
+    /// Print the run up to this step, and all tasks before it with their backtraces
+    #[arg(long, value_name = "STEP")]
+    pub(crate) until: Option<usize>,
+
+    /// Write a picture of the run, a page of HTML, and do nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "until")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// The command that runs the test: cargo test NAME -- --exact
+    #[arg(value_name = "COMMAND", last = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+const REPLAY_KEYS: &str = "\
+Keys:
+  ← → ↑ ↓ n p              previous or next step; PgUp PgDn ten steps, Home End
+  Tab, Shift-Tab           choose a task
+  t, T                     next or previous step of that task
+  f, F                     next or previous switch that the lab forced
+  !                        the step after which the failure could not be avoided
+  g, or a number           go to a step
+  d                        all tasks at this step, with backtraces; runs the test again
+  q                        leave";
+
+/// Reduce a run to the switches that matter, and print its new token
+///
+/// Failures are shrunk before they are printed. This is for other tokens: those of runs that ended
+/// the process, or that were kept from an earlier version of the test.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShrinkArgs {
+    /// The token
+    #[arg(value_name = "TOKEN")]
+    pub(crate) token: OsString,
+
+    /// The command that runs the test: cargo test NAME -- --exact
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Explain a failure: a timeline, and the step after which it could not be avoided
+///
+/// The run is shrunk. Then it is repeated up to each of some steps, and goes on at random from
+/// there. The step after which no such continuation passes has decided the failure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The token
+    #[arg(value_name = "TOKEN")]
+    pub(crate) token: OsString,
+
+    /// Random continuations for each step that is tried [default: 500]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) samples: Option<u64>,
+
+    /// The command that runs the test: cargo test NAME -- --exact
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Show all tasks of a running program: what they wait for, for how long, and where

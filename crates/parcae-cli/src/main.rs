@@ -1,8 +1,9 @@
 //! `parcae`: the command-line program.
 //!
 //! One file per subcommand: `demo/` shows the runtime at work, `bench.rs` measures it; `top/`,
-//! `dump.rs` and `trace/` inspect a running program through the connection of `target.rs`. To add a
-//! subcommand, write its file, put its arguments into [`args::Command`] and its call into [`run`].
+//! `dump.rs` and `trace/` inspect a running program through the connection of `target.rs`;
+//! `replay/` shows a run that the lab has found. To add a subcommand, write its file, put
+//! its arguments into [`args::Command`] and its call into [`run`].
 //! All of them print through `stage.rs`.
 //!
 //! # Exit codes
@@ -19,6 +20,7 @@ mod args;
 mod bench;
 mod demo;
 mod dump;
+mod replay;
 mod stage;
 mod target;
 mod top;
@@ -69,6 +71,9 @@ fn run(args: &Args) -> Result<(), Exit> {
         Command::Trace(TraceArgs { command: TraceCommand::Summary(summary) }) => {
             trace::summary::run(summary, args.format())
         }
+        Command::Replay(chosen) => replay::replay(chosen, args.format()),
+        Command::Shrink(chosen) => replay::shrink(chosen, args.format()),
+        Command::Explain(chosen) => replay::explain(chosen, args.format()),
     }
 }
 

@@ -76,8 +76,11 @@ pub(super) fn from_environment(
     let dump = opts.dump_before.map(|step| (step, stand.dump_before(step)));
     let test = &mut |rt: &Runtime| test(rt);
     let mut again = hunt.repeat(&stand, &token, test);
-    if let (Some(samples), Err(failure)) = (opts.samples, &mut again.outcome) {
-        failure.run_mut().lost_after = hunt.probe(&stand, &token, samples, test);
+    if let Err(failure) = &mut again.outcome {
+        let patient = |samples| Probe { samples, time: Duration::from_secs(20) };
+        let probe = opts.samples.map_or_else(Probe::brief, patient);
+        let run = failure.run_mut();
+        run.lost_after = hunt.probe(&stand, &token, probe, run.steps.len(), test);
     }
     let text = token.to_string();
     let mut publication = match &again.outcome {
@@ -216,14 +219,12 @@ impl Explore {
         &self,
         stand: &Stand<Service>,
         token: &Token,
-        samples: u64,
+        probe: Probe,
+        steps: usize,
         test: &mut dyn FnMut(&Runtime) -> Result<()>,
     ) -> Option<usize> {
-        let opts = self.opts_of(token);
-        let steps = stand.run(opts, token.chooser(), test).run.steps.len();
-        let probe = Probe { samples, time: Duration::from_secs(20) };
+        let opts = ScheduleOpts { record: false, ..self.opts_of(token) };
         probe.find(steps, |before, then| {
-            let opts = ScheduleOpts { record: false, ..opts };
             let fork = Fork::new(token.chooser(), before, then);
             stand.run(opts, Box::new(fork), test).symptom.is_some()
         })
