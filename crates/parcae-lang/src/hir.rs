@@ -1,13 +1,11 @@
 //! The checked program: names are resolved, types are known, `match` is a chain of tests.
 //! Lowering turns it into IR.
 
-use crate::profile::Profile;
 use crate::source::Span;
 use crate::types::{Shapes, Ty};
 
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub(crate) profile: Profile,
     pub(crate) shapes: Shapes,
     /// Functions, then the literals that were found in them.
     pub(crate) funcs: Vec<Func>,
@@ -163,9 +161,10 @@ pub(crate) enum ExprKind {
     Field(Box<Expr>, usize),
     Index(Box<Expr>, Box<Expr>),
     Array(Vec<Expr>),
-    Struct(usize, Vec<Expr>),
+    Struct(Vec<Expr>),
     Closure(usize, Vec<LocalId>),
-    Error(usize, usize),
+    /// The number of the error in the set of its type.
+    Error(usize),
     Spawn {
         callee: Callee,
         args: Vec<Expr>,

@@ -42,9 +42,9 @@ mod ast;
 mod check;
 mod diagnostic;
 mod format;
-#[expect(dead_code, reason = "lowering, which reads all of it, comes with the IR")]
 mod hir;
 mod lexer;
+mod lower;
 mod parser;
 mod profile;
 mod source;
@@ -91,6 +91,15 @@ fn checked(source: &Source, default: Profile) -> Result<hir::Program, Vec<Diagno
     if !syntax {
         return Err(faults.take());
     }
-    let program = check::check(&file, profile, &mut faults);
+    let program = check::check(&file, &mut faults);
     if faults.is_empty() { Ok(program) } else { Err(faults.take()) }
+}
+
+/// Compiles a program to IR without budget checks, which [`parcae_ir::insert_checks`] adds.
+///
+/// # Errors
+///
+/// The faults, sorted by place.
+pub fn lower(source: &Source, default: Profile) -> Result<parcae_ir::Module, Vec<Diagnostic>> {
+    checked(source, default).map(|program| lower::lower(source, program))
 }

@@ -2,7 +2,8 @@
 
 mod support;
 
-use parcae_lang::{Profile, Source, check, format};
+use parcae_ir::{insert_checks, verify, verify_metering};
+use parcae_lang::{Profile, Source, check, format, lower};
 use support::examples;
 
 fn formatted(text: &str) -> String {
@@ -63,6 +64,12 @@ fn survive(text: &str) {
             assert!(fault.render(&source).len() < 4096);
             assert!(fault.json(&source).starts_with('{'));
         }
+    }
+    if checked.is_ok() {
+        let mut module = lower(&source, Profile::Service).unwrap();
+        assert_eq!(verify(&module), [], "{text}");
+        insert_checks(&mut module);
+        assert_eq!(verify_metering(&module), [], "{text}");
     }
     if let Ok(first) = format(&source) {
         let second = Source::new("again.jan", first.clone());

@@ -322,7 +322,7 @@ impl<'a> Checker<'a, '_> {
                 self.fault(Diagnostic::new("S1001", name.span, message).hint(hint));
                 return typed(H::Nothing, Ty::Error(id), span);
             };
-            return typed(H::Error(id, at), Ty::Error(id), span);
+            return typed(H::Error(at), Ty::Error(id), span);
         }
         let of = self.value(of, None);
         if name.text == "len" && matches!(of.ty, Ty::Str | Ty::Array(_)) {
@@ -367,6 +367,10 @@ impl<'a> Checker<'a, '_> {
             }
             item.get_or_insert_with(|| value.ty.clone());
             values.push(value);
+        }
+        if item.is_none() {
+            let fault = Diagnostic::new("S2003", span, "the type of this array is not known");
+            self.fault(fault.hint("declare the variable: `let a: []i64 = []`"));
         }
         let ty = Ty::Array(Rc::new(item.unwrap_or(Ty::Unknown)));
         typed(H::Array(values), ty, span)
@@ -416,7 +420,7 @@ impl<'a> Checker<'a, '_> {
         }
         let values = values.into_iter().map(|value| value.unwrap_or_else(|| nothing(span)));
         let values = values.collect();
-        typed(H::Struct(id, values), Ty::Struct(id), span)
+        typed(H::Struct(values), Ty::Struct(id), span)
     }
 
     /// A function literal: its number, the variables that it captures (outside, inside), its type.

@@ -12,7 +12,6 @@ mod stmt;
 use crate::ast::{self, Block, File, Item, Name, Stmt, StmtKind, TypeExpr, TypeKind};
 use crate::diagnostic::{Diagnostic, Faults};
 use crate::hir::{self, Local, LocalId, Program};
-use crate::profile::Profile;
 use crate::source::Span;
 use crate::types::{ErrorShape, Shapes, StructShape, Ty};
 use std::collections::BTreeMap;
@@ -24,7 +23,7 @@ pub(crate) const PARSE_ERROR: usize = 0;
 /// Most variables of one function: hostile programs must not make the later passes slow.
 const MAX_LOCALS: usize = 4096;
 
-pub(crate) fn check(file: &File<'_>, profile: Profile, faults: &mut Faults) -> Program {
+pub(crate) fn check(file: &File<'_>, faults: &mut Faults) -> Program {
     let mut checker = Checker {
         faults,
         shapes: Shapes::default(),
@@ -48,7 +47,7 @@ pub(crate) fn check(file: &File<'_>, profile: Profile, faults: &mut Faults) -> P
     }
     let main = checker.main(file);
     let funcs = checker.done.into_iter().flatten().collect();
-    Program { profile, shapes: checker.shapes, funcs, main }
+    Program { shapes: checker.shapes, funcs, main }
 }
 
 /// The type of a function that can be called by its name.
@@ -87,6 +86,7 @@ struct FuncState<'a> {
     /// For each open loop: whether a `break` was found in it.
     loops: Vec<bool>,
     is_literal: bool,
+    defers: usize,
 }
 
 /// The result that a function should have.
@@ -376,6 +376,7 @@ impl<'a> Checker<'a, '_> {
             nurseries: 0,
             loops: Vec::new(),
             is_literal: func.name.text.is_empty(),
+            defers: 0,
         });
         for ((name, _), ty) in func.params.iter().zip(params) {
             let twice = self.state().scopes[0].iter().any(|(known, _)| *known == name.text);

@@ -41,11 +41,6 @@ impl<'a> Checker<'a, '_> {
                     let message = format!("`{}` would have no value", name.text);
                     self.fault(Diagnostic::new("S2002", value.span, message));
                 }
-                if ty == Ty::Array(Ty::Unknown.into()) && self.faults.is_empty() {
-                    let message = format!("the type of `{}` is not known", name.text);
-                    let fault = Diagnostic::new("S2003", name.span, message);
-                    self.fault(fault.hint("declare it: `: []i64`"));
-                }
                 self.shadowing(name, *mutable);
                 let goes_on = value.ty != Ty::Never;
                 let local = self.local(name.text, ty, *mutable, name.span);
@@ -71,6 +66,11 @@ impl<'a> Checker<'a, '_> {
             StmtKind::Yield => (H::Yield, true),
             StmtKind::Defer(call) => {
                 let expr = self.expr(call, None);
+                self.state().defers += 1;
+                if self.state().defers > 64 {
+                    let message = "a function has at most 64 deferred calls";
+                    self.fault(Diagnostic::new("S4002", stmt.span, message));
+                }
                 let fallible = matches!(expr.ty, Ty::Fallible(..));
                 let is_call = matches!(
                     expr.kind,
