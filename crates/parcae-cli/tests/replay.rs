@@ -42,7 +42,9 @@ fn victim_command() -> Vec<String> {
 
 /// Without variables of a caller that runs these tests under the lab.
 fn clean(command: &mut Command) -> &mut Command {
-    for name in ["PARCAE_REPLAY", "PARCAE_RECORD", "PARCAE_HTML", "PARCAE_UNTIL", "NO_COLOR"] {
+    for name in
+        ["PARCAE_REPLAY", "PARCAE_RECORD", "PARCAE_HTML", "PARCAE_UNTIL", "PARCAE_KEEP", "NO_COLOR"]
+    {
         command.env_remove(name);
     }
     command.env("RUST_BACKTRACE", "0")
@@ -157,6 +159,30 @@ fn a_repaired_program_passes_and_says_so() {
     let out = printed(&replay.output().expect("it starts"));
     assert!(out.contains("the run passes"), "{out}");
     assert!(out.contains("note: the operations were not those of the recorded run"), "{out}");
+}
+
+#[test]
+fn kept_failures_run_first_from_then_on() {
+    let list = file("regressions");
+    let hunt = |settings: &[(&str, &str)]| {
+        let command = victim_command();
+        let mut hunt = Command::new(&command[0]);
+        clean(&mut hunt).args(&command[1..]).env("PARCAE_REGRESSIONS", &list);
+        let output = hunt.envs(settings.iter().copied()).output().expect("it starts");
+        (output.status.success(), text(&output.stdout))
+    };
+    // Nothing is written unless the user asks for it.
+    assert!(!hunt(&[(BUG, "1")]).0);
+    assert!(!list.exists());
+    assert!(!hunt(&[(BUG, "1"), ("PARCAE_KEEP", "1")]).0);
+    let kept = std::fs::read_to_string(&list).expect("a list");
+    assert!(kept.starts_with("victim pcr1.") && kept.ends_with("# deadlock\n"), "{kept}");
+    // No other schedule is needed to find it again; the repaired program passes.
+    let (passed, out) = hunt(&[(BUG, "1"), ("PARCAE_SCHEDULES", "0")]);
+    assert!(!passed && out.contains("an earlier failure, from the regression list"), "{out}");
+    assert!(hunt(&[]).0);
+    assert!(hunt(&[(BUG, "1"), ("PARCAE_REGRESSIONS", "/nowhere"), ("PARCAE_SCHEDULES", "0")]).0);
+    std::fs::remove_file(list).expect("it is there");
 }
 
 #[test]

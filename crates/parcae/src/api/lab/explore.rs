@@ -9,13 +9,13 @@
 
 use super::failure::{Failure, Found, Report};
 use super::probe::Probe;
-use super::publish::{Publication, publish};
-use super::replay;
+use super::publish::{Publication, publish, tell};
 use super::shrink::{REPLAYS, shrink};
 use super::stand::{Oracles, Ran, ScheduleOpts, Stand};
 use super::timeline::Run;
 use super::token::{Token, TokenForm, tree};
 use super::watch::Watch;
+use super::{regressions, replay};
 use crate::api::runtime::{Builder, Runtime};
 use crate::base::error::{Error, Result};
 use crate::base::rng::mix;
@@ -92,6 +92,9 @@ impl Faults {
 /// Read once per hunt: `PARCAE_REPLAY=token` runs that run alone, `PARCAE_SCHEDULES=n` and
 /// `PARCAE_TIME=seconds` replace the bounds of the hunt (`PARCAE_SCHEDULES=x10` multiplies it),
 /// `PARCAE_STRATEGY=name` the strategies.
+///
+/// The tokens of the test in `PARCAE_REGRESSIONS=file` (default: `.parcae/regressions`) run first.
+/// With `PARCAE_KEEP=1` a failure adds its token there. A line is the name of a test and a token.
 ///
 /// `PARCAE_HTML=file` writes a picture of the failure, `PARCAE_RECORD=file` appends the run as a
 /// line of JSON. With `PARCAE_REPLAY`: `PARCAE_UNTIL=step` adds a dump of all tasks before that
@@ -243,6 +246,18 @@ impl Explore {
         if let Ok(token) = std::env::var("PARCAE_REPLAY") {
             return replay::from_environment(&hunt, &token, &test);
         }
+        let mut report = Report::default();
+        for token in regressions::tokens() {
+            match hunt.replay(&token, &test) {
+                Ok(Ok(passed)) => report.add(passed),
+                Ok(Err(mut failure)) => {
+                    failure.add_note("an earlier failure, from the regression list");
+                    publish(&Publication::of(&failure));
+                    return Err(failure);
+                }
+                Err(error) => tell(format_args!("regression list: {error}")),
+            }
+        }
         let started = Instant::now();
         // The lowest number of a schedule that has failed.
         let failed = AtomicU64::new(u64::MAX);
@@ -259,7 +274,6 @@ impl Explore {
                 threads.into_iter().map(|thread| thread.join().expect("a hunt")).collect()
             })
         };
-        let mut report = Report::default();
         let mut first: Option<Failure> = None;
         for result in results {
             match result {
@@ -275,6 +289,7 @@ impl Explore {
         match first {
             Some(failure) => {
                 publish(&Publication::of(&failure));
+                regressions::keep(&failure);
                 Err(failure)
             }
             None => Ok(report),

@@ -211,6 +211,10 @@ impl Failure {
         &self.found.run
     }
 
+    pub(super) fn add_note(&mut self, note: &str) {
+        self.found.notes.push(note.to_owned());
+    }
+
     pub(super) fn run_mut(&mut self) -> &mut Run {
         &mut self.found.run
     }

@@ -7,6 +7,7 @@
 //! | `token` | a run as text |
 //! | `shrink` | the deviations that matter |
 //! | `replay`, `probe` | the run of a token; the step after which it was lost |
+//! | `regressions` | tokens of earlier failures, which run first |
 //! | `record`, `states` | the changes of tasks in a recorded run, and their states at a step |
 //! | `timeline` | the steps of a run, for people |
 //! | `picture`, `publish` | a run as a page of HTML, and as JSON; the files that a user asked for |
@@ -21,6 +22,7 @@ mod probe;
 mod publish;
 mod quiet;
 mod record;
+mod regressions;
 mod replay;
 mod shrink;
 mod stand;
