@@ -1,5 +1,5 @@
-//! Sockets, files and signals for the tasks of [`parcae`]: calls as in `std::net`, which park the
-//! task instead of the thread.
+//! Sockets, files, pipes, processes and signals for the tasks of [`parcae`]: calls as in `std`,
+//! which park the task instead of the thread.
 //!
 //! # A first server
 //!
@@ -58,8 +58,11 @@
 
 pub mod fs;
 pub mod net;
+pub mod pipe;
+pub mod process;
 pub mod signal;
 pub mod sim;
+pub mod stdio;
 
 mod dns;
 mod error;

@@ -218,6 +218,46 @@ pub(crate) fn recv_vectored(
     counted(unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
 }
 
+/// Makes the open file description of a descriptor non-blocking.
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
+    let flags = flags | libc::O_NONBLOCK;
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
+}
+
+/// Reads from a descriptor.
+pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let (at, most) = (buffer.as_mut_ptr().cast(), buffer.len().min(MOST));
+    // SAFETY: the kernel writes at most so many bytes into the buffer.
+    counted(unsafe { libc::read(fd.as_raw_fd(), at, most) })
+}
+
+/// Writes to a descriptor.
+pub(crate) fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let (at, most) = (bytes.as_ptr().cast(), bytes.len().min(MOST));
+    // SAFETY: the kernel reads at most so many bytes of ours.
+    counted(unsafe { libc::write(fd.as_raw_fd(), at, most) })
+}
+
+/// A descriptor of a child that was not waited for. It becomes readable when the child ends.
+pub(crate) fn pidfd_open(child: u32) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, child, libc::PIDFD_NONBLOCK) } as RawFd)
+}
+
+/// Waits for the end of a child, and reaps it.
+pub(crate) fn reap(pidfd: BorrowedFd<'_>) {
+    if block(pidfd, libc::POLLIN, None).is_ok() {
+        // SAFETY: all zeros is an empty record.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let (id, flags) = (pidfd.as_raw_fd() as libc::id_t, libc::WEXITED | libc::WNOHANG);
+        // SAFETY: writes a record of ours.
+        unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut info, flags) };
+    }
+}
+
 /// Reads from a file at its cursor, or at an offset, if the bytes are in the page cache:
 /// `WouldBlock` if they are not. `Unsupported` if the file system cannot say.
 pub(crate) fn read_cached(

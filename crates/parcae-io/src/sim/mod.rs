@@ -48,6 +48,7 @@
 //! Loss, duplication, partitions, crashes of hosts. Descriptors: [`as_fd`](std::os::fd::AsFd)
 //! panics and `into_std` fails. A real socket under the deterministic executor is an error.
 
+mod child;
 mod disk;
 mod drive;
 mod listener;
@@ -56,6 +57,8 @@ mod names;
 mod pipe;
 mod random;
 
+pub use child::{ProgramCall, ProgramEnd, set_program};
+pub(crate) use child::{ScriptEnd, SimChild, start};
 pub(crate) use disk::{
     Removed, SimFile, create_dir, create_dir_all, metadata, open_file, read_dir, remove, rename,
 };
@@ -105,6 +108,10 @@ struct Net {
     names: BTreeMap<String, Vec<IpAddr>>,
     /// The disks of the hosts that have used one.
     disks: BTreeMap<IpAddr, disk::Disk>,
+    /// Scripted programs, by name.
+    programs: BTreeMap<String, child::Program>,
+    /// Children started so far.
+    processes: u32,
     /// Subscriptions to signals.
     signals: Vec<(i32, parcae::channel::Sender<i32>)>,
 }
@@ -128,6 +135,8 @@ impl World {
                 links: BTreeMap::new(),
                 names: BTreeMap::new(),
                 disks: BTreeMap::new(),
+                programs: BTreeMap::new(),
+                processes: 0,
                 signals: Vec::new(),
             }),
         }

@@ -216,6 +216,7 @@ impl<S: AsFd> Source<S> {
             let seen = slot.ready.word();
             match attempt(&self.io) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 done => return done.map(|()| None),
             }
             slot.ready.drained(direction, seen);

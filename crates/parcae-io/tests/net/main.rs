@@ -7,6 +7,7 @@ mod support;
 mod accepting;
 mod budgets;
 mod cancelling;
+mod children;
 mod datagrams;
 mod echo;
 mod edges;
