@@ -262,6 +262,11 @@ impl<T> DequeOwner<T> {
         (self.bottom() - top) as usize
     }
 
+    /// The index of the next task that is pushed: above those of all tasks in the deque.
+    pub(crate) fn end(&self) -> u64 {
+        self.bottom()
+    }
+
     /// Whether there is nothing to pop. `true` stays so until the next push.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0

@@ -25,8 +25,11 @@
 //!
 //! A pick looks at, in this order: High tasks; `lifo`, at most [`LIFO_STREAK`] times in a row; then
 //! `pinned` and `deque` by turns, so that started and unstarted tasks do not starve each other; the
-//! inboxes; the global Normal queue; Low tasks; the deques of at most [`VICTIMS`] other workers. A
-//! task that yields goes to the back of `pinned`, or of the global queue if it may move.
+//! inboxes; the global Normal queue; Low tasks; the deques of at most [`VICTIMS`] other workers.
+//!
+//! A task that yields goes to the back of `pinned`, or of the global queue if it may move. If it
+//! may not, it also goes behind the unstarted tasks of its priority: the children that it has
+//! spawned on this worker start before it goes on (`round`).
 //!
 //! # Which tasks are stolen
 //!
@@ -81,6 +84,7 @@
 //! [`ChainGuard`] put such tasks back while it unwinds (`worker::faults`).
 
 mod guards;
+mod round;
 mod shared;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -93,6 +97,7 @@ use crate::base::time::Nanos;
 use crate::sched::deque::{DequeOwner, Steal};
 use crate::sched::queue::Chain;
 use crate::sched::task::{Priority, Task};
+use round::{First, PickRound, PickShares};
 use shared::WorkerQueues;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
@@ -144,6 +149,15 @@ pub(crate) struct RunQueue {
     pinned: UnsafeCell<[Chain<Task>; 3]>,
     lifo: Cell<Option<NonNull<Task>>>,
     lifo_streak: Cell<u32>,
+    /// Number of tasks in the deque after the last pick, plus one; 0 if the deque or `pinned` was
+    /// empty then. Reset together with `lifo_streak`, by one store.
+    left: Cell<u32>,
+    /// The order of Normal tasks in `pinned` and `deque`, unless `left` is 0.
+    round: Cell<PickRound>,
+    /// Whether tasks went from the deque to the global queue since the last round began.
+    overflowed: Cell<bool>,
+    /// The order of High and of Low tasks, by priority.
+    shares: [Cell<PickShares>; 3],
     /// Counts picks, downwards: the pick that makes it 0 begins with the queues that come last, see
     /// [`FAIRNESS`].
     tick: Cell<u32>,
@@ -172,6 +186,10 @@ impl RunQueue {
             pinned: UnsafeCell::new(Default::default()),
             lifo: Cell::new(None),
             lifo_streak: Cell::new(0),
+            left: Cell::new(0),
+            round: Cell::new(PickRound::default()),
+            overflowed: Cell::new(false),
+            shares: Default::default(),
             tick: Cell::new(FAIRNESS),
             fairness_turn: Cell::new(0),
             last_victim: Cell::new(worker),
@@ -243,7 +261,22 @@ impl RunQueue {
         };
         if let Some(task) = behind {
             // SAFETY: as the caller says, or out of the slot.
-            unsafe { self.push_pinned(task, (*task.as_ptr()).traits.get().priority) };
+            unsafe { self.push_woken_behind(task) };
+        }
+    }
+
+    /// Adds a task that was just woken and that only this worker may run, behind those of its
+    /// priority.
+    ///
+    /// # Safety
+    ///
+    /// As for [`push_pinned`](RunQueue::push_pinned).
+    #[inline]
+    pub(crate) unsafe fn push_woken_behind(&self, task: NonNull<Task>) {
+        // SAFETY: as the caller says.
+        unsafe {
+            task.as_ref().clear_yielded();
+            self.push_pinned(task, task.as_ref().traits.get().priority);
         }
     }
 
@@ -267,7 +300,43 @@ impl RunQueue {
         self.deque.take_half(|task| unsafe { batch.chain.push_back(task) });
         // SAFETY: never was in the deque.
         unsafe { batch.chain.push_back(task) };
-        self.all().global(Priority::Normal).push_chain(batch.give());
+        let global = self.all().global(Priority::Normal);
+        global.push_chain(batch.give());
+        self.overflowed.set(true);
+        if self.left.get() > 0 {
+            self.left.set(1); // the deque has fewer tasks, and one of them is new
+            let mut round = self.round.get();
+            round.overflowed(global.len_hint());
+            self.round.set(round);
+        }
+    }
+
+    /// The running task yields, and is the last one in `pinned`: unstarted tasks that were spawned
+    /// before go first.
+    pub(crate) fn yielded(&self, task: &Task) {
+        let (len, left) = (self.deque.len() as u64, self.left.get());
+        task.set_yielded();
+        // A task that was just woken may have spawned before it waited.
+        let was_woken = self.lifo_streak.get() > 0;
+        let old = if was_woken { 0 } else { u64::from(left.saturating_sub(1)) };
+        if len <= old {
+            return; // none was spawned
+        }
+        let mut round = self.round.get();
+        if left > 0 && round.is_on() {
+            round.again();
+        } else {
+            self.left.set(left.max(1));
+            round = self.new_round(len - old);
+        }
+        self.round.set(round);
+    }
+
+    /// A round that begins with so many of the newest tasks.
+    fn new_round(&self, newest: u64) -> PickRound {
+        let overflowed = self.overflowed.take();
+        let global = if overflowed { self.all().global(Priority::Normal).len_hint() } else { 0 };
+        PickRound::new(global, newest, self.deque.end(), self.pinned_len())
     }
 
     // ----- pick -------------------------------------------------------------------------
@@ -296,11 +365,12 @@ impl RunQueue {
     /// would return, found without a look at the queues that come later. Cannot panic.
     ///
     /// `None` if another task may come first, or there is no such task. Then nothing has changed,
-    /// and the caller picks.
+    /// and the caller picks. Also `None` if a task `yields` while unstarted tasks are ready: the
+    /// caller tells that first ([`yielded`](RunQueue::yielded)).
     #[inline(always)]
-    pub(crate) fn pick_private(&self) -> Option<NonNull<Task>> {
+    pub(crate) fn pick_private(&self, yields: bool) -> Option<NonNull<Task>> {
         let tick = self.tick.get() - 1;
-        if self.must_look_further(tick) {
+        if self.must_look_further(tick) || yields && !self.deque.is_empty() {
             return None;
         }
         let streak = self.lifo_streak.get();
@@ -312,15 +382,22 @@ impl RunQueue {
             self.tick.set(tick);
             return Some(task);
         }
-        if !self.deque.is_empty() {
+        if !yields && !self.deque.is_empty() {
             return None;
         }
         // SAFETY: the reference ends with the statement.
         let first = unsafe { self.pinned()[Priority::Normal as usize].pop_front() };
         let task = first.or_else(|| self.lifo.take())?;
-        self.lifo_streak.set(0);
+        self.nothing_to_order();
         self.tick.set(tick);
         Some(task)
+    }
+
+    /// `pinned` or the deque is empty.
+    #[inline(always)]
+    fn nothing_to_order(&self) {
+        self.lifo_streak.set(0);
+        self.left.set(0);
     }
 
     /// A pick that finds no other task: true if [`pick_private`](RunQueue::pick_private) would
@@ -334,7 +411,7 @@ impl RunQueue {
             && self.deque.is_empty()
             && self.pinned_len() == 0;
         if nobody {
-            self.lifo_streak.set(0);
+            self.nothing_to_order();
             self.tick.set(tick);
         }
         nobody
@@ -391,55 +468,130 @@ impl RunQueue {
     /// High tasks, then Normal ones.
     #[inline]
     fn pick_own(&self, tick: u32, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
-        if let Some(task) = self.pick_at(Priority::High, tick, hooks) {
+        if let Some(task) = self.pick_at(Priority::High, hooks) {
             return Some(task);
         }
-        self.pick_normal(tick)
+        self.pick_normal(tick, hooks)
     }
 
     /// A task of High or Low priority. Started and unstarted tasks take turns: otherwise a task
     /// that yields until another has run could wait for ever.
     #[inline]
-    fn pick_at(
-        &self,
-        priority: Priority,
-        tick: u32,
-        hooks: &impl PickHooks,
-    ) -> Option<NonNull<Task>> {
+    fn pick_at(&self, priority: Priority, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
         // SAFETY: the reference ends with the statement.
-        let started = || unsafe { self.pinned()[priority as usize].pop_front() };
-        let unstarted = || self.pick_global(priority, hooks);
-        if !tick.is_multiple_of(2) {
-            started().or_else(unstarted)
-        } else {
-            unstarted().or_else(started)
+        match unsafe { self.pinned()[priority as usize].len() } {
+            0 => self.pick_global(priority, hooks),
+            started => Some(self.pick_share(priority, started, hooks)),
         }
     }
 
-    /// A Normal task: just woken, then started and unstarted ones by turns.
+    /// As [`pick_at`](RunQueue::pick_at), if there are so many started tasks.
+    #[cold]
+    fn pick_share(
+        &self,
+        priority: Priority,
+        started: usize,
+        hooks: &impl PickHooks,
+    ) -> NonNull<Task> {
+        let mut shares = self.shares[priority as usize].get();
+        let unstarted = self.all().global(priority).len_hint();
+        if !shares.is_started_next(unstarted, started) {
+            if let Some(task) = self.pick_global(priority, hooks) {
+                self.shares[priority as usize].set(shares);
+                return task;
+            }
+            shares.is_started_next(0, started);
+        }
+        self.shares[priority as usize].set(if started == 1 {
+            PickShares::default()
+        } else {
+            shares
+        });
+        // SAFETY: the reference ends with the statement.
+        match unsafe { self.pinned()[priority as usize].pop_front() } {
+            Some(task) => task,
+            None => unreachable!("this thread alone takes started tasks"),
+        }
+    }
+
+    /// A Normal task: just woken, then started and unstarted ones in the order of `round`.
     #[inline]
-    fn pick_normal(&self, tick: u32) -> Option<NonNull<Task>> {
+    fn pick_normal(&self, tick: u32, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
         if self.lifo_streak.get() < LIFO_STREAK
             && let Some(task) = self.lifo.take()
         {
             self.lifo_streak.set(self.lifo_streak.get() + 1);
             return Some(task);
         }
-        self.lifo_streak.set(0);
-        // SAFETY: the reference ends with the statement.
-        let started = || unsafe { self.pinned()[Priority::Normal as usize].pop_front() };
         // The look saves the fence in `pop`, most of the time.
-        let unstarted = || if self.deque.is_empty() { None } else { self.deque.pop() };
-        let task = if !tick.is_multiple_of(2) {
-            started().or_else(unstarted)
-        } else {
-            unstarted().or_else(started)
+        let task = match (self.pinned_len() > 0, !self.deque.is_empty()) {
+            (true, true) => return self.pick_in_order(tick, hooks),
+            (true, false) => self.pop_pinned(),
+            (false, true) => self.deque.pop(),
+            (false, false) => None,
         };
+        self.nothing_to_order();
         task.or_else(|| self.lifo.take())
     }
 
+    #[inline]
+    fn pop_pinned(&self) -> Option<NonNull<Task>> {
+        // SAFETY: the reference ends with the statement.
+        unsafe { self.pinned()[Priority::Normal as usize].pop_front() }
+    }
+
+    /// A Normal task, if there are started and unstarted ones.
+    #[inline(never)]
+    fn pick_in_order(&self, tick: u32, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
+        self.lifo_streak.set(0);
+        let mut round = if self.left.get() > 0 { self.round.get() } else { PickRound::default() };
+        let mut task = None;
+        while let Some((top, _)) = self.own().stealer.oldest()
+            && let Some(first) = round.first(top)
+        {
+            task = match first {
+                First::Global => self.pop_global(hooks),
+                First::Newest => {
+                    let newest = self.deque.pop();
+                    round.popped(self.deque.end());
+                    newest
+                }
+                First::Oldest => match self.own().stealer.steal() {
+                    Steal::Task(task) => Some(task),
+                    Steal::Empty | Steal::Retry => None, // a thief was faster
+                },
+            };
+            match first {
+                _ if task.is_some() => break,
+                First::Global => round.no_global(),
+                First::Newest | First::Oldest => {}
+            }
+        }
+        if task.is_none() && tick.is_multiple_of(2) && !round.has_next() {
+            task = self.deque.pop();
+        }
+        if task.is_none() {
+            task = self.pop_pinned();
+            if round.picked_started() {
+                round = self.new_round(self.deque.len() as u64);
+            }
+        }
+        self.round.set(round);
+        // SAFETY: picked, hence ours.
+        let owns_none = task.is_none_or(|task| unsafe { task.as_ref() }.has_no_new_children());
+        self.left.set(if owns_none { self.deque.len() as u32 } else { 0 } + 1);
+        task
+    }
+
+    /// A task of the global Normal queue.
+    fn pop_global(&self, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
+        let task = TaskGuard::new(self, self.all().global(Priority::Normal).pop()?);
+        hooks.took(TaskSource::Global { tasks: 1 });
+        Some(task.give())
+    }
+
     fn pick_low(&self, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
-        self.pick_at(Priority::Low, self.tick.get(), hooks)
+        self.pick_at(Priority::Low, hooks)
     }
 
     /// Empties both inboxes, and looks at the own queues again.
@@ -463,7 +615,7 @@ impl RunQueue {
         hooks.took(TaskSource::InboxPinned);
         while let Some(task) = batch.chain.pop_front() {
             // SAFETY: out of the inbox, hence ours.
-            unsafe { self.push_pinned(task, (*task.as_ptr()).traits.get().priority) };
+            unsafe { self.push_woken_behind(task) };
         }
     }
 
@@ -534,17 +686,22 @@ impl RunQueue {
             0 => self.pick_global(Priority::Normal, hooks),
             1 => self.pick_inboxes(hooks),
             // Past High tasks that never end.
-            2 => self.pick_normal(turn),
+            2 => self.pick_normal(turn, hooks),
             3 => self.pick_low(hooks),
             // Movable tasks of a worker that is stuck, while no worker is idle.
             4 => {
                 self.empty_inbox_of((self.worker + 1 + turn as usize) % self.all().active(), hooks)
             }
             // The oldest of the own deque, as a thief would take it.
-            _ => match self.own().stealer.steal() {
-                Steal::Task(task) => Some(task),
-                Steal::Empty | Steal::Retry => None,
-            },
+            _ => {
+                if self.left.get() > 1 {
+                    self.left.set(self.left.get() - 1);
+                }
+                match self.own().stealer.steal() {
+                    Steal::Task(task) => Some(task),
+                    Steal::Empty | Steal::Retry => None,
+                }
+            }
         })
     }
 

@@ -101,6 +101,9 @@ impl TaskMarks {
     /// The task may not move and has waited: its worker counts it (`Worker::pinned`). Set at its
     /// first wait; stays set.
     const PINNED: u8 = 4;
+    /// The task did not wait since a yield at which unstarted tasks were ready. Set by such a
+    /// yield; cleared when the task is woken and goes behind others.
+    const YIELDED: u8 = 8;
 
     #[inline]
     fn has(self, bit: u8) -> bool {
@@ -243,6 +246,23 @@ impl Task {
     #[inline]
     pub(crate) fn is_pinned(&self) -> bool {
         self.marks.get().has(TaskMarks::PINNED)
+    }
+
+    /// The task yields while unstarted tasks are ready. Called by its owner.
+    pub(crate) fn set_yielded(&self) {
+        self.mark(TaskMarks::YIELDED);
+    }
+
+    /// The task was woken. Called by its owner.
+    #[inline]
+    pub(crate) fn clear_yielded(&self) {
+        self.marks.set(TaskMarks(self.marks.get().0 & !TaskMarks::YIELDED));
+    }
+
+    /// Whether the children that it has spawned so far have all started: it has not started itself,
+    /// or has yielded since. If not, they may have. Asked by the task's owner.
+    pub(crate) fn has_no_new_children(&self) -> bool {
+        !self.has_started() || self.marks.get().has(TaskMarks::YIELDED)
     }
 
     /// The task enters a frame; or leaves it, with null.

@@ -146,12 +146,11 @@ impl Worker {
         };
         self.shared.note_woken(Some(self), this, owner);
         self.stats().woken.bump();
-        let priority = this.traits.get().priority;
         // SAFETY: QUEUED, and ours to put into a queue. It has waited here, so it has started.
         let strand = unsafe { this.strand() };
         strand.inspect(|strand| prefetch(strand.as_ptr()));
         // SAFETY: as above; it may not move.
-        unsafe { self.queue.push_pinned(task.task, priority) };
+        unsafe { self.queue.push_woken_behind(task.task) };
         strand
     }
 }

@@ -107,7 +107,7 @@ impl Worker {
         why: EventKind,
         note: impl FnOnce(NonNull<Task>),
     ) -> Option<Next> {
-        let next = self.queue.pick_private()?;
+        let next = self.queue.pick_private(why == EventKind::Yield)?;
         note(next);
         debug_assert!(next != task || why == EventKind::Yield, "a task that waits is in no queue");
         if why == EventKind::Yield && next == task {
@@ -166,6 +166,9 @@ impl Worker {
     fn choose_next(&self, task: NonNull<Task>, why: EventKind) -> Next {
         // SAFETY: as in `leave_stack`.
         let this = unsafe { task.as_ref() };
+        if why == EventKind::Yield {
+            self.queue.yielded(this);
+        }
         self.fault(FaultPoint::Leave);
         if self.shared.config.deterministic {
             self.note_end_of_turn(why, this);
@@ -331,7 +334,7 @@ impl Worker {
             self.requeue(guard.give());
         } else {
             // SAFETY: in no other queue.
-            unsafe { self.queue.push_pinned(guard.give(), traits.priority) };
+            unsafe { self.queue.push_woken_behind(guard.give()) };
         }
     }
 

@@ -3,3 +3,4 @@
 mod fairness;
 mod order;
 mod turns;
+mod yielding;

@@ -251,24 +251,25 @@ fn steals_are_counted_and_never_from_oneself() {
 // rule: S0-VICTIM-3
 #[test]
 fn the_most_loaded_worker_is_the_first_victim() {
-    let mut stolen = 0;
+    let stolen = AtomicUsize::new(0);
     for seed in seeds() {
         let engine = virtual_engine(8, seed, Victims::MostLoaded);
         engine.run_until_idle();
         engine.run(|| {
-            scope(|s| {
-                let failed = sum_of(&engine, |worker| worker.failed_steals);
-                (0..40).for_each(|_| s.spawn(|| {}));
-                for _ in 0..15 {
-                    yield_now();
-                    if sum_of(&engine, |worker| worker.stolen) > 0 {
-                        stolen += 1;
-                        assert_eq!(sum_of(&engine, |worker| worker.failed_steals), failed);
-                        break;
-                    }
+            let failed = sum_of(&engine, |worker| worker.failed_steals);
+            let is_first = AtomicBool::new(true);
+            let look = || {
+                let any = sum_of(&engine, |worker| worker.stolen) > 0;
+                if any && is_first.swap(false, Ordering::Relaxed) {
+                    stolen.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(sum_of(&engine, |worker| worker.failed_steals), failed);
                 }
+            };
+            scope(|s| {
+                (0..40).for_each(|_| s.spawn(look));
+                yield_now();
             });
         });
     }
-    assert!(stolen > 0);
+    assert!(stolen.into_inner() > 0);
 }
