@@ -5,6 +5,10 @@
 //! which has as many workers as parcae; those for threads on as many threads as there are tasks,
 //! whatever the number of workers. tokio's own channel has one receiver and no rendezvous. A result
 //! of `channel` is the time for one value, sent and received; of `pingpong`, for a round trip.
+//!
+//! `apart`: the first task keeps its worker busy until the other one has started elsewhere, so that
+//! they run on two workers at first. Tasks of parcae stay there; the peers may bring theirs
+//! together later.
 
 use super::nanos_per;
 use super::runtimes::{Futures, Spawner, Tokio};
@@ -13,6 +17,7 @@ use parcae::channel::{Receiver, Sender, channel, unbounded};
 use parcae::prelude::Runtime;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 pub(super) static PINGPONG: Workload = Workload {
@@ -30,6 +35,19 @@ pub(super) static PINGPONG: Workload = Workload {
         }),
         variant("capacity1_2", "round trip over two channels of capacity 1, two workers", {
             &pingpong_buffered::<2>()
+        }),
+        variant("apart_0", "round trip over two rendezvous channels, on two workers", {
+            &[
+                Side::new(Peer::Parcae, parcae_pingpong::<2, 0, APART>),
+                Side::new(Peer::Kanal, pingpong::<Kanal, 2, 0, APART>),
+            ]
+        }),
+        variant("apart_1", "round trip over two channels of capacity 1, on two workers", {
+            &[
+                Side::new(Peer::Parcae, parcae_pingpong::<2, 1, APART>),
+                Side::new(Peer::Tokio, pingpong::<Mpsc, 2, 1, APART>),
+                Side::new(Peer::Kanal, pingpong::<Kanal, 2, 1, APART>),
+            ]
         }),
     ],
 };
@@ -62,6 +80,11 @@ pub(super) static CHANNEL: Workload = Workload {
     ],
 };
 
+/// Where the two tasks of a round trip begin.
+type Start = u8;
+const ANYWHERE: Start = 0;
+const APART: Start = 1;
+
 const BOUNDED: usize = 1024;
 const UNBOUNDED: usize = usize::MAX;
 
@@ -71,21 +94,21 @@ const fn variant(name: &'static str, about: &'static str, sides: &'static [Side]
 
 const fn pingpong_rendezvous<const WORKERS: usize>() -> [Side; 4] {
     [
-        Side::new(Peer::Parcae, parcae_pingpong::<WORKERS, 0>),
+        Side::new(Peer::Parcae, parcae_pingpong::<WORKERS, 0, ANYWHERE>),
         Side::new(Peer::CrossbeamChannel, crossbeam_pingpong::<0>),
-        Side::new(Peer::Flume, pingpong::<Flume, WORKERS, 0>),
-        Side::new(Peer::Kanal, pingpong::<Kanal, WORKERS, 0>),
+        Side::new(Peer::Flume, pingpong::<Flume, WORKERS, 0, ANYWHERE>),
+        Side::new(Peer::Kanal, pingpong::<Kanal, WORKERS, 0, ANYWHERE>),
     ]
 }
 
 const fn pingpong_buffered<const WORKERS: usize>() -> [Side; 6] {
     [
-        Side::new(Peer::Parcae, parcae_pingpong::<WORKERS, 1>),
-        Side::new(Peer::Tokio, pingpong::<Mpsc, WORKERS, 1>),
+        Side::new(Peer::Parcae, parcae_pingpong::<WORKERS, 1, ANYWHERE>),
+        Side::new(Peer::Tokio, pingpong::<Mpsc, WORKERS, 1, ANYWHERE>),
         Side::new(Peer::CrossbeamChannel, crossbeam_pingpong::<1>),
-        Side::new(Peer::Flume, pingpong::<Flume, WORKERS, 1>),
-        Side::new(Peer::Kanal, pingpong::<Kanal, WORKERS, 1>),
-        Side::new(Peer::AsyncChannel, pingpong::<AsyncChannel, WORKERS, 1>),
+        Side::new(Peer::Flume, pingpong::<Flume, WORKERS, 1, ANYWHERE>),
+        Side::new(Peer::Kanal, pingpong::<Kanal, WORKERS, 1, ANYWHERE>),
+        Side::new(Peer::AsyncChannel, pingpong::<AsyncChannel, WORKERS, 1, ANYWHERE>),
     ]
 }
 
@@ -115,6 +138,14 @@ fn values(scale: &Scale) -> usize {
     scale.of(200_000)
 }
 
+/// Keeps the worker of the calling task busy until the other task has started, if they are to be
+/// apart.
+fn meet<const START: Start>(started: &AtomicBool) {
+    while START == APART && !started.load(Ordering::Acquire) {
+        std::hint::spin_loop();
+    }
+}
+
 /// The number of round trips.
 fn rallies(scale: &Scale) -> usize {
     scale.of(50_000)
@@ -130,19 +161,23 @@ fn parcae_channel(capacity: usize) -> (Sender<usize>, Receiver<usize>) {
     if capacity == UNBOUNDED { unbounded() } else { channel(capacity) }
 }
 
-fn parcae_pingpong<const WORKERS: usize, const CAPACITY: usize>(
+fn parcae_pingpong<const WORKERS: usize, const CAPACITY: usize, const START: Start>(
     scale: &Scale,
 ) -> Result<f64, Failure> {
     let count = rallies(scale);
+    let started = AtomicBool::new(false);
     let figure = runtime(WORKERS)?.run(|cx| {
+        let started = &started;
         let ((ping, pinged), (pong, ponged)) = (parcae_channel(CAPACITY), parcae_channel(CAPACITY));
         cx.nursery(|n| {
             n.spawn(move |_| {
+                started.store(true, Ordering::Release);
                 for value in pinged {
                     pong.send(value?)?;
                 }
                 Ok(())
             })?;
+            meet::<START>(started);
             let start = Instant::now();
             for i in 0..count {
                 ping.send(i)?;
@@ -344,19 +379,27 @@ mail!(
     recv
 );
 
-fn pingpong<M: Mail, const WORKERS: usize, const CAPACITY: usize>(
+fn pingpong<M: Mail, const WORKERS: usize, const CAPACITY: usize, const START: Start>(
     scale: &Scale,
 ) -> Result<f64, Failure> {
     let count = rallies(scale);
     let runtime = Tokio::start(WORKERS)?;
     let spawner = runtime.spawner();
+    let started = Arc::new(AtomicBool::new(false));
     Ok(runtime.run(async move {
+        let begins = Arc::clone(&started);
         let ((ping, mut pinged), (pong, mut ponged)) = (M::open(CAPACITY), M::open(CAPACITY));
         let partner = Spawner::spawn(&spawner, async move {
+            begins.store(true, Ordering::Release);
             while let Some(value) = M::recv(&mut pinged).await {
                 M::send(&pong, value).await;
             }
         });
+        if START == APART {
+            // tokio lets others steal a task only when another one has taken its slot.
+            spawner.detach(async {});
+        }
+        meet::<START>(&started);
         let start = Instant::now();
         for i in 0..count {
             M::send(&ping, i).await;

@@ -3,7 +3,9 @@
 //! `late`, `cpu`: sleepers on two workers, each of which sleeps ten times for 1 to 400 ms, evenly
 //! distributed, and notes how late it woke. With 100,000 that is half a million wake-ups in a
 //! second, so the lateness is that of a scheduler under load; with 10,000 it is that of its timers.
-//! CPU time is the whole process's, from the first spawn to the last end.
+//! CPU time is the whole process's, from the first spawn to the last end. `short`: sleeps of 1 to
+//! 100 ms, which is two million wake-ups in a second, and the time until all have ended (`wall`):
+//! half a second if none were late.
 //!
 //! `unused`: a value goes back and forth between two tasks on one worker, and both wait for it with
 //! a timeout of a second that never passes. `ready`: the value is there before it is asked for.
@@ -46,6 +48,15 @@ pub(super) static TIMERS: Workload = Workload {
         variant("cpu_100k", "CPU time of a sleep, 100,000 sleepers", "ns/sleep", {
             &sleepers::<100_000, { Figure::CPU }>()
         }),
+        variant("wall_short", "100,000 sleepers until all have ended, short sleeps", "ms", {
+            &short::<{ Figure::WALL }>()
+        }),
+        variant("late_short_p99", "lateness of 100,000 sleepers, short sleeps; 99 %", "us", {
+            &short::<{ Figure::TAIL }>()
+        }),
+        variant("cpu_short", "CPU time of a sleep, 100,000 sleepers, short sleeps", "ns/sleep", {
+            &short::<{ Figure::CPU }>()
+        }),
         variant("unused", "a value received before the timeout, by a wait", "ns/recv", {
             &[Side::new(Peer::Parcae, parcae_unused), Side::new(Peer::Tokio, tokio_unused)]
         }),
@@ -86,6 +97,7 @@ impl Figure {
     const MEDIAN: usize = 0;
     const TAIL: usize = 1;
     const CPU: usize = 2;
+    const WALL: usize = 3;
     const SET: usize = 0;
     const TAKE_BACK: usize = 1;
     const MEMORY: usize = 2;
@@ -95,8 +107,15 @@ impl Figure {
 
 const fn sleepers<const COUNT: usize, const FIGURE: usize>() -> [Side; 2] {
     [
-        Side::new(Peer::Parcae, |scale| parcae_sleepers::<FIGURE>(scale.of(COUNT))),
-        Side::new(Peer::Tokio, |scale| tokio_sleepers::<FIGURE>(scale.of(COUNT))),
+        Side::new(Peer::Parcae, |scale| parcae_sleepers::<FIGURE>(scale.of(COUNT), LONGEST)),
+        Side::new(Peer::Tokio, |scale| tokio_sleepers::<FIGURE>(scale.of(COUNT), LONGEST)),
+    ]
+}
+
+const fn short<const FIGURE: usize>() -> [Side; 2] {
+    [
+        Side::new(Peer::Parcae, |scale| parcae_sleepers::<FIGURE>(scale.of(100_000), SHORT)),
+        Side::new(Peer::Tokio, |scale| tokio_sleepers::<FIGURE>(scale.of(100_000), SHORT)),
     ]
 }
 
@@ -104,15 +123,17 @@ const fn sleepers<const COUNT: usize, const FIGURE: usize>() -> [Side; 2] {
 const SLEEPS: usize = 10;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(400);
+/// The longest of the short ones.
+const SHORT: Duration = Duration::from_millis(100);
 
 /// How long a sleeper sleeps: as good as random, the same in every run.
-fn length(sleeper: usize, turn: usize) -> Duration {
+fn length(sleeper: usize, turn: usize, longest: Duration) -> Duration {
     // The finaliser of splitmix64.
     let mut mixed = (sleeper * SLEEPS + turn) as u64 ^ 0x9E37_79B9_7F4A_7C15;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^= mixed >> 31;
-    let span = (LONGEST - SHORTEST).as_nanos() as u64;
+    let span = (longest - SHORTEST).as_nanos() as u64;
     SHORTEST + Duration::from_nanos(mixed % span)
 }
 
@@ -132,7 +153,7 @@ impl Lateness {
     }
 
     /// The chosen result.
-    fn figure(&self, figure: usize, cpu: u64) -> Result<f64, Failure> {
+    fn figure(&self, figure: usize, cpu: u64, wall: Duration) -> Result<f64, Failure> {
         let mut late: Vec<u32> = self.0.iter().map(|late| late.load(Ordering::Relaxed)).collect();
         late.sort_unstable();
         if late[0] == 0 {
@@ -142,23 +163,27 @@ impl Lateness {
         Ok(match figure {
             Figure::MEDIAN => micros(50),
             Figure::TAIL => micros(99),
+            Figure::WALL => wall.as_secs_f64() * 1e3,
             _ => cpu as f64 / late.len() as f64,
         })
     }
 }
 
-fn parcae_sleepers<const FIGURE: usize>(sleepers: usize) -> Result<f64, Failure> {
+fn parcae_sleepers<const FIGURE: usize>(
+    sleepers: usize,
+    longest: Duration,
+) -> Result<f64, Failure> {
     check_memory(sleepers)?;
     let runtime = runtimes::runtime::<Service>(2)?;
     let lateness = Lateness::new(sleepers);
-    let before = machine::cpu_nanos()?;
+    let (start, before) = (Instant::now(), machine::cpu_nanos()?);
     runtime.run(|cx| {
         cx.nursery(|n| {
             for sleeper in 0..sleepers {
                 let lateness = &lateness;
                 n.spawn(move |_| {
                     for turn in 0..SLEEPS {
-                        let due = Instant::now() + length(sleeper, turn);
+                        let due = Instant::now() + length(sleeper, turn, longest);
                         parcae::time::sleep_until(due)?;
                         lateness.note(sleeper, turn, due);
                     }
@@ -168,22 +193,22 @@ fn parcae_sleepers<const FIGURE: usize>(sleepers: usize) -> Result<f64, Failure>
             Ok(())
         })
     })?;
-    lateness.figure(FIGURE, machine::cpu_nanos()? - before)
+    lateness.figure(FIGURE, machine::cpu_nanos()? - before, start.elapsed())
 }
 
-fn tokio_sleepers<const FIGURE: usize>(sleepers: usize) -> Result<f64, Failure> {
+fn tokio_sleepers<const FIGURE: usize>(sleepers: usize, longest: Duration) -> Result<f64, Failure> {
     let runtime = Tokio::with_timers(2)?;
     let spawner = runtime.spawner();
     let lateness = Lateness::new(sleepers);
     let noted = Arc::clone(&lateness);
-    let before = machine::cpu_nanos()?;
+    let (start, before) = (Instant::now(), machine::cpu_nanos()?);
     runtime.run(async move {
         let tasks: Vec<_> = (0..sleepers)
             .map(|sleeper| {
                 let lateness = Arc::clone(&lateness);
                 Spawner::spawn(&spawner, async move {
                     for turn in 0..SLEEPS {
-                        let due = Instant::now() + length(sleeper, turn);
+                        let due = Instant::now() + length(sleeper, turn, longest);
                         tokio::time::sleep_until(due.into()).await;
                         lateness.note(sleeper, turn, due);
                     }
@@ -194,7 +219,7 @@ fn tokio_sleepers<const FIGURE: usize>(sleepers: usize) -> Result<f64, Failure> 
             task.await;
         }
     });
-    noted.figure(FIGURE, machine::cpu_nanos()? - before)
+    noted.figure(FIGURE, machine::cpu_nanos()? - before, start.elapsed())
 }
 
 // ----- timeouts that do not pass --------------------------------------------------------------
@@ -308,7 +333,7 @@ fn parcae_many<const FIGURE: usize>(count: usize) -> Result<f64, Failure> {
         let start = Instant::now();
         let mut kept = Vec::with_capacity(count);
         for i in 0..count {
-            kept.extend(bench_only::alarm(FAR + length(i, 0)));
+            kept.extend(bench_only::alarm(FAR + length(i, 0, LONGEST)));
         }
         let set = nanos_per(start, count);
         let after = resident();
@@ -325,7 +350,7 @@ fn tokio_many<const FIGURE: usize>(count: usize) -> Result<f64, Failure> {
         let start = Instant::now();
         let mut kept = Vec::with_capacity(count);
         for i in 0..count {
-            let mut sleep = Box::pin(tokio::time::sleep(FAR + length(i, 0)));
+            let mut sleep = Box::pin(tokio::time::sleep(FAR + length(i, 0, LONGEST)));
             let passed = futures_lite::future::poll_once(&mut sleep).await;
             assert!(passed.is_none(), "ten minutes have not passed");
             kept.push(sleep);
