@@ -1,0 +1,272 @@
+//! The actor: handlers, their context, and the events of the system.
+
+use crate::address::Address;
+use crate::exit::Exit;
+use crate::mailbox::Envelope;
+use crate::monitor::{Down, MonitorId};
+use crate::slot::{Sink, Slot};
+use crate::timers::Timers;
+use parcae::profile::Cluster;
+use parcae::{Cx, Nursery, Result, time};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A task that handles messages, one at a time.
+///
+/// Handlers are ordinary code and may wait. Cancelling reaches a handler at its next wait or
+/// checkpoint. State may borrow from the frame that opened the system; messages are `'static`.
+pub trait Actor: Send {
+    /// The messages that the actor handles.
+    type Msg: Send + 'static;
+
+    /// Runs before the first message. The actor has started when this returns; a supervisor starts
+    /// the next child only then.
+    ///
+    /// # Errors
+    ///
+    /// An error is a failed start.
+    fn started(&mut self, cx: &mut ActorCx<'_, Self::Msg>) -> Result<()> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// Handles a message.
+    ///
+    /// # Errors
+    ///
+    /// An error, like a panic, ends this incarnation. The message is lost; those behind it stay in
+    /// the mailbox for the next incarnation.
+    fn handle(&mut self, cx: &mut ActorCx<'_, Self::Msg>, msg: Self::Msg) -> Result<Next>;
+
+    /// Handles an event of the system lane, which goes before all messages.
+    ///
+    /// # Errors
+    ///
+    /// As for [`handle`](Actor::handle).
+    fn event(&mut self, cx: &mut ActorCx<'_, Self::Msg>, event: Event) -> Result<Next> {
+        let _ = (cx, event);
+        Ok(Next::Continue)
+    }
+
+    /// Runs at the end of every incarnation that has started, also after a panic. It is shielded
+    /// from cancellation for the time that the actor has to stop.
+    /// [`ActorCx::hand_over`] passes a value to the next incarnation.
+    fn stopping(&mut self, cx: &mut ActorCx<'_, Self::Msg>, exit: &Exit) {
+        let _ = (cx, exit);
+    }
+
+    /// The key of a message, for [`Mailbox::latest_by_key`](crate::Mailbox::latest_by_key). Must
+    /// not wait.
+    fn key(msg: &Self::Msg) -> u64
+    where
+        Self: Sized,
+    {
+        let _ = msg;
+        0
+    }
+
+    /// The level of a message, for [`Mailbox::priority`](crate::Mailbox::priority); higher ones go
+    /// first. Must not wait.
+    fn level(msg: &Self::Msg) -> usize
+    where
+        Self: Sized,
+    {
+        let _ = msg;
+        0
+    }
+}
+
+/// The step of an actor after a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Next {
+    /// Waits for the next message.
+    Continue,
+    /// Ends; [`ExitKind::Finished`](crate::ExitKind::Finished).
+    Stop,
+}
+
+/// An event of the system lane.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// A monitored actor has ended.
+    Down(Down),
+    /// A timer of this incarnation is due.
+    Timer {
+        /// The key that the timer was set with.
+        key: Arc<str>,
+        /// Ticks of a periodic timer that were left out because the actor was busy.
+        missed: u64,
+    },
+}
+
+/// The circumstances of an incarnation, for the factory that makes its state.
+pub struct Birth {
+    pub(crate) incarnation: u64,
+    pub(crate) last: Option<Exit>,
+    pub(crate) state: Option<Box<dyn Any + Send>>,
+}
+
+impl Birth {
+    /// Number of the incarnation; the first one is 1.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// The end of the incarnation before.
+    pub fn last_exit(&self) -> Option<&Exit> {
+        self.last.as_ref()
+    }
+
+    /// Takes the value that the incarnation before [handed over](ActorCx::hand_over), if it is of
+    /// this type.
+    pub fn take_state<T: 'static>(&mut self) -> Option<T> {
+        let state = self.state.take()?;
+        match state.downcast() {
+            Ok(state) => Some(*state),
+            Err(other) => {
+                self.state = Some(other);
+                None
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Birth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Birth")
+            .field("incarnation", &self.incarnation)
+            .field("last", &self.last)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The context of a handler: the actor's address, timers, monitors, stash and helpers. Dereferences
+/// to the [`Cx`] of its task.
+pub struct ActorCx<'a, M> {
+    pub(crate) cx: &'a Cx<Cluster>,
+    pub(crate) slot: &'a Arc<Slot<M>>,
+    pub(crate) helpers: &'a dyn Helpers,
+    pub(crate) timers: Timers,
+    pub(crate) stashed: VecDeque<M>,
+    pub(crate) most_stashed: usize,
+    /// Messages that were taken out of the stash and go first.
+    pub(crate) first: VecDeque<Envelope<M>>,
+    pub(crate) handed: Option<Box<dyn Any + Send>>,
+}
+
+/// The nursery of an incarnation.
+pub(crate) trait Helpers {
+    fn spawn(&self, helper: Helper) -> Result<()>;
+}
+
+type Helper = Box<dyn FnOnce(&Cx<Cluster>) -> Result<()> + Send>;
+
+impl<'scope> Helpers for &'scope Nursery<'scope, '_, Cluster> {
+    fn spawn(&self, helper: Helper) -> Result<()> {
+        let nursery: &'scope Nursery<'scope, '_, Cluster> = self;
+        nursery.spawn(|cx| helper(cx)).map(drop)
+    }
+}
+
+impl<M: Send + 'static> ActorCx<'_, M> {
+    /// The address of this actor.
+    pub fn address(&self) -> Address<M> {
+        Address::new(Arc::clone(self.slot))
+    }
+
+    /// Monitors an actor: [`Event::Down`] comes once, when the incarnation that runs now has ended;
+    /// at once if there is none.
+    pub fn monitor<N: Send>(&self, other: &Address<N>) -> MonitorId {
+        let id = self.slot.core.shared.next_monitor();
+        other.core().add_monitor(id, Sink::Actor(Arc::clone(&self.slot.core)));
+        id
+    }
+
+    /// Ends a monitor. Its event does not come any more, even if the actor has ended already.
+    pub fn demonitor<N: Send>(&self, other: &Address<N>, id: MonitorId) {
+        if !other.core().remove_monitor(id) {
+            self.slot.core.flush_monitor(id);
+        }
+    }
+
+    /// Links this actor with another one: if the incarnation of one of them ends abnormally, the
+    /// other is cancelled, and has failed.
+    pub fn link<N: Send>(&self, other: &Address<N>) {
+        let shared = &self.slot.core.shared;
+        self.slot.core.add_monitor(shared.next_monitor(), Sink::Linked(Arc::clone(other.core())));
+        other.core().add_monitor(shared.next_monitor(), Sink::Linked(Arc::clone(&self.slot.core)));
+    }
+
+    /// Sets a timer: [`Event::Timer`] comes once, after this time. A timer with the same key is
+    /// replaced.
+    pub fn timer(&mut self, key: impl Into<Arc<str>>, after: Duration) {
+        self.timers.set(key.into(), time::now() + after, None);
+    }
+
+    /// Sets a periodic timer. Ticks that the actor had no time for are left out and counted.
+    pub fn timer_every(&mut self, key: impl Into<Arc<str>>, period: Duration) {
+        self.timers.set(key.into(), time::now() + period, Some(period));
+    }
+
+    /// Cancels a timer. Its event does not come any more. False if there is no such timer.
+    pub fn cancel_timer(&mut self, key: &str) -> bool {
+        self.timers.cancel(key)
+    }
+
+    /// Keeps a message for later.
+    ///
+    /// # Errors
+    ///
+    /// The message comes back if as many are kept as [may be](crate::ActorOpts::stash).
+    pub fn stash(&mut self, msg: M) -> Result<(), M> {
+        if self.stashed.len() >= self.most_stashed {
+            return Err(msg);
+        }
+        self.stashed.push_back(msg);
+        Ok(())
+    }
+
+    /// Handles the kept messages next, in the order in which they were kept.
+    pub fn unstash_all(&mut self) {
+        let kept = self.stashed.drain(..).map(|msg| Envelope { msg, deadline: None });
+        self.first.extend(kept);
+    }
+
+    /// Passes a value to the factory of the next incarnation.
+    pub fn hand_over<T: Send + 'static>(&mut self, state: T) {
+        self.handed = Some(Box::new(state));
+    }
+
+    /// Spawns a helper in the nursery of this incarnation. It is cancelled when the incarnation
+    /// ends. Its failure is that of the actor.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Nursery::spawn`].
+    pub fn spawn(
+        &self,
+        helper: impl FnOnce(&Cx<Cluster>) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        self.helpers.spawn(Box::new(helper))
+    }
+}
+
+impl<M> Deref for ActorCx<'_, M> {
+    type Target = Cx<Cluster>;
+
+    fn deref(&self) -> &Cx<Cluster> {
+        self.cx
+    }
+}
+
+impl<M> fmt::Debug for ActorCx<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ActorCx").field(&self.slot.core.name).finish()
+    }
+}
