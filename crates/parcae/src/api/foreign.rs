@@ -6,6 +6,7 @@
 //! - [`OpenNursery`]: a nursery that is opened by one call and closed by another;
 //! - one [word](set_local) of task-local storage for the adapter;
 //! - the [meter] of the running task, for checkpoints that are inlined into other code;
+//! - [memory](hold_memory) of a heap that the allocator does not see;
 //! - a runtime whose profile is [chosen at run time](erase).
 
 mod nursery;
@@ -101,6 +102,23 @@ pub fn charge(cost: Budget) -> Result<()> {
     let here = cx::Here::new();
     let Some(frame) = here.frame() else { return Ok(()) };
     frame.checkpoint_for(cost)
+}
+
+/// Counts memory of the adapter's own heap against the budget of the running task; see
+/// [`release_memory`]. No effect outside of tasks.
+///
+/// # Errors
+///
+/// If there is no budget for it; then nothing is counted.
+pub fn hold_memory(bytes: usize) -> Result<()> {
+    cx::Here::new().frame().map_or(Ok(()), |frame| frame.hold(bytes))
+}
+
+/// Credits memory to the running task that it has counted by [`hold_memory`].
+pub fn release_memory(bytes: usize) {
+    if let Some(frame) = cx::Here::new().frame() {
+        frame.freed(bytes);
+    }
 }
 
 /// Balance of the running task; unlimited outside of tasks.

@@ -201,3 +201,24 @@ fn the_meter_counts_what_checkpoints_count() {
     })
     .unwrap();
 }
+
+#[test]
+fn memory_of_another_heap_is_held_and_released() {
+    let budget = Budget::UNLIMITED.with_memory(10_000);
+    let rt = Runtime::builder().budget(budget).build().unwrap();
+    rt.run(|cx| {
+        let before = cx.budget().ops;
+        hold_memory(6_000)?;
+        let error = hold_memory(6_000).unwrap_err();
+        assert!(matches!(error.kind(), crate::ErrorKind::MemoryBudgetExhausted(_)), "{error}");
+        hold_memory(4_000)?; // the refused amount was not counted
+        release_memory(10_000);
+        hold_memory(10_000)?;
+        release_memory(10_000);
+        assert_eq!(cx.budget().ops, before, "no op is charged");
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(rt.budget().spent.memory, 0);
+    hold_memory(1 << 40).unwrap(); // outside of tasks nothing is counted
+}

@@ -41,6 +41,21 @@ impl Frame {
         }
     }
 
+    /// Counts memory of the heap of another language, and pays for it at once. No op is charged.
+    ///
+    /// # Errors
+    ///
+    /// If there is no budget for it; then nothing is counted.
+    #[cfg(feature = "foreign")]
+    pub(crate) fn hold(&self, bytes: usize) -> Result<()> {
+        self.allocated.set(self.allocated.get().wrapping_add(bytes as u64));
+        if self.memory.get() == i64::MAX {
+            return Ok(());
+        }
+        self.memory.set(self.memory.get().saturating_sub(clamp(bytes as u64)));
+        self.pay_for_memory().inspect_err(|_| self.freed(bytes))
+    }
+
     /// Whether an allocation of this size stays within `hard` times the memory that the task was
     /// given. If not, draws more from the pool first.
     #[cold]
