@@ -79,6 +79,7 @@ doctests! {
     howto_pipeline "howto/pipeline-with-a-deadline.md"
     howto_server "howto/a-server.md"
     howto_files "howto/files.md"
+    howto_http "howto/http.md"
     howto_ctrl_c "howto/ctrl-c.md"
     howto_blocking "howto/blocking-calls.md"
     howto_async "howto/async-crates.md"

@@ -57,9 +57,11 @@
 //! blocking calls; a question that was left by a cancelled task holds up the end of the runtime.
 
 pub mod fs;
+pub mod http;
 pub mod net;
 pub mod pipe;
 pub mod process;
+pub mod rate;
 pub mod signal;
 pub mod sim;
 pub mod stdio;

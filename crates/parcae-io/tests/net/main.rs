@@ -13,6 +13,7 @@ mod echo;
 mod edges;
 mod files;
 mod homes;
+mod http;
 mod inspecting;
 mod names;
 mod outside;

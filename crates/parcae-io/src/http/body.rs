@@ -1,0 +1,104 @@
+//! Bodies that are read: by length, in chunks, or to the end of the connection.
+
+use super::wire::Wire;
+use std::io::{self, Read};
+
+/// The longest line between chunks, extensions included.
+const LINE: usize = 256;
+/// The most lines behind the last chunk.
+const TRAILERS: usize = 64;
+
+/// The rest of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    Bytes(u64),
+    /// Bytes of the present chunk; before the first chunk `None`.
+    Chunks(Option<u64>),
+    ToTheEnd,
+}
+
+impl Left {
+    pub(super) const NONE: Left = Left::Bytes(0);
+}
+
+/// A body that is read from a connection.
+#[derive(Debug)]
+pub struct Body<'r, 's> {
+    pub(super) wire: &'r mut Wire<'s>,
+    pub(super) left: &'r mut Left,
+    /// The bytes that it may have.
+    pub(super) room: &'r mut u64,
+}
+
+/// The error of a body that is larger than the limit.
+fn too_large() -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, "the body is larger than the limit allows")
+}
+
+fn bad(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+impl Read for Body<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let most = match *self.left {
+                Left::Bytes(0) => return Ok(0),
+                Left::Bytes(left) | Left::Chunks(Some(left)) if left > 0 => left,
+                Left::ToTheEnd => u64::MAX,
+                Left::Chunks(before) => {
+                    self.next_chunk(before.is_some())?;
+                    continue;
+                }
+                Left::Bytes(_) => return Ok(0),
+            };
+            if *self.room == 0 {
+                return Err(too_large());
+            }
+            let most = most.min(*self.room).min(buffer.len() as u64) as usize;
+            let count = self.wire.read(&mut buffer[..most])?;
+            match self.left {
+                Left::Bytes(left) | Left::Chunks(Some(left)) => {
+                    if count == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    *left -= count as u64;
+                }
+                _ if count == 0 => *self.left = Left::NONE,
+                _ => {}
+            }
+            *self.room -= count as u64;
+            return Ok(count);
+        }
+    }
+}
+
+impl Body<'_, '_> {
+    /// Reads the line of the next chunk, behind the end of the one before.
+    fn next_chunk(&mut self, has_one_before: bool) -> io::Result<()> {
+        if has_one_before && !self.wire.line(2)?.is_empty() {
+            return Err(bad("a chunk is longer than its line says"));
+        }
+        let line = self.wire.line(LINE)?;
+        let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
+        if digits.is_empty() || digits.len() > 15 || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err(bad("a chunk without a size"));
+        }
+        let text = std::str::from_utf8(digits).unwrap_or_default();
+        let size = u64::from_str_radix(text, 16).map_err(|_| bad("a chunk without a size"))?;
+        *self.left = Left::Chunks(Some(size));
+        if size == 0 {
+            for _ in 0..TRAILERS {
+                if self.wire.line(8 << 10)?.is_empty() {
+                    *self.left = Left::NONE;
+                    return Ok(());
+                }
+            }
+            return Err(bad("too many lines behind the last chunk"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Responses that are written.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+
+/// A response of a server.
+///
+/// ```
+/// use parcae_io::http::Response;
+///
+/// let page = Response::new(200).header("Content-Type", "text/html").body("<h1>hello</h1>");
+/// assert_eq!(page.status(), 200);
+/// ```
+pub struct Response {
+    status: u16,
+    fields: Vec<(String, String)>,
+    content: Content,
+}
+
+enum Content {
+    Bytes(Vec<u8>),
+    Stream(Box<dyn Read + Send>),
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl Response {
+    /// A response without a body.
+    pub fn new(status: u16) -> Response {
+        Response { status, fields: Vec::new(), content: Content::Bytes(Vec::new()) }
+    }
+
+    /// A response with a text, status 200.
+    pub fn text(text: impl Into<String>) -> Response {
+        Response::new(200).header("Content-Type", "text/plain; charset=utf-8").body(text.into())
+    }
+
+    /// Adds a header field. `Content-Length`, `Transfer-Encoding` and `Connection` are set by the
+    /// server.
+    ///
+    /// # Panics
+    ///
+    /// If the name is no token, or the value has a line break: it could be taken for other fields.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Response {
+        let (name, value) = (name.into(), value.into());
+        check_field(&name, &value);
+        self.fields.push((name, value));
+        self
+    }
+
+    /// Sets the body.
+    pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Response {
+        self.content = Content::Bytes(bytes.into());
+        self
+    }
+
+    /// Sets a body that is read while it is sent, in chunks.
+    pub fn stream(mut self, body: impl Read + Send + 'static) -> Response {
+        self.content = Content::Stream(Box::new(body));
+        self
+    }
+
+    /// The status.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Appends the response to `out`. A body that is a stream is written through.
+    pub(super) fn write(
+        self,
+        out: &mut Vec<u8>,
+        mut through: impl Write,
+        asked: Asked,
+    ) -> io::Result<()> {
+        let Asked { head_only, closes, minor } = asked;
+        let has_body = self.status >= 200 && self.status != 204 && self.status != 304;
+        write!(out, "HTTP/1.1 {} {}\r\n", self.status, reason(self.status))?;
+        for (name, value) in &self.fields {
+            write!(out, "{name}: {value}\r\n")?;
+        }
+        if closes {
+            out.extend_from_slice(b"Connection: close\r\n");
+        } else if minor == 0 {
+            out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+        match self.content {
+            _ if !has_body => out.extend_from_slice(b"\r\n"),
+            Content::Bytes(bytes) => {
+                write!(out, "Content-Length: {}\r\n\r\n", bytes.len())?;
+                if !head_only {
+                    out.extend_from_slice(&bytes);
+                }
+            }
+            // A client of version 1.0 knows no chunks: its body ends with the connection.
+            Content::Stream(_) if head_only => out.extend_from_slice(b"\r\n"),
+            Content::Stream(mut body) => {
+                let chunked = minor > 0;
+                let coding = if chunked { "Transfer-Encoding: chunked\r\n\r\n" } else { "\r\n" };
+                out.extend_from_slice(coding.as_bytes());
+                let mut buffer = vec![0; 16 << 10];
+                loop {
+                    let count = body.read(&mut buffer)?;
+                    if chunked {
+                        write!(out, "{count:x}\r\n")?;
+                        out.extend_from_slice(&buffer[..count]);
+                        out.extend_from_slice(b"\r\n");
+                    } else {
+                        out.extend_from_slice(&buffer[..count]);
+                    }
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    through.write_all(out)?;
+                    out.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether only the end of the connection can end the body.
+    pub(super) fn ends_with_connection(&self, minor: u8) -> bool {
+        minor == 0 && matches!(self.content, Content::Stream(_))
+    }
+}
+
+/// The request's influence on the form of its response.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) head_only: bool,
+    pub(super) closes: bool,
+    pub(super) minor: u8,
+}
+
+/// Ensures that a field is one field.
+pub(super) fn check_field(name: &str, value: &str) {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    assert!(!name.is_empty() && name.bytes().all(token), "`{name}` is no name of a field");
+    let text = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+    assert!(value.bytes().all(text), "the value of `{name}` has a control character");
+}
+
+/// The phrase of a status.
+fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Continue",
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Other",
+    }
+}
