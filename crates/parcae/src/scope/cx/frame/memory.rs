@@ -46,7 +46,6 @@ impl Frame {
     /// # Errors
     ///
     /// If there is no budget for it; then nothing is counted.
-    #[cfg(feature = "foreign")]
     pub(crate) fn hold(&self, bytes: usize) -> Result<()> {
         self.allocated.set(self.allocated.get().wrapping_add(bytes as u64));
         if self.memory.get() == i64::MAX {
