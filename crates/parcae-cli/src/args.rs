@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::demo::{DEMOS, Demo};
+use crate::lang::args::{CheckArgs, FmtArgs, IrArgs, RunArgs};
 use crate::stage::Format;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
@@ -36,6 +37,10 @@ impl Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(DemoArgs),
+    Run(RunArgs),
+    Check(CheckArgs),
+    Ir(IrArgs),
+    Fmt(FmtArgs),
     Bench(BenchArgs),
     Top(TopArgs),
     Dump(DumpArgs),

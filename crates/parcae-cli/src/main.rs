@@ -2,7 +2,7 @@
 //!
 //! One file per subcommand: `demo/` shows the runtime at work, `bench.rs` measures it; `top/`,
 //! `dump.rs` and `trace/` inspect a running program through the connection of `target.rs`;
-//! `replay/` shows a run that the lab has found. To add a subcommand, write its file, put
+//! `replay/` shows a run that the lab has found; `lang/` runs and checks programs of the language. To add a subcommand, write its file, put
 //! its arguments into [`args::Command`] and its call into [`run`].
 //! All of them print through `stage.rs`.
 //!
@@ -16,10 +16,12 @@
 //! | 3 | something required is missing; standard error says how to get it |
 //! | 4 | the inspected program refuses, ends, or is not a parcae program |
 
+mod allocator;
 mod args;
 mod bench;
 mod demo;
 mod dump;
+mod lang;
 mod replay;
 mod stage;
 mod target;
@@ -37,7 +39,7 @@ use target::Trouble;
 /// Charges allocations to the running task; elsewhere it is the system's allocator. A demo needs
 /// it.
 #[global_allocator]
-static ALLOCATOR: parcae::Allocator = parcae::Allocator::system();
+static ALLOCATOR: allocator::Switched = allocator::Switched::new();
 
 /// Exit codes of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,13 @@ pub(crate) enum Exit {
 fn main() -> ExitCode {
     // Wrong arguments end here, with code 2.
     let args = Args::parse();
+    if let Command::Run(chosen) = &args.command {
+        return match lang::run(chosen) {
+            // The value of `main`, as far as an exit code can have it.
+            Ok(value) => ExitCode::from(u8::try_from(value).unwrap_or(1)),
+            Err(exit) => ExitCode::from(exit as u8),
+        };
+    }
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(exit) => ExitCode::from(exit as u8),
@@ -62,6 +71,10 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Exit> {
     match &args.command {
         Command::Demo(demo) => demo::run(demo, &Stage::new(args.format())),
+        Command::Run(chosen) => lang::run(chosen).map(|_| ()),
+        Command::Check(chosen) => lang::check(chosen),
+        Command::Ir(chosen) => lang::ir(chosen),
+        Command::Fmt(chosen) => lang::fmt(chosen),
         Command::Bench(bench) => bench::run(bench, args.format()),
         Command::Top(top) => told(top::run(top, args.format())),
         Command::Dump(dump) => told(dump::run(dump, args.format())),

@@ -136,7 +136,7 @@ impl Generator {
                     self.text += "catch |e| do println($\"{e}\") end\n";
                     continue;
                 }
-                7 => format!("pipe.send({})\nb = pipe.recv()", self.expr(1)),
+                7 => format!("pipe.send({})\nb = take(pipe)\nprint(text(b))", self.expr(1)),
                 _ => format!("c = may({}) catch |e| do a % 5 end", self.expr(1)),
             };
             self.text += &line;
@@ -157,6 +157,8 @@ impl Generator {
         let head = "error E { A }\nfunc leaf(x: i64) -> i64 do x % 1000 + 1 end\n\
                     func twice(x: i64) -> i64 do leaf(x) + leaf(x) end\n\
                     func may(x: i64) -> i64 ! E do fail E.A when x % 3 == 0 x end\n\
+                    func take(c: Channel) -> i64 do c.recv() end\n\
+                    func text(x: i64) -> String do $\"<{x}>\" end\n\
                     async func main() do\nvar a = 1\nvar b = 2\nvar c = 3\nlet list = [1, 2, 3, 4, 5]\nlet pipe = channel(2)\n";
         let state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut generator = Generator { state, text: head.to_owned(), depth: 0 };

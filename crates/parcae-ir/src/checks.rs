@@ -20,8 +20,8 @@
 //! Exact: for every run, the ops charged before each operation that is observed or may fail are
 //! those of the naive form.
 //!
-//! 1. A *leaf*, a function that calls nothing, has no loop and is not used as a value, is charged
-//!    by its callers: the pair at its entry moves in front of each call.
+//! 1. A *leaf*, a function that calls nothing, uses no channel, has no loop and is not used as a
+//!    value, is charged by its callers: the pair at its entry moves in front of each call.
 //! 2. In a block, a pair moves down over operations that are neither observed nor may fail, and is
 //!    added to the next pair.
 //! 3. A check in front of a channel operation is dropped if a check with nothing in between
@@ -138,8 +138,10 @@ fn leaves(module: &Module) -> Vec<bool> {
         .iter()
         .map(|func| {
             let graph = Graph::new(func);
-            let calls =
-                |block: &Block| block.insts.iter().any(|inst| inst.op.effect() == Effect::Calls);
+            let calls = |block: &Block| {
+                let mut effects = block.insts.iter().map(|inst| inst.op.effect());
+                effects.any(|effect| matches!(effect, Effect::Calls | Effect::Channel))
+            };
             let entry = func.blocks[0].insts.iter().take(2).map(|inst| inst.op);
             func.tenancy == Tenancy::CPU_Serial
                 && entry.eq([Opcode::Budget_Decrement, Opcode::Budget_Check])

@@ -198,6 +198,16 @@ fn merging_charges_leaves_at_their_callers_and_joins_pairs() {
 }
 
 #[test]
+fn a_leaf_that_begins_with_a_channel_operation_keeps_its_check() {
+    let text = "func take(c: Channel) -> i64 do c.recv() end\n\
+                func main() do\nlet c = channel(1)\nc.send(1)\nprint(take(c))\nend";
+    let mut module = lowered(text);
+    insert_checks(&mut module);
+    merge_checks(&mut module);
+    assert_metered(&module);
+}
+
+#[test]
 fn long_programs_are_lowered_without_recursion() {
     let ifs = "if n > 1 do n += 1 end\n".repeat(5000);
     let module = lowered(&format!("func main() do\nvar n = 0\n{ifs}print(n)\nend"));
