@@ -2,8 +2,9 @@
 //!
 //! One file per subcommand: `demo/` shows the runtime at work, `bench.rs` measures it; `top/`,
 //! `dump.rs` and `trace/` inspect a running program through the connection of `target.rs`;
-//! `replay/` shows a run that the lab has found; `lang/` runs and checks programs of the language. To add a subcommand, write its file, put
-//! its arguments into [`args::Command`] and its call into [`run`].
+//! `replay/` shows a run that the lab has found; `lang/` runs and checks programs of the
+//! language. To add a subcommand, write its file, put its arguments into [`args::Command`] and its
+//! call into [`run`].
 //! All of them print through `stage.rs`.
 //!
 //! # Exit codes
