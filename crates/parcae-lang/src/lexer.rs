@@ -72,12 +72,60 @@ pub(crate) struct Lexed {
     pub(crate) comments: Vec<Span>,
 }
 
-/// Symbols, longest first for each first character.
-const SYMBOLS: [&str; 49] = [
-    "..<", "..=", "<<=", ">>=", "**", "->", "=>", "==", "!=", "<=", ">=", "<<", ">>", "|>", "||",
-    "&&", "??", ":=", "+=", "-=", "*=", "/=", "%=", "..", "(", ")", "[", "]", "{", "}", ",", ";",
-    ":", ".", "+", "-", "*", "/", "%", "=", "<", ">", "|", "&", "^", "~", "!", "?", "@",
-];
+/// The longest symbol that these bytes begin with.
+fn symbol_at(bytes: &[u8]) -> Option<&'static str> {
+    let at = |place: usize| bytes.get(place).copied().unwrap_or(0);
+    Some(match (at(0), at(1), at(2)) {
+        (b'.', b'.', b'<') => "..<",
+        (b'.', b'.', b'=') => "..=",
+        (b'*', b'*', _) => "**",
+        (b'-', b'>', _) => "->",
+        (b'=', b'>', _) => "=>",
+        (b'=', b'=', _) => "==",
+        (b'!', b'=', _) => "!=",
+        (b'<', b'=', _) => "<=",
+        (b'>', b'=', _) => ">=",
+        (b'<', b'<', _) => "<<",
+        (b'>', b'>', _) => ">>",
+        (b'|', b'>', _) => "|>",
+        (b'|', b'|', _) => "||",
+        (b'&', b'&', _) => "&&",
+        (b'?', b'?', _) => "??",
+        (b':', b'=', _) => ":=",
+        (b'+', b'=', _) => "+=",
+        (b'-', b'=', _) => "-=",
+        (b'*', b'=', _) => "*=",
+        (b'/', b'=', _) => "/=",
+        (b'%', b'=', _) => "%=",
+        (b'.', b'.', _) => "..",
+        (b'(', ..) => "(",
+        (b')', ..) => ")",
+        (b'[', ..) => "[",
+        (b']', ..) => "]",
+        (b'{', ..) => "{",
+        (b'}', ..) => "}",
+        (b',', ..) => ",",
+        (b';', ..) => ";",
+        (b':', ..) => ":",
+        (b'.', ..) => ".",
+        (b'+', ..) => "+",
+        (b'-', ..) => "-",
+        (b'*', ..) => "*",
+        (b'/', ..) => "/",
+        (b'%', ..) => "%",
+        (b'=', ..) => "=",
+        (b'<', ..) => "<",
+        (b'>', ..) => ">",
+        (b'|', ..) => "|",
+        (b'&', ..) => "&",
+        (b'^', ..) => "^",
+        (b'~', ..) => "~",
+        (b'!', ..) => "!",
+        (b'?', ..) => "?",
+        (b'@', ..) => "@",
+        _ => return None,
+    })
+}
 
 pub(crate) fn lex(source: &Source, faults: &mut Faults) -> Lexed {
     let text = source.text();
@@ -243,6 +291,10 @@ impl Lexer<'_> {
             digits(self);
             tok = Tok::Float;
         }
+        let plain = self.bytes[start..self.at].iter().all(u8::is_ascii_digit);
+        if plain && self.at - start < 19 {
+            return self.push(Tok::Int, start);
+        }
         let text = self.text[start..self.at].replace('_', "");
         if radix == 10 && text.contains(['e', 'E']) {
             tok = Tok::Float;
@@ -311,8 +363,7 @@ impl Lexer<'_> {
 
     fn symbol(&mut self) {
         let start = self.at;
-        let rest = &self.bytes[start..];
-        let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(symbol.as_bytes())) else {
+        let Some(symbol) = symbol_at(&self.bytes[start..]) else {
             while {
                 self.at += 1;
                 !self.text.is_char_boundary(self.at)
@@ -321,7 +372,7 @@ impl Lexer<'_> {
             return self.fault("L0001", start, format!("unexpected character `{what}`"), None);
         };
         if let Some(open) = self.modes.last_mut() {
-            match *symbol {
+            match symbol {
                 "{" => *open += 1,
                 "}" => *open -= 1,
                 _ => {}

@@ -223,7 +223,8 @@ impl<'a> Parser<'a, '_> {
         let span = self.span();
         let kind = match self.tok() {
             Tok::Int => {
-                let text = self.text_of(span).replace('_', "");
+                let text = std::borrow::Cow::from(self.text_of(span));
+                let text = if text.contains('_') { text.replace('_', "").into() } else { text };
                 self.bump();
                 let value = match text.get(..2) {
                     Some("0x") => u64::from_str_radix(&text[2..], 16),
