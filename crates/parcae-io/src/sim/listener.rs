@@ -5,6 +5,7 @@
 //! was accepted, as with TCP. While the queue is full a client waits.
 
 use super::drive::{Stop, WaitList, operate};
+use super::faults::CONNECTING;
 use super::pipe::{SimStream, ends};
 use super::{Name, World, host};
 use crate::source::Operation;
@@ -82,11 +83,13 @@ impl SimListener {
     pub(crate) fn accept(&self, operation: Operation<'_>) -> io::Result<SimStream> {
         let stream = operate(operation, &self.backlog.arrivals, || {
             let mut state = self.backlog.lock();
-            match state.waiting.front().map(|(due, _)| *due) {
-                Some(due) if due <= parcae::time::now() => {
+            match state.waiting.front().map(|(due, stream)| (*due, stream.peer().clone())) {
+                Some((due, peer)) if due <= parcae::time::now() => {
+                    let mut random = self.world.stream("accept");
+                    self.world.exhaust(&peer, &self.key, &mut random).map_err(Stop::Failed)?;
                     state.waiting.pop_front().map(|(_, stream)| stream).ok_or(Stop::Wait(None))
                 }
-                due => Err(Stop::Wait(due)),
+                front => Err(Stop::Wait(front.map(|(due, _)| due))),
             }
         })?;
         self.backlog.room.wake();
@@ -122,6 +125,7 @@ pub(crate) struct SimConnecting {
     world: Arc<World>,
     from: Name,
     to: Name,
+    began: Instant,
     /// When the first segment arrives, and the time of the answer's way back.
     arrival: Instant,
     back: Duration,
@@ -149,12 +153,16 @@ impl SimConnecting {
         let key = to.at(host());
         let from = local_for(&world, &to);
         let mut random = world.link(&from, &to);
-        let mut latency = || world.net().latency(&mut random);
-        let (there, back) = (latency(), latency());
-        let arrival = parcae::time::now() + there;
+        world.exhaust(&from, &to, &mut random)?;
+        let mut travel = |from, to| world.net().travel(from, to, &mut random);
+        // During a partition the first segment is sent again, see `step`.
+        let there = travel(&from, &to).unwrap_or(CONNECTING.0);
+        let back = travel(&to, &from).unwrap_or(CONNECTING.0);
+        let began = parcae::time::now();
+        let arrival = began + there;
         let backlog = world.net().listeners.get(&key).cloned();
         let (state, near) = (Connecting::Sent, None);
-        Ok(SimConnecting { world, from, to, arrival, back, state, near, backlog })
+        Ok(SimConnecting { world, from, to, began, arrival, back, state, near, backlog })
     }
 
     /// An attempt of a task that waits for several: if it has to wait, it stands in line.
@@ -178,6 +186,14 @@ impl SimConnecting {
     fn step(&mut self) -> Result<SimStream, Stop> {
         loop {
             match self.state {
+                Connecting::Sent if self.world.net().weather.is_cut(&self.from, &self.to) => {
+                    let now = parcae::time::now();
+                    if now >= self.began + CONNECTING.1 {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    self.arrival = now + CONNECTING.0;
+                    return Err(Stop::Wait(Some(self.arrival)));
+                }
                 Connecting::Sent => {
                     let refused = Connecting::Refused(self.arrival + self.back);
                     let Some(backlog) = &self.backlog else {

@@ -1,8 +1,9 @@
 //! Datagrams: mailboxes, into which datagrams fall at their time, in any order.
 
 use super::drive::{Stop, WaitList, operate};
+use super::faults::Faults;
 use super::random::Random;
-use super::{Name, World, host};
+use super::{Name, World, between, host};
 use crate::source::Operation;
 use std::collections::BTreeMap;
 use std::io;
@@ -117,8 +118,24 @@ impl Mailbox {
                     _ => Err(Stop::Wait(None)),
                 };
             }
-            let latency = self.world.net().latency(&mut state.random);
-            let mut due = parcae::time::now() + latency;
+            let net = self.world.net();
+            let (from, there) = (self.name.at(host()), to.at(host()));
+            if net.weather.is_cut(&from, &there) {
+                return Ok(bytes.len()); // lost
+            }
+            let faults = net.weather.of(&from, &there).cloned().unwrap_or_default();
+            if Faults::strikes(faults.loss, &mut state.random) {
+                return Ok(bytes.len()); // lost
+            }
+            let range = faults.latency.as_ref().unwrap_or(&net.latency).clone();
+            drop(net);
+            if Faults::strikes(faults.duplication, &mut state.random) {
+                let due = parcae::time::now() + between(&range, &mut state.random);
+                let number = state.sent;
+                state.sent += 1;
+                state.datagrams.insert((due, number), (self.name.clone(), bytes.to_vec()));
+            }
+            let mut due = parcae::time::now() + between(&range, &mut state.random);
             if !matches!(to, Name::Inet(_)) {
                 // Unix sockets keep the order.
                 due = state.datagrams.last_key_value().map_or(due, |((last, _), _)| due.max(*last));

@@ -43,14 +43,20 @@
 //! Loopback and unspecified addresses mean the task's own host, so two hosts may listen on the same
 //! port of `0.0.0.0`.
 //!
-//! # Not simulated yet
+//! # Faults
 //!
-//! Loss, duplication, partitions, crashes of hosts. Descriptors: [`as_fd`](std::os::fd::AsFd)
+//! None, unless the program asks for them: [`set_faults`], [`Host::set_faults_to`],
+//! [`Host::part_from`] and [`heal`], [`Host::power_cut`], [`Host::set_disk_space`].
+//!
+//! # Not simulated
+//!
+//! Descriptors: [`as_fd`](std::os::fd::AsFd)
 //! panics and `into_std` fails. A real socket under the deterministic executor is an error.
 
 mod child;
 mod disk;
 mod drive;
+mod faults;
 mod listener;
 mod mailbox;
 mod names;
@@ -62,6 +68,7 @@ pub(crate) use child::{ScriptEnd, SimChild, start};
 pub(crate) use disk::{
     Removed, SimFile, create_dir, create_dir_all, metadata, open_file, read_dir, remove, rename,
 };
+pub use faults::{Faults, heal, set_faults};
 pub(crate) use listener::{InLine, SimConnecting, SimListener, connect, listen};
 pub(crate) use mailbox::{Mailbox, mailbox};
 pub(crate) use names::lookup;
@@ -112,6 +119,8 @@ struct Net {
     programs: BTreeMap<String, child::Program>,
     /// Children started so far.
     processes: u32,
+    /// Faults and partitions.
+    weather: faults::Weather,
     /// Subscriptions to signals.
     signals: Vec<(i32, parcae::channel::Sender<i32>)>,
 }
@@ -136,6 +145,7 @@ impl World {
                 names: BTreeMap::new(),
                 disks: BTreeMap::new(),
                 programs: BTreeMap::new(),
+                weather: faults::Weather::default(),
                 processes: 0,
                 signals: Vec::new(),
             }),
@@ -184,9 +194,14 @@ impl Net {
 
     /// A latency of the network.
     fn latency(&self, random: &mut Random) -> Duration {
-        let spread = self.latency.end.saturating_sub(self.latency.start).as_nanos() as u64;
-        self.latency.start + Duration::from_nanos(random.below(spread.max(1)))
+        between(&self.latency, random)
     }
+}
+
+/// A time in a range.
+fn between(range: &Range<Duration>, random: &mut Random) -> Duration {
+    let spread = range.end.saturating_sub(range.start).as_nanos() as u64;
+    range.start + Duration::from_nanos(random.below(spread.max(1)))
 }
 
 impl Name {

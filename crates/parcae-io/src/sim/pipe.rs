@@ -16,6 +16,7 @@
 //! then.
 
 use super::drive::{Stop, WaitList, operate};
+use super::faults::{self, Faults};
 use super::random::Random;
 use super::{Name, World};
 use crate::source::Operation;
@@ -34,7 +35,9 @@ pub(crate) enum Taking {
 
 /// One direction of a stream.
 #[derive(Debug)]
-struct Pipe {
+pub(super) struct Pipe {
+    from: Name,
+    to: Name,
     state: Mutex<PipeState>,
     readable: WaitList,
     writable: WaitList,
@@ -66,7 +69,7 @@ struct Segment {
 }
 
 impl Pipe {
-    fn new(buffer: usize, random: Random) -> Arc<Pipe> {
+    fn new(buffer: usize, random: Random, from: &Name, to: &Name) -> Arc<Pipe> {
         let state = PipeState {
             segments: VecDeque::new(),
             held: 0,
@@ -79,7 +82,39 @@ impl Pipe {
             random,
         };
         let (readable, writable) = (WaitList::default(), WaitList::default());
-        Arc::new(Pipe { state: Mutex::new(state), readable, writable })
+        let (from, to) = (from.clone(), to.clone());
+        Arc::new(Pipe { from, to, state: Mutex::new(state), readable, writable })
+    }
+
+    /// The time at which something that is sent now arrives, behind all that was sent before.
+    fn arrival(&self, state: &mut PipeState, world: &World) -> Instant {
+        let net = world.net();
+        state.last = faults::arrival(&net, &self.from, &self.to, &mut state.random, state.last);
+        state.last
+    }
+
+    /// A partition has ended: gives times to all that was sent meanwhile, which has one after
+    /// `never`.
+    pub(super) fn heal(&self, world: &World, never: Instant) {
+        let mut state = self.lock();
+        if state.last < never {
+            return;
+        }
+        let kept = state.segments.iter().map(|one| one.due).filter(|due| *due < never).max();
+        state.last = kept.unwrap_or_else(parcae::time::now).max(parcae::time::now());
+        for at in 0..state.segments.len() {
+            if state.segments[at].due >= never {
+                state.segments[at].due = self.arrival(&mut state, world);
+            }
+        }
+        if state.fin.is_some_and(|fin| fin >= never) {
+            state.fin = Some(self.arrival(&mut state, world));
+        }
+        if state.reset.is_some_and(|reset| reset >= never) {
+            state.reset = Some(self.arrival(&mut state, world));
+        }
+        drop(state);
+        self.wake();
     }
 
     fn lock(&self) -> MutexGuard<'_, PipeState> {
@@ -93,13 +128,6 @@ impl Pipe {
 }
 
 impl PipeState {
-    /// The time at which something that is sent now arrives, behind all that was sent before.
-    fn arrival(&mut self, world: &World) -> Instant {
-        let latency = world.net().latency(&mut self.random);
-        self.last = self.last.max(parcae::time::now() + latency);
-        self.last
-    }
-
     fn is_reset(&self, now: Instant) -> bool {
         self.reset.is_some_and(|at| at <= now)
     }
@@ -118,7 +146,7 @@ impl PipeState {
             let next = self.segments.front().map(|one| one.due);
             return match (next, self.fin) {
                 (None, Some(fin)) if fin <= now => Ok(0),
-                _ => Err(Stop::Wait([next, self.fin, self.reset].into_iter().flatten().min())),
+                _ => Err(Stop::Wait(faults::soonest([next, self.fin, self.reset]))),
             };
         }
         let count = self.random.portion(arrived.min(buffer.len()));
@@ -158,8 +186,11 @@ pub(crate) struct SimStream {
 /// A stream between two names: the end of the first, then that of the second.
 pub(super) fn ends(world: &Arc<World>, from: Name, to: Name) -> (SimStream, SimStream) {
     let buffer = world.net().buffer;
-    let there = Pipe::new(buffer, world.link(&from, &to));
-    let back = Pipe::new(buffer, world.link(&to, &from));
+    let there = Pipe::new(buffer, world.link(&from, &to), &from, &to);
+    let back = Pipe::new(buffer, world.link(&to, &from), &to, &from);
+    for pipe in [&there, &back] {
+        world.net().weather.add(Arc::downgrade(pipe));
+    }
     let near = SimStream {
         world: Arc::clone(world),
         incoming: Arc::clone(&back),
@@ -192,7 +223,11 @@ impl SimStream {
         taking: Taking,
     ) -> io::Result<usize> {
         let pipe = &self.incoming;
-        let count = operate(operation, &pipe.readable, || pipe.lock().read(buffer, taking))?;
+        let count = operate(operation, &pipe.readable, || {
+            let mut state = pipe.lock();
+            self.world.interrupt(&pipe.from, &pipe.to, &mut state.random).map_err(Stop::Failed)?;
+            state.read(buffer, taking)
+        })?;
         pipe.writable.wake(); // there is room
         Ok(count)
     }
@@ -205,7 +240,9 @@ impl SimStream {
     }
 
     fn try_write(&self, bytes: &[u8]) -> Result<usize, Stop> {
+        let Pipe { from, to, .. } = &*self.outgoing;
         let mut state = self.outgoing.lock();
+        self.world.interrupt(from, to, &mut state.random).map_err(Stop::Failed)?;
         if state.fin.is_some() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -218,7 +255,7 @@ impl SimStream {
         if state.reader_gone {
             // It arrives where no one is, and a reset comes back.
             if state.reset.is_none() {
-                let there = state.arrival(&self.world);
+                let there = self.outgoing.arrival(&mut state, &self.world);
                 let back = there + self.world.net().latency(&mut state.random);
                 state.reset = Some(back);
                 drop(state);
@@ -229,12 +266,19 @@ impl SimStream {
         }
         let room = state.buffer.saturating_sub(state.held);
         if room == 0 {
-            return Err(Stop::Wait(state.reset));
+            return Err(Stop::Wait(faults::soonest([state.reset])));
         }
         let count = state.random.portion(bytes.len().min(room));
-        let due = state.arrival(&self.world);
+        let due = self.outgoing.arrival(&mut state, &self.world);
         state.held += count;
         state.segments.push_back(Segment { due, bytes: bytes[..count].iter().copied().collect() });
+        let often = self.world.net().weather.of(from, to).map_or(0, |faults| faults.resets);
+        if Faults::strikes(often, &mut state.random) {
+            state.reset.get_or_insert(due);
+            drop(state);
+            self.incoming.lock().reset.get_or_insert(due);
+            self.incoming.wake();
+        }
         Ok(count)
     }
 
@@ -242,7 +286,7 @@ impl SimStream {
         if matches!(how, Shutdown::Write | Shutdown::Both) {
             let mut state = self.outgoing.lock();
             if state.fin.is_none() {
-                let due = state.arrival(&self.world);
+                let due = self.outgoing.arrival(&mut state, &self.world);
                 state.fin = Some(due);
             }
             drop(state);
@@ -258,7 +302,7 @@ impl SimStream {
 impl SimStream {
     /// Closes by a reset.
     pub(super) fn abort(self) {
-        let at = self.incoming.lock().arrival(&self.world);
+        let at = self.incoming.arrival(&mut self.incoming.lock(), &self.world);
         self.incoming.lock().reset.get_or_insert(at);
         self.outgoing.lock().reset.get_or_insert(at);
     }
@@ -271,7 +315,7 @@ impl Drop for SimStream {
         let unread = incoming.held > 0;
         incoming.reader_gone = true;
         if unread && incoming.reset.is_none() {
-            let at = incoming.arrival(&self.world);
+            let at = self.incoming.arrival(&mut incoming, &self.world);
             incoming.reset = Some(at);
             drop(incoming);
             self.outgoing.lock().reset.get_or_insert(at);

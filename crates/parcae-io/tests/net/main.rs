@@ -11,6 +11,7 @@ mod children;
 mod datagrams;
 mod echo;
 mod edges;
+mod faults;
 mod files;
 mod homes;
 mod http;
