@@ -136,6 +136,11 @@ pub static TARGETS: &[Target] = &[
     goal("million_woken", "w2", 1_000.0),
     goal("pingpong", "capacity1_1", 80.0),
     goal("pingpong", "capacity1_2", 10_000.0),
+    goal("pingpong", "apart_0", 500.0),
+    goal("pingpong", "apart_1", 700.0),
+    goal("timers", "wall_short", 1_100.0),
+    goal("timers", "late_short_p99", 40_000.0),
+    goal("timers", "cpu_short", 1_700.0),
     // 60 million values in a second on one worker, 40 million on two.
     goal("channel", "spsc_1", 16.7),
     goal("channel", "mpmc4_1", 16.7),

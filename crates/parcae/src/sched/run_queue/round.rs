@@ -27,6 +27,11 @@
 //! A round ends when one of the two queues is empty: then there is nothing to order. The pick that
 //! finds that sets `left` to 0, and the state of the round is void.
 //!
+//! Limit: a yield that finds the deque empty begins no round, although the global queue may have
+//! children of the task that overflowed earlier. That takes a wait in between: an overflow leaves
+//! the deque almost full, and without a wait no other task has run since. A look at the global
+//! queue would be needed in every yield.
+//!
 //! # High and Low tasks
 //!
 //! Unstarted ones are in a global queue, in the order of their spawns. Shares of both queues take

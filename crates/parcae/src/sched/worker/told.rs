@@ -20,6 +20,25 @@
 //!   joiner meanwhile; if the joiner is not a task, or not of Normal priority: a High one goes
 //!   before the children; under the deterministic executor.
 //!
+//! # Not done: calling a child on the stack of its joiner
+//!
+//! A joiner that finds its child unstarted could call it as a function, as rayon does, and save two
+//! switches. Queues and records do not allow that yet:
+//!
+//! - A task leaves the middle of a deque only by the hands of the worker that takes it. A child
+//!   that was called would stay there as a stale entry. Such an entry has to own a share of the
+//!   record, so that the record is not recycled beneath it, or has to be trimmed at the bottom of
+//!   the deque before the record is freed.
+//! - `dispatch` and the picks read cells of a record (its traits, its strand) before they claim it.
+//!   With stale entries the claim has to come first, as one CAS that fails for a called child.
+//! - The state word needs a phase for the joiner: it is owned, and its stack is in use, but beneath
+//!   that of its child. A wake of the joiner is latched in that phase, a cancel reaches it after
+//!   the child, and observers show the child as the running task and the joiner as one that waits.
+//! - A child that waits would suspend the joiner with it. Its deadline, its budget and the end of
+//!   its turn are then those of both.
+//! - The child needs as much stack as its options say; less is left beneath a joiner. Below a bound
+//!   the join has to switch as it does now.
+//!
 //! # Correctness
 //!
 //! Used by the thread of the worker alone. A joiner in here is parked on this worker, which alone

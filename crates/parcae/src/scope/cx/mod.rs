@@ -180,6 +180,33 @@ impl<P: Profile> Cx<P> {
 
     /// Yields to other tasks that are ready to run. Costs no budget. A cancel point.
     ///
+    /// The task goes behind the tasks of its priority that are ready on its worker. With one
+    /// worker, all children that it has spawned with that priority have started when this returns;
+    /// with several, another worker may have taken a child and not started it yet. Two exceptions:
+    /// a task that may move goes behind the tasks of all workers, in no fixed order with its
+    /// children; and of more than 2000 children some may start later, if the task has waited since
+    /// it spawned them.
+    ///
+    /// ```
+    /// use parcae::prelude::*;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// rt.run(|cx| {
+    ///     let has_run = AtomicBool::new(false);
+    ///     cx.nursery(|n| {
+    ///         n.spawn(|_| {
+    ///             has_run.store(true, Ordering::Relaxed);
+    ///             Ok(())
+    ///         })?;
+    ///         cx.yield_now()?;
+    ///         assert!(has_run.load(Ordering::Relaxed));
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), parcae::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the task was cancelled.
