@@ -64,6 +64,31 @@ fn a_yield_lets_all_children_start_first() {
     });
 }
 
+/// The first child that starts spawns so many tasks that its siblings are pushed out of the deque,
+/// into the global queue.
+#[test]
+fn siblings_that_are_pushed_out_of_the_deque_start_first_too() {
+    const CHILDREN: usize = 50;
+    on_one_worker(SEEDS, |cx, _| {
+        let started = AtomicUsize::new(0);
+        cx.nursery(|n| {
+            for _ in 0..CHILDREN {
+                n.spawn(|_| {
+                    if started.fetch_add(1, Ordering::Relaxed) == 0 {
+                        for _ in 0..3_000 {
+                            n.spawn(|_| Ok(()))?;
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+            cx.yield_now()?;
+            assert_eq!(started.load(Ordering::Relaxed), CHILDREN);
+            Ok(())
+        })
+    });
+}
+
 /// Children that spawn, yield and wait themselves, beside others that only yield.
 fn grow(cx: &Cx, numbers: &mut Numbers, depth: u32) -> Result<()> {
     let started = &AtomicUsize::new(0);
