@@ -134,17 +134,25 @@ impl Heap {
             other => size(other),
         };
         self.grow(bytes)?;
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.objects[place as usize] = object;
-                place
-            }
-            None => {
-                self.objects.push(object);
-                self.objects.len() as u32 - 1
-            }
-        };
+        let place = self.place(object);
         Ok(u64::from(place))
+    }
+
+    /// Puts a failure on the heap. It is not refused: the budget may be the cause of the failure.
+    /// The next allocation pays for it.
+    pub(crate) fn put_failure(&mut self, failure: Failure) -> u64 {
+        let object = Object::Failure(Box::new(failure));
+        self.bytes = self.bytes.saturating_add(size(&object));
+        u64::from(self.place(object))
+    }
+
+    fn place(&mut self, object: Object) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.objects[place as usize] = object;
+            return place;
+        }
+        self.objects.push(object);
+        self.objects.len() as u32 - 1
     }
 
     pub(crate) fn get(&self, reference: u64) -> &Object {

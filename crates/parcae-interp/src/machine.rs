@@ -121,11 +121,7 @@ impl<'c> Machine<'c> {
             if let Some((handler, slot)) = func.handlers[range].1 {
                 frame.step = handler;
                 let base = frame.base;
-                // The memory budget may be used up; the failure itself needs a few bytes.
-                let place = match self.heap.put(Object::Failure(Box::new(failure.clone()))) {
-                    Ok(place) => place,
-                    Err(_) => return Err(failure),
-                };
+                let place = self.heap.put_failure(failure);
                 self.slots[base + slot as usize] = place;
                 return Ok(());
             }

@@ -8,7 +8,8 @@
 //! anew afterwards, because such operations spend from the same account.
 //!
 //! A cleanup on the way of a failure has ops in reserve: the task may have none left. A cleanup
-//! that needs more fails.
+//! that needs more fails. Ops that are paid fill the reserve again, one for one, so that a loop of
+//! failures at most doubles the ops of a task.
 
 use crate::failure::Fault;
 use parcae::Cx;
@@ -54,6 +55,7 @@ impl<'c> Meter<'c> {
             return if self.reserve > 0 { Ok(()) } else { self.pay(1) };
         }
         self.pay(owed)?;
+        self.reserve = self.reserve.saturating_add(owed).min(RESERVE);
         self.refresh();
         Ok(())
     }

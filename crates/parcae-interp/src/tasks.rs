@@ -115,7 +115,7 @@ impl Machine<'_> {
             Opcode::Nursery_End => self.end()? as u64,
             Opcode::Nursery_Abort => {
                 let failure = self.abort(self.failure(b).clone());
-                self.heap.put(Object::Failure(Box::new(failure)))?
+                self.heap.put_failure(failure)
             }
             Opcode::Spawn | Opcode::Async_Call | Opcode::Task_Create => self.spawn(op)?,
             Opcode::Await | Opcode::Task_Join => {

@@ -96,6 +96,12 @@ fn statements_do_what_they_say() {
             "var n = 0\nnursery do\nn = 1\nlet a = [0]\na[5] = 1\nend catch |e| do print(n) end",
             "1\n",
         ),
+        // The body of a nursery in a task whose memory is used up.
+        (
+            "nursery with Budget { memory: 50000 } do\nspawn func() do\nnursery do\n\
+             let a = array(100000, 0)\nend catch |e| do print(e) end\nend\nend",
+            "MemoryBudgetExhausted\n",
+        ),
         ("var n = 0\nlet f = func() do n += 1 end\nf()\nf()\nprint(n)", "2\n"),
         ("let r = nursery do spawn plain(3) end\nprint(r)", "0\n"),
         ("let r = nursery do spawn plain(-3) end\nprint(r)", "-3\n"),
