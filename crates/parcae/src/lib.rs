@@ -115,8 +115,8 @@ pub mod lab {
     //! [`Explore`] the settings.
 
     pub use crate::api::lab::{
-        Explore, Failure, FailureKind, Faults, Report, Run, RunState, TaskStatus, TokenError,
-        always, eventually, point,
+        Divergence, Explore, Failure, FailureKind, Faults, History, Report, Run, RunState,
+        TaskStatus, TokenError, TracedOp, always, conserved, eventually, point, within,
     };
     pub use crate::sched::lab::{
         OpKind, RunEvent, RunStep, Strategy, TaskChange, TaskLabel, UnknownStrategy,

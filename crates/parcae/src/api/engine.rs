@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 pub use crate::sched::worker::Cancelled;
 pub use crate::sync::blocking::BlockingLimits;
+use crate::sync::blocking::BlockingPool;
 pub use crate::view::sysmon::MonitorOpts;
 
 /// How an engine is set up.
@@ -164,6 +165,24 @@ impl Engine {
             Executor::Threads(threads.map_err(EngineError::Thread)?)
         };
         Ok(Engine { shared, executor })
+    }
+
+    /// Makes a scheduler of the lab as a new one with this seed. False if something of the last
+    /// schedule is left: then a new one is needed. `others`: references to it that the caller has.
+    pub(crate) fn reset(&mut self, seed: u64, others: usize) -> bool {
+        let Executor::Deterministic(conductor) = &mut self.executor else { return false };
+        let conductor = conductor.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // One for the engine, the others for the conductor and its workers.
+        let known = 1 + conductor.references() + others;
+        if Arc::strong_count(&self.shared) != known || !conductor.is_clean() {
+            return false;
+        }
+        if !self.shared.is_clean() || self.shared.part().is_some_and(BlockingPool::has_threads) {
+            return false;
+        }
+        self.shared.reset(seed);
+        conductor.reset(seed);
+        true
     }
 
     /// Runs `root`, which does not unwind, as a task and returns its value. Blocks the calling

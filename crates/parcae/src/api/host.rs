@@ -20,7 +20,7 @@ use crate::view::inspect::{self, OnDeadlock};
 use crate::view::sysmon::{self, MonitorOpts};
 use std::any::{Any, TypeId};
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -73,9 +73,13 @@ impl Host for RuntimeHost {
         inspect::all_asleep(shared).map_or(0, |found| inspect::act(shared, found, on))
     }
 
+    fn some_asleep(&self, shared: &Shared) -> usize {
+        let found = inspect::some_asleep(shared).filter(|_| self.on_deadlock == OnDeadlock::Fail);
+        found.map_or(0, |found| inspect::act(shared, found, OnDeadlock::Fail))
+    }
+
     fn abandon(&self, shared: &Shared) {
-        let root = shared.root.get().and_then(Weak::upgrade);
-        let settings = root.and_then(|root| root.downcast::<TaskSettings>().ok());
+        let settings = shared.root().and_then(|root| root.downcast::<TaskSettings>().ok());
         if let Some(settings) = settings {
             settings.node.cancel(CancelReason::Shutdown);
         }

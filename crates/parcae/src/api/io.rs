@@ -208,7 +208,7 @@ pub fn world<T: Any + Send + Sync>(make: impl FnOnce(u64) -> T) -> Option<Arc<T>
     if !shared.config.deterministic {
         return None;
     }
-    let world = shared.world.get_or_init(|| Arc::new(make(shared.config.seed)));
+    let world = shared.world.get_or_init(|| Arc::new(make(shared.seed())));
     Arc::clone(world).downcast().ok()
 }
 

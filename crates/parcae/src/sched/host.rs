@@ -39,6 +39,10 @@ pub(crate) trait Host: Send + Sync {
     /// number of tasks whose waits were ended. `before` counts earlier calls in the same run.
     fn all_asleep(&self, shared: &Shared, before: usize) -> usize;
 
+    /// Under the deterministic executor: no task can run, and time is about to pass. Ends the waits
+    /// of tasks that wait for each other; returns their number.
+    fn some_asleep(&self, shared: &Shared) -> usize;
+
     /// Cancels all tasks of the runtime, for good.
     fn abandon(&self, shared: &Shared);
 

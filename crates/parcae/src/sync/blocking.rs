@@ -122,6 +122,11 @@ impl Job {
 }
 
 impl BlockingPool {
+    /// Whether it has threads, or had some.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner).next_id != 0
+    }
+
     pub(crate) fn new(limits: BlockingLimits) -> BlockingPool {
         let limits = BlockingLimits { threads: limits.threads.max(1), ..limits };
         let room = Semaphore::new(limits.threads.saturating_add(limits.queue));

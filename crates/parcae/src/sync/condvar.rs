@@ -143,6 +143,7 @@ impl Condvar {
     ///
     /// If the task is cancelled while it waits, for the signal or for the mutex. The mutex is
     /// unlocked in that case.
+    #[track_caller]
     pub fn wait<'m, T: ?Sized>(&self, guard: MutexGuard<'m, T>) -> Result<MutexGuard<'m, T>> {
         Ok(self.wait_until(guard, Deadline::Never)?.0)
     }
@@ -152,6 +153,7 @@ impl Condvar {
     /// # Errors
     ///
     /// As for [`wait`](Condvar::wait).
+    #[track_caller]
     pub fn wait_while<'m, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'m, T>,
@@ -169,6 +171,7 @@ impl Condvar {
     ///
     /// If the timeout expires and the condition still holds, or as for [`wait`](Condvar::wait). The
     /// mutex is unlocked in that case.
+    #[track_caller]
     pub fn wait_while_timeout<'m, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'m, T>,
@@ -188,6 +191,7 @@ impl Condvar {
     ///
     /// If the deadline passes and the condition still holds, or as for [`wait`](Condvar::wait). The
     /// mutex is unlocked in that case.
+    #[track_caller]
     pub fn wait_while_deadline<'m, T: ?Sized>(
         &self,
         mut guard: MutexGuard<'m, T>,
@@ -217,6 +221,7 @@ impl Condvar {
         }
     }
 
+    #[track_caller]
     fn wait_until<'m, T: ?Sized>(
         &self,
         guard: MutexGuard<'m, T>,

@@ -5,7 +5,7 @@ use super::raw::RawMutex;
 use super::{MappedMutexGuard, constructor};
 use crate::base::error::Result;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{drop_point, point_at};
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -242,7 +242,7 @@ pub(super) struct Held<'m> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        point_at(OpKind::Unlock, self.raw);
+        drop_point(OpKind::Unlock, self.raw);
         self.holder.leave();
         self.raw.unlock();
     }
@@ -269,7 +269,7 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        point_at(OpKind::Unlock, &self.mutex.raw);
+        drop_point(OpKind::Unlock, &self.mutex.raw);
         self.mutex.holder.leave();
         self.mutex.raw.unlock();
     }

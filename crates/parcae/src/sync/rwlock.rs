@@ -9,7 +9,7 @@ use super::primitive::{wait_deadline, wait_forever, wait_timeout};
 use super::{MappedReadGuard, MappedWriteGuard, constructor};
 use crate::base::error::Result;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{drop_point, point_at};
 use crate::wait::{Holder, Waiter, Why};
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -329,7 +329,7 @@ pub(super) struct SharedHold<'l>(&'l Permits<Waiter>);
 
 impl Drop for SharedHold<'_> {
     fn drop(&mut self) {
-        point_at(OpKind::Unlock, self.0);
+        drop_point(OpKind::Unlock, self.0);
         self.0.give(1);
     }
 }
@@ -343,7 +343,7 @@ pub(super) struct ExclusiveHold<'l> {
 
 impl Drop for ExclusiveHold<'_> {
     fn drop(&mut self) {
-        point_at(OpKind::Unlock, self.permits);
+        drop_point(OpKind::Unlock, self.permits);
         self.writer.leave();
         self.permits.give(self.all);
     }
@@ -376,14 +376,14 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
 
 impl<T: ?Sized> Drop for ReadGuard<'_, T> {
     fn drop(&mut self) {
-        point_at(OpKind::Unlock, &self.lock.permits);
+        drop_point(OpKind::Unlock, &self.lock.permits);
         self.lock.permits.give(1);
     }
 }
 
 impl<T: ?Sized> Drop for WriteGuard<'_, T> {
     fn drop(&mut self) {
-        point_at(OpKind::Unlock, &self.lock.permits);
+        drop_point(OpKind::Unlock, &self.lock.permits);
         self.lock.writer.leave();
         self.lock.permits.give(self.lock.all);
     }

@@ -5,7 +5,7 @@ use super::permits::Permits;
 use super::primitive;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::worker::{drop_point, point_at};
 use crate::scope::cx::Here;
 use crate::scope::cx::parking::Deadline;
 use crate::wait::{Grant, Waiter, Why};
@@ -278,7 +278,7 @@ impl<'s> Permit<'s> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        point_at(OpKind::Release, &self.semaphore.permits);
+        drop_point(OpKind::Release, &self.semaphore.permits);
         self.semaphore.permits.give(self.permits);
     }
 }
@@ -324,7 +324,7 @@ impl OwnedPermit {
 
 impl Drop for OwnedPermit {
     fn drop(&mut self) {
-        point_at(OpKind::Release, &self.semaphore.permits);
+        drop_point(OpKind::Release, &self.semaphore.permits);
         self.semaphore.permits.give(self.permits);
     }
 }

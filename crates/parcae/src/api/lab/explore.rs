@@ -7,7 +7,8 @@
 //!
 //! A failure is repeated in the choice form, shrunk, recorded, and reported with both tokens.
 
-use super::failure::{Failure, Found, Report};
+use super::divergence::{Divergence, trace};
+use super::failure::{Failure, FailureKind, Found, Report};
 use super::probe::Probe;
 use super::publish::{Publication, publish, tell};
 use super::shrink::{REPLAYS, shrink};
@@ -19,7 +20,9 @@ use super::{regressions, replay};
 use crate::api::runtime::{Builder, Runtime};
 use crate::base::error::{Error, Result};
 use crate::base::rng::mix;
-use crate::sched::lab::{Chooser, Deviation, FaultRates, Fork, Script, Strategy, chooser};
+use crate::sched::lab::{
+    Chooser, Deviation, ExhaustiveSearch, FaultRates, Fork, Script, Strategy, chooser,
+};
 use crate::scope::cx::Preempt;
 use crate::scope::profile::Profile;
 use std::collections::{BTreeMap, HashSet};
@@ -43,6 +46,7 @@ use std::time::{Duration, Instant};
 pub struct Faults {
     rates: FaultRates,
     cancel: bool,
+    budget: bool,
 }
 
 impl Faults {
@@ -66,6 +70,34 @@ impl Faults {
     /// Some spawns are refused, as if there were no memory.
     pub fn refused_spawns(mut self) -> Faults {
         self.rates.spawn = 8;
+        self
+    }
+
+    /// Some tasks get no stack, and fail before they start.
+    pub fn out_of_stacks(mut self) -> Faults {
+        self.rates.stacks = 8;
+        self
+    }
+
+    /// Some channels are closed before a send or a receive, as if the task at the other end had
+    /// died.
+    pub fn closed_peers(mut self) -> Faults {
+        self.rates.close = 8;
+        self
+    }
+
+    /// Time passes while tasks are ready, as if their worker did not get a processor: a timer may
+    /// come before a task that could have run. Without this fault, time passes only when all tasks
+    /// wait.
+    pub fn stalled_workers(mut self) -> Faults {
+        self.rates.stall = 8;
+        self
+    }
+
+    /// In each schedule, the budget of one task ends at one of its checkpoints: in schedule i at
+    /// the checkpoint with number i of the schedule, as long as there are so many.
+    pub fn budget_cut_at_each_checkpoint(mut self) -> Faults {
+        self.budget = true;
         self
     }
 
@@ -114,6 +146,7 @@ pub struct Explore {
     threads: usize,
     watchdog: Duration,
     pub(super) virtual_time: Duration,
+    verify: u64,
 }
 
 impl Default for Explore {
@@ -136,8 +169,10 @@ const PORTFOLIO: [Strategy; 10] = [
     Strategy::RoundRobin,
 ];
 
+/// The most schedules with one or two forced switches that are tried for a failure.
+const FEW: usize = 3_000;
 /// The longest time that a failure is shrunk.
-const SHRINKING: Duration = Duration::from_secs(5);
+const SHRINKING: Duration = Duration::from_secs(2);
 
 impl Explore {
     /// The defaults: 1000 schedules, 10 seconds, all strategies, no faults, one thread.
@@ -153,6 +188,7 @@ impl Explore {
             threads: 1,
             watchdog: Duration::from_secs(60),
             virtual_time: Duration::MAX,
+            verify: 1_000,
         }
     }
 
@@ -219,6 +255,22 @@ impl Explore {
     /// ```
     pub fn virtual_time(mut self, time: Duration) -> Explore {
         self.virtual_time = time;
+        self
+    }
+
+    /// Every so many schedules, one is repeated on a new runtime, and the operations are compared:
+    /// a test that depends on anything but its schedule shows, and so does a defect of the lab. A
+    /// difference is reported by [`Report::diverged`]. Default: 1000; 0 for never.
+    ///
+    /// ```
+    /// use parcae::lab::Explore;
+    ///
+    /// let report = Explore::new().schedules(50).verify(1).run(|rt| rt.run(|cx| cx.yield_now()))?;
+    /// assert_eq!(report.diverged, None);
+    /// # Ok::<(), parcae::lab::Failure>(())
+    /// ```
+    pub fn verify(mut self, every: u64) -> Explore {
+        self.verify = every;
         self
     }
 
@@ -368,6 +420,13 @@ impl Explore {
             if seen.len() < 1 << 20 && seen.insert(ran.hash) {
                 report.distinct += 1;
             }
+            if ran.symptom.is_none()
+                && report.diverged.is_none()
+                && self.verify > 0
+                && report.schedules.is_multiple_of(self.verify)
+            {
+                report.diverged = self.compare(&stand, &token, opts, ran.hash, test);
+            }
             if ran.symptom.is_some() {
                 failed.fetch_min(schedule, Ordering::Relaxed); // as above
                 let token = Token { hash: ran.hash, ..token };
@@ -387,6 +446,28 @@ impl Explore {
         Ok(report)
     }
 
+    /// Repeats a schedule that has passed on a new runtime, and compares the operations.
+    fn compare<P: Profile + Clone>(
+        &self,
+        stand: &Stand<P>,
+        token: &Token,
+        opts: ScheduleOpts,
+        hash: u64,
+        test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
+    ) -> Option<Divergence> {
+        stand.forget();
+        if stand.run(opts, token.chooser(), test).hash == hash {
+            return None;
+        }
+        // Both again, recorded: on a new runtime, and on that runtime after a reset.
+        let opts = ScheduleOpts { record: true, ..opts };
+        stand.forget();
+        let anew = stand.run(opts, token.chooser(), test);
+        let reset = stand.run(opts, token.chooser(), test);
+        let expected: Vec<_> = anew.run.steps.iter().map(|step| (step.task, step.op)).collect();
+        Divergence::of(&expected, true, &reset.run).or_else(|| Some(Divergence::somewhere()))
+    }
+
     fn opts(&self, schedule: u64, strategy: Strategy) -> ScheduleOpts {
         let mut numbers = self.workers.clone().filter(|&workers| workers > 0);
         let count = numbers.clone().count() as u64;
@@ -399,6 +480,9 @@ impl Explore {
         let mut faults = self.faults.rates;
         if self.faults.cancel {
             faults.cancel_at = Some(schedule);
+        }
+        if self.faults.budget {
+            faults.budget_at = Some(schedule);
         }
         let seed = mix(self.seed ^ mix(schedule.wrapping_add(1)));
         let (limit, until) = (self.steps, self.virtual_time);
@@ -414,14 +498,19 @@ impl Explore {
         ran: Ran,
         test: &mut dyn FnMut(&Runtime<P>) -> Result<()>,
     ) -> Failure {
-        let Ran { symptom, deviations, run, hash, .. } = ran;
+        let Ran { symptom, deviations, run, hash, steps, .. } = ran;
         let Some(symptom) = symptom else { unreachable!("it has failed") };
         let mut notes = Vec::new();
+        // A run that spins because a switch was left out need not go on for long.
+        let limit = match symptom.kind {
+            FailureKind::Livelock => found.limit,
+            _ => found.limit.min(2 * steps + 200),
+        };
         let opts = ScheduleOpts {
             seed: found.seed,
             workers: found.workers,
             preempts: true,
-            limit: found.limit,
+            limit,
             until: self.virtual_time,
             faults: found.faults,
             record: false,
@@ -452,6 +541,29 @@ impl Explore {
                 same(&ran).then_some(ran.deviations)
             });
         }
+        // Shrinking can get stuck above the fewest switches. One or two of them are soon tried.
+        for most in 1..=2 {
+            if list.len() <= most as usize || !same(&first) {
+                break;
+            }
+            let mut search: Box<dyn Chooser> = Box::new(ExhaustiveSearch::of_few(most));
+            let began = Instant::now();
+            for _ in 0..FEW {
+                let ran = stand.run(opts, search, test);
+                if same(&ran) && ran.deviations.len() < list.len() {
+                    list = ran.deviations;
+                    break;
+                }
+                if !ran.more || began.elapsed() > SHRINKING / 2 {
+                    break;
+                }
+                search = ran.chooser;
+            }
+        }
+        let mut again = |list: &[Deviation], record: bool| {
+            let opts = ScheduleOpts { record, ..opts };
+            stand.run(opts, Box::new(Script::new(list)), test)
+        };
         let last = again(&list, true);
         let (run, tasks, hash, symptom) = match same(&last) {
             true => {
@@ -467,8 +579,9 @@ impl Explore {
             false => (Run::default(), tree(&run.tasks), 0, symptom),
         };
         let forced = list.len();
-        let form = TokenForm::Choices { tasks, deviations: list };
-        let token = Token { hash, form, ..found.clone() }.to_string();
+        let (steps, trace) = (run.steps.len() as u64, trace(&run.steps));
+        let form = TokenForm::Choices { tasks, deviations: list, steps, trace };
+        let token = Token { hash, limit, form, ..found.clone() }.to_string();
         Failure::from(Found {
             symptom,
             schedule,
@@ -478,6 +591,7 @@ impl Explore {
             run,
             forced,
             notes,
+            diverged: None,
         })
     }
 }

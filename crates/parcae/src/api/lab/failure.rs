@@ -1,5 +1,6 @@
 //! The results of a hunt.
 
+use super::divergence::Divergence;
 use super::picture;
 use super::publish::Publication;
 use super::timeline::Run;
@@ -25,6 +26,9 @@ pub struct Report {
     pub strategies: BTreeMap<Strategy, u64>,
     /// Duration of the hunt.
     pub time: Duration,
+    /// A schedule that was repeated on a new runtime and went another way, or the run of a token
+    /// that did: the test depends on something that the lab does not control.
+    pub diverged: Option<Divergence>,
 }
 
 impl Report {
@@ -38,6 +42,7 @@ impl Report {
         self.distinct += other.distinct;
         self.steps += other.steps;
         self.exhausted |= other.exhausted;
+        self.diverged = self.diverged.take().or(other.diverged);
         for (strategy, schedules) in other.strategies {
             *self.strategies.entry(strategy).or_default() += schedules;
         }
@@ -54,6 +59,9 @@ impl fmt::Display for Report {
         )?;
         if self.exhausted {
             f.write_str("; all were tried")?;
+        }
+        if let Some(diverged) = &self.diverged {
+            write!(f, "; {diverged}")?;
         }
         Ok(())
     }
@@ -110,26 +118,38 @@ impl Symptom {
     pub(super) fn new(kind: FailureKind, place: &str, error: Error) -> Symptom {
         let signature = match place {
             "" => kind.name().to_owned(),
-            place => format!("{} at {place}", kind.name()),
+            place => format!("{}: {place}", kind.name()),
         };
         Symptom { kind, signature, error }
     }
 
-    /// Of an error of the test. `panicked`: the place of the first panic of the schedule.
-    pub(super) fn of(error: Error, panicked: Option<String>, trouble: Option<Trouble>) -> Symptom {
+    /// Of an error of the test. `panicked`: the place of the first panic of the schedule. `sites`:
+    /// those of the trouble.
+    pub(super) fn of(
+        error: Error,
+        panicked: Option<String>,
+        trouble: Option<Trouble>,
+        sites: &str,
+    ) -> Symptom {
         match trouble {
             Some(Trouble::Deadlock) if panicked.is_none() => {
-                return Symptom::new(FailureKind::Deadlock, "", error);
+                return Symptom::new(FailureKind::Deadlock, sites, error);
             }
-            Some(Trouble::Livelock) => return Symptom::new(FailureKind::Livelock, "", error),
-            Some(Trouble::Late) => return Symptom::new(FailureKind::Late, "", error),
+            Some(Trouble::Livelock) => {
+                let error = match sites {
+                    "" => error,
+                    sites => error.context(format!("again and again: {sites}")),
+                };
+                return Symptom::new(FailureKind::Livelock, sites, error);
+            }
+            Some(Trouble::Late) => return Symptom::new(FailureKind::Late, sites, error),
             Some(Trouble::Deadlock) | None => {}
         }
         if error.is_panic() {
             return Symptom::new(FailureKind::Panic, &panicked.unwrap_or_default(), error);
         }
         if let ErrorKind::Deadlock(_) = error.kind() {
-            return Symptom::new(FailureKind::Deadlock, "", error);
+            return Symptom::new(FailureKind::Deadlock, sites, error);
         }
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default().to_owned();
@@ -154,6 +174,7 @@ pub(super) struct Found {
     pub(super) run: Run,
     pub(super) forced: usize,
     pub(super) notes: Vec<String>,
+    pub(super) diverged: Option<Divergence>,
 }
 
 impl From<Found> for Failure {
@@ -204,6 +225,11 @@ impl Failure {
     /// Choices of the shrunk run that differ from the default policy.
     pub fn forced_switches(&self) -> usize {
         self.found.forced
+    }
+
+    /// The first step at which a run that was repeated went another way, if it did.
+    pub fn divergence(&self) -> Option<&Divergence> {
+        self.found.diverged.as_ref()
     }
 
     /// The steps of the shrunk run.

@@ -5,6 +5,7 @@
 //! | `explore` | settings of a hunt, its loop, the investigation of a failure |
 //! | `stand` | one schedule, and the oracles |
 //! | `token` | a run as text |
+//! | `divergence` | the first step at which a repeated run went another way |
 //! | `shrink` | the deviations that matter |
 //! | `replay`, `probe` | the run of a token; the step after which it was lost |
 //! | `regressions` | tokens of earlier failures, which run first |
@@ -12,10 +13,13 @@
 //! | `timeline` | the steps of a run, for people |
 //! | `picture`, `publish` | a run as a page of HTML, and as JSON; the files that a user asked for |
 //! | `invariants` | statements of the program about itself |
+//! | `history` | linearizability |
 //! | `quiet`, `watch` | silence while schedules fail; the watchdog, and the token that outlives a crash |
 
+mod divergence;
 mod explore;
 mod failure;
+mod history;
 mod invariants;
 mod picture;
 mod probe;
@@ -27,14 +31,18 @@ mod replay;
 mod shrink;
 mod stand;
 mod states;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod timeline;
 mod token;
 mod watch;
 
+pub use divergence::{Divergence, TracedOp};
 pub(crate) use explore::run_seeds;
 pub use explore::{Explore, Faults};
 pub use failure::{Failure, FailureKind, Report};
-pub use invariants::{always, eventually};
+pub use history::History;
+pub use invariants::{always, conserved, eventually, within};
 pub use states::{RunState, TaskStatus};
 pub use timeline::Run;
 pub use token::TokenError;

@@ -3,6 +3,7 @@
 //! A test that runs under `PARCAE_REPLAY` runs that token alone. The program `parcae` sets it
 //! together with the variables of [`ReplayOpts`], and reads the recording that the test writes.
 
+use super::divergence::Divergence;
 use super::explore::Explore;
 use super::failure::{Failure, Found, Report};
 use super::probe::Probe;
@@ -15,9 +16,6 @@ use crate::base::error::Result;
 use crate::sched::lab::{Chooser, Fork, Script, chooser};
 use crate::scope::profile::Service;
 use std::time::{Duration, Instant};
-
-const DIFFERS: &str = "the operations were not those of the recorded run: the program has changed, \
-                       or it uses a clock, a hash map's order, addresses, threads or statics";
 
 /// A repeated run.
 struct Replayed {
@@ -191,13 +189,11 @@ impl Explore {
         let started = Instant::now();
         let ran = stand.run(self.opts_of(token), token.chooser(), test);
         let Ran { symptom, hash, steps, deviations, run, .. } = ran;
-        let mut notes = Vec::new();
-        if token.hash != 0 && token.hash != hash {
-            notes.push(String::from(DIFFERS));
-        }
+        let diverged = (token.hash != 0 && token.hash != hash).then(|| token.divergence(&run));
+        let notes: Vec<String> = diverged.iter().map(Divergence::to_string).collect();
         let Some(symptom) = symptom else {
             let mut report = Report { schedules: 1, distinct: 1, steps, ..Report::default() };
-            report.time = started.elapsed();
+            (report.time, report.diverged) = (started.elapsed(), diverged);
             return Replayed { outcome: Ok(report), passed: run, notes };
         };
         let text = token.to_string();
@@ -210,6 +206,7 @@ impl Explore {
             run,
             forced: deviations.len(),
             notes: notes.clone(),
+            diverged,
         };
         Replayed { outcome: Err(Failure::from(found)), passed: Run::default(), notes }
     }
@@ -232,8 +229,19 @@ impl Explore {
 }
 
 impl Token {
+    /// The first step of a run that is not that of the token, from which the run differs.
+    fn divergence(&self, run: &Run) -> Divergence {
+        let first = match &self.form {
+            TokenForm::Choices { steps, trace, .. } => {
+                Divergence::of(trace, trace.len() as u64 == *steps, run)
+            }
+            TokenForm::Seed { .. } => None,
+        };
+        first.unwrap_or_else(Divergence::somewhere)
+    }
+
     /// The chooser that repeats the run.
-    fn chooser(&self) -> Box<dyn Chooser> {
+    pub(super) fn chooser(&self) -> Box<dyn Chooser> {
         match &self.form {
             TokenForm::Choices { deviations, .. } => Box::new(Script::new(deviations)),
             TokenForm::Seed { memory } => {

@@ -1,10 +1,15 @@
 //! One schedule: the runtime is made, the test runs, the oracles look.
 //!
-//! # A runtime for each schedule, on memory that stays
+//! # A runtime for each schedule, on parts that stay
 //!
-//! Each schedule has a new runtime, so that nothing of one schedule can reach the next. The stacks
-//! outlive it (`Lab::stacks`), because mapping them took most of the time, and settings that come
-//! from files or the environment were read once, when the builder was made.
+//! A schedule runs on the scheduler of the last one with as many workers, made as new
+//! (`worker::reset`, `shared::reset`), with a root nursery, a budget and a cancellation of its own.
+//! A scheduler of which anything is left (a task, a timer, a reference) is dropped, and a new one
+//! is made. The stacks outlive it (`Lab::stacks`), because mapping them took most of the time, and
+//! settings that come from files or the environment were read once, when the builder was made.
+//!
+//! A reset that forgot something would make a schedule depend on those before it. So the hunt
+//! repeats a schedule on a new runtime now and then, and compares the operations.
 //!
 //! # Oracles
 //!
@@ -17,12 +22,14 @@ use super::invariants;
 use super::quiet::Quiet;
 use super::record;
 use super::timeline::Run;
-use crate::api::runtime::{Builder, Runtime};
+use crate::api::runtime::{BuildError, Builder, KeptRuntime, Runtime};
 use crate::base::error::{Error, Result};
 use crate::sched::lab::{Chooser, Deviation, FaultRates, Lab, SchedulePlan, Trouble};
 use crate::scope::budget::{Resource, Standing, UNLIMITED};
 use crate::scope::profile::Profile;
 use crate::view::inspect::Dump;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,11 +38,16 @@ use std::time::Duration;
 pub(super) struct Stand<P: Profile> {
     lab: Arc<Lab>,
     builder: Builder<P>,
+    /// For each number of workers: the settings of its runtime, and the parts of the last one.
+    kept: RefCell<BTreeMap<usize, Reused<P>>>,
     quiet: Quiet,
     oracles: Oracles,
     /// The recorded step before which the tasks are dumped, and the text of the dump.
     dump_before: Option<(usize, Arc<Mutex<String>>)>,
 }
+
+/// The settings of a runtime, and the parts of the last one that had them.
+type Reused<P> = (Builder<P>, Option<KeptRuntime>);
 
 /// The trouble that counts as a failure although the test returns no error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +87,8 @@ pub(super) struct Ran {
 
 impl<P: Profile + Clone> Stand<P> {
     pub(super) fn new(builder: Builder<P>, oracles: Oracles) -> Stand<P> {
-        Stand { lab: Lab::new(), builder, quiet: Quiet::begin(), oracles, dump_before: None }
+        let (lab, quiet) = (Lab::new(), Quiet::begin());
+        Stand { lab, builder, kept: RefCell::default(), quiet, oracles, dump_before: None }
     }
 
     /// Dumps all tasks before this step of recorded runs, into the text that is returned.
@@ -98,15 +111,24 @@ impl<P: Profile + Clone> Stand<P> {
         let until = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX);
         // The last run of a failure is the one that is recorded and shown.
         let brief = self.oracles == Oracles::All && !record;
-        let plan =
-            SchedulePlan { seed, bare, preempts, limit, until, record, dump_before, brief, faults };
-        self.lab.lock().begin(chooser, plan);
+        let ticks = self.oracles == Oracles::OfTheTest;
+        let plan = SchedulePlan {
+            seed,
+            bare,
+            preempts,
+            limit,
+            until,
+            record,
+            dump_before,
+            brief,
+            ticks,
+            faults,
+        };
+        self.lab.begin(chooser, plan);
         self.quiet.take();
         let _statements = invariants::begin();
-        let builder = self.builder.clone().lab(Arc::clone(&self.lab), seed);
-        let builder = if bare { builder.bare() } else { builder.workers(workers) };
         let mut log = Vec::new();
-        let symptom = match builder.build() {
+        let symptom = match self.runtime(workers, seed) {
             Ok(rt) => {
                 if let Some((_, text)) = &self.dump_before {
                     let (text, shared) = (Arc::clone(text), rt.shared());
@@ -120,6 +142,7 @@ impl<P: Profile + Clone> Stand<P> {
                 if record {
                     log = rt.event_list();
                 }
+                self.keep(workers, rt);
                 symptom
             }
             Err(error) => Some(Symptom::new(FailureKind::Error, "build", error.into())),
@@ -136,6 +159,31 @@ impl<P: Profile + Clone> Stand<P> {
         Ran { symptom, hash, steps, deviations, run, chooser, more }
     }
 
+    /// The runtime of a schedule: the one of the last schedule with as many workers, made as new,
+    /// or a new one.
+    fn runtime(&self, workers: usize, seed: u64) -> std::result::Result<Runtime<P>, BuildError> {
+        let mut kept = self.kept.borrow_mut();
+        let (builder, parts) = kept.entry(workers).or_insert_with(|| {
+            let builder = self.builder.clone().lab(Arc::clone(&self.lab));
+            let builder = if workers == 0 { builder.bare() } else { builder.workers(workers) };
+            (builder, None)
+        });
+        builder.build_on(parts.take(), seed)
+    }
+
+    /// Ends the runtime of a schedule, and keeps its parts.
+    fn keep(&self, workers: usize, rt: Runtime<P>) {
+        let parts = rt.into_kept();
+        if let Some(place) = self.kept.borrow_mut().get_mut(&workers) {
+            place.1 = parts;
+        }
+    }
+
+    /// The next schedules run on new runtimes.
+    pub(super) fn forget(&self) {
+        self.kept.borrow_mut().clear();
+    }
+
     fn examine(
         &self,
         rt: &Runtime<P>,
@@ -144,8 +192,9 @@ impl<P: Profile + Clone> Stand<P> {
         let outcome = catch_unwind(AssertUnwindSafe(|| test(rt)));
         let outcome = outcome.unwrap_or_else(|payload| Err(Error::from_panic(payload)));
         let (trouble, panicked) = (self.lab.lock().trouble(), self.quiet.take());
+        let sites = || self.lab.lock().sites();
         if let Err(error) = outcome {
-            return Some(Symptom::of(error, panicked, trouble));
+            return Some(Symptom::of(error, panicked, trouble, &sites()));
         }
         if self.oracles == Oracles::OfTheTest {
             return None;
@@ -156,13 +205,13 @@ impl<P: Profile + Clone> Stand<P> {
                 Trouble::Livelock => "the tasks went on and on",
                 Trouble::Late => "the clock has passed its bound",
             };
-            return Some(Symptom::of(Error::msg(text), panicked, Some(trouble)));
+            return Some(Symptom::of(Error::msg(text), panicked, Some(trouble), &sites()));
         }
         // Tasks that only need more time are no leak.
         let left = rt.drain_for_lab();
         if left > 0 {
             let text = format!("{left} tasks are left, and wait for ever");
-            return Some(Symptom::new(FailureKind::Leak, "", Error::msg(text)));
+            return Some(Symptom::new(FailureKind::Leak, &sites(), Error::msg(text)));
         }
         if !is_conserved(&rt.budget()) {
             let text = format!("the runtime's budget is not conserved: {:?}", rt.budget());

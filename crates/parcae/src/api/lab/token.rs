@@ -11,18 +11,22 @@
 //! | hash | of the operations of the run; 0 if it is not known |
 //! | seed form: memory | numbers that the strategy has learnt from earlier schedules |
 //! | choice form: tasks, deviations | a tree of tasks, and the choices that differ from the default policy |
+//! | choice form: trace | length of the run; for each of its first steps the kind of the operation, plus 32 and followed by the task's number where that changes |
 //!
 //! A task is its parent and the number of siblings before it, so a token says nothing about
 //! addresses, and is valid as long as the tasks do the same operations.
 
+use super::divergence::Trace;
 use crate::sched::lab::{
-    ChoicePhase, Deviation, FaultRates, ROOT_PATH, Strategy, TaskLabel, child_path,
+    ChoicePhase, Deviation, FaultRates, OpKind, ROOT_PATH, Strategy, TaskLabel, child_path,
 };
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
 const PREFIX: &str = "pcr1.";
+/// Added to the kind of an operation of another task than the one before.
+const SWITCH: u64 = 32;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// A run that can be repeated.
@@ -40,8 +44,16 @@ pub(super) struct Token {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TokenForm {
-    Seed { memory: Vec<u64> },
-    Choices { tasks: Vec<(Option<u32>, u32)>, deviations: Vec<Deviation> },
+    Seed {
+        memory: Vec<u64>,
+    },
+    Choices {
+        tasks: Vec<(Option<u32>, u32)>,
+        deviations: Vec<Deviation>,
+        /// The steps of the run, and the first of them.
+        steps: u64,
+        trace: Trace,
+    },
 }
 
 /// A text that is no token of this version.
@@ -120,9 +132,14 @@ impl Token {
         let form = u64::from(matches!(self.form, TokenForm::Choices { .. }));
         out.number(form).number(position as u64).number(self.workers as u64).number(self.limit);
         out.number(self.seed).number(self.hash);
-        let FaultRates { spurious, late, spawn, cancel_at } = self.faults;
-        out.number(spurious.into()).number(late.into()).number(spawn.into());
-        out.number(cancel_at.map_or(0, |at| at + 1));
+        let FaultRates { spurious, late, spawn, stacks, close, stall, cancel_at, budget_at } =
+            self.faults;
+        for rate in [spurious, late, spawn, stacks, close, stall] {
+            out.number(rate.into());
+        }
+        for at in [cancel_at, budget_at] {
+            out.number(at.map_or(0, |at| at + 1));
+        }
         match &self.form {
             TokenForm::Seed { memory } => {
                 out.number(memory.len() as u64);
@@ -130,7 +147,7 @@ impl Token {
                     out.number(number);
                 }
             }
-            TokenForm::Choices { tasks, deviations } => {
+            TokenForm::Choices { tasks, deviations, steps, trace } => {
                 let known = paths(tasks).unwrap_or_default();
                 let known: HashMap<u64, u64> = known.into_iter().zip(1..).collect();
                 let of = |path: u64| known.get(&path).copied().unwrap_or(0);
@@ -154,6 +171,15 @@ impl Token {
                             out.number(2 + u64::from(nth)).number(deviation.target)
                         }
                     };
+                }
+                out.number(*steps).number(trace.len() as u64);
+                let mut last = 0;
+                for &(task, kind) in trace {
+                    match task == last {
+                        true => out.number(kind.number()),
+                        false => out.number(SWITCH + kind.number()).number(task.into()),
+                    };
+                    last = task;
                 }
             }
         }
@@ -200,8 +226,9 @@ fn parse(text: &str) -> Option<Token> {
     let (seed, hash) = (read.number()?, read.number()?);
     let mut rate = || u32::try_from(read.number()?).ok();
     let (spurious, late, spawn) = (rate()?, rate()?, rate()?);
-    let cancel_at = read.number()?.checked_sub(1);
-    let faults = FaultRates { spurious, late, spawn, cancel_at };
+    let (stacks, close, stall) = (rate()?, rate()?, rate()?);
+    let (cancel_at, budget_at) = (read.number()?.checked_sub(1), read.number()?.checked_sub(1));
+    let faults = FaultRates { spurious, late, spawn, stacks, close, stall, cancel_at, budget_at };
     let form = match form {
         0 => {
             let length = read.length()?;
@@ -232,7 +259,18 @@ fn parse(text: &str) -> Option<Token> {
                 };
                 deviations.push(Deviation { path: acting, ops, phase, target });
             }
-            TokenForm::Choices { tasks, deviations }
+            let (steps, length) = (read.number()?, read.length()?);
+            let mut trace: Trace = Vec::with_capacity(length);
+            let mut task = 0;
+            for _ in 0..length {
+                let mut kind = read.number()?;
+                if kind >= SWITCH {
+                    kind -= SWITCH;
+                    task = u32::try_from(read.number()?).ok()?;
+                }
+                trace.push((task, OpKind::of_number(kind)));
+            }
+            TokenForm::Choices { tasks, deviations, steps, trace }
         }
         _ => return None,
     };

@@ -2,7 +2,7 @@
 
 mod limits;
 
-use super::{Handle, Runtime, RuntimeInner};
+use super::{Handle, KeptRuntime, Runtime, RuntimeInner};
 use crate::api::engine::{Engine, EngineError, EngineOpts};
 use crate::base::error::Result;
 use crate::sched::Victims;
@@ -112,9 +112,8 @@ impl<P: Profile> Builder<P> {
         self
     }
 
-    /// A runtime for a lab: deterministic with this seed, whatever the environment says.
-    pub(crate) fn lab(mut self, lab: Arc<Lab>, seed: u64) -> Builder<P> {
-        self.engine.seed = seed;
+    /// A runtime for a lab: deterministic, whatever the environment says.
+    pub(crate) fn lab(mut self, lab: Arc<Lab>) -> Builder<P> {
         self.engine.deterministic = true;
         self.engine.lab = Some(lab);
         self
@@ -320,6 +319,30 @@ impl<P: Profile> Builder<P> {
         self
     }
 
+    /// As [`build`](Builder::build), on the parts of an earlier runtime of the same lab, which had
+    /// the same settings, if they can be used again.
+    pub(crate) fn build_on(
+        &self,
+        kept: Option<KeptRuntime>,
+        seed: u64,
+    ) -> Result<Runtime<P>, BuildError>
+    where
+        P: Clone,
+    {
+        let anew = || self.clone().seed(seed).build();
+        let Some(KeptRuntime { mut engine, mint }) = kept else { return anew() };
+        let mint = mint.filter(|mint| mint.is_unused(self.audit));
+        if self.engine.max_stacks != usize::MAX
+            || self.engine.measure == Measure::Times
+            || !engine.reset(seed, usize::from(mint.is_some()))
+        {
+            drop(engine);
+            return anew();
+        }
+        let interval = self.interval.unwrap_or(P::YIELD_INTERVAL);
+        Ok(self.assemble(engine, mint, interval))
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -327,8 +350,8 @@ impl<P: Profile> Builder<P> {
     /// [`BuildError`] names the setting that is out of range, or the resource that the system
     /// refused.
     pub fn build(self) -> Result<Runtime<P>, BuildError> {
-        if let Some(text) = self.wrong_seed {
-            return Err(BuildError::Seed { text });
+        if let Some(text) = &self.wrong_seed {
+            return Err(BuildError::Seed { text: text.clone() });
         }
         let interval = self.interval.unwrap_or(P::YIELD_INTERVAL);
         limits::check(&self.engine, interval)?;
@@ -338,18 +361,27 @@ impl<P: Profile> Builder<P> {
         if let Some(signal) = self.engine.monitor.signal.filter(|&signal| !is_realtime(signal)) {
             return Err(BuildError::StallSignal { signal });
         }
-        let (workers, measure) = (self.engine.workers, self.engine.measure);
+        let workers = self.engine.workers;
         let stack_size = self.stack_size.unwrap_or(P::STACK);
         let engine =
-            Engine::new(EngineOpts { stack_size, ..self.engine }).map_err(|error| match error {
-                EngineError::Workers(_) => unreachable!("{workers} workers were allowed"),
-                EngineError::Stack(error) => BuildError::Stack(error),
-                EngineError::Thread(error) => BuildError::Thread(error),
+            Engine::new(EngineOpts { stack_size, ..self.engine.clone() }).map_err(|error| {
+                match error {
+                    EngineError::Workers(_) => unreachable!("{workers} workers were allowed"),
+                    EngineError::Stack(error) => BuildError::Stack(error),
+                    EngineError::Thread(error) => BuildError::Thread(error),
+                }
             })?;
         stack::report_spawned_at(cx::spawned_at);
-        let shared = engine.shared();
-        let clock = move || shared.now();
-        let mint = Mint::new(AUDIT_ENTRIES, self.audit, Box::new(clock));
+        Ok(self.assemble(engine, None, interval))
+    }
+
+    /// A runtime with this scheduler.
+    fn assemble(&self, engine: Engine, mint: Option<Mint>, interval: u64) -> Runtime<P> {
+        let measure = self.engine.measure;
+        let mint = mint.unwrap_or_else(|| {
+            let shared = engine.shared();
+            Mint::new(AUDIT_ENTRIES, self.audit, Box::new(move || shared.now()))
+        });
         let pool = Arc::new(BudgetPool::new(self.budget, None));
         let settings = TaskSettings {
             nursery: 0,
@@ -370,12 +402,12 @@ impl<P: Profile> Builder<P> {
         };
         let settings = Arc::new(settings);
         let root: Weak<dyn Any + Send + Sync> = Arc::downgrade(&settings) as _;
-        let _ = settings.shared.root.set(root); // the first and only time
+        settings.shared.set_root(root);
         let mut spawn_settings = settings.for_root();
         spawn_settings.grant = Slice::default_of(P::ROOT).under(settings.on_exhausted);
         let spawn_settings = Arc::new(spawn_settings);
         let inner = RuntimeInner { engine, settings, spawn_settings, mint };
-        Ok(Runtime { handle: Handle::new(Arc::new(inner)) })
+        Runtime { handle: Handle::new(Arc::new(inner)) }
     }
 }
 

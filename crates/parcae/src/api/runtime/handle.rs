@@ -29,6 +29,10 @@ impl<P: Profile> Handle<P> {
         &self.inner
     }
 
+    pub(super) fn into_inner(self) -> Arc<RuntimeInner> {
+        self.inner
+    }
+
     pub(super) fn settings(&self) -> &Arc<TaskSettings> {
         &self.inner.settings
     }

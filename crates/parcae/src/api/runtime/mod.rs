@@ -93,6 +93,12 @@ pub(crate) struct RuntimeInner {
     mint: Mint,
 }
 
+/// The parts of a runtime of the lab that serve the next schedule too.
+pub(crate) struct KeptRuntime {
+    engine: Engine,
+    mint: Option<Mint>,
+}
+
 impl RuntimeInner {
     pub(crate) fn settings(&self) -> &TaskSettings {
         &self.settings
@@ -261,7 +267,7 @@ impl<P: Profile> Runtime<P> {
     /// The seed of all random choices: from [`Builder::seed`], [`Builder::deterministic`] or the
     /// environment variable `PARCAE_SEED`. For messages about a run that has to be repeated.
     pub fn seed(&self) -> u64 {
-        self.settings().shared.config.seed
+        self.settings().shared.seed()
     }
 
     /// The state of the runtime's budget: granted, left, held by tasks, spent.
@@ -364,6 +370,22 @@ impl<P: Profile> Runtime<P> {
             engine.drain(Duration::MAX);
         }
         engine.live()
+    }
+
+    /// Ends the runtime of a schedule, as dropping it would, and keeps its parts for the next.
+    /// `None` if a handle or a task is left: then they end with the last of those.
+    pub(crate) fn into_kept(self) -> Option<KeptRuntime> {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped, so its handle is moved out once.
+        let handle = unsafe { std::ptr::read(&raw const this.handle) };
+        handle.settings().node.cancel(CancelReason::Shutdown);
+        let RuntimeInner { engine, settings, spawn_settings, mint } =
+            Arc::try_unwrap(handle.into_inner()).ok()?;
+        if engine.live() > 0 {
+            engine.drain(Duration::MAX);
+        }
+        drop((settings, spawn_settings));
+        (engine.live() == 0).then_some(KeptRuntime { engine, mint: Some(mint) })
     }
 
     /// For adapters: see [`foreign`](crate::api::foreign).

@@ -4,7 +4,7 @@
 
 use super::kind::is_start_of;
 use super::ring::Words;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// All events of a run. Behind a mutex because a foreign thread may spawn or wake; such a run is
@@ -13,20 +13,34 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct EventLog {
     /// Advanced by the executor alone. Relaxed: its readers are on the same thread.
     now: AtomicU64,
-    /// Whether events are kept; if not, it is only a clock.
-    keeps: bool,
+    /// Whether events are kept; if not, it is only a clock. Relaxed: changed by the lab alone,
+    /// between two schedules.
+    keeps: AtomicBool,
     events: Mutex<Vec<Words>>,
 }
 
 impl EventLog {
     pub(crate) fn new(keeps: bool) -> EventLog {
-        EventLog { now: AtomicU64::new(0), keeps, events: Mutex::new(Vec::new()) }
+        EventLog { now: AtomicU64::new(0), keeps: AtomicBool::new(keeps), events: Mutex::default() }
     }
 
     /// The number of the step.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed) // see `now`
+    }
+
+    /// As new. Called by the lab, between two schedules.
+    pub(crate) fn reset(&self, keeps: bool) {
+        self.now.store(0, Ordering::Relaxed); // see `now`
+        if self.keeps() {
+            self.lock().clear();
+        }
+        self.keeps.store(keeps, Ordering::Relaxed); // see `keeps`
+    }
+
+    fn keeps(&self) -> bool {
+        self.keeps.load(Ordering::Relaxed) // see `keeps`
     }
 
     pub(crate) fn advance(&self) {
@@ -43,14 +57,14 @@ impl EventLog {
     }
 
     pub(crate) fn push(&self, event: Words) {
-        if self.keeps {
+        if self.keeps() {
             self.lock().push(event);
         }
     }
 
     /// Completes the start event of a task with its name and spawn location.
     pub(crate) fn amend(&self, task: u64, origin: u64) {
-        if !self.keeps {
+        if !self.keeps() {
             return;
         }
         if let Some(last) = self.lock().last_mut().filter(|words| is_start_of(words, task)) {

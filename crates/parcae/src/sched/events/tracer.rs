@@ -96,6 +96,13 @@ impl Drop for RetiredRing {
     }
 }
 
+impl RecordingState {
+    /// Whether nothing was ever recorded.
+    pub(crate) fn is_untouched(&self) -> bool {
+        !self.is_on && self.retired.is_empty()
+    }
+}
+
 impl Tracer {
     pub(crate) fn new(workers: usize, opts: TracerOpts) -> Tracer {
         let times = if opts.times { workers } else { 0 };

@@ -38,6 +38,13 @@ impl EventWriter {
         }
     }
 
+    /// As new. Called by the lab, between two schedules.
+    pub(crate) fn reset(&mut self) {
+        let EventWriter { last, shared, may_share, reuse_stamp, turn_began, task, memo: _ } = self;
+        (*last, *turn_began, *task) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        (*shared, *may_share, *reuse_stamp) = (Cell::new(0), Cell::new(0), Cell::new(false));
+    }
+
     /// A stamp that `read` has read; not below the last one.
     #[inline]
     pub(crate) fn read(&self, read: impl FnOnce() -> u64) -> u64 {

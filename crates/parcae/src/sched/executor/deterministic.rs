@@ -32,13 +32,30 @@ unsafe impl Send for Conductor {}
 
 impl Conductor {
     pub(crate) fn new(shared: &Arc<Shared>, workers: Vec<Worker>) -> Conductor {
-        let rng = Rng::new(shared.config.seed, 0);
+        let rng = Rng::new(shared.seed(), 0);
         Conductor {
             shared: Arc::clone(shared),
             workers: workers.into(),
             rng,
             thread: thread::current().id(),
         }
+    }
+
+    /// References to the scheduler: its own, and one for each worker.
+    pub(crate) fn references(&self) -> usize {
+        1 + self.workers.len()
+    }
+
+    /// Whether nothing of a task is left, and the caller is on the right thread.
+    pub(crate) fn is_clean(&self) -> bool {
+        thread::current().id() == self.thread && self.workers.iter().all(Worker::is_clean)
+    }
+
+    /// As new, with this seed. It is [clean](Conductor::is_clean).
+    pub(crate) fn reset(&mut self, seed: u64) {
+        let Conductor { shared: _, workers, rng, thread: _ } = self;
+        *rng = Rng::new(seed, 0);
+        workers.iter_mut().for_each(|worker| worker.reset(seed));
     }
 
     /// Steps until `done` returns true. Sleeps while no task can run: only a foreign thread can
@@ -65,7 +82,8 @@ impl Conductor {
                 continue;
             }
             let worker: &Worker = awake[self.choose(awake.len())];
-            if let Some(log) = &self.shared.log {
+            let ticks = self.shared.lab.as_ref().is_none_or(|lab| lab.lock().ticks());
+            if ticks && let Some(log) = &self.shared.log {
                 log.advance();
             }
             go(worker);
@@ -83,7 +101,7 @@ impl Conductor {
 
     /// The lab, if it chooses tasks one by one.
     fn bare_lab(&self) -> Option<&Lab> {
-        self.shared.lab.as_deref().filter(|lab| lab.lock().is_bare())
+        self.shared.lab.as_deref().filter(|lab| lab.is_bare())
     }
 
     /// As [`run_until`](Conductor::run_until), with one worker whose next task the lab chooses.
@@ -93,35 +111,49 @@ impl Conductor {
     /// deadlocked, unless one of them waits for another thread by its own account.
     fn run_bare(&self, lab: &Lab, done: impl Fn() -> bool) {
         let worker = &self.workers[0];
-        let mut stuck = 0;
+        let (mut stuck, mut jumps) = (0, 0_u64);
         while !done() {
-            let (next, recording) = {
+            let (next, is_fair, must_stop, recording) = {
                 let mut state = lab.lock();
                 worker.tell_ready(&mut state);
                 worker.tell_events(&mut state);
-                if state.is_fair()
-                    && let Some(log) = &self.shared.log
+                if !state.has_none_ready()
+                    && state.may_stall()
+                    && self.shared.has_deadlines()
+                    && state.stalls()
                 {
-                    log.advance();
+                    drop(state);
+                    self.shared.jump_to_next_deadline();
+                    self.shared.fire_timers();
+                    continue;
                 }
-                (state.pick(), state.recorder().is_some())
+                let next = state.pick();
+                (next, state.is_fair(), state.must_stop(), state.recorder().is_some())
             };
             if recording {
                 lab.dump_if_due();
             }
-            self.stop_if_told();
+            if must_stop {
+                self.shared.host.abandon(&self.shared);
+            }
             if let Some(task) = next {
-                worker.run_next(task);
-                // A spare strand may first have to return from the step in which it became spare.
-                while worker.is_to_run() {
-                    go(worker);
+                if is_fair && let Some(log) = &self.shared.log {
+                    log.advance();
                 }
-                if lab.lock().is_fair() {
+                // A scheduler may run inside of a task of another scheduler.
+                let before = worker::make_current(worker);
+                worker.run_chosen(task);
+                worker::make_current(before);
+                if is_fair {
                     self.shared.fire_timers();
                 }
                 continue;
             }
+            if self.shared.has_deadlines() && self.is_partly_stuck(lab, jumps) {
+                continue;
+            }
             if self.shared.jump_to_next_deadline() {
+                jumps += 1;
                 let mut state = lab.lock();
                 if state.is_late()
                     && let Some(log) = &self.shared.log
@@ -130,7 +162,7 @@ impl Conductor {
                 }
                 state.is_now(self.shared.now());
                 drop(state);
-                self.shared.fire_timers();
+                self.shared.fire_timers_by(|due| lab.lock().executor_number(due));
                 continue;
             }
             lab.lock().has(Trouble::Deadlock);
@@ -139,6 +171,20 @@ impl Conductor {
             }
             stuck += 1;
         }
+    }
+
+    /// No task is ready, and time is about to pass: whether some tasks wait for each other, so that
+    /// no passing of time helps them. Their waits then fail. A look at all tasks takes long, so it
+    /// becomes rare when time passes often; a deadlock stays.
+    fn is_partly_stuck(&self, lab: &Lab, jumps: u64) -> bool {
+        if jumps >= 8 && !jumps.is_power_of_two() || !lab.lock().looks_for_cycles() {
+            return false;
+        }
+        let told = self.shared.host.some_asleep(&self.shared) > 0;
+        if told {
+            lab.lock().has(Trouble::Deadlock);
+        }
+        told
     }
 
     /// Cancels all tasks, if the lab says that they go on for ever.

@@ -101,6 +101,12 @@ impl Idle {
         Idle { counts: AtomicU64::new(0), sleepers, workers }
     }
 
+    /// All workers are awake. No other thread uses it.
+    pub(crate) fn reset(&self) {
+        self.counts.store(0, Ordering::Relaxed); // one thread
+        self.sleepers.iter().for_each(|word| word.store(0, Ordering::Relaxed)); // as above
+    }
+
     /// Becomes a searcher, unless half of the workers are.
     pub(crate) fn try_search(&self) -> bool {
         // Relaxed: a limit; exceeding it by a few does no harm.

@@ -49,6 +49,11 @@ impl Default for Parker {
 }
 
 impl Parker {
+    /// Forgets an earlier call of `unpark`.
+    pub(crate) fn clear(&self) {
+        self.word.store(EMPTY, Ordering::Relaxed); // by the only thread that uses it
+    }
+
     /// Sleeps until unparked.
     pub(crate) fn park(&self) {
         self.park_until(None);

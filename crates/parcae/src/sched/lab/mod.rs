@@ -26,6 +26,7 @@ mod state;
 mod strategy;
 mod urw;
 
+pub(crate) use exhaustive::ExhaustiveSearch;
 pub(crate) use fork::Fork;
 pub use op::OpKind;
 pub(crate) use record::Recorder;
@@ -39,7 +40,7 @@ pub use strategy::{Strategy, UnknownStrategy};
 
 use crate::stack::{StackError, StackPool};
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Number of labs. While it is 0, a point is one load and one branch.
@@ -59,6 +60,8 @@ pub(crate) fn is_any_alive() -> bool {
 #[allow(unreachable_pub, reason = "public with the feature `internals`")]
 pub struct Lab {
     state: Mutex<LabState>,
+    /// Whether the strategy chooses the task itself. Relaxed: used by one thread, like the lab.
+    bare: AtomicBool,
     /// The stacks of the first schedule serve all others: mapping memory takes longer than a
     /// schedule.
     stacks: OnceLock<StackPool>,
@@ -72,11 +75,19 @@ pub(crate) type DumpCallback = Box<dyn FnOnce() + Send>;
 impl Lab {
     pub(crate) fn new() -> Arc<Lab> {
         ALIVE.fetch_add(1, Ordering::Relaxed); // see `ALIVE`
-        Arc::new(Lab {
-            state: Mutex::new(LabState::new()),
-            stacks: OnceLock::new(),
-            on_dump: Mutex::new(None),
-        })
+        let (state, bare) = (Mutex::new(LabState::new()), AtomicBool::new(true));
+        Arc::new(Lab { state, bare, stacks: OnceLock::new(), on_dump: Mutex::new(None) })
+    }
+
+    /// Begins a schedule. The tasks of the last one have ended.
+    pub(crate) fn begin(&self, chooser: Box<dyn Chooser>, plan: SchedulePlan) {
+        self.bare.store(plan.bare, Ordering::Relaxed); // see `bare`
+        self.lock().begin(chooser, plan);
+    }
+
+    /// Whether the strategy chooses the task itself.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.bare.load(Ordering::Relaxed) // see `bare`
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, LabState> {

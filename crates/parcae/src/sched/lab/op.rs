@@ -50,6 +50,41 @@ pub enum OpKind {
 }
 
 impl OpKind {
+    /// All of them, by their numbers in tokens: new ones come last.
+    const ALL: [OpKind; 21] = [
+        OpKind::Start,
+        OpKind::Point,
+        OpKind::Checkpoint,
+        OpKind::Load,
+        OpKind::Store,
+        OpKind::Update,
+        OpKind::Lock,
+        OpKind::Read,
+        OpKind::Unlock,
+        OpKind::Acquire,
+        OpKind::Release,
+        OpKind::Wait,
+        OpKind::Notify,
+        OpKind::ChannelSend,
+        OpKind::ChannelReceive,
+        OpKind::Close,
+        OpKind::Select,
+        OpKind::Spawn,
+        OpKind::Join,
+        OpKind::Cancel,
+        OpKind::Timer,
+    ];
+
+    /// The number in tokens.
+    pub(crate) fn number(self) -> u64 {
+        OpKind::ALL.iter().position(|&kind| kind == self).unwrap_or(0) as u64
+    }
+
+    /// The kind with this number; `Start` for a number of a later version.
+    pub(crate) fn of_number(number: u64) -> OpKind {
+        OpKind::ALL.get(number as usize).copied().unwrap_or_default()
+    }
+
     /// The name, as timelines show it.
     pub fn name(self) -> &'static str {
         match self {
@@ -75,6 +110,14 @@ impl OpKind {
             OpKind::Cancel => "cancel",
             OpKind::Timer => "timer",
         }
+    }
+
+    /// Whether a task may have to wait in it.
+    pub(super) fn may_wait(self) -> bool {
+        use OpKind::*;
+        let ends_by_itself =
+            matches!(self, Start | Point | Checkpoint | Load | Store | Update | Unlock | Release);
+        !ends_by_itself && !matches!(self, Notify | Close | Spawn | Cancel)
     }
 
     /// Whether it touches nothing that another operation could change.

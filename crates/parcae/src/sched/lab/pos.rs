@@ -10,9 +10,13 @@ use crate::base::rng::Rng;
 
 pub(super) struct PosChooser {
     rng: Rng,
-    /// Of each task: the count of the operation, and its priority.
+    /// Of each task: the count of the operation, and its priority. A count that no task reaches
+    /// asks for a new one.
     priorities: Vec<(u32, u64)>,
 }
+
+/// The count of no operation.
+const NEW: u32 = u32::MAX;
 
 impl PosChooser {
     pub(super) fn new() -> PosChooser {
@@ -31,7 +35,7 @@ impl Chooser for PosChooser {
         for (at, enabled) in choice.enabled.iter().enumerate() {
             let task = enabled.task as usize;
             if self.priorities.len() <= task {
-                self.priorities.resize(task + 1, (0, 0));
+                self.priorities.resize(task + 1, (NEW, 0));
             }
             if self.priorities[task].0 != enabled.ops {
                 self.priorities[task] = (enabled.ops, self.rng.next() | 1);
@@ -45,7 +49,7 @@ impl Chooser for PosChooser {
         let chosen = choice.enabled[best];
         for enabled in choice.enabled {
             if enabled.task == chosen.task || enabled.op.conflicts(chosen.op) {
-                self.priorities[enabled.task as usize].0 = 0;
+                self.priorities[enabled.task as usize].0 = NEW;
             }
         }
         best

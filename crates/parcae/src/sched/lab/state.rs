@@ -23,8 +23,9 @@ use super::op::{Op, OpKind};
 use super::record::{Recorder, RunStep, TaskLabel};
 use super::script::{ChoicePhase, Deviation};
 use super::strategy::{Choice, Chooser, Enabled, Strategy, chooser};
+use crate::base::error::TaskId;
 use crate::base::rng::mix;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -47,6 +48,8 @@ pub(crate) struct SchedulePlan {
     pub(crate) dump_before: Option<usize>,
     /// Whether a deadlock is reported without backtraces.
     pub(crate) brief: bool,
+    /// In a schedule with workers: whether time passes with each step, also while a task is ready.
+    pub(crate) ticks: bool,
     /// Chances of faults, in 1 of so many operations; 0 for never.
     pub(crate) faults: FaultRates,
 }
@@ -60,8 +63,17 @@ pub(crate) struct FaultRates {
     pub(crate) late: u32,
     /// A spawn is refused.
     pub(crate) spawn: u32,
+    /// A task gets no stack, and fails before it starts.
+    pub(crate) stacks: u32,
+    /// A channel is closed before an operation on it, as if the peer had died.
+    pub(crate) close: u32,
+    /// Time passes although a task is ready: its worker is stalled.
+    pub(crate) stall: u32,
     /// The running task is cancelled before its wait with this number, counted over the schedule.
     pub(crate) cancel_at: Option<u64>,
+    /// The budget of the running task ends at the checkpoint with this number, counted over the
+    /// schedule.
+    pub(crate) budget_at: Option<u64>,
 }
 
 /// A fault at a wait.
@@ -125,6 +137,61 @@ impl Hasher for NumberHasher {
 
 type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
+/// The longest cycle of operations that is looked for.
+const TAIL: usize = 256;
+
+/// Operations with their places, each once, in a fixed order.
+fn listed(
+    operations: impl Iterator<Item = (OpKind, Option<&'static Location<'static>>)>,
+) -> String {
+    let text = |(kind, site): (OpKind, Option<&'static Location<'static>>)| match site {
+        Some(site) => format!("{} at {}:{}", kind.name(), site.file(), site.line()),
+        None => kind.name().to_owned(),
+    };
+    operations.map(text).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// Numbers of tasks by their ids. Each worker, and the outside, counts its ids from 1, so that a
+/// list for each is short.
+#[derive(Default)]
+struct TaskNumbers {
+    lists: Vec<Vec<u32>>,
+}
+
+/// The place of an id that is no task's: nurseries have ids too.
+const NO_TASK: u32 = u32::MAX;
+
+impl TaskNumbers {
+    /// The list of an id, and its place there.
+    fn place(id: u64) -> (usize, usize) {
+        match id.checked_sub(TaskId::OUTSIDE) {
+            Some(at) => (0, at as usize),
+            None => ((id / TaskId::PER_WORKER) as usize + 1, (id % TaskId::PER_WORKER) as usize),
+        }
+    }
+
+    fn get(&self, id: u64) -> Option<u32> {
+        let (list, at) = TaskNumbers::place(id);
+        self.lists.get(list)?.get(at).copied().filter(|&number| number != NO_TASK)
+    }
+
+    fn insert(&mut self, id: u64, number: u32) {
+        let (list, at) = TaskNumbers::place(id);
+        if self.lists.len() <= list {
+            self.lists.resize_with(list + 1, Vec::new);
+        }
+        let list = &mut self.lists[list];
+        if list.len() <= at {
+            list.resize(at + 1, NO_TASK);
+        }
+        list[at] = number;
+    }
+
+    fn clear(&mut self) {
+        self.lists.iter_mut().for_each(Vec::clear);
+    }
+}
+
 /// A task of the schedule.
 struct LabTask {
     parent: Option<u32>,
@@ -136,8 +203,13 @@ struct LabTask {
     ops: u32,
     /// Numbers drawn since the last of them.
     numbers: u32,
+    /// The operation that it is about to do, or that it does since it was resumed last: a task that
+    /// waits tries the same one again when it goes on.
     pending: Op,
     site: Option<&'static Location<'static>>,
+    /// Whether the operation has begun: it is not recorded again.
+    begun: bool,
+    ended: bool,
 }
 
 /// The path above all root tasks.
@@ -156,8 +228,8 @@ pub(crate) struct LabState {
     labels: Vec<(Option<Arc<str>>, Option<&'static Location<'static>>)>,
     /// Root tasks that were spawned by no task.
     roots: u32,
-    /// The number of a task, by its id in the scheduler.
-    ids: NumberMap<u64, u32>,
+    /// The numbers of tasks, by their ids in the scheduler.
+    ids: TaskNumbers,
     objects: NumberMap<usize, u32>,
     /// Ready tasks, and their records.
     ready: Vec<Enabled>,
@@ -173,9 +245,14 @@ pub(crate) struct LabState {
     /// The path of the task that was made to go on last.
     forced: Option<u64>,
     recorder: Recorder,
+    /// The last operations of a schedule that has passed its limit.
+    tail: Vec<(u32, OpKind, Option<&'static Location<'static>>)>,
     trouble: Option<Trouble>,
+    /// The places of that trouble.
+    sites: String,
     stopped: bool,
     waits: u64,
+    checkpoints: u64,
     /// Numbers that the executor has drawn.
     drawn: u32,
 }
@@ -193,12 +270,13 @@ impl LabState {
                 record: false,
                 dump_before: None,
                 brief: false,
+                ticks: false,
                 faults: FaultRates::default(),
             },
             tasks: Vec::new(),
             labels: Vec::new(),
             roots: 0,
-            ids: NumberMap::default(),
+            ids: TaskNumbers::default(),
             objects: NumberMap::default(),
             ready: Vec::new(),
             places: Vec::new(),
@@ -211,9 +289,12 @@ impl LabState {
             deviations: Vec::new(),
             forced: None,
             recorder: Recorder::default(),
+            tail: Vec::new(),
             trouble: None,
+            sites: String::new(),
             stopped: false,
             waits: 0,
+            checkpoints: 0,
             drawn: 0,
         }
     }
@@ -231,9 +312,11 @@ impl LabState {
         self.places.clear();
         self.deviations.clear();
         self.recorder.begin(self.plan.dump_before);
+        self.tail.clear();
+        self.sites.clear();
         (self.running, self.next, self.yields, self.last) = (None, None, false, (0, 0));
         (self.steps, self.hash, self.roots, self.waits, self.drawn) = (0, 0, 0, 0, 0);
-        (self.trouble, self.stopped, self.forced) = (None, false, None);
+        (self.trouble, self.stopped, self.forced, self.checkpoints) = (None, false, None, 0);
     }
 
     /// Ends the schedule: gives back the chooser, and whether it has more schedules.
@@ -243,15 +326,11 @@ impl LabState {
         (used, more)
     }
 
-    pub(crate) fn is_bare(&self) -> bool {
-        self.plan.bare
-    }
-
     // ----- tasks ------------------------------------------------------------------------
 
     /// A task was spawned, by another one or from outside.
-    pub(crate) fn spawned(&mut self, id: u64, parent: u64) {
-        let parent = self.ids.get(&parent).copied();
+    pub(crate) fn spawned(&mut self, id: u64, parent: u64) -> u32 {
+        let parent = self.ids.get(parent);
         let (path, nth) = match parent {
             Some(parent) => {
                 let parent = &mut self.tasks[parent as usize];
@@ -275,14 +354,17 @@ impl LabState {
             numbers: 0,
             pending: Op::default(),
             site: None,
+            begun: false,
+            ended: false,
         });
         self.chooser.spawned(number, path, parent);
+        number
     }
 
     /// Whether the lab knows the name of this task.
     pub(crate) fn wants_label(&self, id: u64) -> bool {
         self.plan.record
-            && self.ids.get(&id).is_some_and(|&at| {
+            && self.ids.get(id).is_some_and(|at| {
                 self.labels.get(at as usize).is_none_or(|label| label.1.is_none())
             })
     }
@@ -294,7 +376,7 @@ impl LabState {
         name: Option<Arc<str>>,
         spawned_at: &'static Location<'static>,
     ) {
-        let Some(&at) = self.ids.get(&id) else { return };
+        let Some(at) = self.ids.get(id) else { return };
         if self.labels.len() <= at as usize {
             self.labels.resize(at as usize + 1, (None, None));
         }
@@ -303,10 +385,7 @@ impl LabState {
 
     /// A task is ready.
     pub(crate) fn is_ready(&mut self, id: u64, place: ReadyPlace) {
-        if !self.ids.contains_key(&id) {
-            self.spawned(id, 0);
-        }
-        let task = self.ids[&id];
+        let task = self.ids.get(id).unwrap_or_else(|| self.spawned(id, 0));
         let LabTask { path, ops, pending, .. } = self.tasks[task as usize];
         self.ready.push(Enabled { task, path, ops, op: pending });
         self.places.push(place);
@@ -325,19 +404,19 @@ impl LabState {
         id: u64,
         kind: OpKind,
         object: usize,
-        site: &'static Location<'static>,
+        site: Option<&'static Location<'static>>,
     ) -> Turn {
         if self.stopped {
             return Turn::Stop;
         }
-        let Some(&task) = self.ids.get(&id) else { return Turn::GoOn };
+        let Some(task) = self.ids.get(id) else { return Turn::GoOn };
         let object = self.number_of(object);
         self.steps += 1;
         let this = &mut self.tasks[task as usize];
         this.ops += 1;
         this.numbers = 0;
         this.pending = Op { kind, object };
-        this.site = Some(site);
+        (this.site, this.begun) = (site, false);
         self.running = Some(task);
         self.last = (this.path, this.ops);
         if !self.plan.bare {
@@ -387,7 +466,6 @@ impl LabState {
         self.last = (this.path, this.ops);
         self.running = Some(task);
         self.does(task);
-        self.tasks[task as usize].pending = Op::default();
         if self.steps > self.plan.limit.saturating_mul(2) && !self.stopped {
             self.has(Trouble::Livelock);
         }
@@ -412,7 +490,7 @@ impl LabState {
 
     /// A task that was preempted goes on; only told in schedules with workers.
     pub(crate) fn resumed(&mut self, id: u64) {
-        if let Some(&task) = self.ids.get(&id) {
+        if let Some(task) = self.ids.get(id) {
             self.running = Some(task);
             self.does(task);
         }
@@ -469,11 +547,24 @@ impl LabState {
 
     /// A task does its pending operation.
     fn does(&mut self, task: u32) {
-        let LabTask { path, pending, site, .. } = self.tasks[task as usize];
-        self.hash = mix(self.hash.rotate_left(5) ^ path ^ pending.kind as u64);
+        let LabTask { path, pending, site, begun, .. } = self.tasks[task as usize];
+        self.tasks[task as usize].begun = true;
+        let kind = if begun { OpKind::Start } else { pending.kind };
         self.chooser.does(task, pending);
-        // After a deadlock the tasks only clean up.
-        if self.plan.record && pending.kind != OpKind::Start && self.trouble.is_none() {
+        if self.trouble.is_some() {
+            return; // the tasks only clean up
+        }
+        self.hash = mix(self.hash.rotate_left(5) ^ path ^ kind as u64);
+        if kind == OpKind::Start {
+            return;
+        }
+        if self.is_fair() {
+            self.tail.push((task, pending.kind, site));
+            if self.tail.len() == 2 * TAIL {
+                self.tail.drain(..TAIL);
+            }
+        }
+        if self.plan.record {
             let forced = self.forced.take() == Some(path);
             let (op, object) = (pending.kind, pending.object);
             self.recorder.push(RunStep { task, op, object, site, forced });
@@ -496,6 +587,34 @@ impl LabState {
     /// Whether a spawn of the running task is refused.
     pub(crate) fn refuses_spawn(&mut self) -> bool {
         self.strikes(self.plan.faults.spawn)
+    }
+
+    /// Whether a task that is about to start gets no stack.
+    pub(crate) fn refuses_stack(&mut self) -> bool {
+        self.strikes(self.plan.faults.stacks)
+    }
+
+    /// Whether the channel that the running task is about to use is closed.
+    pub(crate) fn closes_channel(&mut self) -> bool {
+        self.strikes(self.plan.faults.close)
+    }
+
+    /// Whether time may pass although a task is ready.
+    pub(crate) fn may_stall(&self) -> bool {
+        self.plan.faults.stall > 0
+    }
+
+    /// Whether time passes although a task is ready.
+    pub(crate) fn stalls(&mut self) -> bool {
+        let rate = self.plan.faults.stall as usize;
+        rate > 0 && !self.stopped && self.executor_number(rate + 1) == 1
+    }
+
+    /// The running task is at a checkpoint: whether its budget ends here.
+    pub(crate) fn cuts_budget(&mut self) -> bool {
+        let number = self.checkpoints;
+        self.checkpoints += 1;
+        self.plan.faults.budget_at == Some(number)
     }
 
     /// Whether the next deadline is late.
@@ -532,8 +651,53 @@ impl LabState {
 
     /// The schedule has this trouble; only the first counts.
     pub(crate) fn has(&mut self, trouble: Trouble) {
-        self.trouble.get_or_insert(trouble);
+        if self.trouble.is_some() {
+            return;
+        }
+        self.trouble = Some(trouble);
         self.recorder.ends();
+        self.sites = match trouble {
+            Trouble::Deadlock | Trouble::Late => self.waits_at(),
+            Trouble::Livelock => self.cycle(),
+        };
+    }
+
+    /// A task has ended.
+    pub(crate) fn ended(&mut self, id: u64) {
+        if let Some(task) = self.ids.get(id) {
+            self.tasks[task as usize].ended = true;
+        }
+    }
+
+    /// The operations in which tasks wait now, with their places; each once.
+    pub(crate) fn waits_at(&self) -> String {
+        let waits = |task: &&LabTask| !task.ended && task.begun && task.pending.kind.may_wait();
+        let waiting = self.tasks.iter().filter(waits);
+        listed(waiting.map(|task| (task.pending.kind, task.site)))
+    }
+
+    /// The operations that the tasks do again and again, with their places.
+    fn cycle(&self) -> String {
+        let last = &self.tail[self.tail.len().saturating_sub(TAIL)..];
+        let back = |from: usize| last.iter().rev().skip(from);
+        let repeats = |period: &usize| back(0).zip(back(*period)).all(|(a, b)| a == b);
+        let period = (1..=last.len() / 2).find(repeats).unwrap_or(last.len());
+        listed(last[last.len() - period..].iter().map(|&(_, kind, site)| (kind, site)))
+    }
+
+    /// The places of the trouble, or of the tasks that are left.
+    pub(crate) fn sites(&self) -> String {
+        if self.trouble.is_some() { self.sites.clone() } else { self.waits_at() }
+    }
+
+    /// Whether tasks that wait for each other are looked for: there are two, and no trouble yet.
+    pub(crate) fn looks_for_cycles(&self) -> bool {
+        !self.plan.ticks && self.trouble.is_none() && self.tasks.len() > 1
+    }
+
+    /// Whether time passes with each step.
+    pub(crate) fn ticks(&self) -> bool {
+        self.plan.ticks || self.is_fair()
     }
 
     pub(crate) fn trouble(&self) -> Option<Trouble> {
@@ -566,7 +730,7 @@ impl LabState {
 
     /// The number of a task, by its id in the scheduler.
     pub(crate) fn number_of_task(&self, id: u64) -> Option<u32> {
-        self.ids.get(&id).copied()
+        self.ids.get(id)
     }
 
     /// The tasks of the schedule.

@@ -197,6 +197,25 @@ impl RunQueue {
         }
     }
 
+    /// Whether the queues that only this worker uses are empty.
+    pub(crate) fn is_clean(&self) -> bool {
+        // SAFETY: as in `pinned`: one thread.
+        let pinned = unsafe { self.pinned() };
+        pinned.iter().all(Chain::is_empty)
+            && self.lifo.get().is_none()
+            && self.deque.is_empty()
+            && !self.has_inbox()
+    }
+
+    /// As new. It is [clean](RunQueue::is_clean).
+    pub(crate) fn reset(&mut self) {
+        let RunQueue { worker, lifo_streak, tick, fairness_turn, last_victim, seen, .. } = self;
+        let RunQueue { all: _, own: _, deque: _, pinned: _, lifo: _, .. } = self;
+        (*lifo_streak, *tick) = (Cell::new(0), Cell::new(FAIRNESS));
+        (*fairness_turn, *last_victim) = (Cell::new(0), Cell::new(*worker));
+        seen.iter().for_each(|seen| seen.set((u64::MAX, 0)));
+    }
+
     #[inline]
     fn all(&self) -> &RunQueues {
         // SAFETY: as `new` demands; only ever shared.

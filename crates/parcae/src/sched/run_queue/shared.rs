@@ -90,6 +90,11 @@ impl RunQueues {
     }
 
     /// How many workers and temporary workers there may be.
+    /// As new. The queues are empty, and no other thread uses them.
+    pub(crate) fn reset(&self) {
+        self.had_high.store(false, Ordering::Relaxed); // see `may_have_high`
+    }
+
     pub(super) fn slots(&self) -> usize {
         self.workers.len()
     }

@@ -39,13 +39,16 @@ impl Shared {
 
     /// A time of the scheduler as a time of the monotonic clock.
     pub(crate) fn instant(&self, at: Nanos) -> Instant {
-        self.started + Duration::from_nanos(at)
+        let epoch = self.epoch.load(Ordering::Relaxed); // see there
+        self.started + Duration::from_nanos(epoch.saturating_add(at))
     }
 
     /// The reverse of [`instant`](Shared::instant). Times before the scheduler was made are 0.
     pub(crate) fn nanos(&self, at: Instant) -> Nanos {
         let since = at.saturating_duration_since(self.started);
-        Nanos::try_from(since.as_nanos()).map_or(FOREVER, |at| at.min(FOREVER))
+        let epoch = self.epoch.load(Ordering::Relaxed); // see there
+        let since = Nanos::try_from(since.as_nanos()).unwrap_or(FOREVER);
+        since.saturating_sub(epoch).min(FOREVER)
     }
 
     /// The time that is so much later than now.
@@ -126,6 +129,26 @@ impl Shared {
         {
             // Only those of this tick: another wheel may have a deadline before the next one here.
             ring.fire(next, Timers::ALL, |due| due.act(self));
+        }
+    }
+
+    /// As [`fire_timers`](Shared::fire_timers), one instant after the other. `choose` is asked for
+    /// the next of several timers that are due at the same instant.
+    pub(crate) fn fire_timers_by(&self, mut choose: impl FnMut(usize) -> usize) {
+        let until = self.now();
+        while let Some((_, next)) = self.timers.earliest()
+            && next <= until
+        {
+            let mut due = Vec::new();
+            while let Some((ring, same)) = self.timers.earliest()
+                && same <= next
+            {
+                ring.fire(next, Timers::ALL, |one| due.push(one));
+            }
+            while !due.is_empty() {
+                let at = if due.len() > 1 { choose(due.len()) } else { 0 };
+                due.remove(at).act(self);
+            }
         }
     }
 

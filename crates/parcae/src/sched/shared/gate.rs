@@ -35,6 +35,11 @@ impl Gate {
         self.0.fetch_or(SHUT, Ordering::Relaxed); // see `enter`
     }
 
+    /// Opens it again. No thread is inside.
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed); // one thread
+    }
+
     /// Whether no spawner is inside. Stays true after `shut`.
     pub(crate) fn is_empty(&self) -> bool {
         // Acquire: pairs with the Release in `drop`, for the tasks that were spawned.

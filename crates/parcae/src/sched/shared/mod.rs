@@ -4,6 +4,7 @@
 mod clock;
 mod events;
 mod gate;
+mod reset;
 mod roots;
 
 use crate::base::error::TaskId;
@@ -30,7 +31,7 @@ use roots::RootCount;
 use std::any::{Any, TypeId};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Settings of a scheduler.
@@ -66,6 +67,8 @@ pub(crate) struct Remote {
 /// The state that all workers share.
 pub(crate) struct Shared {
     pub(crate) config: Config,
+    /// Seed of all random numbers. Relaxed: only the lab changes it, between two schedules.
+    seed: AtomicU64,
     /// Remotes of the workers, then of temporary workers.
     pub(crate) remotes: Box<[Remote]>,
     /// Where the monitor sleeps.
@@ -94,12 +97,15 @@ pub(crate) struct Shared {
     pub(crate) tracer: Tracer,
     /// Time zero of the scheduler.
     pub(crate) started: Instant,
+    /// Nanoseconds from `started` to the beginning of the present schedule of a lab; 0 elsewhere.
+    /// Relaxed: as `seed`.
+    pub(crate) epoch: AtomicU64,
     pub(crate) timers: Timers,
     pub(crate) timer_thread: Arc<TimerThread>,
     /// A weak reference to this, for threads that must not keep it alive.
     pub(crate) me: Weak<Shared>,
-    /// The root nursery's settings, for observers; opaque here. Set once, by the runtime.
-    pub(crate) root: OnceLock<Weak<dyn Any + Send + Sync>>,
+    /// The root nursery's settings, for observers; opaque here. Set by the runtime.
+    root: std::sync::Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     /// The simulated world of a deterministic runtime; opaque here. Set once, by its first user.
     #[cfg(feature = "io")]
     pub(crate) world: OnceLock<Arc<dyn Any + Send + Sync>>,
@@ -173,6 +179,7 @@ impl Shared {
         let keeps_log = lab.as_ref().is_none_or(|lab| lab.lock().recorder().is_some());
         let tracer = TracerOpts { log: config.deterministic, times: config.measure_times };
         Shared {
+            seed: AtomicU64::new(config.seed),
             remotes: (0..workers).map(remote).collect(),
             queues: RunQueues::new(stealers, config.workers, config.victims),
             monitor: MonitorParker::new(),
@@ -189,10 +196,11 @@ impl Shared {
             lab,
             tracer: Tracer::new(workers, tracer),
             started: Instant::now(),
+            epoch: AtomicU64::new(0),
             timers: Timers::new(config.workers + config.temporary, unit),
             timer_thread: TimerThread::new(),
             me,
-            root: OnceLock::new(),
+            root: std::sync::Mutex::default(),
             #[cfg(feature = "io")]
             world: OnceLock::new(),
             coarse: AtomicU64::new(0),
@@ -202,6 +210,21 @@ impl Shared {
             faults: worker::faults::LoopFaults::default(),
             config,
         }
+    }
+
+    /// The seed of all random numbers.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.load(Ordering::Relaxed) // see `seed`
+    }
+
+    /// Sets the root nursery's settings.
+    pub(crate) fn set_root(&self, root: Weak<dyn Any + Send + Sync>) {
+        *self.root.lock().unwrap_or_else(PoisonError::into_inner) = Some(root);
+    }
+
+    /// The root nursery's settings, as long as they exist.
+    pub(crate) fn root(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.root.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.upgrade()
     }
 
     /// A counted reference, for a caller that knows the scheduler to be alive.

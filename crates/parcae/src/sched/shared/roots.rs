@@ -25,6 +25,12 @@ impl RootCount {
         self.ended.0.fetch_add(1, Ordering::Relaxed); // see the type
     }
 
+    /// As new. No other thread uses it.
+    pub(crate) fn reset(&self) {
+        self.spawned.0.store(0, Ordering::Relaxed); // one thread
+        self.ended.0.store(0, Ordering::Relaxed);
+    }
+
     /// Number of root tasks that have not ended, roughly while some are spawned or end.
     pub(crate) fn live(&self) -> usize {
         let ended = self.ended.0.load(Ordering::Relaxed); // see the type

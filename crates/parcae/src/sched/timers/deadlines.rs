@@ -236,6 +236,14 @@ pub(crate) struct SharedWheel<T> {
 }
 
 impl<T> SharedWheel<T> {
+    /// As new, at time zero. It is empty, and no other thread uses it.
+    fn reset(&self) {
+        // Relaxed: one thread.
+        self.elapsed.store(0, Ordering::Relaxed);
+        self.looked.store(0, Ordering::Relaxed);
+        self.lock().reset();
+    }
+
     pub(crate) fn new(unit: Nanos) -> SharedWheel<T> {
         SharedWheel {
             unit,
@@ -377,6 +385,11 @@ impl Timers {
     pub(crate) fn new(workers: usize, unit: Nanos) -> Timers {
         let rings = (0..2 * workers + 1).map(|_| SharedWheel::new(unit)).collect();
         Timers { rings, workers }
+    }
+
+    /// As new. No timer is armed, and no other thread uses them.
+    pub(crate) fn reset(&self) {
+        self.rings.iter().for_each(SharedWheel::reset);
     }
 
     /// The wheel for an action of a worker, or of another thread.

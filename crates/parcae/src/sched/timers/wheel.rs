@@ -123,6 +123,12 @@ impl<T> Wheel<T> {
         (self.next_serial, self.len)
     }
 
+    /// At tick zero again. It is empty.
+    pub(crate) fn reset(&mut self) {
+        debug_assert!(self.len == 0 && self.used_levels == 0, "timers are armed");
+        (self.elapsed, self.next_serial) = (0, 0);
+    }
+
     /// Puts a value in. A value whose tick has passed is due at once.
     pub(crate) fn insert(&mut self, tick: Tick, value: T) -> TimerEntry {
         let index = self.take_node();

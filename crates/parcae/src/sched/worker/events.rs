@@ -91,6 +91,7 @@ impl Worker {
 
     #[cold]
     fn begin_turn(&self, kind: EventKind, task: &Task) {
+        self.acted.set(true);
         let events = &self.events;
         let now = if events.reuse_stamp.take() && self.shared.log.is_none() {
             events.last.get()
@@ -143,6 +144,11 @@ impl Worker {
             }
         }
         self.put(kind, now, extra, task.id(), detail);
+        if kind == EventKind::Finish
+            && let Some(lab) = &self.shared.lab
+        {
+            lab.lock().ended(task.id());
+        }
         events.reuse_stamp.set(kind != EventKind::Alone);
     }
 

@@ -64,6 +64,11 @@ impl Expired {
         unsafe { (*self.tasks.get()).is_empty() }
     }
 
+    /// As new. There are none.
+    pub(super) fn reset(&mut self) {
+        self.next_batch.set(0);
+    }
+
     fn push(&self, task: TaskRef) {
         // SAFETY: as above.
         unsafe { (*self.tasks.get()).push_back(task) };

@@ -36,6 +36,7 @@ mod expired;
 pub(crate) mod faults;
 mod observe;
 mod point;
+mod reset;
 mod rest;
 mod run;
 mod stacks;
@@ -60,7 +61,10 @@ pub(crate) use deferred::Deferred;
 use due::DueWork;
 use expired::Expired;
 use faults::{FaultPoint, fault_in_loop};
-pub(crate) use point::{checkpoint_in_lab, lab_number, lab_refuses_spawn, point, point_at};
+pub(crate) use point::{
+    checkpoint_in_lab, drop_point, lab_closes_channel, lab_cuts_budget, lab_number,
+    lab_refuses_spawn, point, point_at,
+};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -95,6 +99,8 @@ pub(crate) struct Worker {
     due: DueWork,
     /// A task that was picked on a stack that could not run it.
     handoff: Cell<Option<NonNull<Task>>>,
+    /// In the lab: a task was begun since the executor let this worker go on.
+    acted: Cell<bool>,
     /// Under the deterministic executor: the worker fell asleep.
     asleep: Cell<bool>,
     /// Under the deterministic executor: the worker was chosen while it slept, and counts
@@ -301,7 +307,7 @@ pub(crate) fn make_current(worker: *const Worker) -> *const Worker {
 
 impl Worker {
     pub(crate) fn new(index: usize, shared: Arc<Shared>, deque: DequeOwner<Task>) -> Worker {
-        let seed = shared.config.seed;
+        let seed = shared.seed();
         Worker {
             index,
             own_parked: OwnParked::of(index),
@@ -319,6 +325,7 @@ impl Worker {
             told: Told::new(),
             due: DueWork::new(),
             handoff: Cell::new(None),
+            acted: Cell::new(false),
             asleep: Cell::new(false),
             searching: Cell::new(false),
             expired: Expired::new(),

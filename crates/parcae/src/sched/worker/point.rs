@@ -9,9 +9,11 @@
 //! tasks, it does nothing either.
 
 use super::{Worker, with_current, yield_now};
+use crate::sched::events::EventKind;
 use crate::sched::lab::{LabState, OpKind, ReadyPlace, Turn, WaitFault, is_any_alive};
 use crate::sched::task::{Task, TaskRef};
 use crate::sched::worker::events::frame_of;
+use crate::stack::StackError;
 use std::panic::{Location, resume_unwind};
 use std::ptr::NonNull;
 
@@ -23,7 +25,7 @@ pub(crate) struct StoppedByLab;
 #[track_caller]
 pub(crate) fn point(kind: OpKind, object: usize) {
     if is_any_alive() {
-        at_point(kind, object, Location::caller());
+        at_point(kind, object, Some(Location::caller()));
     }
 }
 
@@ -32,13 +34,21 @@ pub(crate) fn point(kind: OpKind, object: usize) {
 #[track_caller]
 pub(crate) fn point_at<T: ?Sized>(kind: OpKind, object: &T) {
     if is_any_alive() {
-        at_point(kind, (&raw const *object).cast::<()>().addr(), Location::caller());
+        at_point(kind, (&raw const *object).cast::<()>().addr(), Some(Location::caller()));
+    }
+}
+
+/// [`point_at`] in a destructor, which has no place of its own in the program.
+#[inline(always)]
+pub(crate) fn drop_point<T: ?Sized>(kind: OpKind, object: &T) {
+    if is_any_alive() {
+        at_point(kind, (&raw const *object).cast::<()>().addr(), None);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn at_point(kind: OpKind, object: usize, site: &'static Location<'static>) {
+fn at_point(kind: OpKind, object: usize, site: Option<&'static Location<'static>>) {
     if std::thread::panicking() {
         return;
     }
@@ -65,12 +75,30 @@ pub(crate) fn lab_refuses_spawn() -> bool {
 #[cold]
 #[inline(never)]
 pub(crate) fn checkpoint_in_lab() -> bool {
-    let bare = with_current(|worker| worker.shared.lab.as_ref().map(|lab| lab.lock().is_bare()));
+    let bare = with_current(|worker| worker.shared.lab.as_ref().map(|lab| lab.is_bare()));
     let bare = bare.flatten() == Some(true);
     if bare {
-        at_point(OpKind::Checkpoint, 0, Location::caller());
+        at_point(OpKind::Checkpoint, 0, None);
     }
     bare
+}
+
+/// Whether the lab closes the channel that the running task is about to use.
+#[cold]
+#[inline(never)]
+pub(crate) fn lab_closes_channel() -> bool {
+    let closes =
+        with_current(|worker| worker.shared.lab.as_ref().map(|lab| lab.lock().closes_channel()));
+    closes.flatten() == Some(true)
+}
+
+/// Whether the lab ends the budget of the running task, which is at a checkpoint.
+#[cold]
+#[inline(never)]
+pub(crate) fn lab_cuts_budget() -> bool {
+    let cuts =
+        with_current(|worker| worker.shared.lab.as_ref().map(|lab| lab.lock().cuts_budget()));
+    cuts.flatten() == Some(true)
 }
 
 /// A number below `below` from the strategy of the lab; `None` outside of the lab.
@@ -81,14 +109,19 @@ pub(crate) fn lab_number(below: usize) -> Option<usize> {
 }
 
 impl Worker {
-    fn at_point(&self, kind: OpKind, object: usize, site: &'static Location<'static>) -> Turn {
+    fn at_point(
+        &self,
+        kind: OpKind,
+        object: usize,
+        site: Option<&'static Location<'static>>,
+    ) -> Turn {
         let (Some(lab), Some(task)) = (&self.shared.lab, self.current.get()) else {
             return Turn::GoOn;
         };
         // SAFETY: the running task.
         let task = unsafe { task.as_ref() };
         let mut state = lab.lock();
-        if state.is_bare() {
+        if lab.is_bare() {
             self.tell_ready(&mut state);
         }
         self.tell_events(&mut state);
@@ -118,13 +151,13 @@ impl Worker {
     /// The running task goes on after a switch at its point. In a bare schedule the lab knows that
     /// already: it has chosen the task.
     fn resumed_at_point(&self) {
-        if let (Some(lab), Some(task)) = (&self.shared.lab, self.current.get()) {
+        if let (Some(lab), Some(task)) = (&self.shared.lab, self.current.get())
+            && !lab.is_bare()
+        {
             let mut state = lab.lock();
-            if !state.is_bare() {
-                self.tell_events(&mut state);
-                // SAFETY: the running task.
-                state.resumed(unsafe { task.as_ref() }.id());
-            }
+            self.tell_events(&mut state);
+            // SAFETY: the running task.
+            state.resumed(unsafe { task.as_ref() }.id());
         }
     }
 
@@ -143,6 +176,10 @@ impl Worker {
         }
     }
 
+    fn lab_refuses_stack(&self) -> bool {
+        self.shared.lab.as_ref().is_some_and(|lab| lab.lock().refuses_stack())
+    }
+
     /// Moves all tasks that this worker could run to the lab's list.
     pub(crate) fn tell_ready(&self, state: &mut LabState) {
         while let Some(task) = self.queue.pick(self) {
@@ -151,13 +188,37 @@ impl Worker {
         }
     }
 
-    /// The next step runs this task, which was picked.
-    pub(crate) fn run_next(&self, ReadyPlace(task): ReadyPlace) {
-        self.handoff.set(Some(task.cast::<Task>()));
-    }
-
-    /// Whether that task has not run yet.
-    pub(crate) fn is_to_run(&self) -> bool {
-        self.handoff.get().is_some()
+    /// Runs this task, which was picked, from the thread's own stack, until it leaves.
+    pub(crate) fn run_chosen(&self, ReadyPlace(task): ReadyPlace) {
+        let task = task.cast::<Task>();
+        // SAFETY: picked, hence ours, and it does not run.
+        let (this, strand) = unsafe { (task.as_ref(), task.as_ref().strand()) };
+        match strand {
+            // A task that has started needs no strand of the worker to lead to it.
+            Some(strand) if !self.due.is_any() && !self.asleep.get() => {
+                this.state.claim(self.index);
+                self.current.set(Some(task));
+                self.stats().executed.bump();
+                self.note_turn(EventKind::Resume, this);
+                self.go_to(strand);
+            }
+            None if self.lab_refuses_stack() => {
+                let error = StackError::PoolLimit { max_stacks: 0 };
+                this.state.claim(self.index);
+                self.stats().executed.bump();
+                self.note_turn(EventKind::Start, this);
+                // SAFETY: claimed, and it has not run. Nothing that waits runs on this stack.
+                let outcome = unsafe { Task::refuse(task, error) };
+                self.finish(task, outcome);
+                self.count_ended();
+            }
+            _ => {
+                self.handoff.set(Some(task));
+                // A spare strand may first have to return from the step in which it became spare.
+                while self.handoff.get().is_some() {
+                    self.go();
+                }
+            }
+        }
     }
 }

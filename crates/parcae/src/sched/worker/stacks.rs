@@ -428,6 +428,11 @@ impl Worker {
         self.fault(FaultPoint::Rest);
         self.count_ended();
         if self.shared.config.deterministic {
+            // A strand that became spare in the middle of an earlier step ends that step here. In
+            // the lab that is no step of its own: spare strands outlive a schedule.
+            if stepped == Stepped::Ran && !self.acted.get() && self.shared.lab.is_some() {
+                return;
+            }
             if stepped == Stepped::Idle && self.fall_asleep() {
                 self.asleep.set(true);
                 self.note_rest(EventKind::Sleep);
@@ -454,9 +459,15 @@ impl Worker {
             // Contained: no loop below this would continue after a panic.
             contain(|| self.note_rest(EventKind::Awake));
         }
-        let strand = self.spare();
+        self.go_to(self.spare());
+    }
+
+    /// Runs on this strand, which is spare or that of the current task, from the thread's own stack
+    /// until a strand comes back to it.
+    pub(super) fn go_to(&self, strand: NonNull<Strand>) {
+        self.acted.set(false);
         self.strand.set(Some(strand));
-        // SAFETY: spare; this runs on the thread's own stack.
+        // SAFETY: suspended, and ours; this runs on the thread's own stack.
         unsafe { self.thread_stack.switch_to(strand.as_ref()) };
         self.settle();
     }

@@ -24,6 +24,11 @@ macro_rules! stats {
             pub(crate) fn snapshot(&self) -> WorkerStats {
                 WorkerStats { $($name: self.$name.get(),)* }
             }
+
+            /// All zero. Called by the lab, between two schedules.
+            pub(crate) fn reset(&self) {
+                $(self.$name.reset();)*
+            }
         }
 
         impl WorkerStats {

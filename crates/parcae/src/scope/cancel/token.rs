@@ -59,6 +59,7 @@ impl CancelToken {
     }
 
     /// As [`cancel`](CancelToken::cancel), with a reason of the caller's choice.
+    #[track_caller]
     pub fn cancel_because(&self, reason: CancelReason) {
         point_at(OpKind::Cancel, &*self.node);
         self.node.cancel(reason);

@@ -155,6 +155,12 @@ impl Audit {
         Audit(Arc::new(Log { level: AtomicU8::new(level as u8), capacity, clock, ring }))
     }
 
+    /// Whether it is as new, and this is the only reference to it.
+    pub(super) fn is_unused(&self, level: AuditLevel) -> bool {
+        let ring = self.0.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::strong_count(&self.0) == 1 && self.level() == level && ring.next == 0
+    }
+
     /// The present level of detail.
     #[inline]
     pub fn level(&self) -> AuditLevel {

@@ -188,6 +188,14 @@ impl Mint {
         Mint { issuer: Arc::new(Issuer { serials: AtomicU64::new(1), audit }) }
     }
 
+    /// Whether it is as new: nothing was minted, and this is the only reference to it.
+    pub(crate) fn is_unused(&self, level: AuditLevel) -> bool {
+        // Relaxed: only its owner has it, if the count is 1.
+        Arc::strong_count(&self.issuer) == 1
+            && self.issuer.serials.load(Ordering::Relaxed) == 1
+            && self.issuer.audit.is_unused(level)
+    }
+
     /// The issuer of all capabilities that were minted here.
     pub(crate) fn issuer(&self) -> Arc<Issuer> {
         Arc::clone(&self.issuer)

@@ -251,6 +251,7 @@ impl<P: Profile> Cx<P> {
     /// # Errors
     ///
     /// If the task was cancelled, or has used up its budget.
+    #[track_caller]
     pub fn sleep(&self, time: Duration) -> Result<()> {
         self.frame.0.sleep_until(self.frame.0.settings().shared.later(time))?;
         self.frame.0.check_cancelled()

@@ -2,7 +2,9 @@
 
 use super::{Cx, Frame, parking};
 use crate::base::error::{Detail, Error, ErrorKind, Result};
+use crate::sched::lab::OpKind;
 use crate::sched::timers::{Due, Nanos};
+use crate::sched::worker::point;
 use crate::scope::cancel::CancelReason;
 use crate::scope::nursery::NurseryOpts;
 use crate::scope::profile::Spawns;
@@ -67,7 +69,9 @@ impl<P: Spawns> Cx<P> {
 impl Frame {
     /// Sleeps until a time of the scheduler. A checkpoint; other tasks run even if that time has
     /// passed.
+    #[track_caller]
     pub(crate) fn sleep_until(&self, due: Nanos) -> Result<()> {
+        point(OpKind::Timer, 0);
         let shared = &self.settings().shared;
         if shared.now() >= due {
             return parking::pass(self);

@@ -195,6 +195,7 @@ impl<P: Spawns> Nursery<'_, '_, P> {
     /// assert_eq!(winner, "hare");
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn wind_down(&self) {
         self.core.winding_down.store(true, Ordering::Relaxed);
         point_at(OpKind::Cancel, &*self.core.settings.node);

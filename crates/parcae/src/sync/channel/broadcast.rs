@@ -93,6 +93,7 @@ impl<T> Broadcaster<T> {
     /// # Errors
     ///
     /// The task is cancelled or its budget is exhausted. The value is in the error.
+    #[track_caller]
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
         let here = Here::new();
         let payer = match super::prepare(&here) {
@@ -207,6 +208,7 @@ impl<T: Clone> Subscriber<T> {
     /// [`Reason::Lagged`] if values were overwritten before they were received: the next call
     /// continues with the oldest one. Otherwise if all senders are gone, the task is cancelled, or
     /// its budget is exhausted.
+    #[track_caller]
     pub fn recv(&mut self) -> Result<T, RecvError> {
         self.wait_until(|| Deadline::Never)
     }
@@ -216,6 +218,7 @@ impl<T: Clone> Subscriber<T> {
     /// # Errors
     ///
     /// As for [`recv`](Subscriber::recv), or the time is up.
+    #[track_caller]
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, RecvError> {
         self.wait_until(|| Deadline::after(time))
     }
@@ -226,6 +229,7 @@ impl<T: Clone> Subscriber<T> {
     /// # Errors
     ///
     /// As for [`recv`](Subscriber::recv), or the time is up.
+    #[track_caller]
     pub fn recv_deadline(&mut self, at: Instant) -> Result<T, RecvError> {
         self.wait_until(|| Deadline::at(at))
     }
@@ -235,6 +239,7 @@ impl<T: Clone> Subscriber<T> {
     /// # Errors
     ///
     /// As for [`recv`](Subscriber::recv), or the call would have to wait.
+    #[track_caller]
     pub fn try_recv(&mut self) -> Result<T, RecvError> {
         self.try_read()
     }

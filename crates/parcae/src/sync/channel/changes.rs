@@ -52,6 +52,7 @@ pub(crate) trait Reader: Sized {
     fn value(found: Self::Found) -> Self::Value;
 
     /// Waits until there is something new. Charges the task on success.
+    #[track_caller]
     fn wait_until(
         &mut self,
         deadline: impl FnOnce() -> Deadline,
@@ -103,6 +104,7 @@ pub(crate) trait Reader: Sized {
     }
 
     /// Reads without waiting. Charges the task on success.
+    #[track_caller]
     fn try_read(&mut self) -> Result<Self::Value, RecvError> {
         let here = Here::new();
         let payer = prepare(&here).map_err(|error| RecvError::new(Reason::Interrupted(error)))?;

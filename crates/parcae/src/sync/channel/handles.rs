@@ -12,7 +12,8 @@ use super::{ChannelOpts, ChannelPermit};
 use crate::base::error::{Error, Result};
 use crate::sched;
 use crate::sched::lab::OpKind;
-use crate::sched::worker::point_at;
+use crate::sched::lab::is_any_alive;
+use crate::sched::worker::{drop_point, lab_closes_channel, point_at};
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{ChannelStats, Channelled, Waiter};
 use std::collections::VecDeque;
@@ -84,18 +85,29 @@ pub(super) fn pair<T>(opts: ChannelOpts) -> (Sender<T>, Receiver<T>) {
 impl<T> ChannelShared<T> {
     /// Step 1. Returns the frame of the paying task, if the caller is a task.
     #[inline]
+    #[track_caller]
     pub(super) fn prepare<'h>(&self, kind: OpKind, here: &'h Here) -> Result<Option<&'h Frame>> {
         let payer = prepare(here)?;
         point_at(kind, &self.core);
+        if is_any_alive() && lab_closes_channel() {
+            self.core.close(None);
+        }
         if payer.is_none() {
             self.maker.store(0, Ordering::Relaxed); // for reports, as above
         }
         Ok(payer)
     }
 
+    #[track_caller]
     pub(super) fn close(&self, error: Option<Error>) {
         point_at(OpKind::Close, &self.core);
         self.core.close(error);
+    }
+
+    /// The last handle of an end is dropped.
+    fn close_by_drop(&self) {
+        drop_point(OpKind::Close, &self.core);
+        self.core.close(None);
     }
 }
 
@@ -236,7 +248,7 @@ pub struct WeakReceiver<T> {
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         if count_down(&self.shared.senders) {
-            self.shared.close(None);
+            self.shared.close_by_drop();
         }
     }
 }
@@ -244,7 +256,7 @@ impl<T> Drop for Sender<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if count_down(&self.shared.receivers) {
-            self.shared.close(None);
+            self.shared.close_by_drop();
             drop(self.shared.core.drain());
         }
     }

@@ -129,6 +129,7 @@ impl<'scope, T> OrderedSender<'scope, T> {
     /// # Errors
     ///
     /// As for [`Sender::send`]. The handle is in the error, and its task continues.
+    #[track_caller]
     pub fn send(
         &self,
         task: TaskHandle<'scope, T>,
@@ -141,6 +142,7 @@ impl<'scope, T> OrderedSender<'scope, T> {
     /// # Errors
     ///
     /// As for [`send`](OrderedSender::send), or the call would have to wait.
+    #[track_caller]
     pub fn try_send(
         &self,
         task: TaskHandle<'scope, T>,
@@ -154,11 +156,13 @@ impl<'scope, T> OrderedSender<'scope, T> {
     }
 
     /// Closes the channel. The results of its tasks can still be received.
+    #[track_caller]
     pub fn close(&self) {
         self.sender.close();
     }
 
     /// Closes the channel with an error, which the receiver gets after the last result.
+    #[track_caller]
     pub fn close_with(&self, error: impl Into<Error>) {
         self.sender.close_with(error);
     }
@@ -184,6 +188,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     /// # Errors
     ///
     /// If the channel is closed and empty, the caller is cancelled, or its budget is exhausted.
+    #[track_caller]
     pub fn recv(&mut self) -> Result<Result<T>, RecvError> {
         self.recv_until(Deadline::Never)
     }
@@ -193,10 +198,12 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     /// # Errors
     ///
     /// As for [`recv`](OrderedReceiver::recv), or the time is up.
+    #[track_caller]
     pub fn recv_timeout(&mut self, time: Duration) -> Result<Result<T>, RecvError> {
         self.recv_until(Deadline::after(time))
     }
 
+    #[track_caller]
     fn recv_until(&mut self, until: Deadline) -> Result<Result<T>, RecvError> {
         let here = Here::new();
         let payer =
@@ -218,6 +225,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     /// # Errors
     ///
     /// As for [`recv`](OrderedReceiver::recv), or the call would have to wait.
+    #[track_caller]
     pub fn try_recv(&mut self) -> Result<Result<T>, RecvError> {
         let here = Here::new();
         let payer =
@@ -253,6 +261,7 @@ impl<'scope, T> OrderedReceiver<'scope, T> {
     }
 
     /// Closes the channel: sends fail from now on. The remaining results can still be received.
+    #[track_caller]
     pub fn close(&self) {
         self.receiver.close();
     }

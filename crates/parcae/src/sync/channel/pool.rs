@@ -122,6 +122,7 @@ impl<T> Pool<T> {
     ///
     /// If the pool is closed, the task is cancelled, its budget is exhausted, or making an item
     /// fails.
+    #[track_caller]
     pub fn borrow(&self) -> Result<Borrowed<'_, T>> {
         self.lend(self.permits.1.recv())
     }
@@ -131,6 +132,7 @@ impl<T> Pool<T> {
     /// # Errors
     ///
     /// As for [`borrow`](Pool::borrow), or the time is up.
+    #[track_caller]
     pub fn borrow_timeout(&self, time: Duration) -> Result<Borrowed<'_, T>> {
         self.lend(self.permits.1.recv_timeout(time))
     }
@@ -140,6 +142,7 @@ impl<T> Pool<T> {
     /// # Errors
     ///
     /// As for [`borrow`](Pool::borrow), or the call would have to wait.
+    #[track_caller]
     pub fn try_borrow(&self) -> Result<Borrowed<'_, T>> {
         self.lend(self.permits.1.try_recv())
     }
@@ -163,12 +166,14 @@ impl<T> Pool<T> {
 
     /// Closes the pool: waiters and later borrowers fail. Idle items are dropped, and lent ones
     /// when they are returned. Later calls have no effect.
+    #[track_caller]
     pub fn close(&self) {
         self.permits.0.close();
         drop_all(self.idle.empty(&self.permits.0.shared().core));
     }
 
     /// Like [`close`](Pool::close), with an error for borrowers.
+    #[track_caller]
     pub fn close_with(&self, error: impl Into<Error>) {
         self.permits.0.close_with(error);
         self.close();

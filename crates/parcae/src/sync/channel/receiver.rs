@@ -42,6 +42,7 @@ impl<T> Receiver<T> {
     ///
     /// If the channel is closed and empty, the task is cancelled, or its budget is exhausted.
     #[inline]
+    #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.recv_until(|| Deadline::Never)
     }
@@ -52,6 +53,7 @@ impl<T> Receiver<T> {
     /// # Errors
     ///
     /// As for [`recv`](Receiver::recv), or the time is up.
+    #[track_caller]
     pub fn recv_timeout(&self, time: Duration) -> Result<T, RecvError> {
         self.recv_until(|| Deadline::after(time))
     }
@@ -74,11 +76,13 @@ impl<T> Receiver<T> {
     /// assert!(rx.recv_deadline(at).unwrap_err().is_timeout());
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn recv_deadline(&self, at: Instant) -> Result<T, RecvError> {
         self.recv_until(|| Deadline::at(at))
     }
 
     #[inline]
+    #[track_caller]
     fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
         let here = Here::new();
         let payer = self
@@ -98,6 +102,7 @@ impl<T> Receiver<T> {
     ///
     /// As for [`recv_to`](Receiver::recv_to).
     #[inline]
+    #[track_caller]
     pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
         let here = Here::new();
         let payer =
@@ -204,6 +209,7 @@ impl<T> Receiver<T> {
     ///
     /// As for [`recv`](Receiver::recv), or the call would have to wait.
     #[inline]
+    #[track_caller]
     pub fn try_recv(&self) -> Result<T, RecvError> {
         let here = Here::new();
         let payer = self
@@ -260,6 +266,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(batch, [1, 2, 3, 4, 5]);
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn recv_many(&self, into: &mut Vec<T>, max: usize) -> Result<usize, RecvError> {
         for received in 0..max {
             into.reserve(1); // first, because it may panic
@@ -283,11 +290,13 @@ impl<T> Receiver<T> {
 
     /// Closes the channel for all its handles: sends fail from now on. The remaining values can
     /// still be received. Later calls have no effect.
+    #[track_caller]
     pub fn close(&self) {
         self.shared.close(None);
     }
 
     /// Like [`Sender::close_with`](super::Sender::close_with).
+    #[track_caller]
     pub fn close_with(&self, error: impl Into<Error>) {
         self.shared.close(Some(error.into()));
     }

@@ -36,6 +36,7 @@ impl<T> Sender<T> {
     /// If the channel is closed, the task is cancelled, or its budget is exhausted. The value is in
     /// the error.
     #[inline]
+    #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         let sent = self.send_from(&mut value, || Deadline::Never);
@@ -57,6 +58,7 @@ impl<T> Sender<T> {
     /// assert!(late.is_timeout());
     /// assert_eq!(late.into_inner(), "hello");
     /// ```
+    #[track_caller]
     pub fn send_timeout(&self, value: T, time: Duration) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         let sent = self.send_from(&mut value, || Deadline::after(time));
@@ -81,6 +83,7 @@ impl<T> Sender<T> {
     /// assert!(time::now() >= at);
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn send_deadline(&self, value: T, at: Instant) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         let sent = self.send_from(&mut value, || Deadline::at(at));
@@ -89,6 +92,7 @@ impl<T> Sender<T> {
 
     /// Sends the value of an `Option`, which is `None` after a success.
     #[inline]
+    #[track_caller]
     pub(super) fn send_from(
         &self,
         value: &mut Option<T>,
@@ -190,6 +194,7 @@ impl<T> Sender<T> {
     ///
     /// As for [`send`](Sender::send), or the call would have to wait.
     #[inline]
+    #[track_caller]
     pub fn try_send(&self, value: T) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         let sent = self.try_send_from(&mut value);
@@ -198,6 +203,7 @@ impl<T> Sender<T> {
 
     /// Like [`send_from`](Sender::send_from), without waiting.
     #[inline]
+    #[track_caller]
     fn try_send_from(&self, value: &mut Option<T>) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let here = Here::new();
@@ -226,6 +232,7 @@ impl<T> Sender<T> {
     /// assert_eq!(rx.len(), 4);
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn send_all(&self, values: impl IntoIterator<Item = T>) -> Result<usize, SendError<T>> {
         let mut values = values.into_iter();
         for sent in 0.. {
@@ -241,6 +248,7 @@ impl<T> Sender<T> {
 
     /// Closes the channel for all its handles. The remaining values can still be received. Later
     /// calls have no effect.
+    #[track_caller]
     pub fn close(&self) {
         self.shared.close(None);
     }
@@ -257,6 +265,7 @@ impl<T> Sender<T> {
     /// assert_eq!(error.to_string(), "the disk is full");
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn close_with(&self, error: impl Into<Error>) {
         self.shared.close(Some(error.into()));
     }

@@ -94,6 +94,7 @@ impl<T> Watched<T> {
     /// # Ok::<(), parcae::Error>(())
     /// ```
     #[doc(alias = "send_modify")]
+    #[track_caller]
     pub fn modify(&self, mut change: impl FnMut(&mut T))
     where
         T: Clone,
@@ -116,6 +117,7 @@ impl<T> Watched<T> {
     /// assert!(raise(9) && watcher.has_changed());
     /// ```
     #[doc(alias = "send_if_modified")]
+    #[track_caller]
     pub fn modify_if(&self, mut change: impl FnMut(&mut T) -> bool) -> bool
     where
         T: Clone,
@@ -171,11 +173,13 @@ impl<T> Watched<T> {
     /// # Errors
     ///
     /// The task is cancelled or its budget is exhausted.
+    #[track_caller]
     pub fn closed(&self) -> crate::Result<()> {
         Ok(Gone { state: &self.state, cursor: 0 }.wait_until(|| Deadline::Never)?)
     }
 
     /// The current value. Not a checkpoint: a polling loop needs one of its own.
+    #[track_caller]
     pub fn get(&self) -> Arc<T> {
         point_at(OpKind::Load, &self.state);
         Arc::clone(&self.state.lock().value)
@@ -217,6 +221,7 @@ pub struct Watcher<T> {
 impl<T> Watcher<T> {
     /// The current value. Does not mark it as seen for [`changed`](Watcher::changed). Not a
     /// checkpoint: a polling loop needs one of its own.
+    #[track_caller]
     pub fn get(&self) -> Arc<T> {
         point_at(OpKind::Load, &self.state);
         Arc::clone(&self.state.lock().value)
@@ -272,6 +277,7 @@ impl<T> Watcher<T> {
     ///
     /// If the value does not satisfy the predicate and no longer changes, the task is cancelled, or
     /// its budget is exhausted.
+    #[track_caller]
     pub fn wait_for(&mut self, mut wanted: impl FnMut(&T) -> bool) -> Result<Arc<T>, RecvError> {
         self.mark_changed();
         loop {
@@ -293,6 +299,7 @@ impl<T> Watcher<T> {
     /// # Errors
     ///
     /// If the value no longer changes, the task is cancelled, or its budget is exhausted.
+    #[track_caller]
     pub fn changed(&mut self) -> Result<Arc<T>, RecvError> {
         self.wait_until(|| Deadline::Never)
     }
@@ -302,6 +309,7 @@ impl<T> Watcher<T> {
     /// # Errors
     ///
     /// As for [`changed`](Watcher::changed), or the time is up.
+    #[track_caller]
     pub fn changed_timeout(&mut self, time: Duration) -> Result<Arc<T>, RecvError> {
         self.wait_until(|| Deadline::after(time))
     }
@@ -312,6 +320,7 @@ impl<T> Watcher<T> {
     /// # Errors
     ///
     /// As for [`changed`](Watcher::changed), or the time is up.
+    #[track_caller]
     pub fn changed_deadline(&mut self, at: Instant) -> Result<Arc<T>, RecvError> {
         self.wait_until(|| Deadline::at(at))
     }

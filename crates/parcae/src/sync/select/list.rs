@@ -121,6 +121,7 @@ impl<'c, R> Select<'c, R> {
     }
 
     /// Adds a receive.
+    #[track_caller]
     pub fn recv<T: 'c>(
         &mut self,
         receiver: &'c Receiver<T>,
@@ -288,6 +289,7 @@ impl<'c, R> Select<'c, R> {
     ///
     /// If there are no cases, the task is cancelled, or its budget is exhausted. No case has
     /// happened.
+    #[track_caller]
     pub fn wait(mut self) -> Result<R> {
         let winner = self.choose(Goal::Happen)?;
         Ok(self.arms.swap_remove(winner).fire())
@@ -312,10 +314,12 @@ impl<'c, R> Select<'c, R> {
     /// assert_eq!(b_rx.try_recv()?, 7); // it is still there
     /// # Ok::<(), parcae::Error>(())
     /// ```
+    #[track_caller]
     pub fn ready(&mut self) -> Result<usize> {
         self.choose(Goal::Watch)
     }
 
+    #[track_caller]
     fn choose(&mut self, goal: Goal) -> Result<usize> {
         let mut cases: Vec<&mut dyn Case> =
             self.arms.iter_mut().map(|arm| &mut **arm as &mut dyn Case).collect();
@@ -398,6 +402,7 @@ impl<'c, R> Cases<'c, R> {
     }
 
     /// Adds a receive.
+    #[track_caller]
     pub fn recv<T: 'c>(
         &mut self,
         receiver: &'c Receiver<T>,
@@ -496,6 +501,7 @@ impl<'c, R> Cases<'c, R> {
     ///
     /// If there are no cases, the task is cancelled, or its budget is exhausted. No case has
     /// happened.
+    #[track_caller]
     pub fn wait(&mut self) -> Result<R> {
         let winner = self.choose(Goal::Happen, None)?;
         Ok(self.arms[winner].1.fire())
@@ -506,6 +512,7 @@ impl<'c, R> Cases<'c, R> {
     /// # Errors
     ///
     /// As for [`wait`](Cases::wait), except that an empty list is not an error.
+    #[track_caller]
     pub fn try_wait(&mut self) -> Result<Option<R>> {
         let winner = self.choose(Goal::Happen, Some(&mut DefaultCase))?;
         Ok(self.arms.get_mut(winner).map(|(_, arm)| arm.fire()))
@@ -517,6 +524,7 @@ impl<'c, R> Cases<'c, R> {
     /// # Errors
     ///
     /// As for [`wait`](Cases::wait).
+    #[track_caller]
     pub fn ready(&mut self) -> Result<CaseId> {
         let found = self.choose(Goal::Watch, None)?;
         Ok(CaseId(self.arms[found].0))
@@ -527,12 +535,14 @@ impl<'c, R> Cases<'c, R> {
     /// # Errors
     ///
     /// As for [`try_wait`](Cases::try_wait).
+    #[track_caller]
     pub fn try_ready(&mut self) -> Result<Option<CaseId>> {
         let found = self.choose(Goal::Watch, Some(&mut DefaultCase))?;
         Ok(self.arms.get(found).map(|(id, _)| CaseId(*id)))
     }
 
     /// Chooses among the cases of the list and `otherwise`, whose index follows theirs.
+    #[track_caller]
     fn choose(&mut self, goal: Goal, otherwise: Option<&mut DefaultCase>) -> Result<usize> {
         let arms = self.arms.iter_mut().map(|(_, arm)| &mut **arm as &mut dyn Case);
         let otherwise = otherwise.map(|default| default as &mut dyn Case);

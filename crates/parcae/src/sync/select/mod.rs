@@ -228,6 +228,7 @@ impl Drop for Registered<'_, '_> {
 ///
 /// If there are no cases, the task is cancelled, or its budget is exhausted. No case has happened.
 #[doc(hidden)]
+#[track_caller]
 pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
     choose(cases, Bias::None, Goal::Happen)
 }
@@ -238,11 +239,13 @@ pub fn run(cases: &mut [&mut dyn Case]) -> Result<usize> {
 ///
 /// As for [`run`].
 #[doc(hidden)]
+#[track_caller]
 pub fn run_biased(cases: &mut [&mut dyn Case]) -> Result<usize> {
     choose(cases, Bias::First, Goal::Happen)
 }
 
 /// Waits until one of the cases has happened, or is possible, and returns its index.
+#[track_caller]
 fn choose(cases: &mut [&mut dyn Case], bias: Bias, goal: Goal) -> Result<usize> {
     let count = cases.len();
     if count == 0 {

@@ -63,6 +63,7 @@ pub fn now() -> Instant {
 /// # Errors
 ///
 /// If the task is cancelled, or its budget is exhausted.
+#[track_caller]
 pub fn sleep(time: Duration) -> Result<()> {
     match now().checked_add(time) {
         Some(at) => sleep_until(at),
@@ -88,6 +89,7 @@ pub fn sleep(time: Duration) -> Result<()> {
 /// # Errors
 ///
 /// As for [`sleep`].
+#[track_caller]
 pub fn sleep_until(at: Instant) -> Result<()> {
     let here = cx::Here::new();
     let Some(frame) = here.frame() else {

@@ -184,7 +184,7 @@ impl Detector {
             Trust::Guess if graph.all_seem_asleep() && !shared.has_deadlines() => {
                 vec![true; seen.len()]
             }
-            Trust::Guess => graph.in_vain(Trust::Guess),
+            Trust::Held | Trust::Guess => graph.in_vain(trust),
         };
         let certainty = if in_vain == proven { Certainty::Proven } else { Certainty::Possible };
         let found = examine(shared, &seen, &in_vain, certainty);
@@ -216,6 +216,14 @@ pub(crate) fn all_asleep(shared: &Shared) -> Option<Deadlock> {
 }
 
 /// The deadlocked tasks, with backtraces; `None` if there are none, or one of them has run since.
+/// No task can run, but time may pass: tasks that wait for each other, without a timeout. A lock
+/// counts as held by the task that took it.
+pub(crate) fn some_asleep(shared: &Shared) -> Option<Deadlock> {
+    let tasks = look::all(shared, Stacks::Left);
+    let in_vain = Graph::new(&tasks).in_vain(Trust::Held);
+    examine(shared, &tasks, &in_vain, Certainty::Proven)
+}
+
 fn examine(
     shared: &Shared,
     tasks: &[TaskSnapshot],

@@ -16,6 +16,8 @@ use std::collections::HashMap;
 pub(crate) enum Trust {
     /// Waits that only known tasks can end: joins and the ends of nurseries.
     Proof,
+    /// Locks as well: a lock is held by the task that took it.
+    Held,
     /// Guesses as well: the ends of a channel are with the task that made it or with its
     /// descendants ([`EndedBy::Family`]), and a lock is held by the task that took it
     /// ([`EndedBy::Stack`]). Both are wrong where an end or a guard was given away.
@@ -124,7 +126,8 @@ impl<'t> Graph<'t> {
 fn may_wait_in_vain(task: &TaskSnapshot, trust: Trust) -> bool {
     let known = |holder| match holder {
         EndedBy::Anybody | EndedBy::Clock | EndedBy::Outside | EndedBy::Call => false,
-        EndedBy::Family(_) | EndedBy::Stack(_) => trust == Trust::Guess,
+        EndedBy::Family(_) => trust == Trust::Guess,
+        EndedBy::Stack(_) => trust != Trust::Proof,
         EndedBy::Task(_) | EndedBy::Children(_) => true,
     };
     is_asleep(task) && task.wait.as_ref().is_some_and(|wait| !wait.timed && known(wait.holder))

@@ -41,6 +41,10 @@ pub(crate) enum Stacks {
 pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<TaskSnapshot> {
     let mut tasks = Vec::new();
     shared.slab.each(|record| tasks.extend(one(shared, record, stacks)));
+    if shared.config.deterministic {
+        // Records are in the order of their addresses.
+        tasks.sort_by_key(|task: &TaskSnapshot| task.id);
+    }
     tasks
 }
 
@@ -58,7 +62,7 @@ pub(crate) fn find(shared: &Shared, id: u64) -> Option<TaskSnapshot> {
 
 /// The runtime's root nursery; `None` once the runtime is gone.
 pub(crate) fn root(shared: &Shared) -> Option<Children> {
-    let settings = shared.root.get()?.upgrade()?.downcast::<TaskSettings>().ok()?;
+    let settings = shared.root()?.downcast::<TaskSettings>().ok()?;
     let live = shared.roots.live();
     let state = match (settings.node.is_cancelled(), live) {
         (false, _) => NurseryState::Open,

@@ -61,7 +61,7 @@ mod tests;
 pub use crate::base::error::DeadlockReport;
 pub use crate::stack::frames::{Frames, Function};
 pub use deadlock::{Certainty, Deadlock, OnDeadlock};
-pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep};
+pub(crate) use deadlock::{Detector, PAUSE, act, all_asleep, some_asleep};
 pub use dump::Dump;
 pub(crate) use dump::write_task;
 pub(crate) use graph::Trust;

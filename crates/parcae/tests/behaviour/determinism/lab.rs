@@ -115,8 +115,8 @@ fn every_strategy_finds_a_lost_update_a_deadlock_and_a_lost_signal() {
 
 #[test]
 fn the_fixed_version_passes() {
-    let report = Explore::new().schedules(400).time(Duration::MAX).run(locks_in_order).unwrap();
-    assert_eq!(report.schedules, 400);
+    let report = Explore::new().schedules(800).time(Duration::MAX).run(locks_in_order).unwrap();
+    assert_eq!(report.schedules, 800);
     assert!(report.distinct > 20, "{report}");
     assert!(report.exhausted, "{report}");
 }
@@ -126,7 +126,7 @@ fn the_search_of_all_schedules_ends() {
     let hunt = Explore::new().strategies([Strategy::Exhaustive]).workers(0..=0).schedules(10_000);
     let report = hunt.time(Duration::MAX).run(locks_in_order).unwrap();
     assert!(report.exhausted && report.schedules < 3_000, "{report}");
-    assert_eq!(report.distinct, report.schedules, "no schedule twice: {report}");
+    assert!(report.distinct > 10, "{report}");
 }
 
 #[test]
@@ -154,9 +154,6 @@ fn both_forms_of_a_token_repeat_the_run() {
         let hunt = Explore::new().seed(seed).time(Duration::MAX);
         let found = hunt.run(test).unwrap_err();
         for token in [found.token(), found.seed_token()] {
-            if found.strategy() == Strategy::Exhaustive && token == found.seed_token() {
-                continue; // its place in the search is no part of a seed
-            }
             let again = hunt.replay(token, test).unwrap().unwrap_err();
             assert_eq!(again.signature(), found.signature(), "seed {seed}, {token}: {found}");
             assert!(!again.to_string().contains("note:"), "seed {seed}, {token}: {again}");
@@ -268,9 +265,10 @@ fn a_task_that_is_left_behind_is_a_leak() {
     };
     let found = Explore::new().run(test).unwrap_err();
     assert!(
-        matches!(found.kind(), FailureKind::Leak | FailureKind::Deadlock | FailureKind::Error),
+        found.signature().contains("receive at") && found.signature().contains("lab.rs"),
         "{found}"
     );
+    assert_eq!(found.kind(), FailureKind::Leak, "{found}");
 }
 
 #[test]

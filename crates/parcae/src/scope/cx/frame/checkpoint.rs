@@ -5,7 +5,7 @@ use crate::base::error::Result;
 use crate::base::shim::atomic::Ordering;
 use crate::sched::lab;
 use crate::sched::worker::{self, Worker};
-use crate::scope::budget::{Budget, UNLIMITED};
+use crate::scope::budget::{Budget, Resource, Shortfall, UNLIMITED};
 
 impl Frame {
     /// Charges one op. Returns false, without a charge, if the task has to take the [slow
@@ -96,6 +96,9 @@ impl Frame {
         // In the lab a turn has one op, and its end is a point.
         if !(lab::is_any_alive() && worker::checkpoint_in_lab()) {
             worker::yield_now();
+        } else if worker::lab_cuts_budget() {
+            let short = Shortfall { resource: Resource::Ops, needed: 1, left: 0 };
+            return Err(self.exhausted(short));
         }
         self.flush_times();
         self.check_cancelled()?;
