@@ -75,6 +75,7 @@ impl Conductor {
                 if self.shared.jump_to_next_deadline() {
                     continue;
                 }
+                self.tell_deadlock();
                 if self.shared.host.all_asleep(&self.shared, stuck) == 0 {
                     self.shared.conductor.park();
                 }
@@ -88,6 +89,16 @@ impl Conductor {
             }
             go(worker);
             self.stop_if_told();
+        }
+    }
+
+    /// Tells the lab that all tasks wait, and for nothing.
+    fn tell_deadlock(&self) {
+        let Some(lab) = &self.shared.lab else { return };
+        let mut state = lab.lock();
+        if !state.ticks() {
+            self.workers[0].tell_events(&mut state);
+            state.has(Trouble::Deadlock);
         }
     }
 
