@@ -5,6 +5,7 @@
 //! cargo run --release -p parcae-corpus -- --tsv > figures.tsv     # a figure a line
 //! cargo run --release -p parcae-corpus -- --quick din_phil        # less of some
 //! cargo run --release -p parcae-corpus -- fixed                   # many schedules of each repair
+//! cargo run --release -p parcae-corpus -- feedback                # feedback beside other strategies
 //! cargo run --release -p parcae-corpus --features shuttle 2>/dev/null     # beside Shuttle
 //! ```
 //!
@@ -29,6 +30,8 @@ enum Part {
     Fixed,
     /// The price of a schedule: ten tasks that yield four times.
     Yields,
+    /// Schedules until each bug is found, for each strategy alone: feedback beside the others.
+    Feedback,
     /// The same for Shuttle, where it has the program.
     Shuttle,
 }
@@ -36,7 +39,7 @@ enum Part {
 /// Measures the lab of Parcae on known concurrency bugs.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Measurements, and parts of the names of programs. Default: all but `fixed`.
+    /// Measurements, and parts of the names of programs. Default: all but `fixed` and `feedback`.
     words: Vec<String>,
     /// Hunts for the first failure, each with a seed of its own.
     #[arg(long, default_value_t = 20)]
@@ -60,7 +63,7 @@ const HUNT: Duration = Duration::from_secs(60);
 const SHARE: Duration = Duration::from_secs(10);
 
 /// The strategies, with the names of their columns.
-const STRATEGIES: [(Strategy, &str); 8] = [
+const STRATEGIES: [(Strategy, &str); 9] = [
     (Strategy::RandomWalk, "random"),
     (Strategy::RandomSlices, "slices"),
     (Strategy::Pct, "pct"),
@@ -69,6 +72,7 @@ const STRATEGIES: [(Strategy, &str); 8] = [
     (Strategy::RoundRobin, "robin"),
     (Strategy::Starvation, "starve"),
     (Strategy::Exhaustive, "dfs"),
+    (Strategy::Feedback, "feedback"),
 ];
 
 fn main() -> ExitCode {
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
             Part::Buggy => buggy(&options, &programs, &mut figures),
             Part::Fixed => fixed(&options, &programs, &mut figures),
             Part::Yields => yields(&options, &mut figures),
+            Part::Feedback => feedback(&options, &programs, &mut figures),
             Part::Shuttle => shuttle(&options, &programs, &mut figures),
         }
     }
@@ -144,6 +149,30 @@ fn buggy(options: &Options, programs: &[&Entry], figures: &mut Figures) {
             row.maybe(name, "%", measure::share(entry, strategy, few).percent());
         }
         row.number("defaults", "fixed/s", measure::rate(entry.fixed, few).per_second());
+        row.end();
+    }
+}
+
+fn feedback(options: &Options, programs: &[&Entry], figures: &mut Figures) {
+    figures.title("schedules until a bug is found, medians; a hunt without one counts as the most");
+    let bounds = Bounds { schedules: options.schedules, time: HUNT };
+    let compared = [
+        (None, "defaults"),
+        (Some(Strategy::RandomWalk), "random"),
+        (Some(Strategy::Pct), "pct"),
+        (Some(Strategy::Urw), "urw"),
+        (Some(Strategy::Feedback), "feedback"),
+    ];
+    for entry in programs {
+        let mut row = figures.row(entry.name, "parcae");
+        for (strategy, name) in compared {
+            let seeds = (0..options.hunts).map(|hunt| hunt << 40);
+            let found = measure::schedules_to_first(entry.buggy, strategy, seeds, bounds);
+            let missed = found.iter().filter(|first| first.is_none()).count();
+            let counted = found.iter().map(|first| Some(first.unwrap_or(bounds.schedules) as f64));
+            row.maybe(name, "schedules", median(counted));
+            row.number(name, "missed", missed as f64);
+        }
         row.end();
     }
 }

@@ -118,6 +118,26 @@ pub fn first_failures(
     seeds.into_iter().map(hunt).collect()
 }
 
+/// Hunts once for each base seed with one strategy, or with the default ones. Schedules until the
+/// first failure; `None`: not found within the bounds.
+pub fn schedules_to_first(
+    program: Program,
+    strategy: Option<Strategy>,
+    seeds: impl IntoIterator<Item = u64>,
+    bounds: Bounds,
+) -> Vec<Option<u64>> {
+    let hunt = |seed: u64| {
+        let explore = Explore::new().seed(seed).schedules(bounds.schedules).time(bounds.time);
+        let explore = match strategy {
+            Some(strategy) => explore.strategies([strategy]),
+            None => explore,
+        };
+        let failure = quietly(|| explore.run(|rt| outcome_of(|| program(rt)))).err()?;
+        Some(failure.schedule() + 1)
+    };
+    seeds.into_iter().map(hunt).collect()
+}
+
 /// Failing schedules of a hunt that goes on after failures, and all of its schedules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {

@@ -25,7 +25,7 @@ const STRATEGIES: [Strategy; 4] =
 impl Probe {
     /// For the report of every failure.
     pub(super) fn brief() -> Probe {
-        Probe { samples: 60, time: Duration::from_millis(400) }
+        Probe { samples: 60, time: Duration::from_secs(5) }
     }
 
     /// The step after which no continuation passes; none if that is so from the start, or if there

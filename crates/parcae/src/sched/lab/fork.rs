@@ -3,6 +3,7 @@
 
 use super::op::{Op, OpKind};
 use super::strategy::{Choice, Chooser};
+use std::panic::Location;
 
 /// Chooses as `first` for a number of steps, then as `then`.
 pub(crate) struct Fork {
@@ -44,10 +45,10 @@ impl Chooser for Fork {
         if self.done < self.before { self.first.choose(choice) } else { self.then.choose(choice) }
     }
 
-    fn does(&mut self, task: u32, op: Op) {
+    fn does_at(&mut self, task: u32, op: Op, site: Option<&'static Location<'static>>) {
         self.done += usize::from(op.kind != OpKind::Start);
-        self.first.does(task, op);
-        self.then.does(task, op);
+        self.first.does_at(task, op, site);
+        self.then.does_at(task, op, site);
     }
 
     fn number(&mut self, at: (u64, u32, u32), below: usize) -> usize {

@@ -9,13 +9,14 @@
 //! |---|---|
 //! | `op` | kinds of operations, and which of them conflict |
 //! | `strategy` | the interface of strategies, and the short ones |
-//! | `pct`, `pos`, `urw`, `exhaustive` | a strategy each |
+//! | `pct`, `pos`, `urw`, `exhaustive`, `feedback` | a strategy each |
 //! | `script` | the choices of a recorded run |
 //! | `fork` | the beginning of one run and the end of another |
 //! | `state` | a schedule: tasks, ready tasks, choices, the rolling hash |
 //! | `record` | steps of a run, for people |
 
 mod exhaustive;
+mod feedback;
 mod fork;
 mod op;
 mod pct;

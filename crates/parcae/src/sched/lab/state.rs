@@ -550,7 +550,8 @@ impl LabState {
         let LabTask { path, pending, site, begun, .. } = self.tasks[task as usize];
         self.tasks[task as usize].begun = true;
         let kind = if begun { OpKind::Start } else { pending.kind };
-        self.chooser.does(task, pending);
+        // No place: the task goes on after an operation that has been told.
+        self.chooser.does_at(task, pending, site.filter(|_| !begun));
         if self.trouble.is_some() {
             return; // the tasks only clean up
         }

@@ -7,6 +7,7 @@
 
 use super::op::Op;
 use crate::base::rng::Rng;
+use std::panic::Location;
 use std::str::FromStr;
 
 /// A way to choose the task that goes on at each point.
@@ -33,11 +34,14 @@ pub enum Strategy {
     /// All schedules of a small test, one after another, without those that differ only in the
     /// order of independent operations.
     Exhaustive,
+    /// Schedules in which operations of tasks met in a new order are kept, and changed a little.
+    /// For long hunts; not in the default portfolio.
+    Feedback,
 }
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Strategy; 8] = [
+    pub const ALL: [Strategy; 9] = [
         Strategy::RandomWalk,
         Strategy::RandomSlices,
         Strategy::Pct,
@@ -46,6 +50,7 @@ impl Strategy {
         Strategy::RoundRobin,
         Strategy::Starvation,
         Strategy::Exhaustive,
+        Strategy::Feedback,
     ];
 
     /// The name, as `PARCAE_STRATEGY` takes it.
@@ -59,6 +64,7 @@ impl Strategy {
             Strategy::RoundRobin => "round-robin",
             Strategy::Starvation => "starvation",
             Strategy::Exhaustive => "exhaustive",
+            Strategy::Feedback => "feedback",
         }
     }
 }
@@ -134,6 +140,11 @@ pub(crate) trait Chooser: Send {
     /// A task does an operation.
     fn does(&mut self, _task: u32, _op: Op) {}
 
+    /// A task does an operation at this place; by default [`does`](Chooser::does).
+    fn does_at(&mut self, task: u32, op: Op, _site: Option<&'static Location<'static>>) {
+        self.does(task, op);
+    }
+
     /// A number below `below`, which is at least 2. `at`: the acting task's path, the count of its
     /// operations, and of the numbers that it drew since.
     fn number(&mut self, at: (u64, u32, u32), below: usize) -> usize;
@@ -163,6 +174,7 @@ pub(crate) fn chooser(strategy: Strategy) -> Box<dyn Chooser> {
         Strategy::RoundRobin => Box::new(Rounds { rng: rng(0), quantum: 1, left: 0, last: 0 }),
         Strategy::Starvation => Box::new(Starve { rng: rng(0), victim: 0, left: 0 }),
         Strategy::Exhaustive => Box::new(super::exhaustive::ExhaustiveSearch::new()),
+        Strategy::Feedback => Box::new(super::feedback::FeedbackSearch::new()),
     }
 }
 
