@@ -27,8 +27,8 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON document")
 }
 
-const DEMOS: [&str; 7] =
-    ["fan-out", "pipeline", "budgets", "hostile", "cancel", "replay", "million"];
+const DEMOS: [&str; 8] =
+    ["fan-out", "pipeline", "budgets", "hostile", "cancel", "replay", "lab", "million"];
 
 /// The names of an object's fields, sorted.
 fn fields(value: &Value) -> Vec<&str> {
@@ -62,7 +62,7 @@ fn every_demo_runs_and_shows_what_it_promises() {
     let report = |line: &str| line.starts_with("parcae: worker ") || line.starts_with("    ");
     assert!(err.lines().all(report), "{err}");
     for (i, name) in DEMOS.iter().enumerate() {
-        assert!(out.contains(&format!("{name} {} of 7\n", i + 1)), "{out}");
+        assert!(out.contains(&format!("{name} {} of {}\n", i + 1, DEMOS.len())), "{out}");
     }
     assert_eq!(out.matches("✓ ").count(), DEMOS.len(), "{out}");
     for line in [
@@ -72,6 +72,7 @@ fn every_demo_runs_and_shows_what_it_promises() {
         "contained spinner ",
         "the fifth has exceeded its deadline",
         "events of seeds 1 and ",
+        "it looks twice now: ",
         "fibers live after",
     ] {
         assert!(out.contains(line), "no {line:?} in\n{out}");

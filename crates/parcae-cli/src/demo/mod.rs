@@ -7,6 +7,7 @@ mod budgets;
 mod cancel;
 mod fan_out;
 mod hostile;
+mod lab;
 mod million;
 mod pipeline;
 mod replay;
@@ -37,6 +38,7 @@ pub(crate) static DEMOS: &[Demo] = &[
     hostile::DEMO,
     cancel::DEMO,
     replay::DEMO,
+    lab::DEMO,
     million::DEMO,
 ];
 
