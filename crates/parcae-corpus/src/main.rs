@@ -5,7 +5,7 @@
 //! cargo run --release -p parcae-corpus -- --tsv > figures.tsv     # a figure a line
 //! cargo run --release -p parcae-corpus -- --quick din_phil        # less of some
 //! cargo run --release -p parcae-corpus -- fixed                   # many schedules of each repair
-//! cargo run --release -p parcae-corpus -- feedback                # feedback beside other strategies
+//! cargo run --release -p parcae-corpus -- feedback                # strategies, side by side
 //! cargo run --release -p parcae-corpus --features shuttle 2>/dev/null     # beside Shuttle
 //! ```
 //!

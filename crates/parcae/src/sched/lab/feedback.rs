@@ -38,12 +38,12 @@ pub(super) struct FeedbackSearch {
     made: Vec<Deviation>,
     is_new: bool,
     /// The last two operations on each object.
-    last: HashMap<u32, [Access; 2]>,
+    last: HashMap<u32, [PlacedOp; 2]>,
 }
 
 /// An operation on an object: the task, and the operation with its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Access {
+struct PlacedOp {
     task: u32,
     place: u64,
 }
@@ -122,9 +122,9 @@ impl Chooser for FeedbackSearch {
             return;
         }
         let site = site.map_or(0, |site| u64::from(site.line()) << 16 | u64::from(site.column()));
-        let now = Access { task, place: mix(site << 8 | op.kind as u64) };
+        let now = PlacedOp { task, place: mix(site << 8 | op.kind as u64) };
         let [first, second] = self.last.get(&op.object).copied().unwrap_or_default();
-        if second != Access::default() && second.task != task {
+        if second != PlacedOp::default() && second.task != task {
             let pair = mix(second.place ^ mix(now.place));
             self.sees(pair);
             let order = u64::from(first.task == task) << 1 | u64::from(first.task == second.task);
