@@ -46,7 +46,7 @@ impl Chooser for Fork {
     }
 
     fn does_at(&mut self, task: u32, op: Op, site: Option<&'static Location<'static>>) {
-        self.done += usize::from(op.kind != OpKind::Start);
+        self.done += usize::from(op.kind != OpKind::Start && site.is_some());
         self.first.does_at(task, op, site);
         self.then.does_at(task, op, site);
     }
