@@ -153,7 +153,7 @@ impl Run {
     /// Whether the step is the end of a guard: it has no place of its own.
     fn ends_guard(&self, at: usize) -> bool {
         let step = &self.steps[at];
-        matches!(step.op, OpKind::Unlock | OpKind::Release) && step.site.is_some_and(is_own)
+        matches!(step.op, OpKind::Unlock | OpKind::Release) && step.site.is_none_or(is_own)
     }
 
     /// The operation of a step and its object, such as `lock #1`.

@@ -118,8 +118,10 @@ impl Chooser for FeedbackSearch {
     }
 
     fn does_at(&mut self, task: u32, op: Op, site: Option<&'static Location<'static>>) {
-        let Some(site) = site.filter(|_| op.object != 0) else { return };
-        let site = u64::from(site.line()) << 16 | u64::from(site.column());
+        if op.object == 0 {
+            return;
+        }
+        let site = site.map_or(0, |site| u64::from(site.line()) << 16 | u64::from(site.column()));
         let now = PlacedOp { task, place: mix(site << 8 | op.kind as u64) };
         let [first, second] = self.last.get(&op.object).copied().unwrap_or_default();
         if second != PlacedOp::default() && second.task != task {

@@ -45,8 +45,13 @@ impl Chooser for Fork {
         if self.done < self.before { self.first.choose(choice) } else { self.then.choose(choice) }
     }
 
+    fn does(&mut self, task: u32, op: Op) {
+        self.first.does(task, op);
+        self.then.does(task, op);
+    }
+
     fn does_at(&mut self, task: u32, op: Op, site: Option<&'static Location<'static>>) {
-        self.done += usize::from(op.kind != OpKind::Start && site.is_some());
+        self.done += usize::from(op.kind != OpKind::Start);
         self.first.does_at(task, op, site);
         self.then.does_at(task, op, site);
     }

@@ -550,8 +550,11 @@ impl LabState {
         let LabTask { path, pending, site, begun, .. } = self.tasks[task as usize];
         self.tasks[task as usize].begun = true;
         let kind = if begun { OpKind::Start } else { pending.kind };
-        // No place: the task goes on after an operation that has been told.
-        self.chooser.does_at(task, pending, site.filter(|_| !begun));
+        if begun {
+            self.chooser.does(task, pending);
+        } else {
+            self.chooser.does_at(task, pending, site);
+        }
         if self.trouble.is_some() {
             return; // the tasks only clean up
         }

@@ -140,8 +140,8 @@ pub(crate) trait Chooser: Send {
     /// A task does an operation.
     fn does(&mut self, _task: u32, _op: Op) {}
 
-    /// A task does an operation at this place; none if it goes on after one that has been told. By
-    /// default [`does`](Chooser::does).
+    /// A task begins an operation at this place, if it is known; by default as `does`, which also
+    /// tells that it goes on within an operation.
     fn does_at(&mut self, task: u32, op: Op, _site: Option<&'static Location<'static>>) {
         self.does(task, op);
     }
