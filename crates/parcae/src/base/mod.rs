@@ -4,6 +4,7 @@
 pub(crate) mod error;
 pub(crate) mod json;
 pub(crate) mod lock;
+pub(crate) mod once_box;
 pub(crate) mod reason;
 pub(crate) mod rng;
 pub(crate) mod shim;

@@ -28,7 +28,7 @@ pub(crate) struct Birth<'t> {
     pub(crate) start: Start,
     pub(crate) settings: &'t TaskSettings,
     /// Drawn from the pool of the settings.
-    pub(crate) account: Budget,
+    pub(crate) account: &'t Budget,
     pub(crate) pool_owner: PoolOwner,
     pub(crate) origin: Origin,
     /// The node of a root task.
@@ -80,7 +80,7 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
     frame.enter();
     let refused = match start {
         Start::Run => frame.check_cancelled(), // before its first run it ends without one
-        Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(error))),
+        Start::Refused(error) => Err(Error::new(ErrorKind::NoStack(*error))),
     };
     let output = catch_unwind(AssertUnwindSafe(|| match refused {
         Ok(()) => body(&cx).and_then(|value| frame.pay_for_memory().map(|()| value)),

@@ -21,7 +21,7 @@ impl Engine {
     pub fn run<R: Send>(&self, root: impl FnOnce() -> R + Send) -> R {
         let outcome = self.run_task(self.shared.usual_traits(), |_, start| match start {
             Start::Run => std::panic::catch_unwind(std::panic::AssertUnwindSafe(root)),
-            Start::Refused(error) => Err(Box::new(error) as Box<dyn std::any::Any + Send>),
+            Start::Refused(error) => Err(error as Box<dyn std::any::Any + Send>),
         });
         let outcome = outcome.expect("room for a task");
         outcome.unwrap_or_else(|payload| resume_unwind(payload))

@@ -75,7 +75,8 @@ pub(super) fn spawn<P: Profile, T: Send + 'static>(
         let account = settings.pool.draw(settings.grant, Resource::Ops);
         let (own_node, origin) = (Some(&answer.node), answer.origin.clone());
         let pool_owner = PoolOwner::Other;
-        let birth = Birth { record, start, settings, account, pool_owner, origin, own_node };
+        let birth =
+            Birth { record, start, settings, account: &account, pool_owner, origin, own_node };
         let keep = |output| answer.keep(output);
         // SAFETY: this is the task; the slot outlives the call, and the account was drawn.
         let (output, leaving) = unsafe { live(birth, task, keep) };
@@ -268,6 +269,7 @@ impl Plan {
             Some(_) => settings.pool.draw_all(),
         };
         let (pool_owner, own_node, settings) = (PoolOwner::Other, Some(own_node), &settings);
+        let account = &account;
         let birth = Birth { record, start, settings, account, pool_owner, origin, own_node };
         // SAFETY: this is the task; settings and node outlive the call, and the account was drawn.
         let (output, leaving) = unsafe { live(birth, task, keep) };

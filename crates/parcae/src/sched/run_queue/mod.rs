@@ -487,7 +487,9 @@ impl RunQueue {
     /// High tasks, then Normal ones.
     #[inline]
     fn pick_own(&self, tick: u32, hooks: &impl PickHooks) -> Option<NonNull<Task>> {
-        if let Some(task) = self.pick_at(Priority::High, hooks) {
+        if self.all().may_have_high()
+            && let Some(task) = self.pick_at(Priority::High, hooks)
+        {
             return Some(task);
         }
         self.pick_normal(tick, hooks)

@@ -119,8 +119,8 @@ pub(crate) type Outcome = Result<(), Box<dyn std::any::Any + Send>>;
 pub(crate) enum Start {
     /// To do its work.
     Run,
-    /// To drop its values: there is no stack for it.
-    Refused(StackError),
+    /// To drop its values: there is no stack for it. Boxed: one word, for the usual task too.
+    Refused(Box<StackError>),
 }
 
 /// Calls the closure in the record, or drops the result; either is moved out.
@@ -301,7 +301,7 @@ impl Task {
     #[cold]
     pub(crate) unsafe fn refuse(task: NonNull<Task>, error: StackError) -> Outcome {
         // SAFETY: as the caller says.
-        unsafe { Task::start(task, Start::Refused(error.clone()))? };
+        unsafe { Task::start(task, Start::Refused(Box::new(error.clone())))? };
         Err(Box::new(error))
     }
 

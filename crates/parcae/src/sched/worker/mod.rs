@@ -63,7 +63,7 @@ use expired::Expired;
 use faults::{FaultPoint, fault_in_loop};
 pub(crate) use point::{
     checkpoint_in_lab, drop_point, lab_closes_channel, lab_cuts_budget, lab_number,
-    lab_refuses_spawn, point, point_at,
+    lab_refuses_spawn, point, point_at, point_from,
 };
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
@@ -189,6 +189,17 @@ fn current() -> *const Worker {
 pub(crate) fn with_current<R>(act: impl FnOnce(&Worker) -> R) -> Option<R> {
     // SAFETY: set by `make_current` to a worker that outlives its time as current.
     unsafe { current().as_ref() }.map(act)
+}
+
+/// The worker that runs on this thread.
+///
+/// # Safety
+///
+/// The caller does not use it after a switch: see [`with_current`].
+#[inline(always)]
+pub(crate) unsafe fn here<'w>() -> Option<&'w Worker> {
+    // SAFETY: as in `with_current`.
+    unsafe { current().as_ref() }
 }
 
 /// Calls `act` with the worker that runs on this thread, if it belongs to this scheduler.
@@ -387,6 +398,12 @@ impl Worker {
     #[inline]
     pub(crate) fn runs(&self, task: TaskRef) -> bool {
         self.current.get() == Some(task.task)
+    }
+
+    /// The record of the task that runs.
+    #[inline(always)]
+    pub(crate) fn running(&self) -> Option<NonNull<Task>> {
+        self.current.get()
     }
 
     /// The task that runs.

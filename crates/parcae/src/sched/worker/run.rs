@@ -16,13 +16,21 @@ impl Worker {
     /// One unit of work: picks a task and runs it until it ends, yields or parks.
     ///
     /// Runs at the base of a strand. May return on another worker: ask for the current one.
-    fn step(&self) -> Stepped {
-        self.leave_odd_strand();
+    fn step(&self, strand: StrandKind) -> Stepped {
+        if strand == StrandKind::Odd {
+            self.leave_odd_strand();
+        }
         self.fault(FaultPoint::Begin);
         if self.due.has(DueWork::DEADLINES) {
             self.fire_timers(self.shared.now());
         }
-        let next = self.handoff.take().or_else(|| self.pick());
+        let next = match self.handoff.get() {
+            None => self.pick(),
+            handoff => {
+                self.handoff.set(None);
+                handoff
+            }
+        };
         // No child of the group is left here: counting may make its owner ready.
         let next = next.or_else(|| self.count_ended().and_then(|()| self.pick()));
         let Some(task) = next.or_else(|| self.pick_by_event()) else {
@@ -139,12 +147,11 @@ impl Worker {
     }
 
     /// Leaves a strand that was made for one task, when that has ended.
-    #[inline]
+    #[cold]
     fn leave_odd_strand(&self) {
-        let Some(here) = self.strand.get() else { return };
-        // SAFETY: the strand that this runs on.
-        let odd = unsafe { here.as_ref() }.size() != self.shared.config.stack_size;
-        if odd && self.handoff_is_empty() {
+        if let Some(here) = self.strand.get()
+            && self.handoff_is_empty()
+        {
             // Every task that has waited has left a spare strand of the default size.
             let to = self.spare();
             self.after_switch.set(AfterSwitch::Spare(here));
@@ -205,16 +212,33 @@ impl Worker {
     }
 }
 
+/// Whether a strand has the size that most tasks need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StrandKind {
+    Usual,
+    /// Made for one task: it is left when that has ended.
+    Odd,
+}
+
 /// The base of every strand: the loop of the worker that is on it.
 ///
 /// # Safety
 ///
 /// Called as the main function of a strand, on that strand.
 pub(super) unsafe extern "C" fn strand_main(_: *mut ()) {
-    if let Some(strand) = with_current(|worker| worker.strand.get()).flatten() {
-        // SAFETY: just entered for the first time.
-        unsafe { strand.as_ref().entered() };
-    }
+    let mut kind = StrandKind::Usual;
+    with_current(|worker| {
+        if let Some(strand) = worker.strand.get() {
+            // SAFETY: just entered for the first time.
+            let strand = unsafe {
+                strand.as_ref().entered();
+                strand.as_ref()
+            };
+            if strand.size() != worker.shared.config.stack_size {
+                kind = StrandKind::Odd;
+            }
+        }
+    });
     let mut failed = false;
     loop {
         let turn = catch_unwind(AssertUnwindSafe(|| {
@@ -224,15 +248,14 @@ pub(super) unsafe extern "C" fn strand_main(_: *mut ()) {
             loop {
                 let stepped = with_current(|worker| {
                     worker.settle();
-                    worker.step()
+                    let is_threaded = !worker.shared.config.deterministic;
+                    (worker.step(kind), is_threaded)
                 });
-                let Some(stepped) = stepped else { std::process::abort() };
-                // It may be another worker by now.
-                with_current(|worker| {
-                    if worker.shared.config.deterministic || stepped == Stepped::Idle {
-                        worker.rest(stepped);
-                    }
-                });
+                let Some((stepped, is_threaded)) = stepped else { std::process::abort() };
+                if !is_threaded || stepped == Stepped::Idle {
+                    // It may be another worker by now.
+                    with_current(|worker| worker.rest(stepped));
+                }
             }
         }));
         // A panic in the runtime itself: the worker goes on, with its queues and the tasks that it

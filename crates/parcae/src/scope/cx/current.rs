@@ -11,7 +11,7 @@
 //! maybe resumed by another task, only between such calls.
 
 use super::Frame;
-use crate::sched::worker;
+use crate::sched::worker::{self, Worker};
 use std::marker::PhantomData;
 use std::panic::Location;
 
@@ -23,6 +23,22 @@ impl Here {
     #[inline(always)]
     pub(crate) fn new() -> Here {
         Here(PhantomData)
+    }
+
+    /// The frame of the running task, and the worker on which the task runs until the next switch.
+    /// None outside of tasks.
+    ///
+    /// # Safety
+    ///
+    /// The worker is not used after anything that may switch: the task may go on elsewhere.
+    #[inline(always)]
+    pub(crate) unsafe fn place(&self) -> Option<(&Worker, &Frame)> {
+        // SAFETY: as for `frame`; the worker outlives its tasks.
+        unsafe {
+            let worker = worker::here()?;
+            let frame = worker.running()?.as_ref().frame().cast::<Frame>().as_ref()?;
+            Some((worker, frame))
+        }
     }
 
     /// The frame of the running task. None outside of tasks.

@@ -160,7 +160,7 @@ impl Frame {
     pub(crate) unsafe fn new(
         record: NonNull<Task>,
         settings: &TaskSettings,
-        account: Budget,
+        account: &Budget,
         pool_owner: PoolOwner,
         origin: Origin,
         own_node: Option<&OwnNode>,
@@ -173,7 +173,7 @@ impl Frame {
         // Before the first value that has a destructor: otherwise a panic in this call would have
         // to drop those values, and the compiler would build them elsewhere and copy them into the
         // frame.
-        let seen = Seen::new(settings.shared.coarse_now());
+        let now = settings.shared.coarse_now();
         Frame {
             slice: Cell::new(0),
             limit: Cell::new(NonNull::from(settings.node.limit())),
@@ -181,8 +181,8 @@ impl Frame {
             signal: unsafe { &(*record.as_ptr()).signal },
             record,
             turn: Cell::new(0),
-            account: Cell::new(account),
-            drawn: Cell::new(account),
+            account: Cell::new(*account),
+            drawn: Cell::new(*account),
             memory: Cell::new(clamp(account.memory)),
             allocated: Cell::new(0),
             scope: Cell::new(scope),
@@ -192,7 +192,7 @@ impl Frame {
             settings: NonNull::from(settings),
             origin,
             stack_end: Cell::new(0),
-            seen,
+            seen: Seen::new(now),
             local: AtomicPtr::new(std::ptr::null_mut()),
             locals: Cell::new(None),
             span: Span::new(),
@@ -222,7 +222,9 @@ impl Frame {
         if let Some(name) = name {
             worker::label_stack(name);
         }
+        // In the lab, too: it is told of events.
         if self.settings().shared.tracer.is_on() {
+            self.stay_on_the_slow_path();
             worker::with_current(|worker| {
                 worker.note_origin(self.record().id(), spawned_at, name.as_ref());
             });

@@ -5,8 +5,9 @@
 //! outlives, use an [`End`]; it is made on first use, and noted in the record once and for all. So
 //! the note in the record never changes while it can be read.
 
-use super::{Account, NurseryCore, OnFailure};
+use super::{Account, ChildCost, NurseryCore, OnFailure};
 use crate::base::error::{Detail, Error, ErrorKind, Result, TaskId};
+use crate::base::once_box::OnceBox;
 use crate::sched::Shared;
 use crate::sched::lab::OpKind;
 use crate::sched::task::joiner::Joiner;
@@ -37,11 +38,17 @@ const PLACES: usize = 64;
 pub struct TaskHandle<'scope, T> {
     task: TaskRef,
     core: &'scope NurseryCore,
+    rest: OnceBox<HandleRest>,
+    _result: PhantomData<fn() -> T>,
+}
+
+/// The part of a handle that most do not have: a handle is moved about more often than it is used.
+#[derive(Default)]
+struct HandleRest {
     /// The child's own pool, if it has one.
     pool: Option<Arc<BudgetPool>>,
     /// For all waiters other than the one task that joins.
     end: OnceLock<Arc<End<Waiter>>>,
-    _result: PhantomData<fn() -> T>,
 }
 
 // SAFETY: made for any thread: the state word decides who takes the result, which is `Send`.
@@ -55,7 +62,30 @@ impl<'scope, T> TaskHandle<'scope, T> {
         core: &'scope NurseryCore,
         pool: Option<Arc<BudgetPool>>,
     ) -> TaskHandle<'scope, T> {
-        TaskHandle { task, core, pool, end: OnceLock::new(), _result: PhantomData }
+        let rest = match pool {
+            None => OnceBox::new(),
+            pool => OnceBox::full(HandleRest { pool, end: OnceLock::new() }),
+        };
+        TaskHandle { task, core, rest, _result: PhantomData }
+    }
+
+    /// The point before a join, where the nursery is in the lab.
+    #[inline(always)]
+    #[track_caller]
+    fn point_of_join(&self) {
+        if self.core.child_cost == ChildCost::Watched {
+            point_at(OpKind::Join, self.record());
+        }
+    }
+
+    /// The end of the child, if there were waiters that needed it.
+    #[inline]
+    fn known_end(&self) -> Option<&Arc<End<Waiter>>> {
+        self.rest.get().and_then(|rest| rest.end.get())
+    }
+
+    fn own_pool(&self) -> Option<&Arc<BudgetPool>> {
+        self.rest.get().and_then(|rest| rest.pool.as_ref())
     }
 
     fn record(&self) -> &Task {
@@ -74,7 +104,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// The error of the child, or the cancellation of the caller.
     #[track_caller]
     pub fn join(self) -> Result<T> {
-        point_at(OpKind::Join, self.record());
+        self.point_of_join();
         self.wait()?;
         self.take()
     }
@@ -87,7 +117,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// The handle, if the child has not ended.
     #[track_caller]
     pub fn try_join(self) -> Result<Result<T>, TaskHandle<'scope, T>> {
-        point_at(OpKind::Join, self.record());
+        self.point_of_join();
         self.try_take()
     }
 
@@ -120,13 +150,13 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// The handle, if the time is up.
     #[track_caller]
     pub fn join_timeout(self, time: Duration) -> Result<Result<T>, TaskHandle<'scope, T>> {
-        point_at(OpKind::Join, self.record());
+        self.point_of_join();
         self.take_within(time)
     }
 
     /// The end of the child, for any number of waiters.
     fn own_end(&self) -> &Arc<End<Waiter>> {
-        self.end.get_or_init(|| {
+        self.rest.get_or_init(HandleRest::default).end.get_or_init(|| {
             let end = Arc::new(End::new());
             let joiner = End::joiner(Arc::clone(&end));
             self.record().joiner.set(Some(joiner));
@@ -143,7 +173,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// Has a member of a set told when the child ends, by the record or, if there are waiters
     /// already, by their end. Returns false if the child has ended: then nothing is told.
     pub(super) fn tell_member(&self, member: &Arc<Member<Waiter>>, polled: &mut Polled) -> bool {
-        if let Some(end) = self.end.get() {
+        if let Some(end) = self.known_end() {
             return !polled.poll(end, &std::task::Waker::from(Arc::clone(member)));
         }
         let joiner = Member::joiner(Arc::clone(member));
@@ -158,7 +188,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// Drops the handle of a child whose end a member is told of, if that has not happened.
     pub(super) fn leave_member(mut self, member: &Arc<Member<Waiter>>, polled: &mut Polled) {
-        if let Some(end) = self.end.get() {
+        if let Some(end) = self.known_end() {
             polled.withdraw(end);
             return; // dropped as any handle with an end
         }
@@ -167,7 +197,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             // right to its count.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(member)) };
         }
-        self.pool = None;
+        drop(self.rest.take());
         std::mem::forget(self); // nothing else is left in it
     }
 
@@ -178,7 +208,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// Takes the result of a child that a member was told of.
     pub(super) fn take_told(self, polled: &mut Polled) -> Result<T> {
-        if let Some(end) = self.end.get() {
+        if let Some(end) = self.known_end() {
             polled.withdraw(end);
         }
         debug_assert!(self.is_finished(), "told before its end");
@@ -194,7 +224,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// The result of a child that has ended.
     fn take(self) -> Result<T> {
         let mut this = std::mem::ManuallyDrop::new(self);
-        drop((this.pool.take(), this.end.take()));
+        drop(this.rest.take());
         // SAFETY: it has ended, so the record is ours. The result is still there, since taking it
         // consumes the handle.
         let output = unsafe { this.output() };
@@ -229,7 +259,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
             return self.wait_until(Deadline::Never).map(drop);
         };
         let node = WaitNode::new(());
-        let queued = match self.end.get() {
+        let queued = match self.known_end() {
             // SAFETY: the node stays here until `queued` is dropped.
             Some(end) => Some(unsafe { queue_at_end(end, &node, frame) }),
             None => {
@@ -329,7 +359,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
 
     /// The budget that the child draws on: its own, or its nursery's.
     pub fn account(&self) -> Account {
-        let pool = self.pool.as_ref().unwrap_or(&self.core.settings.pool);
+        let pool = self.own_pool().unwrap_or(&self.core.settings.pool);
         Account::of(&self.core.settings, pool)
     }
 
@@ -341,7 +371,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
     /// If the nursery has less, or the capability of the child does not allow it as much. Nothing
     /// is moved then.
     pub fn recharge(&self, amount: Budget) -> Result<()> {
-        let Some(pool) = &self.pool else { return Ok(()) };
+        let Some(pool) = self.own_pool() else { return Ok(()) };
         let above = &self.core.settings.pool;
         // Siblings that have ended may have left some with their last worker.
         let again = |_| {
@@ -384,7 +414,7 @@ impl<T> TaskHandle<'_, T> {
 impl<T> Drop for TaskHandle<'_, T> {
     fn drop(&mut self) {
         if self.let_go() == LetGo::Running
-            && let Some(end) = self.end.get()
+            && let Some(end) = self.known_end()
         {
             // SAFETY: made by `End::joiner`; letting go has taken JOIN out, and with it the right
             // to its count.
@@ -486,7 +516,7 @@ impl<T> Future for TaskFuture<'_, T> {
 
 impl<T> TaskFuture<'_, T> {
     fn give_up_place(&mut self) {
-        if let Some(end) = self.handle.as_ref().and_then(|handle| handle.end.get()) {
+        if let Some(end) = self.handle.as_ref().and_then(TaskHandle::known_end) {
             self.polled.withdraw(end);
         }
     }

@@ -65,7 +65,7 @@ use crate::scope::budget::{Budget, Standing, Suspended};
 use crate::scope::cancel::{CancelReason, CancelToken};
 use crate::scope::cx::{self, Frame};
 use crate::scope::profile::{Profile, Service, Spawns};
-use state::Paid;
+use state::{ChildCost, Paid};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;

@@ -1,7 +1,7 @@
 //! Options of nurseries and children.
 
 use super::failures::Failures;
-use super::{Hook, NurseryCore, NurseryEvent};
+use super::{ChildCost, Hook, NurseryCore, NurseryEvent};
 use crate::base::error::Result;
 use crate::base::lock::Lock;
 use crate::sched::task::group::Group;
@@ -288,7 +288,11 @@ impl NurseryOpts {
         let grant = self.slice.map_or(outer.child_grant, Slice::named).under(on_exhausted);
         // A task further down that draws on this budget is this host's concern.
         let on_exhausted_child = self.on_event.clone().or_else(|| outer.on_exhausted_child.clone());
-        let free = pool.is_unlimited() && self.child_budget.is_none();
+        let child_cost = match pool.is_unlimited() && self.child_budget.is_none() {
+            _ if outer.shared.lab.is_some() => ChildCost::Watched,
+            true => ChildCost::Free,
+            false => ChildCost::Pool,
+        };
         let nursery = worker::with_current(Worker::fresh_id).unwrap_or(0);
         let tallies = || outer.shared.part::<Tallies>();
         let tally = || Some(tallies()?.open(nursery, self.name.as_ref(), &pool));
@@ -346,7 +350,7 @@ impl NurseryOpts {
             closing: AtomicBool::new(false),
             winding_down: AtomicBool::new(false),
             child_budget: self.child_budget,
-            free,
+            child_cost,
             on_event: self.on_event,
             cancelled_at: Lock::new(Vec::new()),
             ended: OnceLock::new(),

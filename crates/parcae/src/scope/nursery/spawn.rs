@@ -1,14 +1,15 @@
 //! From a closure to a task that runs and leaves its result.
 
 use super::opts::NamedBudget;
-use super::{Nursery, NurseryCore, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle};
+use super::{
+    ChildCost, Nursery, NurseryCore, NurseryEvent, OnFailure, Paid, SpawnOpts, TaskHandle,
+};
 use crate::base::error::{Error, ErrorKind, Rank, Result, discard};
 use crate::base::reason::CancelReason;
-use crate::sched::lab::{self, OpKind};
 use crate::sched::task::group::Group;
 use crate::sched::task::state::RecordHandle;
 use crate::sched::task::{Outcome, Start, Task, TaskRef, Traits};
-use crate::sched::worker::{self, point};
+use crate::sched::worker;
 use crate::scope::budget::{Budget, Ceiling};
 use crate::scope::cap::{CapSpawn, TaskPermit};
 use crate::scope::cx::{self, Cx, Frame, Origin, PoolOwner, TaskSettings};
@@ -189,9 +190,9 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
-        self.check_open()?;
+        self.core.check_open()?;
         let spawned_at = Location::caller();
-        match self.core.pay()? {
+        match self.core.pay(spawned_at)? {
             Paid::Default => {}
             Paid::Other(account) => {
                 let origin = Origin { name: None, spawned_at };
@@ -207,7 +208,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             // SAFETY: a child of this nursery.
             let core = unsafe { NurseryCore::of(record) };
             let (settings, origin) = (&core.settings, Origin { name: None, spawned_at });
-            let (account, pool_owner) = (settings.default_grant, PoolOwner::Nursery);
+            let (account, pool_owner) = (&settings.default_grant, PoolOwner::Nursery);
             let birth =
                 Birth { record, start, settings, account, pool_owner, origin, own_node: None };
             // SAFETY: the task itself; the settings are the nursery's, and the account was paid.
@@ -228,7 +229,10 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
         T: Send + 'scope,
         F: FnOnce(&Cx<P>) -> Result<T> + Send + 'scope,
     {
-        self.check_open()?;
+        self.core.check_open()?;
+        if self.core.child_cost == ChildCost::Watched {
+            self.core.point_of_spawn(Location::caller())?;
+        }
         let (ceiling, permit) = cap.unzip();
         self.start_named(opts, ceiling, permit, child)
     }
@@ -280,7 +284,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                         record,
                         start,
                         settings,
-                        account,
+                        account: &account,
                         pool_owner,
                         origin,
                         own_node: None,
@@ -296,7 +300,7 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
                         record,
                         start,
                         settings,
-                        account: all,
+                        account: &all,
                         pool_owner,
                         origin,
                         own_node: None,
@@ -383,24 +387,6 @@ impl<'scope, P: Spawns> Nursery<'scope, '_, P> {
             }
         });
         spawned.inspect_err(|_| self.core.group.sub_shared())
-    }
-
-    #[inline]
-    #[track_caller]
-    fn check_open(&self) -> Result<()> {
-        if lab::is_any_alive() {
-            point(OpKind::Spawn, 0);
-            if worker::lab_refuses_spawn() {
-                return Err(Error::new(ErrorKind::OutOfMemory));
-            }
-        }
-        if self.core.settings.node.is_cancelled() { Err(self.not_open()) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn not_open(&self) -> Error {
-        let reason = self.core.settings.node.reason();
-        reason.map_or_else(|| Error::new(ErrorKind::NurseryNotActive), Error::cancelled)
     }
 }
 

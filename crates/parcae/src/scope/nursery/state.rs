@@ -6,6 +6,7 @@ use super::{Hook, NurseryEvent, NurseryOpts, NurseryState, OnFailure};
 use crate::base::error::{Error, ErrorKind, Rank, Result};
 use crate::base::lock::Lock;
 use crate::sched::Shared;
+use crate::sched::lab::OpKind;
 use crate::sched::task::group::Group;
 use crate::sched::task::{Task, Traits};
 use crate::sched::timers::ArmedTimer;
@@ -18,6 +19,18 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// How a child with default options is paid for: the first decision of a spawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum ChildCost {
+    /// It costs nothing.
+    Free,
+    /// From the pool.
+    Pool,
+    /// In the lab: the spawn is a point. Then as the pool says.
+    Watched,
+}
 
 /// The payment for a child.
 pub(super) enum Paid {
@@ -56,8 +69,7 @@ pub(crate) struct NurseryCore {
     pub(super) tokens: Vec<OnCancel>,
     /// The total budget of each child, if the options name one.
     pub(super) child_budget: Option<Budget>,
-    /// A child with default options costs nothing.
-    pub(super) free: bool,
+    pub(super) child_cost: ChildCost,
     /// Called when a child fails, and at the end.
     pub(super) on_event: Option<Hook>,
     /// Children that were cancelled individually, and where: for error texts.
@@ -130,14 +142,51 @@ impl NurseryCore {
         }
     }
 
-    /// Pays for a child.
+    /// Pays for a child that is spawned at this place.
     #[inline]
-    pub(super) fn pay(&self) -> Result<Paid> {
-        if self.free || self.settings.pool.take_prepaid() {
-            Ok(Paid::Default)
-        } else {
-            self.pay_pool()
+    pub(super) fn pay(&self, at: &'static Location<'static>) -> Result<Paid> {
+        match self.child_cost {
+            ChildCost::Free => Ok(Paid::Default),
+            ChildCost::Pool if self.settings.pool.take_prepaid() => Ok(Paid::Default),
+            ChildCost::Pool => self.pay_pool(),
+            ChildCost::Watched => self.pay_in_lab(at),
         }
+    }
+
+    /// As [`pay`](NurseryCore::pay), after the point of a spawn.
+    #[cold]
+    #[inline(never)]
+    fn pay_in_lab(&self, at: &'static Location<'static>) -> Result<Paid> {
+        self.point_of_spawn(at)?;
+        let is_free = self.settings.pool.is_unlimited() && self.child_budget.is_none();
+        if is_free || self.settings.pool.take_prepaid() {
+            return Ok(Paid::Default);
+        }
+        self.pay_pool()
+    }
+
+    /// The point before a spawn, in the lab; elsewhere it does nothing. Other tasks may have run
+    /// since the nursery was found open: this looks again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn point_of_spawn(&self, at: &'static Location<'static>) -> Result<()> {
+        worker::point_from(OpKind::Spawn, 0, at);
+        if worker::lab_refuses_spawn() {
+            return Err(Error::new(ErrorKind::OutOfMemory));
+        }
+        self.check_open()
+    }
+
+    /// Fails if the nursery is cancelled.
+    #[inline]
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.settings.node.is_cancelled() { Err(self.not_open()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn not_open(&self) -> Error {
+        let reason = self.settings.node.reason();
+        reason.map_or_else(|| Error::new(ErrorKind::NurseryNotActive), Error::cancelled)
     }
 
     #[inline(never)]

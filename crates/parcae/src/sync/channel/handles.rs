@@ -4,7 +4,6 @@
 //! brings a count to 0 closes the channel. A count of 0 never rises again, not even through a weak
 //! handle, so this happens once.
 
-use super::operation::prepare;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::state::ChannelCore;
@@ -87,15 +86,21 @@ impl<T> ChannelShared<T> {
     #[inline]
     #[track_caller]
     pub(super) fn prepare<'h>(&self, kind: OpKind, here: &'h Here) -> Result<Option<&'h Frame>> {
-        let payer = prepare(here)?;
-        point_at(kind, &self.core);
+        let Some(frame) = here.frame() else {
+            self.is_used_outside();
+            return Ok(None);
+        };
+        frame.prepare_channel_point(kind, (&raw const self.core).addr())?;
         if is_any_alive() && lab_closes_channel() {
             self.core.close(None);
         }
-        if payer.is_none() {
-            self.maker.store(0, Ordering::Relaxed); // for reports, as above
-        }
-        Ok(payer)
+        Ok(Some(frame))
+    }
+
+    /// A thread uses the channel: there are holders of its ends that are unknown.
+    #[cold]
+    pub(super) fn is_used_outside(&self) {
+        self.maker.store(0, Ordering::Relaxed); // for reports, as above
     }
 
     #[track_caller]

@@ -23,6 +23,8 @@
 use super::error::Reason;
 use super::state::{ChannelCore, ChannelNode, Closed, Locked, Side, ValueAddress};
 use crate::base::error::{Error, Result};
+use crate::sched::lab::OpKind;
+use crate::sched::worker::{self, Worker};
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{Grant, WaitNode, Waitable, Waiter, Wakes, WhyLink};
@@ -37,6 +39,31 @@ pub(crate) fn prepare(here: &Here) -> Result<Option<&Frame>> {
         frame.prepare_channel_op()?;
     }
     Ok(payer)
+}
+
+/// Step 1 of an operation on an object by a task, with its point in the lab. Returns the worker on
+/// which the task runs now, until the next switch.
+///
+/// # Errors
+///
+/// As for a checkpoint.
+///
+/// # Safety
+///
+/// The task runs on this worker. The result is not used after anything that may switch.
+#[inline(always)]
+pub(super) unsafe fn prepare_on_task<'w, T>(
+    worker: &'w Worker,
+    frame: &Frame,
+    kind: OpKind,
+    object: &T,
+) -> Result<&'w Worker> {
+    let object = (&raw const *object).cast::<()>().addr();
+    if frame.prepare_channel_point(kind, object)? {
+        return Ok(worker);
+    }
+    // SAFETY: as the caller says; a task runs on a worker.
+    Ok(unsafe { worker::here() }.unwrap_or_else(|| unreachable!("a task without a worker")))
 }
 
 /// Step 4.

@@ -85,13 +85,16 @@ impl<T> Receiver<T> {
     #[track_caller]
     fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
         let here = Here::new();
-        let payer = self
-            .shared
-            .prepare(OpKind::ChannelReceive, &here)
+        let Some(frame) = here.frame() else {
+            return self.recv_outside(deadline);
+        };
+        let core = (&raw const self.shared.core).addr();
+        frame
+            .prepare_channel_point(OpKind::ChannelReceive, core)
             .map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
-        let received = self.recv_uncharged(payer, deadline);
+        let received = self.recv_uncharged(Some(frame), deadline);
         if received.is_ok() {
-            charge(payer);
+            frame.charge_channel_op();
         }
         received
     }
@@ -105,17 +108,46 @@ impl<T> Receiver<T> {
     #[track_caller]
     pub(super) unsafe fn next_to(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
         let here = Here::new();
-        let payer =
-            self.shared.prepare(OpKind::ChannelReceive, &here).map_err(Reason::Interrupted)?;
+        // SAFETY: the caller upholds the contract.
+        unsafe {
+            let Some(frame) = here.frame() else { return self.next_outside(into, wait) };
+            let core = (&raw const self.shared.core).addr();
+            frame
+                .prepare_channel_point(OpKind::ChannelReceive, core)
+                .map_err(Reason::Interrupted)?;
+            match wait {
+                Patience::Endless => self.recv_to(into, Some(frame), || Deadline::Never)?,
+                Patience::None => self.try_recv_to(into)?,
+            }
+            frame.charge_channel_op();
+        }
+        Ok(())
+    }
+
+    /// A receive of a thread that runs no task.
+    #[cold]
+    #[inline(never)]
+    fn recv_outside(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
+        self.shared.is_used_outside();
+        self.recv_uncharged(None, deadline)
+    }
+
+    /// As [`next_to`](Receiver::next_to), on a thread that runs no task.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to).
+    #[cold]
+    #[inline(never)]
+    unsafe fn next_outside(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
+        self.shared.is_used_outside();
         // SAFETY: the caller upholds the contract.
         unsafe {
             match wait {
-                Patience::Endless => self.recv_to(into, payer, || Deadline::Never)?,
-                Patience::None => self.try_recv_to(into)?,
+                Patience::Endless => self.recv_to(into, None, || Deadline::Never),
+                Patience::None => self.try_recv_to(into),
             }
         }
-        charge(payer);
-        Ok(())
     }
 
     /// Steps 2 and 3. The caller, whose frame this is, charges the task.

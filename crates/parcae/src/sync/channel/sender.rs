@@ -6,12 +6,13 @@
 
 use super::error::{Reason, SendError};
 use super::handles::{ChannelShared, WeakSender};
-use super::operation::{charge, charge_and_wake, closed_or_cancelled, wait_queued};
+use super::operation::{
+    charge, charge_and_wake, closed_or_cancelled, prepare_on_task, wait_queued,
+};
 use super::state::{Closed, Locked, Put, Side};
 use super::value_box::mark_empty;
 use crate::base::error::{Error, Result};
 use crate::sched::lab::OpKind;
-use crate::sched::worker::{self, Worker};
 use crate::scope::cx::parking::Deadline;
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{Waiter, WhyLink};
@@ -100,57 +101,58 @@ impl<T> Sender<T> {
     ) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let here = Here::new();
-        let payer = self.shared.prepare(OpKind::ChannelSend, &here).map_err(Reason::Interrupted)?;
-        // SAFETY: an initialised value, which is marked as moved once it is.
+        // SAFETY: an initialised value, which is marked as moved once it is. The worker is not used
+        // after a switch: only a send that waits leaves the stack.
         unsafe {
-            match self.shared.core.push(address) {
+            let Some((worker, frame)) = here.place() else {
+                return self.send_outside(value, address, deadline);
+            };
+            let core = &self.shared.core;
+            let worker = prepare_on_task(worker, frame, OpKind::ChannelSend, core)
+                .map_err(Reason::Interrupted)?;
+            match core.push(address) {
                 Ok(()) => {
                     mark_empty(value);
-                    charge(payer);
+                    frame.charge_channel_op();
                     Ok(())
                 }
-                Err(locked) => match self.hand_over(address, locked, payer) {
-                    Ok(()) => {
+                Err(mut locked) => match locked.hand_to_receiver(address, worker) {
+                    Some(task) => {
+                        drop(locked);
                         mark_empty(value);
+                        frame.charge_channel_op();
+                        worker.unpark(task);
                         Ok(())
                     }
-                    Err(locked) => self.send_contended(value, address, locked, payer, deadline),
+                    None => self.send_contended(value, address, locked, Some(frame), deadline),
                 },
             }
         }
     }
 
-    /// Hands the value to a task that waits for one and that this worker may wake.
-    ///
-    /// # Errors
-    ///
-    /// The lock: nothing has happened.
+    /// A send of a thread that runs no task.
     ///
     /// # Safety
     ///
-    /// There is an initialised value at the address, which has moved on success. The lock is this
-    /// channel's.
-    #[inline(always)]
-    unsafe fn hand_over<'c>(
+    /// The address is that of the value.
+    #[cold]
+    #[inline(never)]
+    unsafe fn send_outside(
         &self,
+        value: &mut Option<T>,
         address: NonNull<T>,
-        mut locked: Locked<'c, T, Waiter>,
-        payer: Option<&Frame>,
-    ) -> Result<(), Locked<'c, T, Waiter>> {
-        let hand_over = |worker: &Worker| {
-            // SAFETY: the caller upholds the contract.
-            let task = unsafe { locked.hand_to_receiver(address, worker) }?;
-            Some((NonNull::from(worker), task))
-        };
-        match worker::with_current(hand_over).flatten() {
-            Some((worker, task)) => {
-                drop(locked);
-                charge(payer);
-                // SAFETY: still the worker of this thread: there was no switch.
-                unsafe { worker.as_ref() }.unpark(task);
-                Ok(())
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), Reason> {
+        self.shared.is_used_outside();
+        // SAFETY: an initialised value, which is marked as moved once it is.
+        unsafe {
+            match self.shared.core.push(address) {
+                Ok(()) => {
+                    mark_empty(value);
+                    Ok(())
+                }
+                Err(locked) => self.send_contended(value, address, locked, None, deadline),
             }
-            None => Err(locked),
         }
     }
 

@@ -65,7 +65,7 @@ impl Seen {
         self.why.get().map(WhyLink::why) // its objects are there until the waiting call returns
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(now: Nanos) -> Seen {
         Seen {
             why: Cell::new(None),
