@@ -19,6 +19,7 @@ use crate::scope::budget::Budget;
 use crate::scope::cancel::OwnNode;
 use crate::scope::cx::{Cx, Frame, Origin, PoolOwner, TaskSettings};
 use crate::scope::profile::Profile;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
@@ -73,9 +74,13 @@ pub(crate) unsafe fn live<P: Profile, T, K>(
     keep: impl FnOnce(&Frame, Result<T>, Ending) -> K,
 ) -> (K, Leaving) {
     let Birth { record, start, settings, account, pool_owner, origin, own_node } = birth;
+    let mut place = MaybeUninit::<Cx<P>>::uninit();
     // SAFETY: as the caller says.
-    let frame = unsafe { Frame::new(record, settings, account, pool_owner, origin, own_node) };
-    let cx: Cx<P> = Cx::new(frame);
+    let cx = unsafe {
+        Cx::made_in(&mut place, |frame| {
+            Frame::init(frame, record, settings, account, pool_owner, origin, own_node);
+        })
+    };
     let frame = cx.frame();
     frame.enter();
     let refused = match start {

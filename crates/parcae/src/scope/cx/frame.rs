@@ -149,37 +149,49 @@ pub(crate) const LONGEST_SLICE: u64 = u32::MAX as u64 - 1;
 static NEVER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 impl Frame {
-    /// The frame of the task that runs here. The caller calls [`enter`](Frame::enter) once the
-    /// frame is at its final address.
+    /// Makes the frame of the task that runs here at its final address; the caller then calls
+    /// [`enter`](Frame::enter). Each field is written by itself: a frame that is returned by value
+    /// is built elsewhere and copied, which takes longer than the rest.
     ///
     /// # Safety
     ///
-    /// `settings` and `own_node` outlive the frame. `account` was drawn from the pool of the
-    /// settings.
-    #[inline]
-    pub(crate) unsafe fn new(
+    /// `place` is memory for a frame. `settings` and `own_node` outlive the frame. `account` was
+    /// drawn from the pool of the settings.
+    #[inline(always)]
+    pub(crate) unsafe fn init(
+        place: NonNull<Frame>,
         record: NonNull<Task>,
         settings: &TaskSettings,
         account: &Budget,
         pool_owner: PoolOwner,
         origin: Origin,
         own_node: Option<&OwnNode>,
-    ) -> Frame {
+    ) {
+        /// Every field once: the pattern does not compile if one is missing.
+        macro_rules! write {
+            ($($field:ident: $value:expr,)*) => {{
+                #[allow(unused_variables)]
+                let all = |frame: &Frame| {
+                    let Frame { $($field: _,)* } = frame;
+                };
+                let frame = place.as_ptr();
+                // SAFETY: a field of memory for a frame.
+                $(unsafe { (&raw mut (*frame).$field).write($value) };)*
+            }};
+        }
         let scope = ScopeRef {
             node: NonNull::from(&settings.node),
             pool: NonNull::from(&settings.pool),
             shields: 0,
         };
-        // Before the first value that has a destructor: otherwise a panic in this call would have
-        // to drop those values, and the compiler would build them elsewhere and copy them into the
-        // frame.
         let now = settings.shared.coarse_now();
-        Frame {
+        // SAFETY: the record of the running task, which does not outlive it.
+        let signal = unsafe { &(*record.as_ptr()).signal };
+        write! {
             slice: Cell::new(0),
             limit: Cell::new(NonNull::from(settings.node.limit())),
-            // SAFETY: the record of the running task, which does not outlive it.
-            signal: unsafe { &(*record.as_ptr()).signal },
-            record,
+            signal: signal,
+            record: record,
             turn: Cell::new(0),
             account: Cell::new(*account),
             drawn: Cell::new(*account),
@@ -187,10 +199,10 @@ impl Frame {
             allocated: Cell::new(0),
             scope: Cell::new(scope),
             watch: CancelWatch::new(),
-            pool_owner,
+            pool_owner: pool_owner,
             own_node: own_node.map(NonNull::from),
             settings: NonNull::from(settings),
-            origin,
+            origin: origin,
             stack_end: Cell::new(0),
             seen: Seen::new(now),
             local: AtomicPtr::new(std::ptr::null_mut()),

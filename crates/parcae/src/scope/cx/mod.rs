@@ -36,6 +36,9 @@ use crate::wait::Why;
 use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::Deref;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,9 +66,41 @@ unsafe impl Sync for OwnFrame {}
 // SAFETY: only within a `Cx`, which is not `Send`.
 unsafe impl Send for OwnFrame {}
 
+/// The context of a task in memory of its caller, dropped with this.
+pub(crate) struct OwnCx<'p, P: Profile>(&'p mut Cx<P>);
+
+impl<P: Profile> Deref for OwnCx<'_, P> {
+    type Target = Cx<P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Cx<P> {
+        self.0
+    }
+}
+
+impl<P: Profile> Drop for OwnCx<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: made by `made_in`, and not used after this.
+        unsafe { std::ptr::drop_in_place(self.0) };
+    }
+}
+
 impl<P: Profile> Cx<P> {
-    pub(crate) fn new(frame: Frame) -> Cx<P> {
-        Cx { frame: OwnFrame(frame), _profile: PhantomData }
+    /// A context in this memory, with a frame that `init` makes at an address.
+    ///
+    /// # Safety
+    ///
+    /// There is a frame at the address after `init`.
+    #[inline(always)]
+    pub(crate) unsafe fn made_in(
+        place: &mut MaybeUninit<Cx<P>>,
+        init: impl FnOnce(NonNull<Frame>),
+    ) -> OwnCx<'_, P> {
+        // SAFETY: a field of the memory, hence not null.
+        init(unsafe { NonNull::new_unchecked(&raw mut (*place.as_mut_ptr()).frame.0) });
+        // SAFETY: the other field has no content.
+        OwnCx(unsafe { place.assume_init_mut() })
     }
 
     pub(crate) fn frame(&self) -> &Frame {
