@@ -392,7 +392,8 @@ impl<W, K> Queue<W, K> {
     }
 
     /// Makes a node and puts it at the end: as [`push`](Queue::push) of a new node, with each field
-    /// written once.
+    /// written once. The node is not counted among the [arrivals](Queue::arrivals): for objects
+    /// that do not ask for them.
     ///
     /// # Safety
     ///
@@ -400,10 +401,9 @@ impl<W, K> Queue<W, K> {
     /// requires. There is a node afterwards.
     #[inline(always)]
     pub(crate) unsafe fn push_new(&mut self, place: NonNull<WaitNode<W, K>>, key: K, waiter: W) {
-        let (last, arrival) = (self.last, self.arrivals);
-        self.arrivals += 1;
+        let last = self.last;
         let waiter = ManuallyDrop::new(Some(waiter));
-        let inner = NodeFields { waiter, claim: None, key, arrival, previous: last, next: None };
+        let inner = NodeFields { waiter, claim: None, key, arrival: 0, previous: last, next: None };
         // SAFETY: the memory is the caller's.
         unsafe {
             place.write(WaitNode {

@@ -34,6 +34,8 @@ pub struct TryIter<'r, T> {
     ended: bool,
 }
 
+/// Inlined for the constant `wait`.
+#[inline(always)]
 fn next<T>(receiver: &Receiver<T>, ended: &mut bool, wait: Patience) -> Option<Result<T>> {
     if *ended {
         return None;

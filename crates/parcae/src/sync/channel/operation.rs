@@ -6,7 +6,10 @@
 //! 4. *charge and wake*: if it happened, charge the task, which cannot fail because no other task
 //!    spends from its account, and wake the waiter at the other end.
 //!
-//! Step 1 looks up the frame of the task and passes it down.
+//! Step 1 looks up the frame of the task and passes it down. The usual operation has a fast path
+//! before that: of a task, which needs nothing more of step 1 than the charge of one op, and whose
+//! operations on channels are not counted, so that step 4 has nothing to charge
+//! (`Frame::begins_free_channel_op`). It cannot fail, and does not leave the stack before step 3.
 //!
 //! An error comes from step 1, before anything was done, or from steps 2 and 3, which establish
 //! under the channel's lock that nothing was done. Values are dropped after step 4, when a panic of
@@ -23,8 +26,6 @@
 use super::error::Reason;
 use super::state::{ChannelCore, ChannelNode, Closed, Locked, Side, ValueAddress};
 use crate::base::error::{Error, Result};
-use crate::sched::lab::OpKind;
-use crate::sched::worker::{self, Worker};
 use crate::scope::cx::parking::{Deadline, Ended, borrowed_waiter, wait_in_queue};
 use crate::scope::cx::{Frame, Here};
 use crate::wait::{Grant, WaitNode, Waitable, Waiter, Wakes, WhyLink};
@@ -39,31 +40,6 @@ pub(crate) fn prepare(here: &Here) -> Result<Option<&Frame>> {
         frame.prepare_channel_op()?;
     }
     Ok(payer)
-}
-
-/// Step 1 of an operation on an object by a task, with its point in the lab. Returns the worker on
-/// which the task runs now, until the next switch.
-///
-/// # Errors
-///
-/// As for a checkpoint.
-///
-/// # Safety
-///
-/// The task runs on this worker. The result is not used after anything that may switch.
-#[inline(always)]
-pub(super) unsafe fn prepare_on_task<'w, T>(
-    worker: &'w Worker,
-    frame: &Frame,
-    kind: OpKind,
-    object: &T,
-) -> Result<&'w Worker> {
-    let object = (&raw const *object).cast::<()>().addr();
-    if frame.prepare_channel_point(kind, object)? {
-        return Ok(worker);
-    }
-    // SAFETY: as the caller says; a task runs on a worker.
-    Ok(unsafe { worker::here() }.unwrap_or_else(|| unreachable!("a task without a worker")))
 }
 
 /// Step 4.
@@ -138,7 +114,7 @@ pub(super) unsafe fn wait_queued<T>(
 ///
 /// As for [`wait_queued`].
 #[inline(always)]
-unsafe fn wait_on_task<T>(
+pub(super) unsafe fn wait_on_task<T>(
     core: &ChannelCore<T, Waiter>,
     locked: Locked<'_, T, Waiter>,
     side: Side,

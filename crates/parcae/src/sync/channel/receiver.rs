@@ -84,19 +84,44 @@ impl<T> Receiver<T> {
     #[inline]
     #[track_caller]
     fn recv_until(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
-        let here = Here::new();
-        let Some(frame) = here.frame() else {
-            return self.recv_outside(deadline);
+        let mut value = MaybeUninit::<T>::uninit();
+        let into = NonNull::from(&mut value).cast();
+        // SAFETY: uninitialised memory for a value, which outlives the call.
+        let received = unsafe {
+            let here = Here::new();
+            match here.frame() {
+                Some(frame) if frame.begins_free_channel_op() => {
+                    self.recv_to(into, Some(frame), deadline)
+                }
+                _ => self.recv_counted(into, deadline),
+            }
         };
-        let core = (&raw const self.shared.core).addr();
-        frame
-            .prepare_channel_point(OpKind::ChannelReceive, core)
-            .map_err(|error| RecvError::new(Reason::Interrupted(error)))?;
-        let received = self.recv_uncharged(Some(frame), deadline);
-        if received.is_ok() {
-            frame.charge_channel_op();
+        match received {
+            // SAFETY: initialised by the call, and moved out once.
+            Ok(()) => Ok(unsafe { value.as_ptr().read() }),
+            Err(reason) => Err(RecvError::new(reason)),
         }
-        received
+    }
+
+    /// A receive to an address where step 1 has more to do: on a thread, in the lab, at the end of
+    /// a turn, if operations are counted. Charges the task.
+    ///
+    /// # Safety
+    ///
+    /// As for [`recv_to`](Receiver::recv_to).
+    #[inline(never)]
+    unsafe fn recv_counted(
+        &self,
+        into: NonNull<T>,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<(), Reason> {
+        let here = Here::new();
+        let payer =
+            self.shared.prepare(OpKind::ChannelReceive, &here).map_err(Reason::Interrupted)?;
+        // SAFETY: the caller upholds the contract.
+        unsafe { self.recv_to(into, payer, deadline)? };
+        charge(payer);
+        Ok(())
     }
 
     /// Receives to an address, with or without waiting. The address is initialised on success.
@@ -110,44 +135,29 @@ impl<T> Receiver<T> {
         let here = Here::new();
         // SAFETY: the caller upholds the contract.
         unsafe {
-            let Some(frame) = here.frame() else { return self.next_outside(into, wait) };
-            let core = (&raw const self.shared.core).addr();
-            frame
-                .prepare_channel_point(OpKind::ChannelReceive, core)
-                .map_err(Reason::Interrupted)?;
-            match wait {
-                Patience::Endless => self.recv_to(into, Some(frame), || Deadline::Never)?,
-                Patience::None => self.try_recv_to(into)?,
+            match (here.frame(), wait) {
+                (Some(frame), Patience::Endless) if frame.begins_free_channel_op() => {
+                    self.recv_to(into, Some(frame), || Deadline::Never)
+                }
+                (_, Patience::Endless) => self.recv_counted(into, || Deadline::Never),
+                (_, Patience::None) => self.try_recv_counted(into),
             }
-            frame.charge_channel_op();
         }
-        Ok(())
     }
 
-    /// A receive of a thread that runs no task.
-    #[cold]
-    #[inline(never)]
-    fn recv_outside(&self, deadline: impl FnOnce() -> Deadline) -> Result<T, RecvError> {
-        self.shared.is_used_outside();
-        self.recv_uncharged(None, deadline)
-    }
-
-    /// As [`next_to`](Receiver::next_to), on a thread that runs no task.
+    /// Receives to an address without waiting. Charges the task.
     ///
     /// # Safety
     ///
     /// As for [`recv_to`](Receiver::recv_to).
-    #[cold]
-    #[inline(never)]
-    unsafe fn next_outside(&self, into: NonNull<T>, wait: Patience) -> Result<(), Reason> {
-        self.shared.is_used_outside();
+    unsafe fn try_recv_counted(&self, into: NonNull<T>) -> Result<(), Reason> {
+        let here = Here::new();
+        let payer =
+            self.shared.prepare(OpKind::ChannelReceive, &here).map_err(Reason::Interrupted)?;
         // SAFETY: the caller upholds the contract.
-        unsafe {
-            match wait {
-                Patience::Endless => self.recv_to(into, None, || Deadline::Never),
-                Patience::None => self.try_recv_to(into),
-            }
-        }
+        unsafe { self.try_recv_to(into)? };
+        charge(payer);
+        Ok(())
     }
 
     /// Steps 2 and 3. The caller, whose frame this is, charges the task.
@@ -172,7 +182,7 @@ impl<T> Receiver<T> {
     ///
     /// The address is uninitialised memory for a value, owned by the caller until this returns.
     #[inline]
-    unsafe fn recv_to(
+    pub(super) unsafe fn recv_to(
         &self,
         into: NonNull<T>,
         frame: Option<&Frame>,

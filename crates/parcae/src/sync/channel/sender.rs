@@ -6,9 +6,7 @@
 
 use super::error::{Reason, SendError};
 use super::handles::{ChannelShared, WeakSender};
-use super::operation::{
-    charge, charge_and_wake, closed_or_cancelled, prepare_on_task, wait_queued,
-};
+use super::operation::{charge, charge_and_wake, closed_or_cancelled, wait_queued};
 use super::state::{Closed, Locked, Put, Side};
 use super::value_box::mark_empty;
 use crate::base::error::{Error, Result};
@@ -101,57 +99,56 @@ impl<T> Sender<T> {
     ) -> Result<(), Reason> {
         let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
         let here = Here::new();
-        // SAFETY: an initialised value, which is marked as moved once it is. The worker is not used
-        // after a switch: only a send that waits leaves the stack.
+        let core = &self.shared.core;
+        // SAFETY: an initialised value, which is marked as moved once it is. The worker is used
+        // before anything that may switch.
         unsafe {
-            let Some((worker, frame)) = here.place() else {
-                return self.send_outside(value, address, deadline);
-            };
-            let core = &self.shared.core;
-            let worker = prepare_on_task(worker, frame, OpKind::ChannelSend, core)
-                .map_err(Reason::Interrupted)?;
-            match core.push(address) {
-                Ok(()) => {
-                    mark_empty(value);
-                    frame.charge_channel_op();
-                    Ok(())
-                }
-                Err(mut locked) => match locked.hand_to_receiver(address, worker) {
-                    Some(task) => {
-                        drop(locked);
+            if let Some((worker, frame)) = here.place()
+                && frame.begins_free_channel_op()
+            {
+                let mut locked = match core.push(address) {
+                    Ok(()) => {
                         mark_empty(value);
-                        frame.charge_channel_op();
-                        worker.unpark(task);
-                        Ok(())
+                        return Ok(());
                     }
-                    None => self.send_contended(value, address, locked, Some(frame), deadline),
-                },
+                    Err(locked) => locked,
+                };
+                if let Some(task) = locked.hand_to_receiver(address, worker) {
+                    drop(locked);
+                    mark_empty(value);
+                    worker.unpark(task);
+                    return Ok(());
+                }
+                return self.send_contended(value, address, locked, Some(frame), deadline);
             }
+            self.send_counted(value, address, deadline)
         }
     }
 
-    /// A send of a thread that runs no task.
+    /// As [`send_from`](Sender::send_from), where step 1 has more to do: on a thread, in the lab, at
+    /// the end of a turn, if operations are counted.
     ///
     /// # Safety
     ///
     /// The address is that of the value.
-    #[cold]
     #[inline(never)]
-    unsafe fn send_outside(
+    unsafe fn send_counted(
         &self,
         value: &mut Option<T>,
         address: NonNull<T>,
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<(), Reason> {
-        self.shared.is_used_outside();
+        let here = Here::new();
+        let payer = self.shared.prepare(OpKind::ChannelSend, &here).map_err(Reason::Interrupted)?;
         // SAFETY: an initialised value, which is marked as moved once it is.
         unsafe {
             match self.shared.core.push(address) {
                 Ok(()) => {
                     mark_empty(value);
+                    charge(payer);
                     Ok(())
                 }
-                Err(locked) => self.send_contended(value, address, locked, None, deadline),
+                Err(locked) => self.send_contended(value, address, locked, payer, deadline),
             }
         }
     }
@@ -188,6 +185,17 @@ impl<T> Sender<T> {
                 }
             }
         }
+    }
+
+    /// Sends the only value of a channel, which has room for it, after step 1; charges the task.
+    pub(super) fn send_last(
+        &self,
+        payer: Option<&Frame>,
+        value: &mut Option<T>,
+    ) -> Result<(), Reason> {
+        let Some(address) = value.as_mut().map(NonNull::from) else { return Ok(()) };
+        // SAFETY: an initialised value that is not touched until the outcome is known.
+        unsafe { sent(self.shared.core.try_send(address), payer, value) }
     }
 
     /// Sends a value if that is possible at once: there is room, or a receiver waits.

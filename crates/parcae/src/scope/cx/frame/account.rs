@@ -74,46 +74,33 @@ impl Frame {
         if !self.tick() {
             self.checkpoint_slow()?;
         }
-        self.cover_channel_op()
+        if self.account.get().channel_ops == 0 {
+            self.refill(Budget { channel_ops: 1, ..Budget::ZERO })?;
+        }
+        Ok(())
     }
 
-    /// As [`prepare_channel_op`](Frame::prepare_channel_op), before this operation on an object:
-    /// in the lab it is a point. Returns true if nothing else has happened than a charge, so that
-    /// the task still runs on the same worker.
+    /// The usual begin of an operation on a channel: charges one op, if that is all that has to be
+    /// done, and all that the operation costs. False if not; then nothing has happened, and the
+    /// caller takes the slow path ([`prepare_channel_point`](Frame::prepare_channel_point)).
     ///
-    /// The point costs nothing outside of the lab: in the lab every checkpoint takes the slow path
-    /// (`checkpoint_slower`).
+    /// In the lab it is always false, because every checkpoint takes the slow path
+    /// (`checkpoint_slower`): so points of channels cost nothing elsewhere.
+    #[inline(always)]
+    pub(crate) fn begins_free_channel_op(&self) -> bool {
+        self.account.get().channel_ops == UNLIMITED && self.tick()
+    }
+
+    /// As [`prepare_channel_op`](Frame::prepare_channel_op), before this operation on an object: in
+    /// the lab it is a point.
     ///
     /// # Errors
     ///
     /// As for a checkpoint.
-    #[inline(always)]
-    pub(crate) fn prepare_channel_point(&self, kind: OpKind, object: usize) -> Result<bool> {
-        if !self.tick() {
-            self.prepare_channel_slowly(kind, object)?;
-            return Ok(false);
-        }
-        if self.account.get().channel_ops == 0 {
-            self.cover_channel_op()?;
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    #[cold]
     #[inline(never)]
-    fn prepare_channel_slowly(&self, kind: OpKind, object: usize) -> Result<()> {
-        self.checkpoint_slow()?;
-        self.cover_channel_op()?;
+    pub(crate) fn prepare_channel_point(&self, kind: OpKind, object: usize) -> Result<()> {
+        self.prepare_channel_op()?;
         worker::point(kind, object);
-        Ok(())
-    }
-
-    #[inline]
-    fn cover_channel_op(&self) -> Result<()> {
-        if self.account.get().channel_ops == 0 {
-            self.refill(Budget { channel_ops: 1, ..Budget::ZERO })?;
-        }
         Ok(())
     }
 
@@ -121,16 +108,11 @@ impl Frame {
     /// task itself spends from its account.
     #[inline]
     pub(crate) fn charge_channel_op(&self) {
-        if self.account.get().channel_ops != UNLIMITED {
-            self.charge_counted_channel_op();
-        }
-    }
-
-    #[cold]
-    fn charge_counted_channel_op(&self) {
         let mut account = self.account.get();
-        account.channel_ops = account.channel_ops.saturating_sub(1);
-        self.account.set(account);
+        if account.channel_ops != UNLIMITED {
+            account.channel_ops = account.channel_ops.saturating_sub(1);
+            self.account.set(account);
+        }
     }
 
     /// A checkpoint that charges an operation on a descriptor: so many ops and as many syscalls,
