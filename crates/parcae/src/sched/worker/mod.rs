@@ -265,7 +265,8 @@ pub(crate) fn wait() {
 pub(crate) unsafe fn wait_inlined(task: NonNull<Task>) {
     // SAFETY: as the caller says.
     let (worker, here) = unsafe { place_of(task) };
-    worker.leave(task, here, AfterSwitch::Park(task), EventKind::Park);
+    worker.after_switch.set(AfterSwitch::Park(task));
+    worker.leave(task, here, EventKind::Park);
 }
 
 /// The worker and the strand of the running task.
@@ -530,15 +531,15 @@ impl Worker {
         self.stats().yielded.bump();
         // SAFETY: the running task.
         let traits = unsafe { (*task.as_ptr()).traits.get() };
-        let after = if traits.migratable {
-            AfterSwitch::Requeue(task)
+        if traits.migratable {
+            self.after_switch.set(AfterSwitch::Requeue(task));
         } else {
             // Private to this worker, so it may be queued before its stack is left.
             // SAFETY: in no other queue.
             unsafe { self.queue.push_pinned(task, traits.priority) };
-            AfterSwitch::Nothing
-        };
-        self.leave(task, here, after, EventKind::Yield);
+            debug_assert!(matches!(self.after_switch.get(), AfterSwitch::Nothing), "settled");
+        }
+        self.leave(task, here, EventKind::Yield);
     }
 
     /// Waits to be unparked; may return early. Fails if the task was cancelled.
@@ -552,7 +553,8 @@ impl Worker {
         if !must_not_switch()
             && let Some(here) = self.strand.get()
         {
-            self.leave(task, here, AfterSwitch::Park(task), EventKind::Park);
+            self.after_switch.set(AfterSwitch::Park(task));
+            self.leave(task, here, EventKind::Park);
         }
         if state.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }

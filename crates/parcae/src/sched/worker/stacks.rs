@@ -39,30 +39,19 @@ impl Worker {
         unsafe { &*current() }.settle();
     }
 
-    /// Leaves the stack of the running task, the strand `here`, because it yields or parks. Returns
-    /// when the task is resumed.
+    /// Leaves the stack of the running task, the strand `here`, because it yields or parks. The
+    /// caller has set the follow-up, if there is one: while a task runs there is none. Returns when
+    /// the task is resumed.
     #[inline(always)]
-    pub(super) fn leave(
-        &self,
-        task: NonNull<Task>,
-        here: NonNull<Strand>,
-        after: AfterSwitch,
-        why: EventKind,
-    ) {
+    pub(super) fn leave(&self, task: NonNull<Task>, here: NonNull<Strand>, why: EventKind) {
         let span = self.span_of(task);
         span.inspect(|span| span.exit());
-        self.leave_stack(task, here, after, why);
+        self.leave_stack(task, here, why);
         span.inspect(|span| span.enter());
     }
 
     #[inline(always)]
-    fn leave_stack(
-        &self,
-        task: NonNull<Task>,
-        here: NonNull<Strand>,
-        after: AfterSwitch,
-        why: EventKind,
-    ) {
+    fn leave_stack(&self, task: NonNull<Task>, here: NonNull<Strand>, why: EventKind) {
         // SAFETY: the task runs here, so it is ours until `settle`.
         let this = unsafe { task.as_ref() };
         // SAFETY: as above; it has started.
@@ -71,7 +60,6 @@ impl Worker {
             this.pin();
             self.pinned.set(self.pinned.get() + 1);
         }
-        self.after_switch.set(after);
         let to = match self.choose_quickly(task, why).unwrap_or_else(|| self.choose(task, why)) {
             Next::Same => return,
             Next::Strand(to) => to,
