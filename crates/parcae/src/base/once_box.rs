@@ -41,8 +41,9 @@ impl<T> OnceBox<T> {
         }
     }
 
+    /// The value that is there, or this one.
     #[cold]
-    fn fill(&self, value: Box<T>) -> &T {
+    pub(crate) fn fill(&self, value: Box<T>) -> &T {
         let made = Box::into_raw(value);
         // Release: pairs with the Acquire in `get`, which then sees the value. Acquire: pairs with
         // the Release of the thread that was faster.
@@ -93,8 +94,13 @@ mod models {
         explore("once_box: two fill it, one looks", None, || {
             let once = Arc::new(OnceBox::new());
             let fill = |once: &OnceBox<UnsafeCell<u32>>, mine| {
-                let value = once.get_or_init(|| UnsafeCell::new(mine));
-                // SAFETY: never written after it was made.
+                let value = once.get_or_init(|| {
+                    let value = UnsafeCell::new(0);
+                    // SAFETY: not published yet. Loom sees the write.
+                    value.with_mut(|value| unsafe { *value = mine });
+                    value
+                });
+                // SAFETY: not written after it was published.
                 value.with(|value| unsafe { *value })
             };
             let theirs = {

@@ -29,6 +29,7 @@
 //! another thread (movable tasks), so no `&Worker` is used after a switch: the caller calls
 //! `with_current` again.
 
+pub(crate) mod blocks;
 mod deferred;
 mod due;
 pub(crate) mod events;
@@ -57,6 +58,7 @@ use crate::sched::task::{Outcome, Priority, Start, Task, TaskRef, Traits};
 use crate::sched::{Remote, Shared};
 use crate::stack::StackCache;
 use crate::stack::fiber::strand::{Strand, ThreadStack};
+use blocks::BlockCache;
 pub(crate) use deferred::Deferred;
 use due::DueWork;
 use expired::Expired;
@@ -111,6 +113,7 @@ pub(crate) struct Worker {
     spin: SpinPolicy,
     lingering: Linger,
     records: UnsafeCell<FreeRecords>,
+    blocks: BlockCache,
     stacks: UnsafeCell<StackCache>,
     pub(crate) rng: Rng,
     next_id: Cell<u64>,
@@ -344,6 +347,7 @@ impl Worker {
             spin: SpinPolicy::new(shared.config.spin),
             lingering: Linger::new(shared.config.spin),
             records: UnsafeCell::new(FreeRecords::new()),
+            blocks: BlockCache::new(),
             stacks: UnsafeCell::new(shared.stacks.cache()),
             rng: Rng::new(seed, index as u64 + 1),
             next_id: Cell::new(index as u64 * TaskId::PER_WORKER + 1),
@@ -520,6 +524,23 @@ impl Worker {
         if self.due.take(DueWork::DEFERRED) {
             self.remote().deferred.flush();
         }
+    }
+
+    /// A block with the layout of `blocks`, if the worker keeps one.
+    #[inline(always)]
+    pub(crate) fn take_block(&self) -> Option<NonNull<u8>> {
+        self.blocks.take()
+    }
+
+    /// Keeps a block. False if it is still the caller's.
+    ///
+    /// # Safety
+    ///
+    /// As for [`BlockCache::give`].
+    #[inline(always)]
+    pub(crate) unsafe fn give_block(&self, block: NonNull<u8>) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { self.blocks.give(block) }
     }
 
     // ----- called by tasks -------------------------------------------------------------

@@ -173,7 +173,7 @@ impl<T> OneReceiver<T> {
     ///
     /// If the sender is gone without a send. Polled on a task, as for [`recv`](OneReceiver::recv).
     pub fn recv_async(&self) -> RecvFuture<'_, T> {
-        self.receiver().recv_async()
+        self.as_receiver().recv_async()
     }
 }
 

@@ -92,6 +92,7 @@ mod handles;
 mod iter;
 #[cfg(all(test, loom))]
 mod models;
+mod one;
 mod oneshot;
 mod operation;
 mod ordered;

@@ -5,6 +5,7 @@
 //! or duplicated fails an assertion.
 
 mod changes;
+mod one;
 mod pool;
 mod select;
 

@@ -100,6 +100,11 @@ impl<T> ValueAddress<T> {
     }
 
     #[inline]
+    pub(super) fn get(&self) -> Option<NonNull<T>> {
+        self.0
+    }
+
+    #[inline]
     fn is_some(&self) -> bool {
         self.0.is_some()
     }

@@ -344,3 +344,30 @@ fn the_attribute_runs_a_test(cx: &Cx) -> parcae::Result<()> {
     assert_eq!(*total.lock()?, 3);
     Ok(())
 }
+
+/// Points that are on slow paths outside of the lab: all of them are reached in it.
+#[test]
+fn every_operation_on_a_channel_and_every_spawn_is_a_step() {
+    for workers in [0, 2] {
+        let hunt = Explore::new().workers(workers..=workers).schedules(1);
+        let failure = hunt.run(|rt| {
+            rt.run(|cx| {
+                let (tx, rx) = parcae::channel::channel(8);
+                (0..5).try_for_each(|i| tx.send(i))?;
+                (0..5).try_for_each(|_| rx.recv().map(drop))?;
+                let (answer, answered) = parcae::channel::oneshot();
+                answer.send(1)?;
+                answered.recv()?;
+                cx.nursery(|n| {
+                    (0..3).try_for_each(|_| n.spawn(|_| Ok(()))?.join())?;
+                    n.spawn_with(SpawnOpts::new(), |_| Ok(()))?.join()
+                })?;
+                Err(parcae::Error::msg("always"))
+            })
+        });
+        let failure = failure.expect_err("it fails");
+        let of = |name: &str| failure.run().steps.iter().filter(|s| s.op.name() == name).count();
+        let counts = ["send", "receive", "spawn", "join"].map(of);
+        assert_eq!(counts, [6, 6, 4, 4], "{failure}");
+    }
+}

@@ -29,6 +29,12 @@ impl Frame {
         }
     }
 
+    /// Whether the memory that the task allocates is counted.
+    #[inline(always)]
+    pub(crate) fn counts_memory(&self) -> bool {
+        self.memory.get() != i64::MAX
+    }
+
     /// Counts freed memory. The task is credited with at most the amount that it has allocated
     /// itself.
     #[inline]

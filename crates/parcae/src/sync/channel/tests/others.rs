@@ -35,6 +35,96 @@ fn a_oneshot_delivers_once_or_says_that_it_will_not() {
     });
 }
 
+/// A select, a future and `as_receiver` make a channel of a oneshot: at any time, and for any fate
+/// of its ends.
+#[test]
+fn a_oneshot_that_is_used_as_a_channel_delivers_all_the_same() {
+    everywhere(|cx, seed| {
+        for (bridge_first, sends) in [(true, true), (true, false), (false, true), (false, false)] {
+            let value = Arc::new(seed);
+            let (tx, rx) = oneshot::<Arc<u64>>();
+            if bridge_first {
+                assert!(!rx.as_receiver().try_recv().unwrap_err().is_closed());
+                assert!(!tx.is_closed());
+            }
+            if sends {
+                assert!(tx.send(Arc::clone(&value)).is_ok());
+            } else {
+                drop(tx);
+            }
+            let theirs = rx.as_receiver().clone();
+            match seed % 3 {
+                0 => assert_eq!(rx.recv().is_ok(), sends),
+                1 => assert_eq!(theirs.recv().is_ok(), sends),
+                _ => {
+                    drop(rx);
+                    assert_eq!(Arc::strong_count(&value), 1 + usize::from(sends));
+                    assert_eq!(theirs.recv().is_ok(), sends, "a clone outlives it");
+                }
+            }
+            assert!(theirs.recv().unwrap_err().is_closed());
+            drop(theirs);
+            assert_eq!(Arc::strong_count(&value), 1, "dropped once");
+        }
+        // The receiver goes, its clone stays; then that goes as well.
+        let (tx, rx) = oneshot();
+        let clone = rx.as_receiver().clone();
+        drop(rx);
+        assert!(!tx.is_closed());
+        drop(clone);
+        assert!(tx.is_closed());
+        assert_eq!(tx.send(3).unwrap_err().into_inner(), 3);
+        // A task that waits when another one makes the channel.
+        let (tx, rx) = oneshot();
+        let got = cx.nursery(|n| {
+            let rx = &rx;
+            let waits = n.spawn(move |_| Ok(rx.recv().is_ok()))?;
+            let asks = n.spawn(move |cx| {
+                pause(cx, seed % 3)?;
+                Ok(rx.as_receiver().recv().is_ok())
+            })?;
+            pause(cx, seed % 5)?;
+            tx.send(4)?;
+            Ok([waits.join()?, asks.join()?])
+        })?;
+        assert_eq!(got.into_iter().filter(|&got| got).count(), 1, "one of them");
+        Ok(())
+    });
+}
+
+/// The memory of a oneshot is kept by the worker or given back, whichever end goes last, and for
+/// values that fit a block and that do not.
+#[test]
+fn the_value_of_a_oneshot_is_dropped_once_whichever_end_goes_first() {
+    fn ends<T>(value: &Arc<u64>, seed: u64, wrap: impl Fn(Arc<u64>) -> T) {
+        for _ in 0..100 {
+            let (tx, rx) = oneshot();
+            match seed % 4 {
+                0 => {
+                    assert!(tx.send(wrap(Arc::clone(value))).is_ok());
+                    drop(rx);
+                }
+                1 => {
+                    drop(rx);
+                    assert!(tx.send(wrap(Arc::clone(value))).is_err());
+                }
+                2 => drop((tx, rx)),
+                _ => {
+                    assert!(tx.send(wrap(Arc::clone(value))).is_ok());
+                    assert!(rx.recv().is_ok() && rx.try_recv().is_err());
+                }
+            }
+        }
+        assert_eq!(Arc::strong_count(value), 1);
+    }
+    everywhere(|_, seed| {
+        let value = Arc::new(seed);
+        ends(&value, seed, |value| value);
+        ends(&value, seed, |value| (value, [0_u64; 40]));
+        Ok(())
+    });
+}
+
 #[test]
 fn all_subscribers_see_all_or_know_what_they_missed() {
     everywhere(|cx, seed| {
