@@ -2,7 +2,10 @@
 //!
 //! A point is *before* an operation, so that the lab knows the operation that each task is about
 //! to do. The functions that wait, wake, lock, unlock, send, receive, spawn and cancel call
-//! [`point`]; without a lab in the process that is one load and one branch.
+//! [`point`]; without a lab in the process that is one load and one branch. Operations on channels,
+//! spawns and joins do without these. The former call it on the slow path of their checkpoint,
+//! which every checkpoint takes in the lab (`Frame::stay_on_the_slow_path`); the others where their
+//! nursery was opened in the lab (`ChildCost::Watched`).
 //!
 //! A point is never inside of a short lock (`base::lock`): the task that goes on might need it.
 //! While the thread unwinds, a point does nothing: the stack must not be left then. Outside of
