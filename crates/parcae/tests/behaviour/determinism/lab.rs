@@ -367,7 +367,7 @@ fn every_operation_on_a_channel_and_every_spawn_is_a_step() {
         });
         let failure = failure.expect_err("it fails");
         let of = |name: &str| failure.run().steps.iter().filter(|s| s.op.name() == name).count();
-        let counts = ["send", "receive", "spawn", "join"].map(of);
-        assert_eq!(counts, [6, 6, 4, 4], "{failure}");
+        assert_eq!(["send", "receive", "spawn"].map(of), [6, 6, 4], "{failure}");
+        assert!(of("join") >= 4, "{failure}"); // more if another task goes first
     }
 }
