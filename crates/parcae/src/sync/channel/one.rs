@@ -49,9 +49,10 @@
 //! # Rejected
 //!
 //! A channel of capacity 1: 380 instructions of the 1200 for a request and its reply were its
-//! making, two closes and counts, and its memory. The reply on the stack of the caller: a handle may
-//! outlive the caller's wait (cancelled, out of time) or be forgotten, so that the two sides need
-//! memory that neither frees alone; blocks that workers keep (`worker::blocks`) cost as little.
+//! making, two closes and counts, and its memory. The reply on the stack of the caller: a handle
+//! may outlive the caller's wait (cancelled, out of time) or be forgotten, so that the two sides
+//! need memory that neither frees alone; blocks that workers keep (`worker::blocks`) cost as
+//! little.
 
 use super::state::{ChannelNode, ValueAddress};
 use crate::base::lock::{Guard, Lock};
@@ -160,8 +161,8 @@ impl<T, W: Wake> OneCore<T, W> {
     ///
     /// # Safety
     ///
-    /// There is an initialised value at the address, owned by the caller; [`OnePut`] says whether it
-    /// has moved. The caller does not use the oneshot after `Done` or `Handed`.
+    /// There is an initialised value at the address, owned by the caller; [`OnePut`] says whether
+    /// it has moved. The caller does not use the oneshot after `Done` or `Handed`.
     #[inline(always)]
     pub(crate) unsafe fn send(&self, value: NonNull<T>, worker: Option<&Worker>) -> OnePut<W> {
         let mut state = self.state.lock();
@@ -294,8 +295,8 @@ impl<T, W: Wake> OneCore<T, W> {
         Gone::First
     }
 
-    /// Bridges the oneshot: `push` moves a value into the channel, and `close` closes it; both under
-    /// the lock. Only the first call has an effect.
+    /// Bridges the oneshot: `push` moves a value into the channel, and `close` closes it; both
+    /// under the lock. Only the first call has an effect.
     pub(crate) fn bridge(&self, push: impl FnOnce(NonNull<T>), close: impl FnOnce()) {
         let mut state = self.state.lock();
         match std::mem::replace(&mut state.standing, OneStanding::Bridged) {

@@ -186,7 +186,7 @@ impl<T> Channelled for OneShared<T> {
     fn stats(&self) -> Option<ChannelStats> {
         let (standing, handles) = self.core.look()?;
         let values = usize::from(standing == OneStanding::Full);
-        // One who asks waits for it, and is the receiver.
+        // Asked while the receiver waits: it is there.
         Some(ChannelStats { values, capacity: 1, senders: usize::from(handles) - 1, receivers: 1 })
     }
 

@@ -125,8 +125,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// As [`send_from`](Sender::send_from), where step 1 has more to do: on a thread, in the lab, at
-    /// the end of a turn, if operations are counted.
+    /// As [`send_from`](Sender::send_from), where step 1 has more to do: on a thread, in the lab,
+    /// at the end of a turn, if operations are counted.
     ///
     /// # Safety
     ///
