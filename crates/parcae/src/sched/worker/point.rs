@@ -35,7 +35,7 @@ pub(crate) fn point(kind: OpKind, object: usize) {
 /// [`point`] of a caller that is at this place.
 pub(crate) fn point_from(kind: OpKind, object: usize, site: &'static Location<'static>) {
     if is_any_alive() {
-        at_point(kind, object, site);
+        at_point(kind, object, Some(site));
     }
 }
 

@@ -39,6 +39,7 @@ impl Worker {
         debug_assert!(self.is_clean(), "a worker is reset in the middle of its work");
         let Worker {
             index,
+            blocks: _, // memory without content
             own_parked: _,
             shared: _,
             remote: _,

@@ -90,7 +90,7 @@ impl<T> OneShared<T> {
         let maker = AtomicU64::new(maker);
         // SAFETY: memory for it, which is ours.
         unsafe {
-            block.write(OneShared { core: OneCore::new(), maker, home, bridge: OnceBox::new() })
+            block.write(OneShared { core: OneCore::new(), maker, home, bridge: OnceBox::new() });
         };
         block
     }
@@ -254,7 +254,7 @@ impl<T> OneSender<T> {
             {
                 match self.shared().core.send(address, Some(worker)) {
                     OnePut::Handed(task) => {
-                        self.is_sent(value);
+                        self.moved(value);
                         worker.unpark(task);
                         return Ok(());
                     }
@@ -271,7 +271,7 @@ impl<T> OneSender<T> {
     ///
     /// It is so.
     #[inline(always)]
-    unsafe fn is_sent(self, value: &mut Option<T>) {
+    unsafe fn moved(self, value: &mut Option<T>) {
         // SAFETY: as the caller says.
         unsafe { mark_empty(value) };
         std::mem::forget(self);
@@ -310,7 +310,7 @@ impl<T> OneSender<T> {
         let wakes = match put {
             OnePut::Done(wakes) => {
                 // SAFETY: it is so.
-                unsafe { self.is_sent(value) };
+                unsafe { self.moved(value) };
                 wakes
             }
             OnePut::Beside(wakes) => {

@@ -110,6 +110,7 @@ impl<T> Receiver<T> {
     ///
     /// As for [`recv_to`](Receiver::recv_to).
     #[inline(never)]
+    #[track_caller]
     unsafe fn recv_counted(
         &self,
         into: NonNull<T>,
@@ -150,6 +151,7 @@ impl<T> Receiver<T> {
     /// # Safety
     ///
     /// As for [`recv_to`](Receiver::recv_to).
+    #[track_caller]
     unsafe fn try_recv_counted(&self, into: NonNull<T>) -> Result<(), Reason> {
         let here = Here::new();
         let payer =

@@ -132,6 +132,7 @@ impl<T> Sender<T> {
     ///
     /// The address is that of the value.
     #[inline(never)]
+    #[track_caller]
     unsafe fn send_counted(
         &self,
         value: &mut Option<T>,

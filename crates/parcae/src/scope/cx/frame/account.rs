@@ -98,6 +98,7 @@ impl Frame {
     ///
     /// As for a checkpoint.
     #[inline(never)]
+    #[track_caller]
     pub(crate) fn prepare_channel_point(&self, kind: OpKind, object: usize) -> Result<()> {
         self.prepare_channel_op()?;
         worker::point(kind, object);
