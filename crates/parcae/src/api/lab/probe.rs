@@ -7,14 +7,16 @@
 //! and then a step is named that comes too early.
 
 use crate::base::rng::mix;
+use crate::base::time::own_time;
 use crate::sched::lab::{Chooser, Script, Strategy, chooser};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long to look.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     /// Continuations of each beginning.
     pub(super) samples: u64,
+    /// Processor time, so that a loaded machine finds as much.
     pub(super) time: Duration,
 }
 
@@ -35,10 +37,10 @@ impl Probe {
         steps: usize,
         mut fails: impl FnMut(usize, (Box<dyn Chooser>, u64)) -> bool,
     ) -> Option<usize> {
-        let until = Instant::now() + self.time;
+        let until = own_time() + self.time;
         let mut is_lost = |before: usize| {
             for sample in 0..self.samples {
-                if Instant::now() > until {
+                if own_time() > until {
                     return None;
                 }
                 if !fails(before, continuation(sample)) {

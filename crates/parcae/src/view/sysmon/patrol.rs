@@ -23,7 +23,7 @@
 //! does not wait, because there is no third. Processor time counts: a scan that was preempted does
 //! not delay the next one.
 
-use super::thread_state::own_time;
+use crate::base::time::own_time;
 use crate::sched::Shared;
 use crate::view::inspect::{Detector, OnDeadlock, PAUSE, Trust, act};
 use std::time::{Duration, Instant};

@@ -21,14 +21,6 @@ pub(super) fn on_cpu(tid: i32) -> Option<Duration> {
     parse_on_cpu(&read(tid, "schedstat")?)
 }
 
-/// Processor time of the calling thread.
-pub(super) fn own_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to a local. Every supported system has this clock; without it the answer is 0.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
-}
-
 fn read(tid: i32, file: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).ok()
 }
