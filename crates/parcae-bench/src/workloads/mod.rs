@@ -1,5 +1,6 @@
 //! The workloads, a file each. To add one: write its file and put it into [`WORKLOADS`].
 
+mod actor;
 mod allocator;
 mod ask;
 mod blocking;
@@ -59,6 +60,7 @@ pub static WORKLOADS: &[&Workload] = &[
     &channel::PINGPONG,
     &channel::CHANNEL,
     &ask::ASK,
+    &actor::ACTOR,
     #[cfg(parcae_bench_c)]
     &capi::CAPI,
     &select::SELECT,
