@@ -158,7 +158,7 @@ fn a_repaired_program_passes_and_says_so() {
     replay.env_remove(BUG).arg("--").args(victim_command());
     let out = printed(&replay.output().expect("it starts"));
     assert!(out.contains("the run passes"), "{out}");
-    assert!(out.contains("note: the operations were not those of the recorded run"), "{out}");
+    assert!(out.contains("note: the repeated run went another way at step"), "{out}");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn kept_failures_run_first_from_then_on() {
     assert!(!list.exists());
     assert!(!hunt(&[(BUG, "1"), ("PARCAE_KEEP", "1")]).0);
     let kept = std::fs::read_to_string(&list).expect("a list");
-    assert!(kept.starts_with("victim pcr1.") && kept.ends_with("# deadlock\n"), "{kept}");
+    assert!(kept.starts_with("victim pcr1.") && kept.contains(" # deadlock"), "{kept}");
     // No other schedule is needed to find it again; the repaired program passes.
     let (passed, out) = hunt(&[(BUG, "1"), ("PARCAE_SCHEDULES", "0")]);
     assert!(!passed && out.contains("an earlier failure, from the regression list"), "{out}");
