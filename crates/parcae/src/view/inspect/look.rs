@@ -37,13 +37,14 @@ pub(crate) enum Stacks {
     Left,
 }
 
-/// All tasks, in no particular order.
+/// All tasks. Under the deterministic executor root tasks come first, then the others in the order
+/// of their spawns; on threads there is no order.
 pub(crate) fn all(shared: &Shared, stacks: Stacks) -> Vec<TaskSnapshot> {
     let mut tasks = Vec::new();
     shared.slab.each(|record| tasks.extend(one(shared, record, stacks)));
     if shared.config.deterministic {
         // Records are in the order of their addresses.
-        tasks.sort_by_key(|task: &TaskSnapshot| task.id);
+        tasks.sort_by_key(|task: &TaskSnapshot| task.id.as_u64().wrapping_add(TaskId::OUTSIDE));
     }
     tasks
 }

@@ -4,6 +4,8 @@ use parcae::lab::{Explore, FailureKind, Strategy};
 use parcae::prelude::*;
 use parcae::sync::Mutex;
 use parcae::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -149,26 +151,26 @@ fn channel_operations_have_the_place_of_the_call() {
 /// Timers that are due at the same instant: their order is a choice.
 #[test]
 fn timers_of_one_instant_come_in_any_order() {
+    let orders = std::sync::Mutex::new(BTreeSet::new());
     let test = |rt: &Runtime| {
-        let first = AtomicU64::new(0);
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
         rt.run(|cx| {
-            let (soon, _expiry) = cx.token_with_timeout(SECOND);
-            let (late, _other) = cx.token_with_timeout(SECOND);
-            cx.nursery(|n| {
-                n.spawn(|cx| {
-                    while !soon.is_cancelled() && !late.is_cancelled() {
-                        cx.sleep(SECOND / 4)?;
-                    }
-                    Ok(())
-                })?;
-                Ok(())
-            })?;
-            first.store(u64::from(soon.is_cancelled()), SeqCst);
+            let timers = [1, 2].map(|number| {
+                let (token, expiry) = cx.token_with_timeout(SECOND);
+                let order = Arc::clone(&order);
+                token.on_cancel(move |_| order.lock().unwrap().push(number)).forget();
+                (token, expiry)
+            });
+            cx.sleep(2 * SECOND)?;
+            drop(timers);
             Ok(())
         })?;
+        orders.lock().unwrap().insert(order.lock().unwrap().clone());
         Ok(())
     };
     Explore::new().schedules(100).verify(1).run(test).unwrap();
+    let orders = orders.into_inner().unwrap();
+    assert_eq!(orders, BTreeSet::from([vec![1, 2], vec![2, 1]]));
 }
 
 /// Time stands still while a task is ready, with workers too.
