@@ -59,21 +59,27 @@ use crate::base::lock::{Guard, Lock};
 use crate::sched::task::TaskRef;
 use crate::sched::worker::Worker;
 use crate::wait::{Grant, Queue, Waitable, Wake, Wakes};
+use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 /// A oneshot, shared by both ends.
 pub(crate) struct OneCore<T, W> {
     state: Lock<OneState<T, W>>,
+    /// Initialised if the state is Full. Used under the lock, and not part of the state: a value
+    /// may be large, and is moved by address only (`value_box`).
+    slot: UnsafeCell<MaybeUninit<T>>,
 }
+
+// SAFETY: the slot is used under the lock, and by the last end; it moves a value between threads if
+// that is `Send`.
+unsafe impl<T: Send, W: Send> Sync for OneCore<T, W> {}
 
 pub(crate) struct OneState<T, W> {
     receivers: Queue<W, ValueAddress<T>>,
     standing: OneStanding,
     /// The number of ends that are there: those that may still use the memory.
     handles: u8,
-    /// Initialised if `standing` is Full.
-    value: MaybeUninit<T>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,16 +126,26 @@ pub(crate) enum Gone {
 }
 
 impl<T, W> OneCore<T, W> {
-    #[inline(always)]
+    #[cfg(all(test, loom))]
     pub(crate) fn new() -> OneCore<T, W> {
-        OneCore {
-            state: Lock::new(OneState {
-                receivers: Queue::new(),
-                standing: OneStanding::Open,
-                handles: 2,
-                value: MaybeUninit::uninit(),
-            }),
-        }
+        OneCore { state: OneState::new(), slot: UnsafeCell::new(MaybeUninit::uninit()) }
+    }
+
+    /// Makes a oneshot in place: its slot stays as it is.
+    ///
+    /// # Safety
+    ///
+    /// `place` is memory for it.
+    #[inline(always)]
+    pub(crate) unsafe fn init(place: NonNull<OneCore<T, W>>) {
+        // SAFETY: a field of the memory. The slot needs no content.
+        unsafe { (&raw mut (*place.as_ptr()).state).write(OneState::new()) };
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> NonNull<T> {
+        // SAFETY: the address of a field.
+        unsafe { NonNull::new_unchecked(self.slot.get()).cast() }
     }
 
     pub(crate) fn standing(&self) -> OneStanding {
@@ -142,16 +158,16 @@ impl<T, W> OneCore<T, W> {
         Some((state.standing, state.handles))
     }
 
-    /// Takes the value out that was not received, for the last end to drop.
+    /// The value that was not received, for the last end to drop in place; it is not in the state
+    /// any more.
     #[cold]
-    pub(crate) fn take_value(&self) -> Option<T> {
+    pub(crate) fn take_value(&self) -> Option<NonNull<T>> {
         let mut state = self.state.lock();
         if state.standing != OneStanding::Full {
             return None;
         }
         state.standing = OneStanding::Spent;
-        // SAFETY: initialised, and not after this.
-        Some(unsafe { state.value.as_ptr().read() })
+        Some(self.slot())
     }
 }
 
@@ -169,7 +185,7 @@ impl<T, W: Wake> OneCore<T, W> {
         if state.standing == OneStanding::Open {
             if state.receivers.is_empty() {
                 // SAFETY: an initialised value, and the slot, which is empty.
-                unsafe { ptr::copy_nonoverlapping(value.as_ptr(), state.value.as_mut_ptr(), 1) };
+                unsafe { ptr::copy_nonoverlapping(value.as_ptr(), self.slot().as_ptr(), 1) };
                 state.standing = OneStanding::Full;
                 state.handles -= 1;
                 return OnePut::Done(Wakes::Nobody);
@@ -234,7 +250,7 @@ impl<T, W: Wake> OneCore<T, W> {
             OneStanding::Open => OneTook::Empty(OneLocked(state)),
             OneStanding::Full => {
                 // SAFETY: the slot is initialised, and is not after this.
-                unsafe { ptr::copy_nonoverlapping(state.value.as_ptr(), into.as_ptr(), 1) };
+                unsafe { ptr::copy_nonoverlapping(self.slot().as_ptr(), into.as_ptr(), 1) };
                 state.standing = OneStanding::Spent;
                 OneTook::Done
             }
@@ -301,10 +317,18 @@ impl<T, W: Wake> OneCore<T, W> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut state.standing, OneStanding::Bridged) {
             OneStanding::Open | OneStanding::Bridged => return,
-            OneStanding::Full => push(NonNull::from(&mut state.value).cast()),
+            OneStanding::Full => push(self.slot()),
             OneStanding::Spent => {}
         }
         close();
+    }
+}
+
+impl<T, W> OneState<T, W> {
+    #[inline(always)]
+    fn new() -> Lock<OneState<T, W>> {
+        let (receivers, standing) = (Queue::new(), OneStanding::Open);
+        Lock::new(OneState { receivers, standing, handles: 2 })
     }
 }
 

@@ -87,11 +87,14 @@ impl<T> OneShared<T> {
         let (maker, home) = place.map_or((0, 0), |(_, frame)| {
             (frame.record().id(), Arc::as_ptr(&frame.settings().shared).addr())
         });
-        let maker = AtomicU64::new(maker);
-        // SAFETY: memory for it, which is ours.
+        // SAFETY: memory for it, which is ours. Every field is written, except for the slot.
         unsafe {
-            block.write(OneShared { core: OneCore::new(), maker, home, bridge: OnceBox::new() });
-        };
+            let shared = block.as_ptr();
+            OneCore::init(NonNull::new_unchecked(&raw mut (*shared).core));
+            (&raw mut (*shared).maker).write(AtomicU64::new(maker));
+            (&raw mut (*shared).home).write(home);
+            (&raw mut (*shared).bridge).write(OnceBox::new());
+        }
         block
     }
 
@@ -112,27 +115,11 @@ impl<T> OneShared<T> {
     /// Both ends are gone; `last` is the last state.
     #[inline]
     unsafe fn free(this: NonNull<OneShared<T>>, last: OneStanding) {
-        // SAFETY: as the caller says.
-        unsafe {
-            let mut value = None;
-            if last == OneStanding::Full {
-                value = this.as_ref().core.take_value();
-            }
-            if this.as_ref().bridge.get().is_some() {
-                Self::drop_bridge(this);
-            }
-            let block = this.cast::<u8>();
-            let here = Here::new();
-            let kept = match here.place() {
-                Some((worker, frame)) if Self::FITS && !frame.counts_memory() => {
-                    worker.give_block(block)
-                }
-                _ => false,
-            };
-            if !kept {
-                dealloc(block.as_ptr(), Self::LAYOUT);
-            }
-            drop(value); // last: user code
+        // Freed also if the destructor of a value unwinds.
+        let block = FreeBlock(this);
+        if last == OneStanding::Full {
+            // SAFETY: as the caller says.
+            unsafe { block.drop_value() };
         }
     }
 
@@ -179,6 +166,48 @@ impl<T> OneShared<T> {
         };
         self.core.bridge(push, || core.close(None));
         bridge
+    }
+}
+
+/// Memory of a oneshot whose ends are gone, to be freed.
+struct FreeBlock<T>(NonNull<OneShared<T>>);
+
+impl<T> FreeBlock<T> {
+    /// # Safety
+    ///
+    /// Both ends are gone.
+    #[cold]
+    unsafe fn drop_value(&self) {
+        // SAFETY: as the caller says; an initialised value, which is dropped once.
+        unsafe {
+            if let Some(value) = self.0.as_ref().core.take_value() {
+                value.drop_in_place();
+            }
+        }
+    }
+}
+
+impl<T> Drop for FreeBlock<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let FreeBlock(this) = *self;
+        // SAFETY: both ends are gone, and it is freed once.
+        unsafe {
+            if this.as_ref().bridge.get().is_some() {
+                OneShared::drop_bridge(this);
+            }
+            let block = this.cast::<u8>();
+            let here = Here::new();
+            let kept = match here.place() {
+                Some((worker, frame)) if OneShared::<T>::FITS && !frame.counts_memory() => {
+                    worker.give_block(block)
+                }
+                _ => false,
+            };
+            if !kept {
+                dealloc(block.as_ptr(), OneShared::<T>::LAYOUT);
+            }
+        }
     }
 }
 

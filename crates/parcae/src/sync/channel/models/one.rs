@@ -86,12 +86,18 @@ fn recv_briefly(core: &One) -> Option<u32> {
     Some(memory.get())
 }
 
+/// The value that the last end drops.
+fn left(core: &One) -> Option<u32> {
+    // SAFETY: an initialised value.
+    core.take_value().map(|value| unsafe { value.read() })
+}
+
 /// The receiver goes, as in `OneReceiver::drop`. Returns what is left, if it was the last.
 fn drop_receiver(core: &One) -> Option<Option<u32>> {
     match core.leave_last() {
-        Some(OneStanding::Full) => Some(core.take_value()),
+        Some(OneStanding::Full) => Some(left(core)),
         Some(_) => Some(None),
-        None if core.leave() == Gone::Last => Some(core.take_value()),
+        None if core.leave() == Gone::Last => Some(left(core)),
         None => None,
     }
 }
