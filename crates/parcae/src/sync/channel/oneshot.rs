@@ -116,10 +116,10 @@ impl<T> OneShared<T> {
     #[inline]
     unsafe fn free(this: NonNull<OneShared<T>>, last: OneStanding) {
         // Freed also if the destructor of a value unwinds.
-        let block = FreeBlock(this);
+        let ended = EndedOne(this);
         if last == OneStanding::Full {
             // SAFETY: as the caller says.
-            unsafe { block.drop_value() };
+            unsafe { ended.drop_value() };
         }
     }
 
@@ -170,9 +170,9 @@ impl<T> OneShared<T> {
 }
 
 /// Memory of a oneshot whose ends are gone, to be freed.
-struct FreeBlock<T>(NonNull<OneShared<T>>);
+struct EndedOne<T>(NonNull<OneShared<T>>);
 
-impl<T> FreeBlock<T> {
+impl<T> EndedOne<T> {
     /// # Safety
     ///
     /// Both ends are gone.
@@ -187,10 +187,10 @@ impl<T> FreeBlock<T> {
     }
 }
 
-impl<T> Drop for FreeBlock<T> {
+impl<T> Drop for EndedOne<T> {
     #[inline]
     fn drop(&mut self) {
-        let FreeBlock(this) = *self;
+        let EndedOne(this) = *self;
         // SAFETY: both ends are gone, and it is freed once.
         unsafe {
             if this.as_ref().bridge.get().is_some() {
