@@ -1,8 +1,8 @@
 //! The intermediate representation of the language: typed SSA with the opcode names of QTJIR.
 //!
 //! A function is a list of blocks with parameters; a block says where a failure goes. The
-//! [text form](print) and [`parse`] are inverse to each other. [`verify`] collects every violation
-//! of the rules; [`insert_checks`] and [`merge_checks`] place the budget checks, and
+//! [text form](print()) and [`parse`] are inverse to each other. [`verify()`] collects every
+//! violation of the rules; [`insert_checks`] and [`merge_checks`] place the budget checks, and
 //! [`verify_metering`] proves, independently of them, that every cycle of control flow and of
 //! calls is metered and that exactly the owed ops are charged.
 //!

@@ -19,7 +19,7 @@ use crate::module::{Func, Imm, Module, Tenancy};
 use crate::op::{Effect, Opcode};
 use crate::verify::Violation;
 
-/// Verifies that a module is metered. The module must have passed [`verify`](crate::verify).
+/// Verifies that a module is metered. The module must have passed [`verify`](crate::verify()).
 pub fn verify_metering(module: &Module) -> Vec<Violation> {
     let mut found = Vec::new();
     let own: Vec<bool> = module.funcs.iter().map(charges_entry).collect();
