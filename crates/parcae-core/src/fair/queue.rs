@@ -316,6 +316,21 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok(())
     }
 
+    /// Forgives the debts of entities that were removed, and frees their slots. For a queue that is
+    /// [full](FairError::Full): otherwise a slot is free when its debt is paid.
+    pub fn forgive_removed(&mut self) {
+        for e in 0..self.slots.as_ref().len() {
+            let (slots, groups, mut pool) = self.parts();
+            let slot = &mut slots[e];
+            if slot.phase == Phase::Parting {
+                let group = &mut groups[slot.group as usize];
+                group.ready.remove(&mut pool, slot.key(e as u32));
+                group.withdraw(slot, 0);
+                self.release(e);
+            }
+        }
+    }
+
     /// Makes an entity runnable. It comes back with the lag that it left with.
     ///
     /// # Errors
@@ -598,7 +613,7 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
 
     /// Makes a runnable entity not runnable. `debtor` is what it becomes in debt;
     /// otherwise it is asleep.
-    fn retire(&mut self, e: usize, debtor: Phase) {
+    pub(super) fn retire(&mut self, e: usize, debtor: Phase) {
         if self.current == e as u32 {
             self.put_back();
         }

@@ -92,6 +92,36 @@ impl<E: Memory<Slot>, N: Memory<Node>, G: Memory<GroupSlot>> FairQueue<E, N, G> 
         Ok(Some(id))
     }
 
+    /// Puts the entity that runs to sleep as if it had not been picked: there was nothing to run
+    /// after all. A turn costs a minimum otherwise, and an entity whose work was taken by another
+    /// queue would pay for it.
+    ///
+    /// # Errors
+    ///
+    /// [`FairError::Stale`], [`FairError::NotRunning`].
+    pub fn miss(&mut self, id: EntityId) -> Result<(), FairError> {
+        let e = self.running(id)?;
+        if self.ran == 0 {
+            self.current = NIL;
+            self.step_back(id.index);
+        }
+        self.retire(e, Phase::Lingering);
+        Ok(())
+    }
+
+    /// How long the entity that runs may go on: until its request is served, or that of a group
+    /// that it is in. 0 if none runs.
+    pub fn rest(&self) -> u64 {
+        let (slots, groups) = (self.slots.as_ref(), self.groups.as_ref());
+        let mut rest = u64::MAX;
+        let mut e = self.current;
+        while let Some(slot) = slots.get(e as usize) {
+            rest = rest.min(slot.rest());
+            e = groups[slot.group as usize].entity;
+        }
+        if rest == u64::MAX { 0 } else { rest }
+    }
+
     /// The entity that runs.
     pub fn current(&self) -> Option<EntityId> {
         let slot = self.slots.as_ref().get(self.current as usize)?;

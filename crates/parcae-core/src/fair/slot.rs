@@ -3,7 +3,7 @@
 use super::average::Average;
 use super::node::{Key, Pool};
 use super::ready::Ready;
-use super::scale::Weight;
+use super::scale::{SHIFT, Weight};
 
 /// No slot.
 pub(super) const NIL: u32 = u32::MAX;
@@ -139,6 +139,13 @@ impl Slot {
     #[inline]
     pub(super) fn is_served(&self) -> bool {
         self.v.wrapping_sub(self.deadline).cast_signed() >= 0
+    }
+
+    /// How much real time is left of its request, rounded up.
+    pub(super) fn rest(&self) -> u64 {
+        let left = self.deadline.wrapping_sub(self.v).cast_signed();
+        let left = u128::from(left.max(0).cast_unsigned()) * u128::from(self.weight.get());
+        left.div_ceil(1 << SHIFT) as u64
     }
 
     /// Makes its next request, from where it is.

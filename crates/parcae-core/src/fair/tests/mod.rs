@@ -1,8 +1,8 @@
 //! The queue against plain models, and against entities that cheat.
 
-mod attacks;
 mod bounds;
 mod extremes;
+mod greed;
 mod groups;
 mod oracle;
 mod protocol;

@@ -190,3 +190,55 @@ fn errors_say_what_to_do() {
         assert!(error.to_string().contains(advice), "{error}");
     }
 }
+
+#[test]
+fn a_miss_costs_nothing() {
+    let mut queue = queue(2);
+    let (one, two) = (awake(&mut queue, Params::default()), awake(&mut queue, Params::default()));
+    let picked = queue.pick().unwrap();
+    let other = if picked == one { two } else { one };
+    assert_eq!(queue.miss(other), Err(FairError::NotRunning));
+    queue.miss(picked).unwrap();
+    let view = queue.view(picked).unwrap();
+    assert_eq!((view.state, view.lag), (State::Asleep, 0));
+    assert_eq!(queue.view(other).unwrap().lag, 0);
+    assert_eq!(queue.pick(), Some(other));
+    // After a charge it is a sleep like any other.
+    let _ = queue.wake(picked).unwrap();
+    let _ = queue.charge(other, 500).unwrap();
+    queue.miss(other).unwrap();
+    assert_eq!(queue.view(other).unwrap().state, State::Lingering);
+}
+
+#[test]
+fn the_rest_is_that_of_the_shortest_request_around() {
+    let mut queue = queue(4);
+    assert_eq!(queue.rest(), 0);
+    let group = queue.add_group(GroupId::ROOT, slice(400)).unwrap();
+    let leaf = queue.add(group, slice(900)).unwrap();
+    let _ = queue.wake(leaf).unwrap();
+    assert_eq!(queue.pick(), Some(leaf));
+    assert_eq!(queue.rest(), 400);
+    assert_eq!(queue.charge(leaf, 150), Ok(Charged::GoOn));
+    assert_eq!(queue.rest(), 250);
+    assert_eq!(queue.charge(leaf, 250), Ok(Charged::Served));
+    assert_eq!(queue.rest(), 0);
+}
+
+#[test]
+fn removed_debtors_can_be_forgiven() {
+    let mut queue = queue(2);
+    let stays = awake(&mut queue, Params::default());
+    let debtor = awake(&mut queue, Params::default());
+    while queue.pick() != Some(debtor) {
+        let _ = queue.charge(stays, 1_000).unwrap();
+    }
+    let _ = queue.charge(debtor, 5_000).unwrap();
+    queue.remove(debtor).unwrap();
+    assert_eq!(queue.add(GroupId::ROOT, Params::default()), Err(FairError::Full));
+    queue.forgive_removed();
+    assert_eq!(queue.view(stays).unwrap().lag, 0, "nobody owes it anything");
+    let next = awake(&mut queue, Params::default());
+    let had = run(&mut queue, 2_000, |_| 1_000);
+    assert_eq!(had[next.index()], had[stays.index()]);
+}
